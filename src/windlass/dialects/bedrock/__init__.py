@@ -1,1 +1,1 @@
-"""Bedrock::Jobs over TCP: the wire and its connections, and behind them the desk that answers the commands."""
+"""Bedrock::Jobs dialect over TCP: wire format, connections, and the router that runs the commands."""

@@ -1,4 +1,4 @@
-"""Who may give a command: the guard of the HTTP side, asked about a Bedrock request."""
+"""Authentication and authorization of commands, by the same rules as HTTP requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATUS_LINES = {
     DataDirectoryLost: (502, "Engine unavailable: its data directory was deleted or replaced"),
 }
 
-# What the guard looks at; most commands say nothing of it.
+# The headers that the authenticator reads. Most commands have none of them.
 _AUTH_HEADERS = frozenset(
     {"authorization", "cookie", "host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"}
 )
@@ -37,15 +37,16 @@ _ANONYMOUS_HEAD = Head("", "", "", {"host": "localhost"}, "")
 
 
 class CommandAuth:
-    def __init__(self, guard: Authenticator) -> None:
-        self._authenticator = guard
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
 
     def authorize_now(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal | None:
-        """None: only the engine can tell. `shown`: the token of an earlier request of the connection. Raises."""
-        says_nothing = not authorization and _AUTH_HEADERS.isdisjoint(request.headers)
-        principal = self._authenticator.admit_cached(
-            _ANONYMOUS_HEAD if says_nothing else _head(request, authorization, peer), verb.roles
-        )
+        """Return the principal, or None if the engine must be asked: then call `authorize`. Raise if it is refused.
+
+        `authorization` is the last Authorization header of the connection."""
+        is_anonymous = not authorization and _AUTH_HEADERS.isdisjoint(request.headers)
+        head = _ANONYMOUS_HEAD if is_anonymous else _head(request, authorization, peer)
+        principal = self._authenticator.admit_cached(head, verb.roles)
         return principal if principal is None or verb.roles is None else _check_queue(principal)
 
     async def authorize(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal:
@@ -59,7 +60,7 @@ def _check_queue(principal: Principal) -> Principal:
 
 
 def _head(request: BedrockRequest, authorization: str, peer: str) -> Head:
-    """No client of Bedrock sends a Host; what does is a browser, and is treated as one."""
+    """Make the head of an HTTP request. Bedrock clients send no Host header; a client that sends it is a browser."""
     headers = {"host": "localhost"} | request.headers
     if authorization:
         headers.setdefault("authorization", authorization)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and what a connection asks of the desk."""
+"""The client of a connection, and the interface between connections and the command router."""
 
 from __future__ import annotations
 
@@ -17,38 +17,39 @@ from .wire import BedrockRequest, Reply
 class BedrockClient:
     __slots__ = ("is_gone", "is_local", "peer", "principal")
 
-    def __init__(self, peer: str, who: Principal = ANONYMOUS) -> None:
+    def __init__(self, peer: str, principal: Principal = ANONYMOUS) -> None:
         self.peer = peer  # address
         self.is_local = is_loopback(peer)
-        self.is_gone = False  # true from the moment the connection is known to be lost
-        self.principal = who  # of the command that is being answered
+        self.is_gone = False  # the connection is lost
+        self.principal = principal  # of the current command
 
 
 class PendingReply(msgspec.Struct, frozen=True):
-    """A command that waits for one future and nothing else, so that it needs no task."""
+    """A command whose reply depends on a single future. It needs no task."""
 
     future: asyncio.Future[Any]
-    reply: Callable[[asyncio.Future[Any]], Reply]  # of that future, once it is done
+    reply: Callable[[asyncio.Future[Any]], Reply]  # called with the completed future
 
 
 class CommandHandler(Protocol):
-    """The desk as connections see it."""
+    """The command router, as connections use it."""
 
     def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
-        """The short way of a command that has one; None: it is to be asked with `answer`."""
+        """Start a command that has a fast path. None: the command has none, call `answer`."""
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
-        """Of a command other than Ping and Status. A GetJob that waits is cancelled when its client goes or the server
-        stops: what it holds then, it gives back itself."""
+        """Run a command other than Ping and Status.
+
+        A waiting GetJob is cancelled when its client disconnects or the server stops. It then releases its jobs."""
 
     async def return_undelivered(self, request: BedrockRequest, reply: Reply) -> None:
-        """Nobody got this reply, and the jobs in it."""
+        """Release the jobs of a reply that reached no client."""
 
     async def release_jobs(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
-        """The connection that they were bound to is gone. Those that were reported on meanwhile are left alone."""
+        """Release jobs whose connection is lost. Jobs that were reported on in between stay as they are."""
 
     def stop(self) -> None:
-        """The server stops: end the queries that are under way, and refuse further ones."""
+        """End running queries and refuse new ones, because the server stops."""
 
     async def close(self) -> None:
-        """Stop checking lost takes, and end the processes that queries ran in: no more commands come."""
+        """Stop the check for lost takes and end the query processes. No more commands follow."""

@@ -1,4 +1,4 @@
-"""Where commands are answered: a table of verbs, and what becomes of refusals. What a command does is in commands/."""
+"""Table of commands by verb, and replies to refusals. The commands themselves are in commands/."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from .commands.query import QueryCommand
 from .commands.update import UpdateCommands
 from .jobs import QUEUE_SETTINGS, NumberedJobs
 from .refusals import CommandRefused, reply_to_refusal
+from .replies import UNKNOWN_COMMAND
 from .verbs import QUEUE
 from .wire import BedrockRequest, Reply
-
-UNKNOWN_COMMAND = Reply(430, "Unrecognized command")
 
 
 class CommandRouter:
     def __init__(
         self, service: Service, batcher: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
     ) -> None:
-        """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the usual limit."""
+        """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the default."""
         if data_max > PAYLOAD_MAX:
             service = Service(service.store, payload_max=data_max)
             batcher = Gathering(service)
@@ -38,28 +37,28 @@ class CommandRouter:
         self._is_ready = False
         self._setup_lock = asyncio.Lock()
         jobs = NumberedJobs(service, data_max)
-        creating, ending, changing, removing = (
+        create, finish, update, delete = (
             CreateCommands(jobs, batcher),
             FinishCommands(jobs),
             UpdateCommands(jobs),
             DeleteCommands(jobs),
         )
-        self._create = creating
+        self._create = create
         self._get = GetCommands(jobs)
         self._query = QueryCommand(jobs, query_timeout_s)
         self._commands: dict[str, Callable[[BedrockRequest], Awaitable[Reply]]] = {
-            "createjob": creating.create_job,
-            "createjobs": creating.create_jobs,
+            "createjob": create.create_job,
+            "createjobs": create.create_jobs,
             "getjob": self._get.get_job,
             "getjobs": self._get.get_jobs,
-            "queryjob": changing.query_job,
-            "updatejob": changing.update_job,
-            "finishjob": ending.finish_job,
-            "retryjob": ending.retry_job,
-            "failjob": ending.fail_job,
-            "canceljob": removing.cancel_job,
-            "deletejob": removing.delete_job,
-            "requeuejobs": removing.requeue_jobs,
+            "queryjob": update.query_job,
+            "updatejob": update.update_job,
+            "finishjob": finish.finish_job,
+            "retryjob": finish.retry_job,
+            "failjob": finish.fail_job,
+            "canceljob": delete.cancel_job,
+            "deletejob": delete.delete_job,
+            "requeuejobs": delete.requeue_jobs,
             "query": self._query.query,
         }
 
@@ -72,7 +71,7 @@ class CommandRouter:
             return refused.reply
         except Refusal as refusal:
             return reply_to_refusal(refusal)
-        return None if future is None else PendingReply(future, _created)
+        return None if future is None else PendingReply(future, _reply_for_future)
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         command = self._commands.get(request.verb.lower())
@@ -101,15 +100,16 @@ class CommandRouter:
         await self._query.pool.close()
 
     async def _configure_queue(self) -> None:
-        """Before the first command: the queue is divided by name, and nothing in it ends by itself. What somebody has
-        configured otherwise since then stays."""
+        """Give the queue name lanes, and leases and retention without end, before the first command.
+
+        A queue that has name lanes was configured before. Its settings stay as they are."""
         async with self._setup_lock:
             if not (await self._service.configuration(QUEUE)).name_lanes:
                 await self._service.configure(QUEUE, QUEUE_SETTINGS)
             self._is_ready = True
 
 
-def _created(future: asyncio.Future[Enqueued]) -> Reply:
+def _reply_for_future(future: asyncio.Future[Enqueued]) -> Reply:
     try:
         return reply_for_enqueued(future.result())
     except Refusal as refusal:

@@ -1,12 +1,12 @@
-"""One connection: commands strictly one at a time, replies in their order, and no client waited for too long. Bytes are
-`wire`'s, who may ask is `admission`'s, and what is answered is the desk's."""
+"""One connection: runs commands strictly one at a time, replies in order, and limits how long a client may take.
+
+`wire` parses and encodes, `auth` authorizes, and the command router runs the commands."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
@@ -14,8 +14,19 @@ from windlass.web.app.auth import ANONYMOUS
 
 from .auth import reply_to_error
 from .client import PendingReply
-from .connection_socket import TOO_MANY_CONNECTIONS, ConnectionSocket
-from .deferred_commands import QUEUED
+from .connection_socket import ConnectionSocket
+from .replies import (
+    ABANDONED_REPLIES,
+    BUSY,
+    HALF_CLOSED,
+    INTERNAL_FAILURE,
+    OK,
+    QUEUED,
+    REQUEST_TIMEOUT,
+    TOO_MANY_CONNECTIONS,
+    UNKNOWN_COMMAND,
+    AbandonReason,
+)
 from .status import http_status_reply, status_reply
 from .verbs import VERBS, Verb
 from .wire import BedrockRequest, ProtocolError, Reply
@@ -25,31 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.bedrock")
 
-DEFAULT_TIMEOUT_S = 110.0  # of a command that names none
-PRECISE_TIMEOUT_S = 5.0  # shorter ones get a timer of their own, the others are looked at about once a second
-OK = Reply(200, "OK")
-UNKNOWN_COMMAND = Reply(430, "Unrecognized command")
-INTERNAL_FAILURE = Reply(502, "Internal failure")
-HALF_CLOSED = Reply(400, "The client closed its side; jobs are given to connections that are open both ways")
-BUSY = Reply(503, "The server holds as many requests as it may; try again")
-REQUEST_TIMEOUT = Reply(408, "The request did not arrive in time")
-
-
-class AbandonReason(Enum):
-    """Why a command was given up."""
-
-    TIMED_OUT = auto()
-    SERVER_STOPPING = auto()
-    HALF_CLOSED = auto()
-    CLIENT_GONE = auto()
-
-
-_ABANDONED_REPLIES = {
-    AbandonReason.TIMED_OUT: Reply(555, "Timeout"),
-    AbandonReason.SERVER_STOPPING: Reply(303, "Timeout"),
-    AbandonReason.HALF_CLOSED: HALF_CLOSED,
-    AbandonReason.CLIENT_GONE: INTERNAL_FAILURE,  # nobody reads it
-}
+DEFAULT_TIMEOUT_S = 110.0  # of a command without the header `timeout`
+PRECISE_TIMEOUT_S = 5.0  # shorter timeouts have their own timer; `sweep` checks the others once a second
 
 
 class BedrockConnection(ConnectionSocket):
@@ -68,15 +56,15 @@ class BedrockConnection(ConnectionSocket):
 
     def __init__(self, listener: BedrockListener) -> None:
         super().__init__(listener)
-        self._request: BedrockRequest | None = None  # being answered
-        self._verb: Verb | None = None  # its
-        self._task: asyncio.Future[Any] | None = None  # what its reply waits for
-        self._pending: PendingReply | None = None  # the same, where that is no task of ours
+        self._request: BedrockRequest | None = None  # the current command
+        self._verb: Verb | None = None  # of the current command
+        self._task: asyncio.Future[Any] | None = None  # produces the reply
+        self._pending: PendingReply | None = None  # set if `_task` is the future of a fast path
         self._timer: asyncio.TimerHandle | None = None
-        self._overdue_at = 0.0  # when the command has taken too long; 0: none has begun
+        self._overdue_at = 0.0  # when the command times out; 0: no command has started
         self._abandoned: AbandonReason | None = None
-        self._authorization = ""  # the last Authorization: it counts for what follows
-        self._connection_jobs: dict[bytes, int] | None = None  # jobs that go back when the connection does
+        self._authorization = ""  # the last Authorization header, valid for the requests that follow
+        self._connection_jobs: dict[bytes, int] | None = None  # jobs released when the connection is lost
         self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -86,7 +74,7 @@ class BedrockConnection(ConnectionSocket):
         if self._listener.has_too_many_rejected:
             self._abort()
         else:
-            self._reply_and_close(TOO_MANY_CONNECTIONS)  # its request is on its way
+            self._reply_and_close(TOO_MANY_CONNECTIONS)  # its request may be on its way
 
     def data_received(self, data: bytes) -> None:
         if self._abort_at:
@@ -111,7 +99,7 @@ class BedrockConnection(ConnectionSocket):
 
     def eof_received(self) -> bool:
         self._has_eof = True
-        if self._abort_at or not self._transport.can_write_eof():  # as with TLS
+        if self._abort_at or not self._transport.can_write_eof():  # TLS cannot
             return False
         if self._is_waiting:
             self._abandon(AbandonReason.HALF_CLOSED)
@@ -136,52 +124,52 @@ class BedrockConnection(ConnectionSocket):
 
     def resume_writing(self) -> None:
         self._is_blocked = False
-        self._listener.loop.call_soon(self._continue)  # asyncio's transport does not bear being closed in here
+        self._listener.loop.call_soon(self._continue)  # closing asyncio's transport in this callback breaks it
 
     def _continue(self) -> None:
         if self._task is None:
             self._process_requests()
 
-    # Answering.
+    # Commands.
 
     def _process_requests(self) -> None:
-        """Answers what can be answered at once, until there is something that takes its time."""
+        """Answer requests until a command has to be waited for."""
         while self._task is None and self._next_slow_command():
             request = self._request
-            assert request is not None  # noqa: S101 — that is what `_next` says
+            assert request is not None  # noqa: S101 — `_next_slow_command` has set it
             self._start_command(request)
 
     def _start_command(self, request: BedrockRequest) -> None:
         try:
-            begun = None if self.client.principal is ANONYMOUS else self._listener.handler.start(request)
+            started = None if self.client.principal is ANONYMOUS else self._listener.handler.start(request)
         except Exception:
-            log.exception("The command %s failed.", request.verb)
-            begun = INTERNAL_FAILURE
-        if type(begun) is PendingReply:
+            log.exception("Command %s failed; its client got 502.", request.verb)
+            started = INTERNAL_FAILURE
+        if type(started) is PendingReply:
             self._listener.handlers_running += 1
             self._start_timer(request)
-            self._task, self._pending = begun.future, begun
-            begun.future.add_done_callback(self._send_pending_reply)
-        elif type(begun) is Reply:
+            self._task, self._pending = started.future, started
+            started.future.add_done_callback(self._send_pending_reply)
+        elif type(started) is Reply:
             self._request = None
-            self._send_reply(request, begun)
+            self._send_reply(request, started)
         else:
             self._task = self._listener.loop.create_task(self._run_commands())
 
     def _send_pending_reply(self, future: asyncio.Future[Any]) -> None:
-        request, begun = self._request, self._pending
-        assert request is not None  # noqa: S101 — it is what was begun
-        assert begun is not None  # noqa: S101
+        request, pending = self._request, self._pending
+        assert request is not None  # noqa: S101 — `_start_command` has set both
+        assert pending is not None  # noqa: S101
         self._pending = self._request = None
         self._listener.handlers_running -= 1
         try:
-            reply = begun.reply(future)
+            reply = pending.reply(future)
         except asyncio.CancelledError:
-            reply = _ABANDONED_REPLIES[self._abandoned or AbandonReason.CLIENT_GONE]
+            reply = ABANDONED_REPLIES[self._abandoned or AbandonReason.CLIENT_GONE]
         except WindlassError as error:
             reply = reply_to_error(error)
         except Exception:
-            log.exception("The command %s failed.", request.verb)
+            log.exception("Command %s failed; its client got 502.", request.verb)
             reply = INTERNAL_FAILURE
         self._reset_command()
         self._send_reply(request, reply)
@@ -195,7 +183,7 @@ class BedrockConnection(ConnectionSocket):
             self.stop_if_idle()
 
     def _next_slow_command(self) -> bool:
-        """Answers what can be answered at once. True: there is a command that takes its time; it is `_request`."""
+        """Answer requests that need no waiting. Return True at the first command that does; it is then `_request`."""
         while not self._is_blocked and not self._abort_at and not self.client.is_gone:
             request = self._read_request()
             if request is None:
@@ -212,13 +200,13 @@ class BedrockConnection(ConnectionSocket):
         return False
 
     def _read_request(self) -> BedrockRequest | None:
-        reader, held = self._reader, self._reader.buffered_bytes
+        reader, buffered = self._reader, self._reader.buffered_bytes
         try:
             request = reader.next()
         except ProtocolError as error:
             self._reply_and_close(Reply(error.status, error.reason))
             return None
-        self._listener.buffered_bytes -= held - reader.buffered_bytes
+        self._listener.buffered_bytes -= buffered - reader.buffered_bytes
         if request is None:
             self._resume()
             if self._has_eof:
@@ -250,7 +238,7 @@ class BedrockConnection(ConnectionSocket):
         return None
 
     async def _run_commands(self) -> None:
-        """Runs commands, one after the other, while there are any."""
+        """Run commands one after the other, as long as there are any."""
         listener = self._listener
         try:
             while (request := self._request) is not None:
@@ -264,7 +252,7 @@ class BedrockConnection(ConnectionSocket):
                 if not self._next_slow_command():
                     break
         except Exception:
-            log.exception("A connection failed.")
+            log.exception("A connection failed and was closed.")
             self._abort()
         finally:
             self._task = None
@@ -277,7 +265,7 @@ class BedrockConnection(ConnectionSocket):
         self._start_timer(request)
         try:
             if self._abandoned is not None:
-                return _ABANDONED_REPLIES[self._abandoned]
+                return ABANDONED_REPLIES[self._abandoned]
             if self.client.principal is ANONYMOUS and (reply := await self._authorize(request)) is not None:
                 return reply
             return await self._listener.handler.answer(request, self.client)
@@ -285,19 +273,19 @@ class BedrockConnection(ConnectionSocket):
             if self._abandoned is None:
                 self._abort()
                 raise
-            return _ABANDONED_REPLIES[self._abandoned]
+            return ABANDONED_REPLIES[self._abandoned]
         except WindlassError as error:
             return reply_to_error(error)
         except Exception:
-            log.exception("The command %s failed.", request.verb)
+            log.exception("Command %s failed; its client got 502.", request.verb)
             return INTERNAL_FAILURE
         finally:
             self._reset_command()
 
     async def _authorize(self, request: BedrockRequest) -> Reply | None:
-        """Asks the engine who this is; then what needs no desk is answered."""
+        """Look up the principal in the engine. Return a reply if the command does not need the router."""
         listener, verb, client = self._listener, self._verb, self.client
-        assert verb is not None  # noqa: S101 — what has none is answered at once
+        assert verb is not None  # noqa: S101 — unknown commands are answered before
         client.principal = await listener.auth.authorize(request, verb, self._authorization, client.peer)
         return self._answer_locally(request, verb)
 
@@ -323,16 +311,16 @@ class BedrockConnection(ConnectionSocket):
 
     @property
     def _is_waiting(self) -> bool:
-        """Its command may take as long as it was told to, and is of no use without a client."""
+        """Whether the command waits for a job. It has its own timeout, and is useless without its client."""
         request, verb = self._request, self._verb
         return request is not None and verb is not None and verb.gives_jobs and request.connection == "wait"
 
-    def _abandon(self, end: AbandonReason) -> None:
-        """Of the command; the reply says so."""
+    def _abandon(self, reason: AbandonReason) -> None:
+        """Cancel the current command. The reply gives the reason."""
         if self._task is None or self._abandoned is not None:
             return
-        self._abandoned = end
-        if self._overdue_at:  # a task that has not begun would not even end
+        self._abandoned = reason
+        if self._overdue_at:  # a task cancelled before its first step would never run its `finally`
             self._task.cancel()
 
     def _reply_to_unknown(self, request: BedrockRequest) -> None:
@@ -346,8 +334,8 @@ class BedrockConnection(ConnectionSocket):
         if reply.jobs:
             reply = self._deliver_jobs(request, reply)
         if reply.settled and self._connection_jobs:
-            for one in reply.settled:
-                self._connection_jobs.pop(one, None)
+            for job_id in reply.settled:
+                self._connection_jobs.pop(job_id, None)
         closes = (
             ("connection" in request.headers and request.connection == "close")
             or reply is QUEUED
@@ -359,7 +347,7 @@ class BedrockConnection(ConnectionSocket):
             self._close()
 
     def _deliver_jobs(self, request: BedrockRequest, reply: Reply) -> Reply:
-        """A client that has closed its side is most often no more there; a job must not go to nobody."""
+        """Deliver the jobs of a reply, unless the client has closed its side: then it is most likely gone."""
         if self.client.is_gone or self._has_eof:
             self._listener.deferred.run(self._listener.handler.return_undelivered(request, reply))
             return HALF_CLOSED
@@ -367,25 +355,25 @@ class BedrockConnection(ConnectionSocket):
             self._connection_jobs = (self._connection_jobs or {}) | dict(reply.jobs)
         return reply
 
-    # What the listener calls.
+    # Calls by the listener.
 
     def stop_waiting(self) -> None:
-        """The server stops: who waits for a job is told that there is none."""
+        """End a waiting command, because the server stops: its client gets 303 Timeout."""
         if self._is_waiting:
             self._abandon(AbandonReason.SERVER_STOPPING)
 
     def stop_if_idle(self) -> None:
-        """When the server stops, a connection on which nothing is asked is closed, others after their replies."""
+        """Close the connection if the server stops and no request is pending. Others close after their reply."""
         if self._listener.is_closing and self._task is None and not self._reader.is_mid_request:
             self._close()
 
     def close_now(self) -> None:
-        """The end, whatever is under way."""
+        """Abandon the current command and close the connection at once."""
         self._abandon(AbandonReason.CLIENT_GONE)
         self._abort()
 
     def sweep(self, now: float) -> None:
-        """Called about once a second: leaves a client that keeps us waiting for too long."""
+        """Enforce timeouts. Called about once a second."""
         if self.client.is_gone:
             return
         if self._is_blocked or self._abort_at:

@@ -1,5 +1,4 @@
-"""The socket side of a connection: what it may hold unread and unsent, and how it is left. What is said on it is
-`connection`'s."""
+"""Socket side of a connection: bounds on unread and unsent bytes, and how the connection closes."""
 
 from __future__ import annotations
 
@@ -14,11 +13,10 @@ if TYPE_CHECKING:
     from .listener import BedrockListener
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
-TOO_MANY_CONNECTIONS = Reply(503, "Too many connections; try again in a moment")
 
 
 class ConnectionSocket(asyncio.Protocol):
-    # Ten thousand of them may be idle: no task, no queue and no dictionary each.
+    # Ten thousand connections may be idle, so none has a task, a queue or a dictionary.
     __slots__ = (
         "_abort_at",
         "_has_eof",
@@ -36,13 +34,15 @@ class ConnectionSocket(asyncio.Protocol):
     def __init__(self, listener: BedrockListener) -> None:
         self._listener = listener
         self._reader = BedrockReader(listener.bounds)
-        self._is_paused = False  # reading is
+        self._is_paused = False  # reading is paused
         self._has_eof = False
-        self._is_blocked = False  # writing is: the client does not read
-        self._unsent = 0  # bytes that wait for it
-        self._write_progress_at = 0.0  # when it last read some
-        self._progress_at = listener.loop.time()  # when the last request began, or the last reply was written
-        self._abort_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
+        self._is_blocked = False  # writing is paused: the client does not read
+        self._unsent = 0  # bytes in the write buffer at the last check
+        self._write_progress_at = 0.0  # when the client last read some bytes
+        self._progress_at = (
+            listener.loop.time()
+        )  # when the last request started to arrive, or the last reply was written
+        self._abort_at = 0.0  # when a closing connection is aborted; 0: it is not closing
 
     def _attach(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -54,7 +54,7 @@ class ConnectionSocket(asyncio.Protocol):
         if not self.client.is_gone:
             self._transport.write(encode_reply(reply, closes=closes, protocol=protocol))
 
-    # Reading or not.
+    # Reading.
 
     def _pause(self) -> None:
         if not self._is_paused and not self._transport.is_closing():
@@ -70,15 +70,17 @@ class ConnectionSocket(asyncio.Protocol):
         self._listener.buffered_bytes -= self._reader.buffered_bytes
         self._reader = BedrockReader(self._listener.bounds)
 
-    # Leaving.
+    # Closing.
 
     def _reply_and_close(self, reply: Reply) -> None:
         self._write_reply(reply, closes=True)
         self._close(lingers=True)
 
     def _close(self, *, lingers: bool = False) -> None:
-        """Says no more. A client that has not finished sending is let finish for a moment: a socket closed with unread
-        bytes in it would take our last reply back."""
+        """Close the connection after the last reply.
+
+        With `lingers`, or when a request has arrived in part, the client may go on sending for a moment: closing a
+        socket that has unread bytes would discard the last reply."""
         if self._abort_at or self.client.is_gone:
             return
         lingers = lingers or self._is_paused or self._reader.is_mid_request
@@ -109,7 +111,7 @@ class ConnectionSocket(asyncio.Protocol):
 
 
 def _keep_alive(peer: socket.socket) -> None:
-    """Whoever waits for a job on a machine that has vanished must be found out before a job is given to it."""
+    """Detect clients on machines that are gone, before a waiting client is given a job."""
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
         if hasattr(socket, name):

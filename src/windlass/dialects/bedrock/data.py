@@ -1,5 +1,7 @@
-"""The JSON object of a job. Texts are kept as they were written, without white space; the keys that the server itself
-writes into it are not stored there but come from the job's own fields."""
+"""The JSON object `data` of a job.
+
+Values keep the text in which the client wrote them, without white space. Keys that the server adds (`mockRequest`,
+`retryAfterCount`) are not stored in the object: they come from fields of the job."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from .refusals import CommandRefused
 
 MOCKED, COUNT, DELETE = "mockRequest", "retryAfterCount", "delete"
 EMPTY = b"{}"
-UNCOUNTED_PREFIX = "manual"  # jobs whose names begin so are handed out without end
+UNCOUNTED_PREFIX = "manual"  # jobs with this prefix have no limit of deliveries
 MALFORMED = (402, "Data is not a valid JSON Object")
 _decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -23,10 +25,10 @@ _DECODE_ERRORS = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
 def parse_object(text: str, raw: str) -> bytes:
-    """As it was meant, or else as it was sent: a client that does not escape its backslashes is understood too."""
-    for given in (text, raw):
+    """Parse the unescaped text, or else the raw text, for clients that do not escape their backslashes."""
+    for candidate in (text, raw):
         try:
-            encoded = given.encode()
+            encoded = candidate.encode()
             if isinstance(_decode(encoded), dict):
                 return compact_json(encoded)
         except _DECODE_ERRORS:
@@ -52,19 +54,19 @@ def has_key(data: bytes, key: str) -> bool:
 def without_keys(data: bytes, *keys: str) -> bytes:
     if data == EMPTY or not any(b'"%b"' % key.encode() in data for key in keys):
         return data
-    found = decode_fields(data)
-    return msgspec.json.encode({key: value for key, value in found.items() if key not in keys})
+    fields = decode_fields(data)
+    return msgspec.json.encode({key: value for key, value in fields.items() if key not in keys})
 
 
-def with_keys(data: bytes, more: Iterable[tuple[str, str]]) -> bytes:
-    added = ",".join(f'"{key}":{value}' for key, value in more).encode()
+def with_keys(data: bytes, items: Iterable[tuple[str, str]]) -> bytes:
+    added = ",".join(f'"{key}":{value}' for key, value in items).encode()
     if not added:
         return data
     return b"{" + added + b"}" if data == EMPTY else data[:-1] + b"," + added + b"}"
 
 
 def delivery_count_in(data: bytes) -> int:
-    """What a client wrote into the counter; 0 when it wrote none."""
+    """Return the counter that a client wrote into the data, or 0."""
     if not has_key(data, COUNT):
         return 0
     text = bytes(decode_fields(data)[COUNT])
@@ -72,37 +74,37 @@ def delivery_count_in(data: bytes) -> int:
 
 
 def merge_patch(old: bytes, patch: bytes) -> bytes:
-    """RFC 7396; keys of the old object first."""
-    found = decode_fields(old) if old[:1] == b"{" else {}
+    """Merge `patch` into `old` (RFC 7396). Keys of the old object come first."""
+    fields = decode_fields(old) if old[:1] == b"{" else {}
     for key, value in decode_fields(patch).items():
         change = bytes(value)
         if change == b"null":
-            found.pop(key, None)
+            fields.pop(key, None)
         elif change[:1] == b"{":
-            found[key] = msgspec.Raw(merge_patch(bytes(found.get(key, msgspec.Raw(EMPTY))), change))
+            fields[key] = msgspec.Raw(merge_patch(bytes(fields.get(key, msgspec.Raw(EMPTY))), change))
         else:
-            found[key] = value
-    return msgspec.json.encode(found)
+            fields[key] = value
+    return msgspec.json.encode(fields)
 
 
 def stored_object(payload: Blob) -> bytes:
-    """A payload as JSON; what has no form there, and nothing, is an empty object."""
-    found = as_json(payload)
-    written = EMPTY if found is None else bytes(found)
-    return EMPTY if written == b"null" else written
+    """Return a payload as JSON. An empty payload, or one that JSON cannot hold, becomes an empty object."""
+    converted = as_json(payload)
+    encoded = EMPTY if converted is None else bytes(converted)
+    return EMPTY if encoded == b"null" else encoded
 
 
 def object_for_client(job: Job, count: int) -> msgspec.Raw:
-    """With what the server adds. `count`: deliveries so far; a job that has finished keeps none."""
-    written = stored_object(job.payload)
-    if written[:1] != b"{":
-        return msgspec.Raw(written)
-    more: list[tuple[str, str]] = []
+    """Return the object with the keys that the server adds. `count`: deliveries so far; a finished job has none."""
+    stored = stored_object(job.payload)
+    if stored[:1] != b"{":
+        return msgspec.Raw(stored)
+    added: list[tuple[str, str]] = []
     if job.is_hidden:
-        more.append((MOCKED, "true"))
+        added.append((MOCKED, "true"))
     if is_counted(job) and count > 0 and job.state is not State.FINISHED:
-        more.append((COUNT, str(count)))
-    return msgspec.Raw(with_keys(without_keys(written, *(key for key, _ in more)), more))
+        added.append((COUNT, str(count)))
+    return msgspec.Raw(with_keys(without_keys(stored, *(key for key, _ in added)), added))
 
 
 def is_counted(job: Job) -> bool:

@@ -1,5 +1,7 @@
-"""Commands whose client does not wait for them: forgotten ones, and those for a later time. They are kept in memory,
-as Bedrock does: a server that stops finishes what has begun, and says how many it drops."""
+"""Commands whose client does not wait: `Connection: forget`, and commands with a time of execution.
+
+They are kept in memory, as in Bedrock. A server that stops finishes the running commands, drops the others, and logs
+their number."""
 
 from __future__ import annotations
 
@@ -9,18 +11,17 @@ from collections.abc import Coroutine
 from typing import Any
 
 from .client import BedrockClient, CommandHandler
+from .replies import QUEUED, TOO_MANY_QUEUED
 from .wire import BedrockRequest, Reply
 
 log = logging.getLogger("windlass.bedrock")
 
 QUEUED_MAX = 10_000
-QUEUED = Reply(202, "Successfully queued")
-TOO_MANY_QUEUED = Reply(503, "Too many commands are queued; try again in a moment")
 
 
 class DeferredCommands:
-    def __init__(self, desk: CommandHandler) -> None:
-        self._handler = desk
+    def __init__(self, handler: CommandHandler) -> None:
+        self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -48,7 +49,7 @@ class DeferredCommands:
             await self._handler.return_undelivered(request, reply)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Beside everything else; `stop` waits for it."""
+        """Run `work` in a task. `stop` waits for it."""
         task = self._loop.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._on_task_done)
@@ -56,11 +57,15 @@ class DeferredCommands:
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("A command that nobody waits for failed.", exc_info=error)
+            log.error(
+                "A deferred command failed. Its client was answered before and does not learn of it.", exc_info=error
+            )
 
     async def stop(self, grace_s: float) -> None:
         if self._timers:
-            log.warning("%d commands that were to be executed later are dropped.", len(self._timers))
+            log.warning(
+                "Dropped %d deferred commands: the server stops before their time of execution.", len(self._timers)
+            )
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

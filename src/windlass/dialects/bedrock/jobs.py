@@ -1,4 +1,4 @@
-"""NumberedJobs by their numbers, and the rule by which a decision about one is made anew when it has changed meanwhile."""
+"""Lookup of jobs by number, and retries of decisions about jobs that have changed in between."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .refusals import NO_SUCH_JOB, CommandRefused
 from .verbs import QUEUE
 
 T = TypeVar("T")
-DECISION_ATTEMPTS = 50  # so often a decision is made about one job before we give up
+DECISION_ATTEMPTS = 50  # for one job, then the command fails
 UNSETTLED_WAIT_S = 0.01
 QUEUE_SETTINGS = {"name_lanes": True, "lease_ms": FOREVER_MS, "retention_ms": FOREVER_MS}
-# What was true when the decision was made is not true any more.
+# Refusals that mean: the job has changed since the decision.
 STALE_DECISION = (
     StaleLease,
     WrongState,
@@ -55,16 +55,17 @@ class NumberedJobs:
         job = await self.by_id(self.service.numbered_id(QUEUE, number))
         if job is not None:
             return job
-        (later,) = await self.service.numbered(QUEUE, [number])
-        return None if isinstance(later, Refusal) else await self.by_id(later)
+        # A job that was enqueued in another way got its number later, so its id does not contain it.
+        (job_id,) = await self.service.numbered(QUEUE, [number])
+        return None if isinstance(job_id, Refusal) else await self.by_id(job_id)
 
     async def by_numbers(self, numbers: Iterable[int]) -> list[Job]:
-        """Those that are there; asked for side by side."""
+        """Return the jobs that exist. They are read concurrently."""
         found = await asyncio.gather(*(self.by_number(number) for number in numbers))
         return [job for job in found if job is not None]
 
     async def by_id(self, job_id: bytes) -> Job | None:
-        """None also for what is kept only for people to look at, and for jobs of other queues."""
+        """Return a job. None: it is unknown, only kept as history, or in another queue."""
         (found,) = await self.service.job([job_id])
         if isinstance(found, Refusal) or found.job.is_history or found.job.queue != QUEUE:
             return None
@@ -77,7 +78,7 @@ class NumberedJobs:
         return job
 
     async def numbers(self, ids: Iterable[bytes]) -> dict[bytes, int]:
-        """Of jobs that are there; the others are left out."""
+        """Return the numbers of the jobs that exist."""
         wanted = list(dict.fromkeys(ids))
         if not wanted:
             return {}
@@ -94,11 +95,11 @@ class NumberedJobs:
 
 
 async def decide_with_retries(decide: Callable[[], Awaitable[T]]) -> T:
-    """Reads, decides and does it under the guards of what was read; again, when something else came first."""
+    """Call `decide` until it succeeds. It reads a job, decides, and applies its decision if the job is unchanged."""
     for _ in range(DECISION_ATTEMPTS):
         try:
             return await decide()
-        except STALE_DECISION as overtaken:
-            if isinstance(overtaken, Unsettled):
+        except STALE_DECISION as stale:
+            if isinstance(stale, Unsettled):
                 await asyncio.sleep(UNSETTLED_WAIT_S)
     raise CommandRefused(502, "Update failed")

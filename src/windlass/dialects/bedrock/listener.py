@@ -1,4 +1,4 @@
-"""The listening sockets of Bedrock and their connections."""
+"""Listening sockets of the Bedrock dialect, and their connections."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from .deferred_commands import DeferredCommands
 
 BOUNDS = Bounds(
     connections_max=16_384,
-    header_bytes_max=BODY_MAX,  # all that a command says is in its head
+    header_bytes_max=BODY_MAX,  # a command has all its parameters in the head
     headers_max=1000,
     drain_bytes_max=BODY_MAX,
     pipelined_bytes_max=256 * 1024,
-    idle_timeout_s=float("inf"),  # a worker may keep its connection for as long as it likes, unless they run out
+    idle_timeout_s=float("inf"),  # no limit until connections run short: then crowded_timeout_s
     crowded_timeout_s=30.0,
-    head_timeout_s=300.0,  # people type them
+    head_timeout_s=300.0,  # people type commands by hand
 )
 
 
 class BedrockListener(SocketServer[BedrockConnection]):
-    def __init__(self, desk: CommandHandler, guard: Authenticator, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, handler: CommandHandler, authenticator: Authenticator, bounds: Bounds = BOUNDS) -> None:
         super().__init__(bounds)
-        self.handler = desk
-        self.auth = CommandAuth(guard)
-        self.deferred = DeferredCommands(desk)
+        self.handler = handler
+        self.auth = CommandAuth(authenticator)
+        self.deferred = DeferredCommands(handler)
 
     def _connection(self) -> BedrockConnection:
         return BedrockConnection(self)
 
     @property
     def host(self) -> str:
-        """As `Status` names it."""
+        """Address, as `Status` shows it."""
         host, port = self.address
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def head_s(self) -> float:
-        """How long a request may take to arrive, now."""
-        is_pressed = self.is_closing or self.idle_s < self.bounds.idle_timeout_s
+        """Seconds that a request may take to arrive: fewer when connections run short or the server stops."""
+        is_short = self.is_closing or self.idle_s < self.bounds.idle_timeout_s
         return min(
-            self.bounds.crowded_timeout_s if is_pressed else self.bounds.head_timeout_s, self.bounds.head_timeout_s
+            self.bounds.crowded_timeout_s if is_short else self.bounds.head_timeout_s, self.bounds.head_timeout_s
         )
 
     async def stop(self, grace_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Which jobs a GetJob wants, by the names it gives: several, each exactly, or one GLOB."""
+"""Filter of a GetJob: several exact names, or a single GLOB."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .refusals import CommandRefused
 
 def filter_for_names(text: str, priority: int | None, hidden: bool) -> Filter:
     items = [item for part in text.split(",") if (item := part.lstrip(" "))]
-    engines = None if priority is None else DEFAULT_PRIORITY - priority
+    engine_priority = None if priority is None else DEFAULT_PRIORITY - priority
     if len(items) > 1:
-        found = Filter(only=tuple(dict.fromkeys(items)), priority=engines, hidden=hidden)
+        found = Filter(only=tuple(dict.fromkeys(items)), priority=engine_priority, hidden=hidden)
     else:
-        found = Filter(glob="" if text == "*" else text, priority=engines, hidden=hidden)
+        found = Filter(glob="" if text == "*" else text, priority=engine_priority, hidden=hidden)
     try:
         check_filter(found)
     except Refusal:

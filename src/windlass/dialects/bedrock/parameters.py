@@ -1,5 +1,6 @@
-"""What a command was given, checked in Bedrock's words. Parameters of a request and of one of CreateJobs' objects are
-read alike."""
+"""Parameters of a command, and their checks with Bedrock's status lines.
+
+They come from the headers of a request, or from an object in CreateJobs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 class Parameters:
-    """Values by lower-case name, as they were meant; `raw`: as they were sent."""
+    """Values by lower-case name: `values` unescaped, `raw` as they were sent."""
 
     __slots__ = ("raw", "values")
 
@@ -37,11 +38,11 @@ class Parameters:
         return self.values.get(name.lower(), "")
 
     def is_set(self, *names: str) -> bool:
-        """Whether it is there at all, whatever its value."""
+        """Whether any of these parameters is present, even if its value is empty."""
         return any(name.lower() in self.values for name in names)
 
     def is_true(self, name: str) -> bool:
-        """`true` or a number other than zero."""
+        """Whether the value is `true` or a number other than zero."""
         text = self.get(name).lower()
         if not text:
             return False
@@ -64,18 +65,20 @@ class Parameters:
         return text
 
     def name(self) -> str:
-        """Of a job that is to be called so."""
+        """Return the name for a job."""
         name = self.bounded_text("name", NAME_MAX)
         if not name.isprintable() and (has_control(name) or any(char < " " for char in name)):
             raise CommandRefused(402, "Malformed name")
         return name
 
     def priority(self) -> int | None:
-        """In Bedrock's numbers; None when none was given. `priority` is the old name of `jobPriority`."""
+        """Return `jobPriority` in Bedrock's numbers, or None."""
         return _priority(self.get("jobPriority")) if self.get("jobPriority") else None
 
     def new_job_priority(self) -> int | None:
-        """A client may send a command's own `priority` with anything: it counts only where it can be meant."""
+        """Return `jobPriority`, or else its old name `priority`.
+
+        `priority` is also a header of any command, so only CreateJob and CreateJobs read it."""
         if "priority" not in self.values and "jobpriority" not in self.values:
             return None
         return _priority(text) if (text := self.get("jobPriority") or self.get("priority")) else None
@@ -85,7 +88,7 @@ class Parameters:
         return data.check_size(data.parse_object(text, self.raw.get("data", "")), most) if text else None
 
     def repeat(self) -> str:
-        """Empty: none was given."""
+        """Return the repeat rule. Empty: none."""
         rule = self.get("repeat")
         if rule:
             try:

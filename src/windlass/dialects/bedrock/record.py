@@ -1,18 +1,15 @@
-"""A job of the engine as Bedrock's row and fields."""
+"""Fields of a job, as Bedrock shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from windlass.core.job import Job
 from windlass.core.states import State
 
 from . import data, times
 
-DEFAULT_PRIORITY = 500  # the default; the engine's are counted from it, smaller first
+DEFAULT_PRIORITY = 500  # priority 0 of the engine, where smaller comes first
 STATES = {
     State.SCHEDULED: "QUEUED",
     State.QUEUED: "QUEUED",
@@ -31,7 +28,7 @@ def state_of(job: Job) -> str:
 
 
 def fields_of(job: Job, number: int) -> dict[str, Any]:
-    """As it stands."""
+    """Return the fields of a job."""
     return {
         "created": times.format_seconds(job.created_at_ms),
         "data": data.object_for_client(job, job.attempt),
@@ -47,7 +44,7 @@ def fields_of(job: Job, number: int) -> dict[str, Any]:
 
 
 def fields_before_take(job: Job, number: int, started_at_ms: int | None) -> dict[str, Any]:
-    """Of a job that was just taken: as it stood before."""
+    """Return the fields that a taken job had before the take."""
     changed = {
         "data": data.object_for_client(job, job.attempt - 1),
         "lastRun": times.format_last_run(started_at_ms),
@@ -56,12 +53,3 @@ def fields_before_take(job: Job, number: int, started_at_ms: int | None) -> dict
     found = fields_of(job, number) | changed
     del found["state"]
     return found
-
-
-def encode_fields(fields: Mapping[str, Any]) -> bytes:
-    """Compact, keys in the order that Bedrock gives them."""
-    return msgspec.json.encode(dict(sorted(fields.items(), key=_case_insensitively)))
-
-
-def _case_insensitively(item: tuple[str, Any]) -> str:
-    return item[0].lower()

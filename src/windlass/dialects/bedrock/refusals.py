@@ -1,5 +1,4 @@
-"""How Bedrock says no: a status and a reason. And what the engine's refusals are called here, where a command did not
-expect them."""
+"""Refusals with Bedrock's status lines, and the status line for each refusal of the engine."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ _FAILED = (502, "Update failed")
 
 
 class CommandRefused(Exception):
-    """Nothing was changed; the client is told this."""
+    """A command was refused with this status line. Nothing was changed."""
 
     def __init__(self, status: int, reason: str, detail: str = "") -> None:
         super().__init__(f"{status} {reason}")
         self.status = status
         self.reason = reason
-        self.detail = detail  # for people, in the header `error`
+        self.detail = detail  # explanation in the header `error`
 
     @property
     def reply(self) -> Reply:

@@ -1,4 +1,4 @@
-"""What the server says of itself: `Status`, and `GET /status/…` for those who watch over it by HTTP."""
+"""State of the server: the command `Status`, and `GET /status/…` for health checks over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass import __version__
 
 from .wire import BedrockRequest, Reply, encode_json
 
-STATE = "LEADING"  # there are no followers: every process is as good as the others
+STATE = "LEADING"  # there are no followers: all processes are equal
 _HTTP = {
     "/status/handlingcommands": Reply(200, STATE),
     "/status/isfollower": Reply(500, f"Not Following. State={STATE}"),
@@ -17,7 +17,7 @@ _NOT_FOUND = Reply(404, "Not Found")
 
 
 def status_reply(host: str, commands: int) -> Reply:
-    """`commands`: how many are under way."""
+    """Return the reply to `Status`. `commands`: number of running commands."""
     found: dict[str, Any] = {
         "commandCount": commands,
         "host": host,
@@ -33,7 +33,7 @@ def status_reply(host: str, commands: int) -> Reply:
 
 
 def http_status_reply(request: BedrockRequest) -> Reply | None:
-    """None: it is another request."""
+    """Return the reply to `GET /status/…`, or None for any other request."""
     method, _, rest = request.line.partition(" ")
     path = rest.partition(" ")[0].lower()
     if method.upper() != "GET" or not path.startswith("/status/"):

@@ -1,5 +1,7 @@
-"""Takes for clients. A client's job has no lease that ends and no worker that beats: if the answer of a take is lost
-on its way from the engine, only this process can know that no client got the job."""
+"""Takes for clients, and the release of jobs whose take lost its reply.
+
+A job of a client has no lease that expires and no worker that sends heartbeats. If the engine's reply to a take is
+lost, only this process can know that no client got the job."""
 
 from __future__ import annotations
 
@@ -17,19 +19,21 @@ from .verbs import QUEUE
 
 log = logging.getLogger("windlass.bedrock")
 
-CHECK_EVERY_S = 2.5  # younger leases are not judged
-CHECKS = 3  # a call that was sent before the connection broke may be carried out a little later
+CHECK_EVERY_S = 2.5  # the engine does not report younger leases
+CHECKS = 3  # the engine may run a command some time after its connection broke
 
 
 class TrackedTakes:
-    """Each take has a holder of its own, which the engine keeps with the job. When connections to the engine break, the
-    engine is asked what the takes of that moment hold there; what no client got is given back."""
+    """Takes with a separate holder each, which the engine stores with the jobs.
+
+    After a connection to the engine breaks, the engine is asked for the jobs of the takes that were pending at that
+    moment. Jobs that no client got are released."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._pending_holders: set[bytes] = set()  # holders
-        self._checks_left: dict[bytes, int] = {}  # holder -> checks that are left
-        self._delivered: dict[bytes, list[LeaseRef]] = {}  # of doubtful holders
+        self._pending_holders: set[bytes] = set()
+        self._checks_left: dict[bytes, int] = {}  # by holder
+        self._delivered: dict[bytes, list[LeaseRef]] = {}  # of the holders in `_checks_left`
         self._reconciler = Reconciler(service, self._is_delivered)
         self._is_check_scheduled = False
         self._check_task: asyncio.Task[None] | None = None
@@ -56,8 +60,9 @@ class TrackedTakes:
             self._check_task.cancel()
 
     def _on_interruption(self) -> None:
-        """A connection to the engine broke: any take under way may have jobs of which it will never hear. Each call on
-        that connection says so; once is enough."""
+        """Schedule checks after a connection to the engine broke: pending takes may hold jobs without knowing it.
+
+        Called by each command on that connection. One check covers all of them."""
         if self._pending_holders and not self._is_check_scheduled:
             self._is_check_scheduled = True
             asyncio.get_running_loop().call_soon(self._start_checks)
@@ -72,7 +77,10 @@ class TrackedTakes:
     def _on_check_done(self, task: asyncio.Task[None]) -> None:
         self._check_task = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("The search for jobs that no client got has ended.", exc_info=error)
+            log.error(
+                "The check for jobs that no client got failed. It runs again after the next broken connection.",
+                exc_info=error,
+            )
 
     async def _run_checks(self) -> None:
         while self._checks_left:
@@ -81,7 +89,7 @@ class TrackedTakes:
             try:
                 await self._reconciler.reconcile(await self._unclaimed(holders))
             except WindlassError as error:
-                log.warning("Cannot give back jobs that no client got: %s. Trying again.", error)
+                log.warning("Cannot release jobs that no client got: %s. Trying again.", error)
             else:
                 self._count_check(holders)
 

@@ -1,5 +1,7 @@
-"""Instants as Bedrock writes them: UTC text. What a client gave comes back as it was given: a date alone is kept as one
-millisecond past its midnight, which nobody can give otherwise."""
+"""Instants in Bedrock's form: UTC text.
+
+Clients get an instant back in the form in which they gave it. A date without a time is stored as one millisecond past
+midnight, an instant that cannot be given in any other way."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_instant(text: str) -> int | None:
-    """`YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`; None for anything else."""
+    """Parse `YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`. None: it is neither."""
     if _INSTANT.fullmatch(text) is None:
         return None
     try:
@@ -45,10 +47,10 @@ def format_last_run(at_ms: int | None) -> str:
 
 
 def format_scheduled_run(job: Job) -> str:
-    """When it is, or was, to run, apart from any lease."""
+    """Format the instant at which the job is, or was, to run. The lease does not count."""
     at_ms = job.run_at_ms
     if job.state is State.WAITING and at_ms == job.started_at_ms:
-        return format_seconds(at_ms)  # it has handed over, and stands where it started
+        return format_seconds(at_ms)  # it waits for its children since it started
     if at_ms == job.created_at_ms:
         return format_milliseconds(at_ms)
     if at_ms % DAY_MS == DATE_ONLY_MS:
@@ -57,7 +59,7 @@ def format_scheduled_run(job: Job) -> str:
 
 
 def format_next_run(job: Job) -> str:
-    """Of a job that may be taken over while it runs: when it may be."""
+    """Format the next run: of a running job with retryAfter, the end of its lease."""
     if job.retake and job.lease_deadline_at_ms is not None and not job.is_overdue:
         return format_seconds(job.lease_deadline_at_ms)
     return format_scheduled_run(job)

@@ -1,4 +1,4 @@
-"""Which commands there are, and who may give them. What they do is the desk's."""
+"""Names of the commands, and the roles that may use them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 from windlass.core.access.tokens import Role
 from windlass.web.app.router import ADMIN, KNOWS, PRODUCES, READS, STEERS, WORKS
 
-QUEUE = "bedrock"  # in which all jobs of this dialect are
+QUEUE = "bedrock"  # holds all jobs of this dialect
 
 
 class Verb(NamedTuple):
     name: str
-    roles: frozenset[Role] | None  # None: anybody
-    gives_jobs: bool = False  # its reply gives jobs away
-    is_dropped_on_disconnect: bool = False  # it ends when its client leaves: it changes nothing, and may take long
+    roles: frozenset[Role] | None  # None: no token needed
+    gives_jobs: bool = False  # its reply hands out jobs
+    is_dropped_on_disconnect: bool = False  # it only reads, and may take long
 
 
 _VERBS = (

@@ -1,4 +1,4 @@
-"""Bytes to requests and replies to bytes, as Bedrock writes them. No I/O; what a command means is the desk's."""
+"""Wire format of Bedrock: parses requests and encodes replies. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ProtocolError(Exception):
-    """What was sent cannot be read; nothing after it can be either."""
+    """Input that cannot be parsed. The connection cannot go on after it."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -26,29 +26,29 @@ class ProtocolError(Exception):
 
 
 class BedrockRequest(msgspec.Struct):
-    """One command. A body may follow it; no command looks at it, so it is not kept."""
+    """One command. A body is read and dropped, because no command uses it."""
 
     verb: str  # as typed, up to the first space of the line
     line: str
-    headers: dict[str, str]  # lower-case names; values unescaped; of repeated ones the last
-    raw: dict[str, str]  # the same as they were sent
+    headers: dict[str, str]  # lower-case names, unescaped values; the last of repeated headers wins
+    raw: dict[str, str]  # the same, values as they were sent
 
     @property
     def connection(self) -> str:
-        """`close`, `wait`, `forget`, or what it means nothing."""
-        said = self.headers.get("connection")
-        return "" if said is None else said.lower()
+        """Header `Connection`: `close`, `wait`, `forget`, or a value without a meaning."""
+        value = self.headers.get("connection")
+        return "" if value is None else value.lower()
 
-    def timeout_s(self, otherwise_s: float) -> float:
-        """How long the command may take."""
-        said = self.headers.get("timeout")
-        found_ms = 0 if said is None else _parse_count(said)
-        return found_ms / 1000 if found_ms > 0 else otherwise_s
+    def timeout_s(self, default_s: float) -> float:
+        """Seconds that the command may take."""
+        value = self.headers.get("timeout")
+        timeout_ms = 0 if value is None else _parse_count(value)
+        return timeout_ms / 1000 if timeout_ms > 0 else default_s
 
     def pause_s(self, now_s: float) -> float:
-        """How long until it is to be executed."""
-        said = self.headers.get("commandexecutetime")
-        return 0.0 if said is None else max(_parse_count(said) / 1_000_000 - now_s, 0.0)
+        """Seconds until the command is to run."""
+        value = self.headers.get("commandexecutetime")
+        return 0.0 if value is None else max(_parse_count(value) / 1_000_000 - now_s, 0.0)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -56,21 +56,21 @@ class Reply(msgspec.Struct, frozen=True):
     reason: str
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
-    # For the connection, not for the client: what GetJob gave (id and lease), and what another command reported on.
-    jobs: tuple[tuple[bytes, int], ...] = ()
-    settled: tuple[bytes, ...] = ()
+    # For the connection; not sent to the client.
+    jobs: tuple[tuple[bytes, int], ...] = ()  # handed out by GetJob: id and lease token
+    settled: tuple[bytes, ...] = ()  # ids of jobs that the command reported on
 
 
 class BedrockReader:
-    """Feed it bytes as they come and take the requests out one by one; what is not taken waits as bytes."""
+    """Incremental parser: `feed` takes bytes, `next` returns the next complete request."""
 
     __slots__ = ("_body_left", "_bounds", "_buffer", "_request", "_scanned")
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._buffer = bytearray()
-        self._scanned = 0  # bytes in which no head ends
-        self._request: BedrockRequest | None = None  # whose body has not arrived
+        self._scanned = 0  # leading bytes without the end of a head
+        self._request: BedrockRequest | None = None  # parsed, but its body has not arrived
         self._body_left = 0
 
     def feed(self, data: bytes) -> None:
@@ -78,16 +78,15 @@ class BedrockReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that wait."""
         return len(self._buffer)
 
     @property
     def is_mid_request(self) -> bool:
-        """A request has begun, and has not ended."""
+        """Whether part of a request has arrived."""
         return self._request is not None or bool(self._buffer)
 
     def next(self) -> BedrockRequest | None:
-        """None: more must arrive. Raises ProtocolError, and the same again if it is asked again."""
+        """Return the next request, or None until more bytes arrive. Raise ProtocolError, again on each further call."""
         if self._request is None:
             if not self._buffer:
                 return None
@@ -118,10 +117,10 @@ class BedrockReader:
         return request
 
     def _end_of_head(self) -> int:
-        buffer, looked = self._buffer, self._scanned
-        if looked == 0 and buffer.startswith(_LINE_ENDS):
+        buffer, scanned = self._buffer, self._scanned
+        if scanned == 0 and buffer.startswith(_LINE_ENDS):
             self._skip_blank_lines()
-        start = looked - 2 if looked > 2 else 0
+        start = scanned - 2 if scanned > 2 else 0
         self._scanned = size = len(buffer)
         end = buffer.find(b"\n\n", start)
         with_returns = buffer.find(b"\n\r\n", start, size if end < 0 else end + 2)
@@ -136,15 +135,15 @@ class BedrockReader:
 
     def _lacks_body(self) -> bool:
         if self._body_left:
-            taken = min(self._body_left, len(self._buffer))
-            del self._buffer[:taken]
-            self._body_left -= taken
+            arrived = min(self._body_left, len(self._buffer))
+            del self._buffer[:arrived]
+            self._body_left -= arrived
         return self._body_left > 0
 
 
 def _parse(head: str, headers_max: int) -> BedrockRequest:
     lines = (head.replace("\r\n", "\n") if "\r" in head else head).split("\n")
-    if len(lines) - 3 > headers_max:  # the method line, and the two pieces after the last line ends
+    if len(lines) - 3 > headers_max:  # less the command line and the two empty strings at the end
         raise ProtocolError(431, f"Request too large: it may have {headers_max} headers")
     line, raw, last = "", dict[str, str](), ""
     for text in lines:
@@ -165,7 +164,7 @@ def _parse(head: str, headers_max: int) -> BedrockRequest:
 
 
 def _make_request(line: str, raw: dict[str, str], *, has_escapes: bool) -> BedrockRequest:
-    """`Query: SELECT 1;` is the same as the header `query` of `Query`."""
+    """Make a request. The line `Query: SELECT 1;` means the command `Query` with the header `query`."""
     if line[:6].lower() == "query:":
         raw["query"] = line[6:].strip(" ")
         headers = {name: unescape(value) for name, value in raw.items()} | {"query": raw["query"]}
@@ -178,7 +177,7 @@ def _parse_count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
-def _body_length(headers: dict[str, str], longest: int) -> int:
+def _body_length(headers: dict[str, str], most: int) -> int:
     if "transfer-encoding" in headers and headers["transfer-encoding"].lower() != "identity":
         raise ProtocolError(400, "Malformed request: a body needs a Content-Length, chunks are not read")
     text = headers.get("content-length") or "0"
@@ -186,23 +185,23 @@ def _body_length(headers: dict[str, str], longest: int) -> int:
         return 0
     if not (text.isascii() and text.isdigit()):
         raise ProtocolError(400, "Malformed Content-Length")
-    if len(text) > 18 or int(text) > longest:
-        raise ProtocolError(413, f"Request too large: its body may have {longest} bytes, and no command reads it")
+    if len(text) > 18 or int(text) > most:
+        raise ProtocolError(413, f"Request too large: its body may have {most} bytes, and no command reads it")
     return int(text)
 
 
 def unescape(value: str) -> str:
-    """`\\n \\r \\t \\b \\f \\uXXXX`; a backslash before anything else is left out, and what follows it stays."""
+    """Replace `\\n \\r \\t \\b \\f \\uXXXX`. A backslash before any other character is removed."""
     if "\\" not in value:
         return value
-    found = _ESCAPE_SEQUENCE.sub(_replace_escape, value)
-    if _SURROGATE.search(found):  # two of them are one character; one alone is none
-        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return found
+    text = _ESCAPE_SEQUENCE.sub(_replace_escape, value)
+    if _SURROGATE.search(text):  # a pair is one character; a single surrogate is invalid
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
-def _replace_escape(found: re.Match[str]) -> str:
-    text = found[1]
+def _replace_escape(match: re.Match[str]) -> str:
+    text = match[1]
     return chr(int(text[1:], 16)) if len(text) == 5 else _ESCAPES.get(text, text)
 
 
@@ -211,7 +210,7 @@ def escape(value: str) -> str:
 
 
 def encode_reply(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
-    """`protocol` stands before the status for those who asked in HTTP."""
+    """Encode a reply. `protocol` comes before the status, for clients that use HTTP."""
     head = f"{protocol}{reply.status} {reply.reason if reply.reason.isalnum() else escape(reply.reason)}\r\n"
     for name, value in reply.headers:
         head += f"{name}: {value if value.isalnum() else escape(value)}\r\n"
@@ -221,5 +220,5 @@ def encode_reply(reply: Reply, *, closes: bool = False, protocol: str = "") -> b
 
 
 def encode_json(value: dict[str, Any]) -> bytes:
-    """Compact, keys in the order that Bedrock gives them."""
+    """Encode as compact JSON, with the keys in Bedrock's order: by name, ignoring case."""
     return msgspec.json.encode(dict(sorted(value.items(), key=lambda item: item[0].lower())))

@@ -1,1 +1,1 @@
-"""What each command does: one file per group. A command reads its parameters, decides, and asks the engine once."""
+"""Commands, one module per group. A command reads its parameters, decides, and calls the engine once."""

@@ -1,5 +1,6 @@
-"""CreateJob and CreateJobs. Jobs are made in one step, all or none; of those that exist already the content is changed
-under the guard of their revision."""
+"""CreateJob and CreateJobs.
+
+New jobs are enqueued in a single step, all or none. Jobs that exist already are edited, guarded by their revision."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from windlass.core.states import State
 from windlass.dialects.bedrock import data
 from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.record import DEFAULT_PRIORITY, encode_fields
+from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
-from windlass.dialects.bedrock.wire import BedrockRequest, Reply
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 from windlass.service.batcher import Gathering
 
 from .create_parameters import CreateParameters, prepare_job, read_create_parameters, read_jobs
@@ -42,50 +43,52 @@ class CreateCommands:
         self._batcher = batcher
 
     def start(self, request: BedrockRequest) -> asyncio.Future[Enqueued] | None:
-        """Of a job that has to do with no other one, and gets its number as it comes in; None: it is not such a one."""
-        one = read_create_parameters(Parameters(request.headers, request.raw), self._jobs.data_max)
-        if one.is_unique or one.parent_number:
+        """Start to enqueue a job that is not unique and has no parent. Its number is assigned by the same call.
+
+        None: the job is unique or has a parent."""
+        item = read_create_parameters(Parameters(request.headers, request.raw), self._jobs.data_max)
+        if item.is_unique or item.parent_number:
             return None
-        return self._batcher.enqueue_numbered(_prepare_independent_job(one, "mockrequest" in request.headers))
+        return self._batcher.enqueue_numbered(_prepare_independent_job(item, "mockrequest" in request.headers))
 
     async def create_job(self, request: BedrockRequest) -> Reply:
-        begun = self.start(request)
-        if begun is not None:
-            return reply_for_enqueued(await begun)
+        enqueued = self.start(request)
+        if enqueued is not None:
+            return reply_for_enqueued(await enqueued)
         (number,) = await self._create([Parameters.from_request(request)], request)
         return _reply_for_number(number)
 
     async def create_jobs(self, request: BedrockRequest) -> Reply:
         numbers = await self._create(read_jobs(Parameters.from_request(request)), request)
-        return Reply(200, "OK", encode_fields({"jobIDs": numbers}))
+        return Reply(200, "OK", encode_json({"jobIDs": numbers}))
 
-    async def _create(self, given: Sequence[Parameters], request: BedrockRequest) -> list[int]:
-        reserved_ids: list[bytes] = []  # ids that no job was made under yet
+    async def _create(self, parameters: Sequence[Parameters], request: BedrockRequest) -> list[int]:
+        reserved_ids: list[bytes] = []  # kept for the next attempt
         is_mocked = "mockrequest" in request.headers
 
         async def decide() -> list[bytes]:
-            wishes = [read_create_parameters(one, self._jobs.data_max) for one in given]
-            await self._find_parents(wishes, is_mocked)
-            return await self._make(wishes, reserved_ids)
+            items = [read_create_parameters(given, self._jobs.data_max) for given in parameters]
+            await self._find_parents(items, is_mocked)
+            return await self._make(items, reserved_ids)
 
         ids = await decide_with_retries(decide)
-        numbers = [number_of_id(one) for one in ids]
-        later = [one for one, number in zip(ids, numbers, strict=True) if number is None]
-        given_later = await self._jobs.numbers(later) if later else {}
-        return [number or given_later[one] for one, number in zip(ids, numbers, strict=True)]
+        numbers = [number_of_id(job_id) for job_id in ids]
+        others = [job_id for job_id, number in zip(ids, numbers, strict=True) if number is None]
+        their_numbers = await self._jobs.numbers(others) if others else {}
+        return [number or their_numbers[job_id] for job_id, number in zip(ids, numbers, strict=True)]
 
-    async def _find_parents(self, wishes: Sequence[CreateParameters], is_mocked: bool) -> None:
+    async def _find_parents(self, items: Sequence[CreateParameters], is_mocked: bool) -> None:
         parents: dict[int, Job] = {}
-        for one in wishes:
-            if one.parent_number and one.parent_number not in parents:
-                parents[one.parent_number] = await self._parent(one.parent_number)
+        for item in items:
+            if item.parent_number and item.parent_number not in parents:
+                parents[item.parent_number] = await self._parent(item.parent_number)
         is_mocked = is_mocked or any(parent.is_hidden for parent in parents.values())
-        for one in wishes:
-            one.is_mocked = is_mocked or one.is_mocked_in_data
-            if one.parent_number:
-                parent = parents[one.parent_number]
-                one.parent, one.is_mocked = parent.id, parent.is_hidden
-                one.parent_has_parent = parent.parent is not None
+        for item in items:
+            item.is_mocked = is_mocked or item.is_mocked_in_data
+            if item.parent_number:
+                parent = parents[item.parent_number]
+                item.parent, item.is_mocked = parent.id, parent.is_hidden
+                item.parent_has_parent = parent.parent is not None
 
     async def _parent(self, number: int) -> Job:
         parent = await self._jobs.by_number(number)
@@ -95,60 +98,60 @@ class CreateCommands:
             raise CommandRefused(*PARENT_STATE)
         return parent
 
-    async def _make(self, wishes: Sequence[CreateParameters], reserved_ids: list[bytes]) -> list[bytes]:
-        """The id of each; of jobs that exist already, theirs."""
+    async def _make(self, items: Sequence[CreateParameters], reserved_ids: list[bytes]) -> list[bytes]:
+        """Enqueue or edit the jobs. Return their ids, in order."""
         found: list[Job | None] = []
-        made: dict[str, CreateParameters] = {}
-        for one in wishes:
-            existing = await self._existing(one) if one.is_unique and one.key not in made else None
+        first_by_key: dict[str, CreateParameters] = {}
+        for item in items:
+            existing = await self._existing(item) if item.is_unique and item.key not in first_by_key else None
             found.append(existing)
-            one.repeat = "" if one.is_mocked else one.given.repeat()
-            if one.parent_has_parent:
+            item.repeat = "" if item.is_mocked else item.given.repeat()
+            if item.parent_has_parent:
                 raise CommandRefused(405, "Cannot create grandchildren")
             if existing is None:
-                _merge_into_earlier(made, one, self._jobs.data_max)
-        ids = await self._enqueue(wishes, found, reserved_ids)
-        for one, existing in zip(wishes, found, strict=True):
+                _merge_into_earlier(first_by_key, item, self._jobs.data_max)
+        ids = await self._enqueue(items, found, reserved_ids)
+        for item, existing in zip(items, found, strict=True):
             if existing is not None:
-                await self._change(existing.id, one)
+                await self._change(existing.id, item)
         return ids
 
-    async def _existing(self, one: CreateParameters) -> Job | None:
-        job_id = await self._service.holder(QUEUE, one.key)
+    async def _existing(self, item: CreateParameters) -> Job | None:
+        job_id = await self._service.holder(QUEUE, item.key)
         holder = None if job_id is None else await self._jobs.by_id(job_id)
-        if holder is not None and holder.parent is not None and holder.parent != one.parent:
+        if holder is not None and holder.parent is not None and holder.parent != item.parent:
             raise CommandRefused(*OTHER_PARENT)
         return holder
 
     async def _enqueue(
-        self, wishes: Sequence[CreateParameters], found: Sequence[Job | None], reserved_ids: list[bytes]
+        self, items: Sequence[CreateParameters], found: Sequence[Job | None], reserved_ids: list[bytes]
     ) -> list[bytes]:
-        """Makes those that were not found, the first of each unique name."""
-        places: dict[str, int] = {}
+        """Enqueue the jobs that were not found. Of several with the same unique name, only the first."""
+        index_by_key: dict[str, int] = {}
         new: list[CreateParameters] = []
-        for one, existing in zip(wishes, found, strict=True):
-            if existing is None and not (one.is_unique and one.key in places):
-                places.setdefault(one.key, len(new))
-                one.index = len(new)
-                new.append(one)
+        for item, existing in zip(items, found, strict=True):
+            if existing is None and not (item.is_unique and item.key in index_by_key):
+                index_by_key.setdefault(item.key, len(new))
+                item.index = len(new)
+                new.append(item)
             elif existing is None:
-                one.index = places[one.key]
+                item.index = index_by_key[item.key]
         if len(new) > len(reserved_ids):
             reserved_ids += await self._service.reserve_numbers(QUEUE, len(new) - len(reserved_ids))
-        jobs = [prepare_job(one, job_id) for one, job_id in zip(new, reserved_ids, strict=False)]
+        jobs = [prepare_job(item, job_id) for item, job_id in zip(new, reserved_ids, strict=False)]
         if len(jobs) == 1:
             await self._batcher.enqueue(jobs[0])
         elif jobs:
             for answer in await self._service.enqueue(jobs, whole=True):
                 if isinstance(answer, Refusal):
                     raise answer
-        return [reserved_ids[one.index] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
+        return [reserved_ids[item.index] if job is None else job.id for item, job in zip(items, found, strict=True)]
 
-    async def _change(self, job_id: bytes, one: CreateParameters) -> None:
-        """What a wish changes in the job that it found; again, when that was changed meanwhile."""
+    async def _change(self, job_id: bytes, item: CreateParameters) -> None:
+        """Apply the parameters to a job that exists. Repeat when the job has changed in between."""
         while True:
             job = await self._jobs.by_id(job_id)
-            content = None if job is None else _content_after_update(job, one)
+            content = None if job is None else _content_after_update(job, item)
             if job is None or content is None:
                 return
             edit = Edit(
@@ -168,49 +171,51 @@ class CreateCommands:
             return
 
 
-def reply_for_enqueued(made: Enqueued) -> Reply:
-    return _reply_for_number(number_of_id(made.id) or 0)
+def reply_for_enqueued(enqueued: Enqueued) -> Reply:
+    return _reply_for_number(number_of_id(enqueued.id) or 0)
 
 
 def _reply_for_number(number: int) -> Reply:
     return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
 
 
-def _prepare_independent_job(one: CreateParameters, is_mocked: bool) -> PreparedJob:
-    one.is_mocked = is_mocked or one.is_mocked_in_data
-    one.repeat = "" if one.is_mocked else one.given.repeat()
-    return prepare_job(one)
+def _prepare_independent_job(item: CreateParameters, is_mocked: bool) -> PreparedJob:
+    item.is_mocked = is_mocked or item.is_mocked_in_data
+    item.repeat = "" if item.is_mocked else item.given.repeat()
+    return prepare_job(item)
 
 
-def _merge_into_earlier(made: dict[str, CreateParameters], one: CreateParameters, data_max: int) -> None:
-    """A job of the same command that has the name already takes the content in."""
-    first = made.setdefault(one.key, one)
-    if first is one or not one.is_unique:
+def _merge_into_earlier(first_by_key: dict[str, CreateParameters], item: CreateParameters, data_max: int) -> None:
+    """Merge the content into the first job of the same command that has the same unique name."""
+    first = first_by_key.setdefault(item.key, item)
+    if first is item or not item.is_unique:
         return
-    if first.parent and first.parent != one.parent:
+    if first.parent and first.parent != item.parent:
         raise CommandRefused(*OTHER_PARENT)
     content = _merge_content(
-        JobContent(first.data, first.repeat, DEFAULT_PRIORITY if first.priority is None else first.priority), one
+        JobContent(first.data, first.repeat, DEFAULT_PRIORITY if first.priority is None else first.priority), item
     )
     if content is not None:
         first.data = data.check_size(content.data, data_max)
         first.repeat, first.priority = content.repeat, content.priority
 
 
-def _content_after_update(job: Job, one: CreateParameters) -> JobContent | None:
-    return _merge_content(JobContent(data.stored_object(job.payload), job.repeat, DEFAULT_PRIORITY - job.priority), one)
+def _content_after_update(job: Job, item: CreateParameters) -> JobContent | None:
+    return _merge_content(
+        JobContent(data.stored_object(job.payload), job.repeat, DEFAULT_PRIORITY - job.priority), item
+    )
 
 
-def _merge_content(known: JobContent, one: CreateParameters) -> JobContent | None:
-    """The content after a wish for a job that is there already; None: nothing changes."""
-    if one.keeps_existing:
+def _merge_content(known: JobContent, item: CreateParameters) -> JobContent | None:
+    """Return the content of an existing job after CreateJob. None: nothing changes."""
+    if item.keeps_existing:
         return None
-    if one.data != known.data:
-        priority = DEFAULT_PRIORITY if one.priority is None else one.priority
-        return JobContent(data.merge_patch(known.data, one.data), one.repeat, priority)
+    if item.data != known.data:
+        priority = DEFAULT_PRIORITY if item.priority is None else item.priority
+        return JobContent(data.merge_patch(known.data, item.data), item.repeat, priority)
     content = JobContent(
         known.data,
-        one.repeat if one.has_repeat else known.repeat,
-        known.priority if one.priority is None else one.priority,
+        item.repeat if item.has_repeat else known.repeat,
+        known.priority if item.priority is None else item.priority,
     )
     return None if content == known else content

@@ -1,4 +1,4 @@
-"""What CreateJob and CreateJobs are asked for, checked as far as that needs nobody else."""
+"""Parameters of CreateJob and CreateJobs, with the checks that need no other job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from windlass.core.job import Blob, NewJob
-from windlass.core.job_template import PreparedJob, JobTemplate
+from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.repeat import parse_modifiers
@@ -20,33 +20,32 @@ from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
 
 JOBS_MAX = 1_000
-TEMPLATES_CACHED = 1_024  # that a server remembers
+TEMPLATES_CACHED = 1_024
 DELIVERIES_MAX = 10  # of a job with retryAfter
-FIRST_LEASE_MS = 60_000  # of one whose lease depends on the calendar, until that was looked at
+FIRST_LEASE_MS = 60_000  # of a job whose lease depends on the calendar, until GetJob sets its deadline
 _decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
-_UNCOMMON_PARAMETERS = frozenset(
-    {"retryafter", "repeat", "unique", "firstrun", "parentjobid"}
-)  # without them little is to be checked
+# A job without these needs few checks.
+_UNCOMMON_PARAMETERS = frozenset({"retryafter", "repeat", "unique", "firstrun", "parentjobid"})
 _INVALID_JSON = (401, "Invalid JSON")
 
 
 class CreateParameters(msgspec.Struct):
-    """One job to be made, or to be found by its name."""
+    """Parameters of a single job, which is created or found by its name."""
 
     given: Parameters
     name: str
     priority: int | None
-    data: bytes  # without what the server adds
+    data: bytes  # without the keys that the server adds
     retry_after: str
     run_at_ms: int
     parent_number: int
     is_unique: bool
-    is_mocked_in_data: bool  # by a key in its data
+    is_mocked_in_data: bool  # its data has the key mockRequest
     parent: bytes = b""
     parent_has_parent: bool = False
     is_mocked: bool = False
     repeat: str = ""
-    index: int = 0  # among the jobs that are made
+    index: int = 0  # among the new jobs
 
     @property
     def key(self) -> str:
@@ -54,7 +53,7 @@ class CreateParameters(msgspec.Struct):
 
     @property
     def keeps_existing(self) -> bool:
-        """It finds a job of its name, and leaves it alone."""
+        """Whether an existing job of the name stays unchanged."""
         return self.given.get("overwrite").lower() not in ("", "true")
 
     @property
@@ -64,7 +63,9 @@ class CreateParameters(msgspec.Struct):
 
 @lru_cache(TEMPLATES_CACHED)
 def unique_key(name: str, is_mocked: bool) -> str:
-    """The unique key that every job declares, so that `unique` finds any job of its name, among its own kind."""
+    """Return the unique key of a job.
+
+    Every job declares it, so that `unique` finds any job of the name. Mocked jobs have keys of their own."""
     key = ("?" if is_mocked else "=") + name
     if len(key.encode()) <= UNIQUE_MAX and not key.endswith("\0"):
         return key
@@ -72,13 +73,13 @@ def unique_key(name: str, is_mocked: bool) -> str:
 
 
 def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters:
-    """The checks that come before all others, in their order."""
+    """Read the parameters and run the first checks, in Bedrock's order."""
     name, priority = given.name(), given.new_job_priority()
-    found = given.data(data_max) or data.EMPTY
+    content = given.data(data_max) or data.EMPTY
     if _UNCOMMON_PARAMETERS.isdisjoint(given.values):
-        says_mocked = data.has_key(found, data.MOCKED)
-        own = data.without_keys(found, data.MOCKED) if says_mocked else found
-        return CreateParameters(given, name, priority, own, "", 0, 0, False, says_mocked)
+        is_mocked_in_data = data.has_key(content, data.MOCKED)
+        own = data.without_keys(content, data.MOCKED) if is_mocked_in_data else content
+        return CreateParameters(given, name, priority, own, "", 0, 0, False, is_mocked_in_data)
     retry_after, is_unique = given.retry_after(), given.is_true("unique")
     if retry_after and given.get("repeat"):
         raise CommandRefused(402, "Recurring auto-retrying jobs are not supported")
@@ -88,17 +89,17 @@ def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters
         given=given,
         name=name,
         priority=priority,
-        data=data.without_keys(found, data.MOCKED),
+        data=data.without_keys(content, data.MOCKED),
         retry_after=retry_after,
         run_at_ms=given.instant("firstRun") or 0,
         parent_number=given.number("parentJobID") if given.get("parentJobID") else 0,
         is_unique=is_unique,
-        is_mocked_in_data=data.has_key(found, data.MOCKED),
+        is_mocked_in_data=data.has_key(content, data.MOCKED),
     )
 
 
 def read_jobs(given: Parameters) -> list[Parameters]:
-    """The objects of CreateJobs' header."""
+    """Parse the objects in the header `jobs` of CreateJobs."""
     for text in dict.fromkeys((given.get("jobs"), given.raw.get("jobs", ""))):
         try:
             encoded = text.encode()
@@ -110,23 +111,30 @@ def read_jobs(given: Parameters) -> list[Parameters]:
             break
         if len(objects) > JOBS_MAX:
             raise CommandRefused(402, "Too many jobs")
-        return [Parameters({key.lower(): _text(value) for key, value in one.items()}) for one in objects]
+        return [Parameters({key.lower(): _text(value) for key, value in fields.items()}) for fields in objects]
     raise CommandRefused(*_INVALID_JSON)
 
 
 def _text(value: msgspec.Raw) -> str:
-    """A string as it is, null as nothing, anything else as its JSON."""
-    written = bytes(value).decode()
-    if written[:1] == '"':
-        return str(msgspec.json.decode(written))
-    return "" if written == "null" else written
+    """Return a string as it is, null as an empty string, and any other value as JSON."""
+    encoded = bytes(value).decode()
+    if encoded[:1] == '"':
+        return str(msgspec.json.decode(encoded))
+    return "" if encoded == "null" else encoded
 
 
-def prepare_job(one: CreateParameters, job_id: bytes = b"") -> PreparedJob:
-    form = _job_template(
-        one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
+def prepare_job(item: CreateParameters, job_id: bytes = b"") -> PreparedJob:
+    template = _job_template(
+        item.name,
+        item.priority,
+        item.run_at_ms,
+        item.is_unique,
+        item.retry_after,
+        item.is_mocked,
+        item.repeat,
+        item.parent,
     )
-    return PreparedJob(form, Blob(one.data), job_id)
+    return PreparedJob(template, Blob(item.data), job_id)
 
 
 @lru_cache(TEMPLATES_CACHED)

@@ -74,22 +74,22 @@ class DeleteCommands:
         name = parameters.name() if parameters.get("name") else ""
         settled: list[bytes] = []
         for start in range(0, len(numbers), REQUEUE_BATCH):
-            some = await self._jobs.by_numbers(numbers[start : start + REQUEUE_BATCH])
-            await self._requeue({job.id: job for job in some}, name, parameters.is_true("decrementFailures"))
-            settled += [job.id for job in some]
+            jobs = await self._jobs.by_numbers(numbers[start : start + REQUEUE_BATCH])
+            await self._requeue({job.id: job for job in jobs}, name, parameters.is_true("decrementFailures"))
+            settled += [job.id for job in jobs]
         return Reply(200, "OK", settled=tuple(settled))
 
-    async def _requeue(self, left: dict[bytes, Job], name: str, gives_back: bool) -> None:
-        """All of them in one step; those that have changed meanwhile again."""
+    async def _requeue(self, left: dict[bytes, Job], name: str, returns_delivery: bool) -> None:
+        """Requeue all jobs in a single step, then again those that have changed in between."""
 
         async def decide() -> None:
             known = list(left.values())
             left.clear()
             answers = await self._service.complete_with_children(
-                [_requeue_operation(job, name, gives_back) for job in known]
+                [_requeue_operation(job, name, returns_delivery) for job in known]
             )
             for job, answer in zip(known, answers, strict=True):
-                if isinstance(answer, Refusal) and not isinstance(answer, WrongState):  # a group has no work of its own
+                if isinstance(answer, Refusal) and not isinstance(answer, WrongState):  # a group cannot be requeued
                     if not isinstance(answer, STALE_DECISION):
                         raise answer
                     await self._reload(job.id, left)
@@ -105,15 +105,15 @@ class DeleteCommands:
             left[job_id] = job
 
 
-def _requeue_operation(job: Job, name: str, gives_back: bool) -> CompleteWithChildren:
-    counts = 1 if gives_back and data.is_counted(job) else 0
+def _requeue_operation(job: Job, name: str, returns_delivery: bool) -> CompleteWithChildren:
+    returned = 1 if returns_delivery and data.is_counted(job) else 0
     return CompleteWithChildren(
         id=job.id,
         then="again",
         run_at_ms=max(1000, job.created_at_ms - job.created_at_ms % 1000),
         name=name,
         unique=unique_key(name, job.is_hidden) if name else "",
-        attempt=max(0, job.attempt - counts),
+        attempt=max(0, job.attempt - returned),
         if_revision=job.revision,
         in_any_state=True,
         keeps_members=True,

@@ -1,5 +1,6 @@
-"""FinishJob, RetryJob and FailJob: one step of the engine each, guarded by the lease and the revision that the decision
-was made from."""
+"""FinishJob, RetryJob and FailJob.
+
+Each is a single step of the engine, guarded by the lease token and the revision that the decision was based on."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ DELAY_DIGITS_MAX = 8
 
 
 class NextRun(NamedTuple):
-    """The next run, if there is to be one."""
+    """Time of the next run, if any."""
 
     run_at_ms: int | None = None
     delay_ms: int | None = None
@@ -85,7 +86,7 @@ class FinishCommands:
             return
         (parent,) = await self._service.job([job.parent])
         if isinstance(parent, Refusal) or parent.job.state.is_ended:
-            return  # it is about to let go of its children
+            return  # the engine is about to detach its children
         if parent.job.state is not State.WAITING:
             raise CommandRefused(*PARENT_RUNS)
 
@@ -122,7 +123,7 @@ class FinishCommands:
 
 
 def _new_data(parameters: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
-    """The data that replaces the job's, if any, without what the server adds; and whether it asks for no next run."""
+    """Return the new data without the server's keys (None: it stays), and whether it ends the repetition."""
     content = parameters.data(data_max)
     if content is None:
         return _without_count(job), False
@@ -133,9 +134,11 @@ def _new_data(parameters: Parameters, job: Job, data_max: int) -> tuple[Blob | N
 
 
 def _without_count(job: Job) -> Blob | None:
-    """The counter is removed from the data, also where a client wrote it."""
-    known = data.stored_object(job.payload)
-    return Blob(data.without_keys(known, data.COUNT)) if known[:1] == b"{" and data.has_key(known, data.COUNT) else None
+    """Remove a counter that a client wrote into the data. None: there is none."""
+    stored = data.stored_object(job.payload)
+    return (
+        Blob(data.without_keys(stored, data.COUNT)) if stored[:1] == b"{" and data.has_key(stored, data.COUNT) else None
+    )
 
 
 def _new_name(parameters: Parameters) -> str:

@@ -1,4 +1,4 @@
-"""GetJob and GetJobs. What was taken and cannot be given out goes back, no delivery spent."""
+"""GetJob and GetJobs. Jobs that cannot be delivered are released, and their delivery does not count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.dialects.bedrock.parameters import NAMES_MAX, Parameters
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.takes import TrackedTakes
 from windlass.dialects.bedrock.verbs import QUEUE
-from windlass.dialects.bedrock.wire import BedrockRequest, Reply
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 
 TIMEOUT = (303, "Timeout")
 NO_JOB_FOUND = (404, "No job found")
@@ -42,7 +42,7 @@ class GetCommands:
             raise CommandRefused(402, "Cannot use numResults with GetJob; try GetJobs")
         taken = await self._take(parameters, name, 1, request.connection == "wait")
         rows = await self._rows(taken)
-        return Reply(200, "OK", record.encode_fields(rows[0] if rows else {}), jobs=_lease_pairs(taken.jobs))
+        return Reply(200, "OK", encode_json(rows[0] if rows else {}), jobs=_lease_pairs(taken.jobs))
 
     async def get_jobs(self, request: BedrockRequest) -> Reply:
         parameters = Parameters.from_request(request)
@@ -51,8 +51,8 @@ class GetCommands:
             raise CommandRefused(402, "Missing numResults")
         most = min(max(parameters.number("numResults"), 1), TAKE_MAX)
         taken = await self._take(parameters, name, most, request.connection == "wait")
-        rows = [msgspec.Raw(record.encode_fields(row)) for row in await self._rows(taken)]
-        return Reply(200, "OK", record.encode_fields({"jobs": rows}), jobs=_lease_pairs(taken.jobs))
+        rows = [msgspec.Raw(encode_json(row)) for row in await self._rows(taken)]
+        return Reply(200, "OK", encode_json({"jobs": rows}), jobs=_lease_pairs(taken.jobs))
 
     async def _take(self, parameters: Parameters, name: str, most: int, waits: bool) -> Taken:
         is_mocked = parameters.is_set("mockRequest", "getMockedJobs")
@@ -73,21 +73,22 @@ class GetCommands:
                 | (await self._children(job) if job.has_members else {})
                 for job in taken.jobs
             ]
-        except BaseException:  # also a client that has gone: nobody will know of these
+        except BaseException:  # also cancellation: the client never learns of these jobs
             self._service.store.run_in_background(self.release_jobs(_lease_pairs(taken.jobs)))
             raise
 
     async def release_jobs(self, jobs: Sequence[tuple[bytes, int]]) -> None:
-        """Unspent, to the place they were taken from; those that somebody has reported on meanwhile are left alone."""
+        """Return jobs to their place in the queue without counting the delivery. Skip jobs that were reported on."""
         if jobs:
-            await self._service.release([LeaseRef(*one) for one in jobs])
+            await self._service.release([LeaseRef(*lease) for lease in jobs])
 
     async def _set_deadlines(self, jobs: Sequence[Job]) -> None:
-        """None for jobs from elsewhere that have a lease of their own: nobody here would extend it. And of leases that
-        depend on the calendar."""
-        own = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
-        if own:
-            await self._service.extend([LeaseRef(*one) for one in _lease_pairs(own)], lease_ms=FOREVER_MS)
+        """Remove the deadline of jobs from other dialects, and set the deadline of leases that depend on the calendar.
+
+        Bedrock clients do not extend leases, so a job without retryAfter must not expire."""
+        expiring = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
+        if expiring:
+            await self._service.extend([LeaseRef(*lease) for lease in _lease_pairs(expiring)], lease_ms=FOREVER_MS)
         for job in jobs:
             if not job.lease_rule or job.started_at_ms is None:
                 continue
@@ -98,12 +99,16 @@ class GetCommands:
                 await self._service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=lease_ms)
 
     async def _parents(self, jobs: Sequence[Job]) -> dict[bytes, dict[str, Any]]:
-        """What a child's row says of its parent."""
+        """Return the fields about the parent, by id of the child."""
         ids = list(dict.fromkeys(job.parent for job in jobs if job.parent is not None))
         if not ids:
             return {}
         answers = await self._service.job(ids)
-        found = {one.job.id: one.job for one in answers if not isinstance(one, Refusal) and one.job.queue == QUEUE}
+        found = {
+            answer.job.id: answer.job
+            for answer in answers
+            if not isinstance(answer, Refusal) and answer.job.queue == QUEUE
+        }
         numbers = await self._jobs.numbers(found)
         return {
             job.id: {"parentJobID": numbers[job.parent], "parentData": data.object_for_client(parent, parent.attempt)}
@@ -112,13 +117,13 @@ class GetCommands:
         }
 
     async def _children(self, job: Job) -> dict[str, Any]:
-        """Those that have ended, for a parent that runs again. Nothing when there are none."""
+        """Return the fields about ended children, for a parent that runs again. Empty: there are none."""
         found: dict[State, list[Job]] = {State.FINISHED: [], State.CANCELLED: []}
         cursor = ""
         while True:
             page = await self._service.list_members(job.id, tuple(found), most=PAGE_MAX, cursor=cursor)
             for member in page.members:
-                # A child in another queue is no job of Bedrock's, and the token may not be for that queue.
+                # A child in another queue is not a Bedrock job, and the token may not cover that queue.
                 if member.job.parent == job.id and member.job.queue == QUEUE:
                     found[member.job.state].append(member.job)
             cursor = page.cursor
@@ -130,7 +135,7 @@ class GetCommands:
         finished, cancelled = (
             [
                 {"data": data.object_for_client(child, child.attempt), "jobID": numbers[child.id]}
-                for child in sorted(children, key=lambda one: one.sequence)
+                for child in sorted(children, key=lambda child: child.sequence)
                 if child.id in numbers
             ]
             for children in found.values()
@@ -143,7 +148,7 @@ def _lease_pairs(jobs: Sequence[Job]) -> tuple[tuple[bytes, int], ...]:
 
 
 def _wait_ms(parameters: Parameters) -> int:
-    """Without a timeout: for ever, that is for centuries."""
+    """Return the time to wait. Without a timeout it is the longest duration, some centuries."""
     text = parameters.get("timeout")
-    found_ms = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
-    return min(found_ms, DURATION_MAX) if found_ms else DURATION_MAX
+    timeout_ms = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+    return min(timeout_ms, DURATION_MAX) if timeout_ms else DURATION_MAX

@@ -1,5 +1,6 @@
-"""Query: the jobs that a query can be about are copied, and SQLite answers from the copy in a process of its own. Jobs
-may move while they are copied: the copy is not of one instant."""
+"""Query: copies the jobs that a query can match, and lets SQLite answer from the copy in a child process.
+
+Jobs may change while they are copied, so the copy is not a snapshot of a single instant."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
-# In the order of a job's life, so that one that moves on meanwhile is met again rather than missed.
+# In the order of a job's life, so that a job that moves on is listed twice rather than missed.
 LISTED_STATES = {
     "scheduled": {"QUEUED"},
     "queued": {"QUEUED"},
@@ -46,20 +47,20 @@ class QueryCommand:
         self.pool = QueryPool()
 
     async def query(self, request: BedrockRequest) -> Reply:
-        given = Parameters.from_request(request)
-        text = given.get("query").strip()
+        headers = Parameters.from_request(request)
+        text = headers.get("query").strip()
         parameters = sql_parameters.read_parameters(request.headers)
         if schema := sqlite_query.schema_query(text):
             text, wanted = schema, NO_JOBS
         else:
             wanted = push_filter(sqlite_query.check_query(text), parameters)
-        with_headers = given.get("format").lower() == "json"
+        with_headers = headers.get("format").lower() == "json"
         async with self.pool.slot():
             limits = self._limits()
             pages = await self._copy(wanted, limits)
             answer = await self.pool.run(QueryRequest(text, pages, parameters, limits, with_headers))
-        headers = (("error", answer.error),) if answer.error else ()
-        return Reply(answer.status, answer.reason, answer.body, headers)
+        reply_headers = (("error", answer.error),) if answer.error else ()
+        return Reply(answer.status, answer.reason, answer.body, reply_headers)
 
     def _limits(self) -> QueryLimits:
         return QueryLimits(
@@ -70,7 +71,7 @@ class QueryCommand:
         )
 
     async def _copy(self, wanted: PushedFilter, limits: QueryLimits) -> list[bytes]:
-        """Rows as MessagePack, page by page: the event loop never encodes much at once."""
+        """Copy the rows as MessagePack, page by page, so that the event loop is never blocked for long."""
         try:
             async with asyncio.timeout(limits.seconds) as copying:
                 return await self._pages(wanted, limits)
@@ -84,8 +85,8 @@ class QueryCommand:
             return [_encode_rows(await self._rows(await self._jobs.by_numbers(wanted.numbers)))]
         pages: list[bytes] = []
         count = size = 0
-        for state, shown in LISTED_STATES.items():
-            if wanted.states is not None and wanted.states.isdisjoint(shown):
+        for state, bedrock_states in LISTED_STATES.items():
+            if wanted.states is not None and wanted.states.isdisjoint(bedrock_states):
                 continue
             cursor = ""
             while True:
@@ -107,15 +108,15 @@ class QueryCommand:
         try:
             check_glob(name)
         except (BadInput, TooLarge):
-            name = ""  # a pattern beyond the engine's bounds is left to SQLite
+            name = ""  # the engine refuses the pattern: SQLite matches it
         page = await self._service.jobs(Listing(queue=QUEUE, state=state, name=name, most=PAGE_MAX, cursor=cursor))
-        cut = [job.id for job in page.jobs if not job.payload_is_whole]
-        answers = await self._service.job(cut) if cut else []
-        whole = {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
+        truncated = [job.id for job in page.jobs if not job.payload_is_whole]
+        answers = await self._service.job(truncated) if truncated else []
+        whole = {answer.job.id: answer.job for answer in answers if not isinstance(answer, Refusal)}
         return [whole.get(job.id, job) for job in page.jobs if job.payload_is_whole or job.id in whole], page.cursor
 
     async def _rows(self, jobs: list[Job]) -> list[tuple[Any, ...]]:
-        """In the order of the columns."""
+        """Return the jobs as rows, in the order of the columns."""
         parents = {job.parent for job in jobs if job.parent is not None}
         numbers = await self._jobs.numbers([*(job.id for job in jobs), *parents])
         return [_row(job, numbers) for job in jobs if job.id in numbers]

@@ -9,7 +9,7 @@ from windlass.dialects.bedrock import data, record
 from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.refusals import CommandRefused
-from windlass.dialects.bedrock.wire import BedrockRequest, Reply
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 
 
 class UpdateCommands:
@@ -20,7 +20,7 @@ class UpdateCommands:
     async def query_job(self, request: BedrockRequest) -> Reply:
         number = Parameters.from_request(request).number("jobID")
         job = await self._jobs.require(number)
-        return Reply(200, "OK", record.encode_fields(record.fields_of(job, number)))
+        return Reply(200, "OK", encode_json(record.fields_of(job, number)))
 
     async def update_job(self, request: BedrockRequest) -> Reply:
         parameters = Parameters.from_request(request)
@@ -53,13 +53,13 @@ class UpdateCommands:
 
     async def _next_at_ms(self, job: Job, rule: str) -> int:
         now_ms = await self._service.now()
-        found_ms = parse(rule).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
-        if found_ms is None:
+        next_at_ms = parse(rule).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
+        if next_at_ms is None:
             raise CommandRefused(402, "Malformed repeat")
-        return found_ms
+        return next_at_ms
 
 
 def _payload(job: Job, content: bytes) -> Blob:
-    """It is mocked or not as it was; the counter of its deliveries is kept elsewhere."""
+    """Return the data without the keys that the server adds: whether a job is mocked and its counter are job fields."""
     counted = (data.COUNT,) if data.is_counted(job) else ()
     return Blob(data.without_keys(content, data.MOCKED, *counted))

@@ -1,4 +1,4 @@
-"""The process in which queries run: one question after the other, under limits that the kernel enforces."""
+"""Child process that runs queries one after the other, under limits that the kernel enforces."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from windlass.dialects.bedrock.refusals import CommandRefused
 
 from . import sqlite_query
 
-TARGET = f"{__name__}:handler"
-FILE_FACTOR = 2  # a file that SQLite sorts in may have so many times the bytes of the copy
-CPU_SPARE_S = 2  # beyond the limit that SQLite is asked to keep by itself
-NICENESS = 5  # queries come after jobs
+TARGET = f"{__name__}:make_handler"
+FILE_FACTOR = 2  # size limit of SQLite's temporary files, as a multiple of the copy
+CPU_SPARE_S = 2  # above the limit that SQLite checks itself
+NICENESS = 5  # jobs have precedence over queries
 
 
 class QueryRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A query, with a copy of the jobs that it can be about."""
+    """A query, with a copy of the jobs that it can match."""
 
     text: str
-    pages: list[bytes]  # each some rows as MessagePack, in the order of query.COLUMNS
-    parameters: dict[str, Any]  # sql_functions.Value, a union that msgspec does not take
+    pages: list[bytes]  # rows as MessagePack, with columns in the order of query.COLUMNS
+    parameters: dict[str, Any]  # of sql_functions.Value, a union that msgspec does not support
     limits: sqlite_query.QueryLimits
     with_headers: bool
 
@@ -37,34 +37,32 @@ class QueryReply(msgspec.Struct, frozen=True, array_like=True):
     status: int
     reason: str
     body: bytes = b""
-    error: str = ""  # the reason at length
+    error: str = ""  # explanation for the header `error`
 
 
-_decode_question = msgspec.msgpack.Decoder(QueryRequest).decode
+_decode_request = msgspec.msgpack.Decoder(QueryRequest).decode
 _decode_rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]]).decode
 encode = msgspec.msgpack.Encoder().encode
 decode_answer = msgspec.msgpack.Decoder(QueryReply).decode
 
 
 def make_handler() -> Callable[[bytes], bytes]:
-    """Called once in the child process: confine it, and return the function that answers."""
+    """Set the limits of the child process, and return its handler. Called once in the process."""
     _set_limit(resource.RLIMIT_CORE, 0)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     return run_request
 
 
-def run_request(request: bytes) -> bytes:
-    question = _decode_question(request)
-    _set_limit(resource.RLIMIT_FSIZE, FILE_FACTOR * question.limits.copy_bytes)
+def run_request(encoded: bytes) -> bytes:
+    request = _decode_request(encoded)
+    _set_limit(resource.RLIMIT_FSIZE, FILE_FACTOR * request.limits.copy_bytes)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    # Ends the process by SIGXCPU, should the parent be too busy to kill it.
-    _set_limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + question.limits.seconds) + CPU_SPARE_S)
+    # SIGXCPU ends the process if the parent is too busy to kill it.
+    _set_limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + request.limits.seconds) + CPU_SPARE_S)
     try:
-        found = sqlite_query.run_query(
-            question.text, _decode_pages(question.pages), question.limits, question.parameters
-        )
-        return encode(QueryReply(200, "OK", sqlite_query.encode_result(found, with_headers=question.with_headers)))
+        found = sqlite_query.run_query(request.text, _decode_pages(request.pages), request.limits, request.parameters)
+        return encode(QueryReply(200, "OK", sqlite_query.encode_result(found, with_headers=request.with_headers)))
     except sqlite_query.BadQuery as bad:
         return encode(QueryReply(402, "Bad query", error=str(bad)))
     except CommandRefused as refused:
@@ -79,6 +77,6 @@ def _decode_pages(pages: list[bytes]) -> Iterator[tuple[Any, ...]]:
 
 
 def _set_limit(kind: int, most: int) -> None:
-    """The hard limit stays: the next question may raise this one again."""
+    """Set the soft limit. The hard limit stays, so that the next query can raise the soft limit again."""
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

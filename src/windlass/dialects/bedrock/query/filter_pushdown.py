@@ -1,5 +1,6 @@
-"""Which jobs a query can be about at all, told by its conditions on jobID, name and state. Only what is understood
-narrows; SQLite itself decides afterwards, so a condition that is not understood costs time and nothing else."""
+"""Filter pushdown: conditions on jobID, name and state limit the jobs that are copied for a query.
+
+SQLite evaluates the whole query afterwards. A condition that is not understood here only costs time."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from .sql_functions import Value
 
 _TOKEN = re.compile(r"""\s+|'(?:[^']|'')*'|"[^"]*"|\d+|[:@$]?[A-Za-z_][A-Za-z_0-9]*|<=|>=|<>|!=|==|.""", re.DOTALL)
-_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a larger one is SQLite's to compare
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # SQLite compares larger numbers
 _BEFORE = ("select", "from", "jobs", "where")
 _AFTER = frozenset(("order", "group", "limit", "having", "window", ";"))
 _UNSUPPORTED = frozenset(
@@ -31,8 +32,8 @@ NO_JOBS = PushedFilter(numbers=frozenset())
 
 
 def push_filter(query: str, parameters: Mapping[str, Value] = MappingProxyType({})) -> PushedFilter:
-    """Of `SELECT … FROM jobs WHERE condition AND condition …`; of anything else nothing is known."""
-    if "jobs" not in query.lower():  # a table cannot be read without its name
+    """Return the filter of `SELECT … FROM jobs WHERE condition AND condition …`. Others get ALL_JOBS."""
+    if "jobs" not in query.lower():  # a query cannot read the table without its name
         return NO_JOBS
     tokens = [_bind(token, parameters) for token in _TOKEN.findall(query) if not token.isspace()]
     words = [token.lower() for token in tokens]
@@ -43,17 +44,17 @@ def push_filter(query: str, parameters: Mapping[str, Value] = MappingProxyType({
     start = words.index("where")
     if words[words.index("from") : start] != ["from", "jobs"]:
         return ALL_JOBS
-    end = next((at for at in range(start + 1, len(words)) if words[at] in _AFTER), len(words))
+    end = next((index for index in range(start + 1, len(words)) if words[index] in _AFTER), len(words))
     if not _UNSUPPORTED.isdisjoint(words[start + 1 : end]) or not _UNSUPPORTED.isdisjoint(words[end:]):
         return ALL_JOBS
-    found = ALL_JOBS
+    pushed = ALL_JOBS
     for condition in _conditions(tokens[start + 1 : end]):
-        found = _add_condition(found, condition)
-    return found
+        pushed = _add_condition(pushed, condition)
+    return pushed
 
 
 def _bind(token: str, parameters: Mapping[str, Value]) -> str:
-    """A placeholder as the literal that it stands for, where that is a number or a text."""
+    """Replace a placeholder by its value, if that is a number or a text."""
     value = parameters.get(token[1:].lower()) if token[0] in ":@$" else None
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
@@ -61,7 +62,7 @@ def _bind(token: str, parameters: Mapping[str, Value]) -> str:
 
 
 def _conditions(tokens: list[str]) -> list[list[str]]:
-    """Split at the ANDs that stand in no brackets."""
+    """Split at each AND outside of parentheses."""
     parts: list[list[str]] = [[]]
     depth = 0
     for piece in tokens:
@@ -73,28 +74,28 @@ def _conditions(tokens: list[str]) -> list[list[str]]:
     return parts
 
 
-def _add_condition(found: PushedFilter, condition: list[str]) -> PushedFilter:
+def _add_condition(pushed: PushedFilter, condition: list[str]) -> PushedFilter:
     if len(condition) < 3:
-        return found
+        return pushed
     column, operator, values = condition[0].lower(), condition[1].lower(), _values(condition)
     if values is None:
-        return found
+        return pushed
     if column == "jobid" and all(_NUMBER.fullmatch(value) for value in values):
         wanted = frozenset(map(int, values))
-        return found._replace(numbers=wanted if found.numbers is None else found.numbers & wanted)
+        return pushed._replace(numbers=wanted if pushed.numbers is None else pushed.numbers & wanted)
     texts = [value[1:-1].replace("''", "'") for value in values if value[:1] == "'"]
     if len(texts) < len(values):
-        return found
+        return pushed
     if column == "state" and operator != "glob":
         states = frozenset(texts)
-        return found._replace(states=states if found.states is None else found.states & states)
-    if column == "name" and len(texts) == 1 and not found.name and (operator == "glob" or not _is_pattern(texts[0])):
-        return found._replace(name=texts[0])
-    return found
+        return pushed._replace(states=states if pushed.states is None else pushed.states & states)
+    if column == "name" and len(texts) == 1 and not pushed.name and (operator == "glob" or not _is_pattern(texts[0])):
+        return pushed._replace(name=texts[0])
+    return pushed
 
 
 def _values(condition: list[str]) -> list[str] | None:
-    """What the column is compared with, if it must be one of these."""
+    """Return the values that the column must be equal to. None: the condition is of another kind."""
     operator = condition[1].lower()
     if operator in ("=", "==", "glob") and len(condition) == 3:
         return [condition[2]]

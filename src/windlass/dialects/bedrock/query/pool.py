@@ -1,4 +1,4 @@
-"""Child processes that run queries: started by the first one, killed at its time limit, ended when idle."""
+"""Pool of child processes for queries: started on demand, killed at the time limit, ended when idle."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .child import TARGET, QueryReply, QueryRequest, decode_answer, encode
 
 log = logging.getLogger("windlass.bedrock")
 
-QUERIES_AT_ONCE = 4  # queries; others wait for their turn
-START_S = 60.0  # for a process to start, which is no part of a query's time
-SPARE_S = 0.5  # after which a query that has not kept its own limit is killed
-IDLE_S = 60.0  # after which processes that have nothing to do end
-MEMORY_BYTES = 192 * 1024 * 1024  # that a query may use, and COPIES times the jobs that it is given
+QUERIES_AT_ONCE = 4  # others wait
+START_S = 60.0  # for a process to start; this does not count as time of the query
+SPARE_S = 0.5  # above the time limit, then the process is killed
+IDLE_S = 60.0  # then idle processes end
+MEMORY_BYTES = 192 * 1024 * 1024  # for a query, in addition to MEMORY_FACTOR times the size of its copy
 MEMORY_FACTOR = 3
-RECYCLE_BYTES = 256 * 1024 * 1024  # a process that has kept more than this is replaced
+RECYCLE_BYTES = 256 * 1024 * 1024  # a process that uses more after a query is replaced
 GRACE_S = 1.0
 STOPPING = "The server is stopping; send the query again in a moment."
 FAILED = (502, "Query failed")
@@ -41,7 +41,7 @@ class QueryPool:
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a free place. The block is ended when the server stops, wherever it is."""
+        """Wait for a free process. The block is cancelled when the server stops."""
         if self._is_stopped:
             raise CommandRefused(*sqlite_query.ABORTED, STOPPING)
         until_stop = asyncio.timeout(None)
@@ -57,16 +57,16 @@ class QueryPool:
         finally:
             self._active.discard(until_stop)
 
-    async def run(self, question: QueryRequest) -> QueryReply:
-        """Run the question in a child process; kill the process when it exceeds the time limit, or on cancellation."""
-        request = encode(question)
-        limits = question.limits
+    async def run(self, request: QueryRequest) -> QueryReply:
+        """Run a query in a child process. Kill the process at the time limit, or on cancellation."""
+        encoded = encode(request)
+        limits = request.limits
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(START_S) as limit:
                 answer = await self._ensure_children().run(
-                    request,
-                    memory_bytes=MEMORY_BYTES + MEMORY_FACTOR * len(request),
+                    encoded,
+                    memory_bytes=MEMORY_BYTES + MEMORY_FACTOR * len(encoded),
                     on_begin=lambda: limit.reschedule(loop.time() + limits.seconds + SPARE_S),
                 )
                 return decode_answer(answer)
@@ -75,12 +75,14 @@ class QueryPool:
         except ChildDied as died:
             if died.reason == "out_of_memory":
                 raise CommandRefused(*sqlite_query.ABORTED, sqlite_query.OUT_OF_MEMORY) from None
-            log.warning("A query was ended with its process: %s. Other queries go on in another process.", died)
+            log.warning(
+                "The process of a query ended: %s. Its client got 502; other queries use another process.", died
+            )
             raise CommandRefused(
                 *sqlite_query.ABORTED, "The process of the query was ended; ask for less at once."
             ) from None
         except (ChildNotReady, HandlerRaised) as error:
-            log.error("A query failed: %s. Its client was answered 502; other commands are not affected.", error)
+            log.error("A query failed: %s. Its client got 502; other commands are not affected.", error)
             raise CommandRefused(*FAILED, "The server could not run the query; its log has the reason.") from None
         finally:
             self._schedule_idle_end()
@@ -97,7 +99,7 @@ class QueryPool:
             self._idle_timer = asyncio.get_running_loop().call_later(IDLE_S, self._children.end_idle)
 
     def stop(self) -> None:
-        """End all queries at once: nobody waits for a query when the server stops."""
+        """End all queries at once. A stopping server does not wait for queries."""
         if self._is_stopped:
             return
         self._is_stopped = True

@@ -1,5 +1,7 @@
-"""SQL functions that queries may call, with replacements for those of SQLite that take time or space out of proportion
-to their arguments within one step of its machine, where no clock is looked at."""
+"""SQL functions that queries may call.
+
+Some functions of SQLite take much time or space for small arguments, within a single step in which SQLite does not
+check the clock. They are replaced here."""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 Value: TypeAlias = str | bytes | int | float | None
-TEXT_BYTES_MAX = 8 * 1024 * 1024  # of a text, a blob or a row anywhere in a query; data may have half of it
-PATTERN_MAX = 500  # bytes of a pattern of LIKE or GLOB: its length times the text's is the work
+TEXT_BYTES_MAX = 8 * 1024 * 1024  # of any text, blob or row in a query; the data of a job may have half of it
+PATTERN_MAX = 500  # bytes of a LIKE or GLOB pattern; the work is its length times the length of the text
 ARGUMENTS_MAX = 100
-# All others are refused: those that a build of SQLite adds (fts3_tokenizer takes pointers, regexp may backtrack for
-# ever), that make much of little (zeroblob, randomblob, json_pretty), that take the square of their argument (unhex,
-# json_patch), or that reach out (load_extension).
+# All others are refused: functions that a build of SQLite adds (fts3_tokenizer takes pointers, regexp may backtrack
+# forever), that produce large values from small ones (zeroblob, randomblob, json_pretty), that take quadratic time
+# (unhex, json_patch), or that load code (load_extension).
 _TEXT = (
     "-> ->> char coalesce concat concat_ws format glob hex ifnull iif if instr length like likelihood likely lower "
     "ltrim nullif octet_length printf quote replace rtrim soundex substr substring trim typeof unicode unlikely upper"
@@ -36,7 +38,7 @@ ALLOWED = frozenset(f"{_TEXT} {_NUMBERS} {_TIMES} {_JSON} {_GROUPS} sqlite_versi
 # A conversion of printf: flags, width, precision, type.
 _CONVERSION = re.compile(r"%([-+ #!0,l]*)(\*|[1-9]\d*)?l*(?:\.(\*|\d*))?l*(.?)", re.DOTALL)
 _TAKES_ARGUMENT = frozenset("diufeEgGxXopszcqQw")
-_TRUNCATES = frozenset("szqQw")  # a precision shortens them
+_TRUNCATES = frozenset("szqQw")  # a precision shortens these
 _LEADING_NUMBER = re.compile(r"\s*([+-]?\d{1,30})", re.ASCII)
 
 
@@ -71,46 +73,47 @@ def _instr(text: Value, part: Value) -> int | None:
 def _replace(text: Value, part: Value, by: Value) -> str | None:
     if text is None or part is None or by is None:
         return None
-    found, old, new = _text(text), _text(part), _text(by)
+    source, old, new = _text(text), _text(part), _text(by)
     if not old:
-        return found
-    if len(found) + found.count(old) * (len(new) - len(old)) > TEXT_BYTES_MAX:
-        raise OverflowError  # SQLite answers that the text is too big
-    return found.replace(old, new)
+        return source
+    if len(source) + source.count(old) * (len(new) - len(old)) > TEXT_BYTES_MAX:
+        raise OverflowError  # SQLite reports a text that is too big
+    return source.replace(old, new)
 
 
 def _trim(text: Value, characters: Value, at_start: bool, at_end: bool) -> str | None:
     if text is None or characters is None:
         return None
-    found, gone = _text(text), set(_text(characters))
-    start, end = 0, len(found)
-    while at_start and start < end and found[start] in gone:
+    source, removed = _text(text), set(_text(characters))
+    start, end = 0, len(source)
+    while at_start and start < end and source[start] in removed:
         start += 1
-    while at_end and start < end and found[end - 1] in gone:
+    while at_end and start < end and source[end - 1] in removed:
         end -= 1
-    return found[start:end]
+    return source[start:end]
 
 
-# SQLite's own printf, reached through a connection on which it is not replaced.
+# A connection with SQLite's own printf.
 _sqlite = sqlite3.connect(":memory:", check_same_thread=False)
 _sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_BYTES_MAX)
 
 
 def _printf(*values: Value) -> str | None:
-    """SQLite's printf, unless the widths and precisions ask for more than a text may have: it would pad character by
-    character up to 2,147,483,647 of them, and look at no clock."""
+    """Call SQLite's printf, unless its widths and precisions make the text too long.
+
+    SQLite would pad up to 2,147,483,647 characters one by one, and not check the clock."""
     if not values or values[0] is None:
         return None
     if sum(_padding(_text(values[0]), iter(values[1:]))) > TEXT_BYTES_MAX:
-        raise OverflowError  # SQLite answers that the text is too big
-    (written,) = _sqlite.execute(f"SELECT printf({','.join('?' * len(values))})", values).fetchone()
-    return None if written is None else str(written)
+        raise OverflowError  # SQLite reports a text that is too big
+    (formatted,) = _sqlite.execute(f"SELECT printf({','.join('?' * len(values))})", values).fetchone()
+    return None if formatted is None else str(formatted)
 
 
 def _padding(format_: str, values: Iterator[Value]) -> Iterator[int]:
-    """Yield the width and the precision of each conversion, as far as they lengthen the text."""
-    for found in _CONVERSION.finditer(format_):
-        _, width, precision, kind = found.groups()
+    """Yield the width of each conversion, and its precision if that lengthens the text."""
+    for match in _CONVERSION.finditer(format_):
+        _, width, precision, kind = match.groups()
         yield _size(width, values)
         size = _size(precision, values)
         if kind not in _TRUNCATES:
@@ -119,10 +122,10 @@ def _padding(format_: str, values: Iterator[Value]) -> Iterator[int]:
             next(values, None)
 
 
-def _size(written: str | None, values: Iterator[Value]) -> int:
-    if written == "*":
+def _size(text: str | None, values: Iterator[Value]) -> int:
+    if text == "*":
         return _number(next(values, None))
-    return int(written[:20]) if written else 0
+    return int(text[:20]) if text else 0
 
 
 def _number(value: Value) -> int:
@@ -130,5 +133,5 @@ def _number(value: Value) -> int:
         return abs(value)
     if isinstance(value, float):
         return int(min(abs(value), 1e18)) if value == value else 0
-    found = None if value is None else _LEADING_NUMBER.match(_text(value)[:100])
-    return abs(int(found[1])) if found else 0
+    match = None if value is None else _LEADING_NUMBER.match(_text(value)[:100])
+    return abs(int(match[1])) if match else 0

@@ -1,5 +1,7 @@
-"""SQL over a copy of the jobs: SQLite in memory, read-only, limited in rows, bytes and time. A query that exceeds a
-limit is an error, never a part of the answer. It runs in a child process (`query_child`), which can be killed."""
+"""SQL over a copy of the jobs: SQLite in memory, read-only, limited in rows, bytes and time.
+
+A query that exceeds a limit is an error: the answer is never cut. Queries run in a child process (`child`), which can
+be killed."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 COPY_BYTES_MAX = 256 * 1024 * 1024
 SECONDS_MAX = 5.0
 TEXT_BYTES_MAX = sql_functions.TEXT_BYTES_MAX
-STEPS_PER_CHECK = 1_000  # of SQLite's machine between two looks at the clock
+STEPS_PER_CHECK = 1_000  # of SQLite's virtual machine
 _TABLE = (
     "CREATE TABLE jobs (created TIMESTAMP NOT NULL, jobID INTEGER NOT NULL PRIMARY KEY, state TEXT NOT NULL, "
     "name TEXT NOT NULL, nextRun TIMESTAMP NOT NULL, lastRun TIMESTAMP, repeat TEXT NOT NULL, data TEXT NOT NULL, "
@@ -54,11 +56,11 @@ _encode_into = msgspec.json.Encoder().encode_into
 
 
 class BadQuery(Exception):
-    """A query that does not compile, or that may not be asked."""
+    """A query that does not compile or is not allowed."""
 
 
 class QueryLimits(msgspec.Struct, frozen=True, array_like=True):
-    """QueryLimits of one query. They travel with it, so that the process that runs it needs no settings."""
+    """Limits of a query. They are sent with it, so that the child process needs no settings."""
 
     seconds: float = SECONDS_MAX
     rows: int = ROWS_MAX
@@ -84,7 +86,7 @@ class QueryResult(msgspec.Struct, frozen=True):
 
 
 def check_query(query: str) -> str:
-    """Return the query, if it can be one."""
+    """Return the query, or refuse it if it is empty, has no semicolon at its end, or writes."""
     if not query:
         raise CommandRefused(402, "Missing query")
     if not query.endswith(";"):
@@ -96,11 +98,11 @@ def check_query(query: str) -> str:
 
 
 def schema_query(query: str) -> str | None:
-    """Return the query that SQLite's shell asks for `.schema` and `.schema TABLE`; None: it is no such command."""
-    found = _SCHEMA.fullmatch(query)
-    if found is None:
+    """Return the query for `.schema` and `.schema TABLE`, as in SQLite's shell. None: it is another query."""
+    match = _SCHEMA.fullmatch(query)
+    if match is None:
         return None
-    pattern = (found[1] or "%").replace("'", "''")
+    pattern = (match[1] or "%").replace("'", "''")
     return f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name LIKE '{pattern}' ORDER BY rowid;"  # noqa: S608
 
 
@@ -110,7 +112,7 @@ def run_query(
     limits: QueryLimits | None = None,
     parameters: Mapping[str, sql_functions.Value] | None = None,
 ) -> QueryResult:
-    """Answer a query over these rows. Blocks for up to some seconds, and longer inside one step of SQLite."""
+    """Run a query over these rows. It may block for some seconds, and longer inside a single step of SQLite."""
     limits = limits or QueryLimits()
     give_up_at_s = time.monotonic() + limits.seconds
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as base:
@@ -130,7 +132,7 @@ def run_query(
 def _set_limits(base: sqlite3.Connection, limits: QueryLimits) -> None:
     (page_bytes,) = base.execute("PRAGMA page_size").fetchone()
     base.execute(f"PRAGMA max_page_count = {limits.copy_bytes // page_bytes}")
-    base.execute("PRAGMA temp_store = FILE")  # sorting and joining must not fill the memory
+    base.execute("PRAGMA temp_store = FILE")  # sorts and joins must not fill the memory
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_BYTES_MAX)
     base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     sql_functions.install(base)
@@ -169,7 +171,7 @@ def _select(
 
 
 class _CaseInsensitiveParameters(dict[str, Any]):
-    """Parameters by lower-case name: names of headers have no case, names in SQL do."""
+    """Parameters by lower-case name: header names ignore case, SQL names do not."""
 
     def __missing__(self, name: str) -> Any:
         if name == name.lower():
@@ -195,7 +197,7 @@ def _format_row(headers: list[str], row: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _format_value(header: str, value: Any) -> Any:
-    """As Bedrock shows it: NULL as an empty text, the data of a job as the object that it is."""
+    """Convert a value as Bedrock does: NULL to an empty text, the data of a job to a JSON object."""
     if value is None:
         return ""
     if header == "data" and isinstance(value, str):
@@ -205,7 +207,7 @@ def _format_value(header: str, value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def encode_result(found: QueryResult, *, with_headers: bool) -> bytes:
+def encode_result(result: QueryResult, *, with_headers: bool) -> bytes:
     if not with_headers:
-        return found.body
-    return b'{"headers":' + msgspec.json.encode(found.headers) + b',"rows":' + found.body + b"}"
+        return result.body
+    return b'{"headers":' + msgspec.json.encode(result.headers) + b',"rows":' + result.body + b"}"
