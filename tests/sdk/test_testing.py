@@ -396,7 +396,7 @@ def test_which_jobs_are_there(app: Windlass, t: Testing) -> None:
     assert [one.name for one in t.jobs(state="finished")] == ["send"]
     assert [one.name for one in t.jobs(name="s*")] == ["send", "stranger"]
     assert t.jobs(state="scheduled")[0].run_at > t.now + timedelta(minutes=59)
-    with pytest.raises(BadInput, match="no state"):
+    with pytest.raises(BadInput, match="is not a state"):
         t.jobs(state="done")
 
 
@@ -487,7 +487,7 @@ def test_jobs_cannot_run_jobs(app: Windlass, t: Testing) -> None:
     @app.task
     def nest() -> None:
         for act in (t.run_all, lambda: t.advance("1s")):
-            with pytest.raises(BadInput, match="at this moment"):
+            with pytest.raises(BadInput, match="is running its jobs"):
                 act()
             refused.append(act)
 
@@ -500,7 +500,7 @@ def test_after_the_block(app: Windlass) -> None:
     with app.testing() as t:
         pass
     for act in (t.run_all, t.jobs, t.clear, lambda: t.advance("1s")):
-        with pytest.raises(BadInput, match="is over"):
+        with pytest.raises(BadInput, match="has ended or has not begun"):
             act()
 
 
@@ -546,7 +546,7 @@ async def test_a_block_without_async_in_an_event_loop(app: Windlass) -> None:
 def at_the_engine() -> tuple[int, int]:
     """How many keys, how many connections."""
     with Windlass().testing() as t:  # it runs
-        socket_path = t._in_use().endpoint.unix_path or ""
+        socket_path = t._require_store().endpoint.unix_path or ""
     clients = ask(socket_path, b"CLIENT LIST").splitlines()
     return int(ask(socket_path, b"DBSIZE")[1:]), len(clients)
 
@@ -592,7 +592,7 @@ async def test_nothing_is_left_of_an_event_loop(app: Windlass) -> None:
 SCRIPT = """
 import os, signal, sys
 from windlass import Windlass
-from windlass.store import trial
+from windlass.store.embedded import engine_for_tests
 
 app = Windlass()
 
@@ -603,7 +603,7 @@ def send() -> int:
 with app.testing() as t:
     send.enqueue()
     assert t.run_all().finished == 1
-    print(trial._engine.socket_path, flush=True)
+    print(engine_for_tests._engine.socket_path, flush=True)
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -1,1 +1,1 @@
-"""How do programs use it? Tasks, calls, workers."""
+"""Python SDK: applications, tasks, calls, workers."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 BATCH_SIZE = 1_000  # jobs per call of a bulk enqueue
-BATCHES_IN_FLIGHT = 2  # such calls: while the engine is at one, the next is made
+BATCHES_IN_FLIGHT = 2  # the next batch is encoded while the engine works on one
 EnqueueAnswers: TypeAlias = list[Enqueued | Refusal]
 
 log = logging.getLogger("windlass.app")
@@ -65,7 +65,7 @@ class AnyArgument:
 class TaskDecorator(Protocol):
     """Return type of `app.task(...)`. A context as the first parameter is not part of the calls."""
 
-    # A coroutine function is a function, too: the first overload that fits is meant.
+    # A coroutine function fits the overloads of plain functions, too: type checkers use the first that fits.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[AnyArgument, P], Coroutine[Any, Any, R]], /
@@ -109,7 +109,7 @@ class Windlass(AppConnection, ScheduleDecorators):
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
         self.overrides: dict[Any, Factory] = {}
-        # Gives a new job its W3C traceparent. Its id is empty where a schedule is declared: its jobs come later.
+        # Returns the W3C traceparent of a new job. The id is empty for a schedule, whose jobs are made later.
         self.trace_source: Callable[[Call[Any], bytes], str] | None = None
         self.declarations = Declarations()
 
@@ -161,7 +161,8 @@ class Windlass(AppConnection, ScheduleDecorators):
         known, function = self.tasks.get(made.name), made.function
         if known is not None and not _is_same(known.function, function):
             raise BadInput(
-                f"There is a task {made.name!r} already ({known.function.__module__}): give one of them another name=."
+                f"A task named {made.name!r} exists already ({known.function.__module__}): give one of them another "
+                "name=."
             )
         self.tasks[made.name] = made
         self.declarations.add_task(made)
@@ -203,13 +204,13 @@ class Windlass(AppConnection, ScheduleDecorators):
         in_flight: deque[tuple[list[Call[R]], Callable[[], EnqueueAnswers]]] = deque()
         try:
             for batch in _split_batches(calls):
-                in_flight.append((batch, _enqueue_batch(self.service, batch, durability).begin()))
+                in_flight.append((batch, _enqueue_batch(self.service, batch, durability).start_sync()))
                 if len(in_flight) == BATCHES_IN_FLIGHT:
                     handles += self._received(*in_flight.popleft())
             while in_flight:
                 handles += self._received(*in_flight.popleft())
         finally:
-            for _, wait in in_flight:  # something went wrong: what was sent is not left to itself
+            for _, wait in in_flight:  # after an error: read the answers of batches that were sent
                 with contextlib.suppress(WindlassError):
                     wait()
         return handles
@@ -274,7 +275,7 @@ class Windlass(AppConnection, ScheduleDecorators):
 
 def _require_function(function: Any) -> None:
     if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
-        raise BadInput("A task is made of a function.")
+        raise BadInput("A task needs a function: put @app.task above a `def` or `async def`.")
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -44,7 +44,7 @@ def load_app(target: str) -> Windlass:
 
 def _import_module(module_name: str, target: str) -> ModuleType:
     if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
-        raise BadSetting(f"{target!r} names no app: write MODULE:APP, e.g. shop.tasks:app.")
+        raise BadSetting(f"{target!r} is not the name of an app: write MODULE:APP, e.g. shop.tasks:app.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

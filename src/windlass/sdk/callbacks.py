@@ -33,7 +33,7 @@ def verify_callback(
     callback_id, written = known.get(ID_HEADER.lower(), ""), known.get(SIGNATURE_HEADER.lower(), "")
     signed_at_s = verify_signature((keys,) if isinstance(keys, str) else tuple(keys), written, callback_id, body)
     if signed_at_s is None:
-        raise BadSignature("The callback is not signed, or not with a key that is known here.")
+        raise BadSignature("The callback has no signature by a known key. Check the signing keys on both sides.")
     if abs((time.time() if now_s is None else now_s) - signed_at_s) > tolerance_s:
-        raise BadSignature(f"The callback was not signed within {tolerance_s:g} s of now; is the clock right?")
+        raise BadSignature(f"The callback was not signed within {tolerance_s:g} s of now. Check the clocks.")
     return callback_id

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from .handle import JobHandle
     from .tasks.task import Call
 
-OVERRIDE = "WINDLASS_OVERRIDE"  # an app's own options, and what a command line has said instead
+OVERRIDE = "WINDLASS_OVERRIDE"  # environment variable: an app's own options, and the command line's replacements
 
 
 class LoopConnection(NamedTuple):
     """Connection of one event loop. Closing the generator closes it; the loop does so at its end at the latest."""
 
     service: Service
-    batcher: Gathering  # calls that come one by one
+    batcher: Gathering  # joins single calls into batches
     closer: AsyncGenerator[Service, None]
 
 
@@ -79,7 +79,7 @@ class AppConnection:
         The override also holds in child processes that load the same app.
         """
         if data_dir is not None and url is None:
-            url = ""  # the embedded engine is meant
+            url = ""  # a data directory belongs to the embedded engine
         overrides = {"url": url, "data_dir": data_dir, "namespace": namespace}
         overrides = {name: value for name, value in overrides.items() if value is not None}
         if overrides:
@@ -115,7 +115,7 @@ class AppConnection:
         self._store, self._service, self._is_borrowed = store, None, True
         self._loop_connections.clear()
 
-    # Tests: for a while there is another connection
+    # Tests replace the connection
 
     @property
     def is_under_test(self) -> bool:
@@ -124,7 +124,7 @@ class AppConnection:
     def begin_test(self, store: Store, on_enqueued: OnEnqueued) -> None:
         with self._connecting:
             if self._saved is not None:
-                raise BadInput("This app is under test already: one `with app.testing()` block at a time.")
+                raise BadInput("This app is under test already: use one `with app.testing()` block at a time.")
             self._saved = self._store, self._service, self._is_borrowed, self._loop_connections
         self._loop_connections = weakref.WeakKeyDictionary()
         self.connect(store)

@@ -62,9 +62,9 @@ class Context:
         self._job = job
         self._reporter = reporter
         self._is_cancelled = False
-        self.has_seen_stop = False  # then code that returns has ended because of it
-        self.children: list[Child] = []  # how those ended that an earlier run has spawned
-        self.has_upstream_results = False  # results of others, which are not part of the job as it is stored
+        self.has_seen_stop = False  # the code has read that it must stop, so its return is a stop
+        self.children: list[Child] = []  # children of an earlier run, with their outcomes
+        self.has_upstream_results = False  # the payload has results of other jobs, which the stored job has not
         self._log: JobLog | None = None
 
     @classmethod
@@ -75,7 +75,7 @@ class Context:
     def job(self) -> Job:
         """The job as the worker took it."""
         if self._job is None:
-            raise BadInput("This task was called inline: there is no job.")
+            raise BadInput("This task was called inline, so it has no job.")
         return self._job
 
     @property
@@ -153,7 +153,7 @@ class Context:
 def _format_message(msg: object, args: tuple[object, ...]) -> str:
     try:
         return str(msg) % args if args else str(msg)
-    except (TypeError, ValueError):  # a wrong format is shown as it is, as the log does
+    except (TypeError, ValueError):  # a wrong format is stored unformatted
         return f"{msg} {args!r}"
 
 

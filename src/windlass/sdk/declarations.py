@@ -42,7 +42,7 @@ class Declarations:
     def add_schedule(self, wanted: Schedule) -> None:
         """Add a schedule. An equal definition is no conflict: a module may be loaded as `__main__` and by its name."""
         if self._schedules.setdefault(wanted.name, wanted) != wanted:
-            raise BadInput(f"There is a schedule {wanted.name!r} already: give one of them another name=.")
+            raise BadInput(f"A schedule named {wanted.name!r} exists already: give one of them another name=.")
 
     @property
     def schedules(self) -> list[Schedule]:
@@ -54,8 +54,8 @@ class Declarations:
         except Forbidden as refusal:
             if self._queues or self._schedules or any(self._limits.values()):
                 log.warning(
-                    "This worker's token may not set what the code declares (limits, schedules, properties of queues), "
-                    "so it stays as it is. A token with the role admin may. (%s)",
+                    "Could not apply the limits, schedules and queue properties that the code declares: %s. "
+                    "The stored ones stay in force. To apply them, start a worker with a token of the role admin.",
                     refusal,
                 )
 

@@ -51,7 +51,7 @@ def require_engine_store(store: AnyStore) -> Store:
     """Return the engine's store, or raise BadSetting if the application uses a server."""
     if not isinstance(store, Store):
         raise BadSetting(
-            f"This application reaches its jobs through the server at {store.endpoint}: there is no store here. Give "
-            "it the URL of the engine itself (redis://…) for what only the engine offers."
+            f"This operation needs the engine, and the application uses the server at {store.endpoint}. Give the "
+            "application the URL of the engine itself (redis://…)."
         )
     return store

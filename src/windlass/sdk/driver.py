@@ -1,4 +1,4 @@
-"""Answers the questions of a flow that is written once: with an event loop, or without one."""
+"""Drivers for flows that are written once as generators: with an event loop or without."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .tasks.codec import Unreadable, decode
 
 _HERE = str(Path(__file__).parent)
 MESSAGE_MAX = 2_000
-TRACEBACK_MAX = ERROR_MAX - 3 * MESSAGE_MAX  # its characters may be longer than one byte
+TRACEBACK_MAX = ERROR_MAX - 3 * MESSAGE_MAX  # bytes; leaves room for the message and the type
 
 
 class JobFailed(WindlassError):
@@ -63,7 +63,7 @@ class Retry(Exception):
     """Raised by `ctx.retry`: the attempt counts as failed and is repeated."""
 
     def __init__(self, delay_ms: int | None, reason: str) -> None:
-        self.delay_ms = delay_ms  # None: as the job's backoff has it
+        self.delay_ms = delay_ms  # None: use the job's backoff
         super().__init__(reason)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 R_co = TypeVar("R_co", covariant=True)
 ENDED = "ended"
-WAIT_MS = 600_000  # an endless wait is asked anew after so long
+WAIT_MS = 600_000  # an unlimited wait repeats its request after this time
 
 
 class JobHandle(Generic[R_co]):
@@ -38,9 +38,9 @@ class JobHandle(Generic[R_co]):
     ) -> None:
         self._app = app
         self._id = job_id
-        self.status = status  # what the enqueue answered: queued, scheduled, waiting, existing, replaced, ended
+        self.status = status  # the answer of the enqueue: queued, scheduled, waiting, existing, replaced, ended
         self.result_type = result_type
-        self.is_kept = is_kept  # what its code returns, for a while
+        self.is_kept = is_kept  # the result is stored for a while
 
     @property
     def id(self) -> str:
@@ -50,7 +50,7 @@ class JobHandle(Generic[R_co]):
     def id_bytes(self) -> bytes:
         return self._id
 
-    # How it ends
+    # Result
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for the end and return the result. Raises JobFailed, JobCancelled or TimeoutError."""
@@ -85,7 +85,7 @@ class JobHandle(Generic[R_co]):
         """
         if self.is_kept:
             raise ResultGone(
-                f"Job {self.id} has ended, and no result of it is kept; see the option keep_result."
+                f"Job {self.id} has ended, and its result is no longer stored; see the option keep_result."
             ) from error
         return cast(R_co, None)
 
@@ -102,13 +102,13 @@ class JobHandle(Generic[R_co]):
             return cast(R_co, None)
         return cast(R_co, decode(ending.result, self.result_type))
 
-    # What happens
+    # Events
 
     def events(self) -> Events:
         """Return the job's events until it ends, for `async for`, or for `for` without an event loop."""
         return Events(self._app, self._id)
 
-    # Looking and doing
+    # State and actions
 
     def info(self) -> Job:
         return self._app.service.job([self._id]).one().wait().job
@@ -194,7 +194,7 @@ def _waits(timeout: Duration | None) -> Iterator[int]:
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Event of a job."""
 
-    kind: str  # the state that it entered, or: progress, emitted, deleted, missed
+    kind: str  # the state that the job entered, or: progress, emitted, deleted, missed
     at: datetime
     attempt: int
     progress: float

@@ -1,5 +1,8 @@
-"""A worker that jobs are pushed to: an ASGI application. It registers with the master, runs what it is sent, and
-reports how it ended; how it is served (uvicorn, hypercorn, granian) is its user's choice."""
+"""Push worker as an ASGI application.
+
+It registers with the master, runs the jobs that the master pushes, and reports their ends. Any ASGI server (uvicorn,
+hypercorn, granian) can serve it.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ Handler = TypeVar("Handler", bound=Callable[[Any], Any])
 
 PATH = "/worker-job"
 BODY_MAX = 16 * 1024 * 1024
-SHUTDOWN_S = 30.0  # for what is running when it stops
+SHUTDOWN_S = 30.0  # time for running jobs to end at shutdown
 MESSAGE_MAX = 2_000
 
 
 class PushedJob(msgspec.Struct, frozen=True):
-    """As the master sends it. Fields that are not known here are not looked at."""
+    """Job as the master sends it. Unknown fields are ignored."""
 
     id: str
     name: str
@@ -41,9 +44,12 @@ class PushedJob(msgspec.Struct, frozen=True):
 
 
 class PushWorker:
-    """`worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then `@worker.job("name")`
-    on functions of one argument, async or not. `url` is where the master reaches this application; `token` is one of
-    the master's, with the role `work`."""
+    """ASGI application that runs pushed jobs.
+
+    Make it with `worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then put
+    `@worker.job("name")` on functions of one argument, async or not. `url` is the address at which the master reaches
+    this application. `token` is an access token of the master with the role `work`.
+    """
 
     def __init__(
         self, master: str, *, url: str, name: str = "push-worker", max_jobs: int = 10, token: str = ""
@@ -53,12 +59,12 @@ class PushWorker:
         self._max_jobs = max_jobs
         self._handlers: dict[str, Callable[[Any], Any]] = {}
         self._running: set[str] = set()  # ids of jobs
-        self._tasks: set[asyncio.Task[None]] = set()  # runs, and reports of those that have ended
+        self._tasks: set[asyncio.Task[None]] = set()  # runs and their reports
         self._threads = ThreadPoolExecutor(max_jobs, thread_name_prefix="windlass-push")
         self._is_registered = asyncio.Event()
 
     def job(self, name: str) -> Callable[[Handler], Handler]:
-        """The function that runs jobs of this name."""
+        """Register the function that runs jobs of this name."""
 
         def register(handler: Handler) -> Handler:
             self._handlers[name] = handler
@@ -68,11 +74,11 @@ class PushWorker:
 
     @property
     def worker_id(self) -> str:
-        """Empty until the master has taken this worker on."""
+        """The id that the master gave this worker. Empty until it is registered."""
         return self._master.worker_id
 
     async def registered(self) -> None:
-        """Waits until the master knows this worker."""
+        """Wait until the master has registered this worker."""
         await self._is_registered.wait()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +89,7 @@ class PushWorker:
             await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
 
-    # Coming and going
+    # Lifespan
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -97,7 +103,10 @@ class PushWorker:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _shut_down(self) -> None:
-        """What runs is ended and reported first, as far as that is possible: what is left goes to others at once."""
+        """End and report running jobs as far as possible, then deregister.
+
+        The master gives jobs that are left to other workers at once.
+        """
         tasks = set(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=SHUTDOWN_S)
@@ -111,8 +120,11 @@ class PushWorker:
     # Jobs
 
     async def _answer(self, scope: Scope, receive: Receive) -> int:
-        """The status: 202 taken on, 404 unknown name, 400 not a job, 410 meant for a worker that this one is no more,
-        503 no room."""
+        """Return the HTTP status of a push.
+
+        202 accepted, 404 unknown name, 400 not a job, 410 meant for an earlier registration of this worker, 503 no free
+        slot.
+        """
         if not scope["path"].endswith(PATH):
             return 404
         if scope["method"] != "POST":
@@ -134,7 +146,7 @@ class PushWorker:
         if handler is None:
             return 404
         if job.id in self._running:
-            return 202  # pushed again after a lost answer
+            return 202  # pushed again because the answer was lost
         if len(self._running) >= self._max_jobs:
             return 503
         self._running.add(job.id)
@@ -147,7 +159,7 @@ class PushWorker:
         try:
             outcome = await self._outcome(job, handler)
         finally:
-            # Before the report: the master may push another job before its answer to the report is read.
+            # Free the slot before the report: the master may push the next job before its answer arrives here.
             self._running.discard(job.id)
         await self._master.report(worker_id, {"job_id": job.id, **outcome})
 
@@ -158,12 +170,12 @@ class PushWorker:
             msgspec.msgpack.encode(result)
         except TimeoutError as error:
             if limit.expired():
-                return _failure("timeout", f"The job has taken more than {job.timeout:g} s.")
+                return _failure("timeout", f"The job took more than {job.timeout:g} s.")
             return _failure("other", repr(error))
         except GiveUp as error:
             return _failure("other", str(error) or "The job was given up.", should_retry=False)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # the last two would end the server's event loop
-            log.info("Job %s (%s) has failed.", job.id, job.name, exc_info=True)
+            log.info("Job %s (%s) failed; reporting it to the master.", job.id, job.name, exc_info=True)
             return _failure("other", f"{type(error).__name__}: {error}")
         return {"type": "success", "result": result}
 
@@ -178,7 +190,7 @@ def _failure(reason: str, message: str, *, should_retry: bool = True) -> dict[st
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """None: too long, or the master has gone in the middle."""
+    """Read the body. Returns None if it is too long or the master disconnected."""
     body = bytearray()
     while True:
         message = await receive()

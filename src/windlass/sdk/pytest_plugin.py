@@ -1,5 +1,7 @@
-"""The fixture `job_queue` for pytest. Every test run of an environment that has Windlass loads this: imports wait for
-the first use."""
+"""Pytest fixture `job_queue`.
+
+Every pytest run in an environment with Windlass installed loads this module, so imports wait until first use.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def job_queue() -> Iterator[Callable[..., Testing]]:
-    """`t = job_queue(app)`: as `app.testing(…)`, until the test ends."""
+    """Return a function: `t = job_queue(app)` works as `app.testing(…)` and lasts until the test ends."""
     with contextlib.ExitStack() as stack:
         yield lambda app, **options: stack.enter_context(app.testing(**options))

@@ -41,7 +41,7 @@ __all__ = ["EnqueuedCall", "Summary", "TestedJob", "Testing"]
 
 T = TypeVar("T")
 STATES = ("scheduled", "queued", "waiting", "running", "finished", "failed", "cancelled", "history")
-STUCK_STEP_MS = 1_000  # past something that is due and does not happen
+STUCK_STEP_MS = 1_000  # step if something stays due without happening
 MOST = 10_000
 
 
@@ -52,15 +52,15 @@ class EnqueuedCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     queue: str
     arguments: dict[str, Any]
-    status: str  # what the enqueue answered
+    status: str  # the answer of the enqueue
 
 
 class TestedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Job that is stored in the test's engine."""
 
-    __test__ = False  # its name is no test's
+    __test__ = False  # pytest must not collect it
 
-    job: Job  # all that is known of it
+    job: Job  # the complete record
     arguments: dict[str, Any]
 
     @property
@@ -118,7 +118,7 @@ class Testing:
     ) -> None:
         store, self._store = self._require_store(), None
         running, self._runner = self._runner, None
-        with contextlib.ExitStack() as stack:  # from the last to the first, whatever goes wrong on the way
+        with contextlib.ExitStack() as stack:  # runs all callbacks, last first, even if some raise
             stack.callback(engine_for_tests.close_trial, store)
             stack.callback(self._app.end_test)
             if running is not None:
@@ -135,14 +135,14 @@ class Testing:
 
     def _require_store(self) -> Store:
         if self._store is None:
-            raise BadInput("This test is over, or has not begun: use it within `with app.testing() as t:`.")
+            raise BadInput("This test has ended or has not begun: use it within `with app.testing() as t:`.")
         return self._store
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
         self._require_store()
         if not self._running.acquire(blocking=False):
-            raise BadInput("This test runs its jobs at this moment: neither they nor another thread can do it again.")
+            raise BadInput("This test is running its jobs: neither a job nor another thread can run them again.")
         try:
             with process_tasks_run_here(self._app):
                 yield
@@ -184,7 +184,7 @@ class Testing:
         Objects that jobs keep in the loop are there for the next jobs.
         """
         if _is_in_event_loop():
-            raise BadInput(f"There is an event loop here: `await t.{instead}` instead.")
+            raise BadInput(f"An event loop is running: use `await t.{instead}` instead.")
         with self._exclusively():
             if self._runner is None:
                 self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
@@ -210,7 +210,9 @@ class Testing:
             for queues in await self._queues(service):
                 await TestWorker(self._app, summary, queues, concurrency, most).run()
                 if summary.ran > most:
-                    raise RuntimeError(f"More than {most} attempts, and no end: does a job enqueue itself? See `most`.")
+                    raise RuntimeError(
+                        f"More than {most} attempts ran, and jobs are left. A job may enqueue itself; see `most`."
+                    )
 
     async def _queues(self, service: Service) -> list[list[str]]:
         """Return all queues that have jobs or tasks, in groups that one take can serve."""
@@ -268,7 +270,7 @@ class Testing:
         ticks = [await loop.tick(service) for loop in (Scheduler(), Recoverer())]
         return min((tick.next_at_ms - tick.now_ms for tick in ticks if tick.next_at_ms is not None), default=None)
 
-    # Looking
+    # Inspection
 
     def jobs(self, *, queue: str = "", state: str = "", name: str = "") -> list[TestedJob]:
         """List stored jobs, optionally of one queue, state or name. Ended jobs may be deleted already.
@@ -276,7 +278,7 @@ class Testing:
         `name` may contain wildcards.
         """
         if state and state not in STATES:
-            raise BadInput(f"There is no state {state!r}; there are {', '.join(STATES)}.")
+            raise BadInput(f"{state!r} is not a state; use one of {', '.join(STATES)}.")
         service = Service(self._require_store())
         queues = [queue] if queue else service.queues().wait()
         states = [state] if state else STATES

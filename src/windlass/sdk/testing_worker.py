@@ -24,10 +24,10 @@ class Summary:
     """Counts of attempts. A job that waits for its children and runs again counts as finished twice."""
 
     finished: int = 0
-    retried: int = 0  # failed, and another attempt follows
+    retried: int = 0  # failed, to be retried
     failed: int = 0  # failed for good
     cancelled: int = 0
-    errors: list[Exception] = field(default_factory=list)  # what they raised, the first one first
+    errors: list[Exception] = field(default_factory=list)  # in the order in which they were raised
 
     @property
     def ran(self) -> int:
@@ -36,6 +36,8 @@ class Summary:
 
 class TestWorker(Worker):
     """Worker that runs all runnable jobs and then ends. The test itself runs the background loops."""
+
+    __test__ = False  # pytest must not collect it
 
     def __init__(self, app: Windlass, summary: Summary, queues: Sequence[str], concurrency: int, most: int) -> None:
         super().__init__(app, queues=queues, concurrency=concurrency, burst=True, has_loops=False, name="testing")

@@ -224,7 +224,7 @@ async def test_a_job_that_ended_and_was_not_kept_says_so(remote: Tasks, direct: 
     assert await asyncio.to_thread(lambda: (handle.state, found.state)) == ("ended", "ended")
     assert await handle is None
     for result in (found.aresult(), asyncio.to_thread(found.result)):
-        with pytest.raises(ResultGone, match=f"{handle.id} has ended, and no result of it is kept.*keep_result"):
+        with pytest.raises(ResultGone, match=f"{handle.id} has ended, and its result is no longer stored.*keep_result"):
             await result
     for ask in (found.ainfo, found.alogs, found.aexplain):
         with pytest.raises(AlreadyEnded, match=UNKEPT):
@@ -316,7 +316,7 @@ async def test_limits_and_schedules_are_told_as_declared(remote: Tasks, direct: 
 
 
 async def test_what_only_the_engine_offers_is_refused(remote: Tasks) -> None:
-    with pytest.raises(BadSetting, match=r"through the server at http://127.*redis://"):
+    with pytest.raises(BadSetting, match=r"uses the server at http://127.*redis://"):
         _ = remote.app.store
     service = await remote.app.aservice()
     for ask in (service.promote, service.doctor, lambda: service.take_callbacks(most=1), service.tokens):

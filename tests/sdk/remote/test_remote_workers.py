@@ -192,7 +192,7 @@ async def test_a_token_for_work_is_enough(
     define(remote)
     async with working(remote):
         assert await (await define(app).aenqueue(1, 2)) == 3
-    assert "may not set what the code declares" in caplog.text
+    assert "Could not apply the limits, schedules and queue properties" in caplog.text
     await app.aclose()
 
 

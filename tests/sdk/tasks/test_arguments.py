@@ -106,7 +106,7 @@ def test_a_wrong_call_is_refused_in_pythons_words(args: tuple[Any, ...], kwargs:
         ({"order_id": True}, "send_mail: order_id: expected int, got bool"),
         ({"order_id": 7, "subject": None}, "send_mail: subject: expected str, got None"),
         ({"order_id": 2**64}, "send_mail: order_id: an integer of more than 64 bits cannot be stored; .*"),
-        ({"order_id": 7, "subject": Plain()}, "send_mail: subject: a value of type test_arguments.Plain cannot .*"),
+        ({"order_id": 7, "subject": Plain()}, "send_mail: subject: a value of type tests.sdk.tasks.test_arguments.Plain cannot .*"),
     ],
 )
 def test_a_wrong_type_is_refused_before_anything_is_enqueued(bound: dict[str, Any], sentence: str) -> None:
@@ -193,7 +193,7 @@ def test_a_type_that_cannot_be_stored_is_refused_when_the_task_is_declared() -> 
     def ship(order: Order, box: list[Plain]) -> None: ...
 
     with pytest.raises(
-        BadInput, match=r"ship: parameter box: test_arguments.Plain cannot be stored.*annotate it as Any"
+        BadInput, match=r"ship: parameter box: tests.sdk.tasks.test_arguments.Plain cannot be stored.*annotate it as Any"
     ):
         Signature.of(ship)
     Signature.of(ship, frozenset({"box"}))

@@ -192,7 +192,7 @@ def circle() -> list[Any]:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (Plain(), "a value of type test_codec.Plain cannot be stored; convert it, or pass an id"),
+        (Plain(), "a value of type tests.sdk.tasks.test_codec.Plain cannot be stored; convert it, or pass an id"),
         ([{"a": 1j}], "a value of type complex cannot be stored; "),
         (Plain, "a value of type type cannot be stored; "),
         (range(3), "a value of type range cannot be stored; "),

@@ -154,7 +154,7 @@ async def test_a_worker_that_ends_has_put_off_what_it_met(deployed: Any) -> None
     service = await app.aservice()
     taken = await service.take(Take(queues=("default",)))
     postponing = VersionSnooze(service)
-    postponing.put_off(taken.jobs[0], send_mail)
+    postponing.snooze(taken.jobs[0], send_mail)
     await postponing.close(10)
     assert (await handle.ainfo()).state.label == "scheduled"
     await app.aclose()

@@ -10,9 +10,9 @@ from windlass.core.job import Durability, NewJob
 from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
 from windlass.store.operation import BatchOperation, Operation
-from windlass.wire.batches import Items, Results
 from windlass.wire.enqueue import AcceptedWholeShape, EnqueuedShape, WholeShape
 from windlass.wire.new_job import NewJobShape
+from windlass.wire.shape import Items, Results
 
 from .facet import AT_ONCE, RemoteAsking
 from .request import Requests, post

@@ -20,7 +20,7 @@ from windlass.core.event import Event, EventKind
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.wire.events import EventShape
-from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, Frame, Frames
+from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, Frame, FrameParser
 
 from .request import Request, Response, failure, get, unanswered
 from .retry_policy import Patience
@@ -42,13 +42,13 @@ class Heard:
         self.refusal: Refusal | None = None
         self._queue = queue
         self._job = job
-        self._frames = Frames()
+        self._frames = FrameParser()
         self._last_seen: EventShape | None = None  # the job as it was, of a stream about one
         self._has_ended = False
 
     def begin(self) -> tuple[Request, dict[str, str]]:
         """The request of a stream that goes on from here. It has no end, and may be sent as often as needed."""
-        self._frames, self._last_seen = Frames(), None
+        self._frames, self._last_seen = FrameParser(), None
         path = f"/jobs/{format_id(self._job)}/events" if self._job else "/events"
         query = {
             "queue": None if self._job else self._queue or None,

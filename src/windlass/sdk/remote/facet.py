@@ -9,8 +9,7 @@ from windlass.core.errors import Refusal
 from windlass.service import Service
 from windlass.store.operation import BatchOperation, Operation
 from windlass.store.store import Store
-from windlass.wire.batches import Items, Results
-from windlass.wire.fields import Shape
+from windlass.wire.shape import Items, Results, RequestShape
 
 from .request import Request, Requests, post
 from .store import RemoteStore
@@ -35,7 +34,13 @@ class RemoteAsking(Service):
         return Operation(self.remote, flow)
 
     def _about(
-        self, verb: str, items: Sequence[Shape], gives: Any, read: Callable[[Any], T], *, is_repeatable: bool = True
+        self,
+        verb: str,
+        items: Sequence[RequestShape],
+        gives: Any,
+        read: Callable[[Any], T],
+        *,
+        is_repeatable: bool = True,
     ) -> BatchOperation[T]:
         """The verb about many jobs."""
 

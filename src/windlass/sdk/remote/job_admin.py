@@ -17,7 +17,7 @@ from windlass.wire.job_admin import (
     DeleteItem,
     EditedShape,
     EditItem,
-    PlainItem,
+    IdItem,
     RequeueItem,
     RevivedShape,
     WokenShape,
@@ -73,8 +73,8 @@ class RemoteIntervening(RemoteAsking):
         return self._about("delete", items, DeletedShape, lambda one: one.outcome)
 
 
-def _plain(ids: Sequence[bytes]) -> list[PlainItem]:
-    return [PlainItem(id=format_id(one)) for one in ids]
+def _plain(ids: Sequence[bytes]) -> list[IdItem]:
+    return [IdItem(id=format_id(one)) for one in ids]
 
 
 def _edit_item(one: Edit) -> EditItem:

@@ -9,11 +9,11 @@ from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.log import Log
 from windlass.core.operations import (
-    FinishedAndTaken,
     Extended,
     Fail,
     FailOutcome,
     Finish,
+    FinishedAndTaken,
     FinishOutcome,
     LeaseRef,
     Take,
@@ -27,20 +27,20 @@ from windlass.wire.fields import WAIT_MAX_MS
 from windlass.wire.leases import (
     AcceptedShape,
     EmitItem,
-    ExchangedShape,
-    ExchangeShape,
+    FinishedAndTakenShape,
+    FinishAndTakeShape,
     ExtendedShape,
     FailedShape,
     FailItem,
     FinishedShape,
     FinishItem,
-    HeldItem,
+    LeaseRefItem,
     LeaseItem,
     LineShape,
     LogItem,
     ProgressItem,
     ReleasedShape,
-    Said,
+    RecordedShape,
     TakenShape,
     TakeShape,
     UpdatedShape,
@@ -65,12 +65,12 @@ class RemoteWorking(RemoteAsking):
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
     ) -> Operation[FinishedAndTaken]:
         super().finish_and_take(finishes, failures, request)
-        body = ExchangeShape(
+        body = FinishAndTakeShape(
             finishes=tuple(map(_finish_item, finishes)),
             failures=tuple(map(_fail_item, failures)),
             take=_take_shape(request, wait_ms=0),
         )
-        return self._one(post("/exchange", ExchangedShape, body, is_repeatable=False), _exchanged)
+        return self._one(post("/exchange", FinishedAndTakenShape, body, is_repeatable=False), _exchanged)
 
     def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         super().accept(requests, lease_ms=lease_ms)
@@ -104,7 +104,7 @@ class RemoteWorking(RemoteAsking):
         items = [
             EmitItem(id=format_id(one.id), token=one.token, **value_fields("value", one.value)) for one in requests
         ]
-        return self._about("emit", items, Said, _nothing, is_repeatable=False)
+        return self._about("emit", items, RecordedShape, _nothing, is_repeatable=False)
 
     def log(self, requests: Sequence[Log]) -> BatchOperation[None]:
         super().log(requests)
@@ -116,7 +116,7 @@ class RemoteWorking(RemoteAsking):
             )
             for one in requests
         ]
-        return self._about("log", items, Said, _nothing, is_repeatable=False)
+        return self._about("log", items, RecordedShape, _nothing, is_repeatable=False)
 
     def finish(self, requests: Sequence[Finish]) -> BatchOperation[FinishOutcome]:
         """Sent again after a lost answer, it is refused as already ended: then the first one went through."""
@@ -129,11 +129,11 @@ class RemoteWorking(RemoteAsking):
 
     def release(self, requests: Sequence[LeaseRef]) -> BatchOperation[str]:
         super().release(requests)
-        items = [HeldItem(id=format_id(one.id), token=one.token) for one in requests]
+        items = [LeaseRefItem(id=format_id(one.id), token=one.token) for one in requests]
         return self._about("release", items, ReleasedShape, lambda one: one.state)
 
 
-def _nothing(_said: Said) -> None:
+def _nothing(_said: RecordedShape) -> None:
     return None
 
 
@@ -180,7 +180,7 @@ def _finished(shape: FinishedShape) -> FinishOutcome:
     return None if shape.outcome == "finished" else shape.outcome
 
 
-def _exchanged(found: ExchangedShape) -> FinishedAndTaken:
+def _exchanged(found: FinishedAndTakenShape) -> FinishedAndTaken:
     finished: list[Any] = outcomes_of(found.finished, _finished)
     failed: list[Any] = outcomes_of(found.failed, lambda one: one.outcome)
     return FinishedAndTaken(finished, failed, Taken([job_of(one) for one in found.jobs], found.next_due_at_ms))

@@ -141,7 +141,7 @@ class RemoteStore:
         """Over HTTP nothing is sent ahead."""
         return lambda: self.run_sync(flow)
 
-    def begin(self, flow: Requests[T]) -> Coroutine[Any, Any, T]:
+    def start(self, flow: Requests[T]) -> Coroutine[Any, Any, T]:
         return self.run(flow)
 
     async def perform(self, asked: Any) -> Any:

@@ -17,10 +17,10 @@ from windlass.core.states import State
 from windlass.core.text.codecs import as_msgpack
 from windlass.core.validation.document_depth import is_too_deep
 from windlass.wire import new_job
-from windlass.wire.batches import Results
-from windlass.wire.fields import id_or_none
+from windlass.wire.fields import format_optional_id
 from windlass.wire.jobs import AttemptShape, JobShape, TimelineShape
 from windlass.wire.new_job import CallbackShape, NewJobShape, RetryShape
+from windlass.wire.shape import Results
 
 from .request import refused
 from .store import not_offered
@@ -67,7 +67,7 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
     return NewJobShape(
         id=format_id(job_id) if job_id else None,
         retry=RetryShape(**msgspec.structs.asdict(job.retry)),
-        parent=id_or_none(job.parent or None),
+        parent=format_optional_id(job.parent or None),
         after=tuple(map(format_id, job.after)),
         callback=None if job.callback is None else _callback_shape(job.callback),
         **value_fields("payload", None if job.payload == NULL_BLOB else job.payload),

@@ -9,11 +9,11 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import HeartbeatReply, LeaseRef, RunningJob, Worker, WorkerInfo
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.workers import (
-    AskedToStopShape,
+    StopRequestedShape,
     BeatShape,
     ExpectedShape,
     GivenBackShape,
-    HeardShape,
+    HeartbeatReplyShape,
     RegisteredShape,
     WorkerShape,
     WorkersShape,
@@ -42,7 +42,7 @@ class RemoteStaffing(RemoteAsking):
     def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Operation[HeartbeatReply]:
         super().beat_holding(worker, held)
         body = BeatShape(held=tuple(map(format_id, held)))
-        return self._one(post(f"/workers/{format_id(worker)}/beat", HeardShape, body), _heard)
+        return self._one(post(f"/workers/{format_id(worker)}/beat", HeartbeatReplyShape, body), _heard)
 
     def forget(self, worker: bytes) -> Operation[int]:
         super().forget(worker)
@@ -51,7 +51,7 @@ class RemoteStaffing(RemoteAsking):
 
     def stop_worker(self, worker: bytes) -> Operation[bool]:
         super().stop_worker(worker)
-        request = post(f"/workers/{format_id(worker)}/stop", AskedToStopShape)
+        request = post(f"/workers/{format_id(worker)}/stop", StopRequestedShape)
         return self._one(request, lambda found: not found.was_asked)
 
     def workers(self, *, start: int = 0, most: int = 100) -> Operation[list[Worker]]:
@@ -64,14 +64,14 @@ def _beat(ids: Sequence[bytes]) -> Requests[list[bool | Refusal]]:
     answers: list[bool | Refusal] = []
     for worker in ids:
         try:
-            heard = yield post(f"/workers/{format_id(worker)}/beat", HeardShape)
+            heard = yield post(f"/workers/{format_id(worker)}/beat", HeartbeatReplyShape)
             answers.append(heard.is_asked_to_stop)
         except Refusal as refusal:
             answers.append(refusal)
     return answers
 
 
-def _heard(shape: HeardShape) -> HeartbeatReply:
+def _heard(shape: HeartbeatReplyShape) -> HeartbeatReply:
     return HeartbeatReply(shape.is_asked_to_stop, [LeaseRef(parse_id(one.id), one.token) for one in shape.unclaimed])
 
 

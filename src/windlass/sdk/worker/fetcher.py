@@ -164,7 +164,7 @@ class Fetcher:
             return None
         finishes = [outcome for _, outcome in _of_type(outcomes, Finish)]
         failures = [outcome for _, outcome in _of_type(outcomes, Fail)] if len(finishes) < len(outcomes) else []
-        return self._service.finish_and_take(finishes, failures, self._request(most)).sent()
+        return self._service.finish_and_take(finishes, failures, self._request(most)).start()
 
     def _start_take(self, most: int, waits: bool) -> None:
         most = min(most, TAKE_MAX)
@@ -229,7 +229,7 @@ class Fetcher:
         return unknown
 
     def _accept(self, job: Job) -> Job:
-        self._watch_acceptance(job, self._service.accept([LeaseRef(job.id, job.lease_token)]).one().sent())
+        self._watch_acceptance(job, self._service.accept([LeaseRef(job.id, job.lease_token)]).one().start())
         return replace(job, state=State.RUNNING)
 
     def _watch_acceptance(self, job: Job, acceptance: Acceptance) -> None:
@@ -247,7 +247,9 @@ class Fetcher:
         except WindlassError as error:  # whose it is is seen when it is extended
             log.warning("What was handed over cannot be accepted (%s).", error)
 
-    async def _receive(self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun], most: int) -> None:
+    async def _receive(
+        self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun], most: int
+    ) -> None:
         jobs: list[Job] | None = None
         try:
             jobs = await self._receive_answer(sent, outcomes)
