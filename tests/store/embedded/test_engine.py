@@ -457,5 +457,5 @@ def test_the_default_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     assert default_data_dir() == Path("/data/windlass")
     monkeypatch.delenv("XDG_DATA_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert default_data_dir() == Path("/home/somebody/.local/share/windlass")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert default_data_dir() == Path("/home/someone/.local/share/windlass")

@@ -1,0 +1,52 @@
+"""ARCHITECTURE.md is a map: it names every package of src/windlass, and no folder that does not exist."""
+
+from __future__ import annotations
+
+import re
+
+from tests.house.source_tree import ROOT, SOURCE, lua_files, python_files
+
+TEXT = (ROOT / "ARCHITECTURE.md").read_text()
+TREE = re.search(r"```[^\n]*\n(src/windlass/.*?)```", TEXT, re.DOTALL)
+FOLDER = re.compile(r"(?<![\w./-])((?:[a-z_0-9]+/)+)")
+ROUTES = {"api/", "jobber/", "downloader/", "lightjq/"}
+
+
+def packages() -> set[str]:
+    files = [*python_files("src"), *lua_files()]
+    folders = {path.parent.relative_to(SOURCE).as_posix() for path in files} - {"."}
+    return {folder for folder in folders if not folder.startswith("store/lua")} | {"store/lua", "store/lua/lib"}
+
+
+def mapped_packages() -> set[str]:
+    """Paths of the tree: indentation shows the parent."""
+    assert TREE is not None, "the tree begins with src/windlass/"
+    found: set[str] = set()
+    parents: list[tuple[int, str]] = []
+    for line in TREE[1].splitlines()[1:]:
+        named = re.match(r"( +)((?:[a-z_0-9]+/)+)", line)
+        if named is None:
+            continue
+        indent = len(named[1])
+        while parents and parents[-1][0] >= indent:
+            parents.pop()
+        path = (f"{parents[-1][1]}/" if parents else "") + named[2].rstrip("/")
+        parents.append((indent, path))
+        found.add(path)
+    return found
+
+
+def test_the_tree_has_every_package_and_no_other() -> None:
+    assert mapped_packages() == packages()
+
+
+def test_every_folder_and_file_that_it_names_exists() -> None:
+    roots = (ROOT, SOURCE, SOURCE / "store", SOURCE / "store" / "lua", ROOT / "docs")
+    named = {match for span in re.findall(r"`([^`\n]+)`", TEXT) for match in re.findall(r"^[\w./]+/[\w.]*$", span)}
+    missing = {
+        name
+        for name in named
+        if not name.startswith(("/", ".")) and name.partition("/")[0] + "/" not in ROUTES
+        and not any((root / name).exists() for root in roots)
+    }  # fmt: skip
+    assert missing == set()

@@ -1,0 +1,47 @@
+"""Every Lua operation has a test file: one of its name, or the file of the operations that it belongs to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house.source_tree import ROOT
+from windlass.store import scripts
+
+FILES = {path.name: path for path in (ROOT / "tests" / "service").rglob("test_*.py")}
+# Test file of a subject -> operations that it covers beside the one of its name.
+COVERS = {
+    "test_aggregations.py": ("aggregation",),
+    "test_audit.py": ("audits",),
+    "test_callbacks.py": ("redeliver", "retry_callbacks", "settle_callbacks", "take_callbacks"),
+    "test_clean.py": ("sweep",),
+    "test_configure.py": ("relane",),
+    "test_dispatch.py": ("pushed", "redirect"),
+    "test_doctor.py": ("examine", "recount", "survey"),
+    "test_events.py": ("follow",),
+    "test_export.py": ("awaited", "restore", "restored", "walk"),
+    "test_fair_share.py": ("set_weights",),
+    "test_fire.py": ("due",),
+    "test_limit.py": ("holders", "levels", "limits", "rematch", "rematched", "reopen", "unlimit"),
+    "test_log.py": ("logs",),
+    "test_numbers.py": ("holder", "number", "numbered", "reserve_numbers"),
+    "test_pause.py": ("pauses", "resume"),
+    "test_publish_stats.py": ("stats_of",),
+    "test_recover.py": ("time_out",),
+    "test_schedule.py": ("pause_schedule", "resume_schedule", "run_schedule", "schedule_of", "schedules", "unschedule"),
+    "test_stats.py": ("queues",),
+    "test_stop.py": ("stop_worker",),
+    "test_tokens.py": ("create_token", "revoke_token"),
+    "test_wake.py": ("pass_wakeup",),
+    "test_workers.py": ("beat", "forget", "register"),
+}
+TESTED_IN = {operation: file for file, operations in COVERS.items() for operation in operations}
+
+
+@pytest.mark.parametrize("operation", scripts.operations())
+def test_every_operation_has_a_test_file(operation: str) -> None:
+    file = TESTED_IN.get(operation, f"test_{operation}.py")
+    assert file in FILES, f"write tests/service/…/test_{operation}.py"
+
+
+def test_every_covered_operation_exists() -> None:
+    assert TESTED_IN.keys() <= set(scripts.operations())
