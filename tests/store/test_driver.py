@@ -68,25 +68,25 @@ def test_a_child_process_does_not_read_the_replies_of_its_parent(endpoint: Endpo
 
 def test_a_question_is_sent_before_its_answer_is_waited_for(service: Service) -> None:
     queued(service)
-    wait = service.enqueue(jobs()).begin()
+    wait = service.enqueue(jobs()).start_sync()
     assert queued(service) == 3
     assert statuses(wait()) == {"queued"}
     assert queued(service) == 3
 
 
 def test_nothing_to_ask_is_answered(service: Service) -> None:
-    assert service.enqueue([]).begin()() == []
+    assert service.enqueue([]).start_sync()() == []
 
 
 def test_a_question_about_time_begins_with_that(service: Service) -> None:
-    wait = service.enqueue([NewJob(queue="q", name="n", delay_ms=60_000)]).begin()
+    wait = service.enqueue([NewJob(queue="q", name="n", delay_ms=60_000)]).start_sync()
     assert statuses(wait()) == {"scheduled"}
 
 
 def test_a_question_is_asked_again_when_the_engine_was_away(engine: EngineProcess, service: Service) -> None:
     queued(service)
     engine.freeze()
-    waits = [service.enqueue(jobs()).begin(), service.enqueue(jobs()).begin()]
+    waits = [service.enqueue(jobs()).start_sync(), service.enqueue(jobs()).start_sync()]
     engine.kill()
     engine.start()
     assert [len(wait()) for wait in waits] == [3, 3]
@@ -97,7 +97,7 @@ def test_an_engine_that_lost_its_functions_is_given_them(engine: EngineProcess, 
     queued(service)
     with opened_blocking(parse_url(engine.unix_url)) as connection:
         connection.call("FUNCTION", "FLUSH", "SYNC")
-    assert statuses(service.enqueue(jobs()).begin()()) == {"queued"}
+    assert statuses(service.enqueue(jobs()).start_sync()()) == {"queued"}
 
 
 @pytest.mark.anyio
@@ -108,7 +108,7 @@ async def test_in_an_event_loop_a_question_is_sent_when_it_is_asked(store: Store
         await service.enqueue(jobs(4))
         taking = Take(queues=("q",), most=2)
         held = (await service.take(taking)).jobs
-        answer = service.finish_and_take([Finish(job.id, job.lease_token) for job in held], [], taking).sent()
+        answer = service.finish_and_take([Finish(job.id, job.lease_token) for job in held], [], taking).start()
         before = await service.stats(["q"])  # on the same connection: it sees what was sent before it
         assert [(one.queued, one.running) for one in before] == [(0, 2)]
         assert len((await answer).taken.jobs) == 2
@@ -125,7 +125,7 @@ async def test_in_an_event_loop_it_is_asked_again_when_the_connection_is_lost(
         held = (await service.take(Take(queues=("q",), most=2))).jobs
         engine.freeze()
         ends = [Finish(job.id, job.lease_token) for job in held]
-        answer = service.finish_and_take(ends, [], Take(queues=("q",), most=2)).sent()
+        answer = service.finish_and_take(ends, [], Take(queues=("q",), most=2)).start()
         engine.kill()
         engine.start()
         found = await answer

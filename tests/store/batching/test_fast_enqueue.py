@@ -105,7 +105,7 @@ def test_an_engine_that_lost_its_functions_is_given_them(service: Service, store
 
 def test_other_questions_may_be_on_their_way(service: Service) -> None:
     queued(service)
-    wait = service.enqueue([NewJob(queue="q", name="n")]).begin()
+    wait = service.enqueue([NewJob(queue="q", name="n")]).start_sync()
     assert service.enqueue_one(PreparedJob(form(), PAYLOAD)).wait().status == "queued"
     assert len(wait()) == 1
     assert queued(service) == 2

@@ -14,7 +14,7 @@ from tests.support.scripted import scripted
 from windlass.core.errors import EngineUnavailable
 from windlass.store.connection.connection import CommandArgs, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 
 SOON_S = 0.1
 LATE_S = 5.0
@@ -182,7 +182,7 @@ async def test_closed_link_ends_its_calls_and_takes_no_more(engine: EngineProces
         link.close()
         with pytest.raises(ConnectionLost):
             await waiting
-        with pytest.raises(ConnectionLost, match="link to the engine is closed"):
+        with pytest.raises(ConnectionLost, match="connection to the engine is closed"):
             await link.call("PING")
     engine.freeze()
     async with linked(endpoint) as connecting:

@@ -140,7 +140,7 @@ def test_no_job_is_acknowledged_after_the_end_of_the_deletion(service: Service, 
     service.enqueue([JOB]).wait()
     pid = engine_pid(data_dir)
     os.kill(pid, signal.SIGSTOP)
-    pending = service.enqueue([JOB]).begin()
+    pending = service.enqueue([JOB]).start_sync()
     delete(data_dir)
     wait_until(lambda: not is_alive(pid))
     with pytest.raises(DataDirectoryLost):

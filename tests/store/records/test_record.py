@@ -35,7 +35,7 @@ from windlass.core.validation.bounds import (
 )
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.records import record
 from windlass.store.scripts import shared_source
 

@@ -1,6 +1,6 @@
-"""What both kinds of connection share (errors, handshake), written without I/O, and the one for asyncio.
+"""Asyncio connection to an engine node, with the errors and the handshake that it shares with the sync connection.
 
-The one for threads is in blocking.py. Renewing and repeating are left to link.py, keys to the store.
+The connection for threads is in sync_connection.py. reconnect.py adds reconnects and retries.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ pack: Callable[[CommandArgs], bytes] = hiredis.pack_command  # type: ignore[assi
 
 
 class ConnectionLost(EngineUnavailable):
-    """The connection ended before the reply came: the call may or may not have been carried out."""
+    """Loss of the connection before the reply arrived. The engine may or may not have executed the command."""
 
 
 class EngineReplyError(EngineError):
-    """The engine answered with an error; `kind` is its first word (NOSCRIPT, READONLY, WRONGTYPE, …)."""
+    """Error reply of the engine. `kind` is its first word (NOSCRIPT, READONLY, WRONGTYPE, …)."""
 
     def __init__(self, reply: str, context: str = "") -> None:
         super().__init__(context + reply)
@@ -53,17 +53,17 @@ def handshake(endpoint: Endpoint) -> Iterator[CommandArgs]:
 
 
 def check_handshake_refusal(endpoint: Endpoint, command: CommandArgs, refusal: EngineReplyError) -> None:
-    """Raise, with the endpoint named, what the engine refused in the handshake."""
+    """Raise the engine's refusal of a handshake command, with the endpoint in the message."""
     if command[0] == "CLIENT" and refusal.kind == "NOPERM":
         return  # the name only helps people who read CLIENT LIST
     if "max number of clients" in str(refusal):
-        raise EngineUnavailable(f"{endpoint} has no room for more clients: raise maxclients.") from refusal
+        raise EngineUnavailable(f"{endpoint} accepts no more clients: raise maxclients.") from refusal
     raise EngineReplyError(str(refusal), f"{endpoint} refused {command[0]!s}: ") from refusal
 
 
 def connect_error(endpoint: Endpoint, error: OSError, timeout_s: float) -> WindlassError:
     if isinstance(error, ssl.SSLCertVerificationError):
-        hint = "Name the authority that signed it with ?ssl_ca_certs=/path/ca.pem"
+        hint = "Name the CA that signed it with ?ssl_ca_certs=/path/ca.pem"
         return BadSetting(f"The certificate of {endpoint} is not trusted: {error.verify_message}. {hint}")
     reason = f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
     return EngineUnavailable(f"Cannot connect to {endpoint}: {reason}.")
@@ -79,7 +79,7 @@ def tune(sock: socket.socket) -> None:
 
 
 class Connection(asyncio.Protocol):
-    """Calls made in one turn of the loop leave together; replies are matched to calls by their order."""
+    """Pipelining connection: commands of one event loop iteration are written together, replies match by order."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -122,11 +122,14 @@ class Connection(asyncio.Protocol):
         return future
 
     async def call_within(self, timeout_s: float, *args: Argument) -> Any:
-        """Without a reply in time the connection is aborted: a half-open socket must hold nobody for ever."""
+        """Send a command and await its reply.
+
+        Without a reply in time the connection is aborted, so that a half-open socket blocks no caller forever.
+        """
         return await self._within(timeout_s, self.call(*args))
 
     def start_within(self, timeout_s: float, packed: bytes) -> Coroutine[Any, Any, Any]:
-        """The same, on its way when this returns, with what was called before it in this turn."""
+        """Write a packed command, and all commands queued before it, now. Return a coroutine for the reply."""
         future = self.call_packed(packed)
         self._flush()
         return self._within(timeout_s, future)
@@ -139,19 +142,19 @@ class Connection(asyncio.Protocol):
             watchdog.cancel()
 
     async def pipeline_within(self, timeout_s: float, commands: Sequence[CommandArgs]) -> list[Any]:
-        """All replies, in order; an error reply stands in the list as a value. All must come in time."""
+        """Return all replies in order, error replies as values. All must arrive within the timeout."""
         futures = self._send_together(commands)
         watchdog = self._loop.call_later(timeout_s, self._abort_unanswered, futures[-1], timeout_s)
         try:
             replies = await asyncio.gather(*futures, return_exceptions=True)
         finally:
             watchdog.cancel()
-        if isinstance(replies[-1], ConnectionLost):  # replies come in order: a loss always takes the last
+        if isinstance(replies[-1], ConnectionLost):  # replies come in order, so a loss always includes the last
             raise replies[-1]
         return replies
 
     async def drain(self) -> None:
-        """Wait until the engine has read enough of what was written."""
+        """Wait until the write buffer is below its limit."""
         self._flush()
         await self._writable.wait()
         if self._lost_reason is not None:
@@ -162,14 +165,14 @@ class Connection(asyncio.Protocol):
         return self._lost_reason is not None
 
     def close(self) -> None:
-        """Pending calls fail at once; what was not yet written is dropped."""
+        """Close the connection. Pending calls fail now; unwritten commands are dropped."""
         self._lose("The connection to the engine was closed by this process.")
 
     async def wait_closed(self) -> None:
         await self._gone.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its bases
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
 
     def data_received(self, data: bytes) -> None:
         next_reply, next_call = self._reader.gets, self._pending.popleft
@@ -178,13 +181,13 @@ class Connection(asyncio.Protocol):
             while (reply := next_reply()) is not INCOMPLETE:
                 future = next_call()
                 if future.done():
-                    continue  # cancelled; it stayed in line so that later replies keep their place
+                    continue  # cancelled; it stayed queued so that later replies match their calls
                 if reply.__class__ is EngineReplyError:
                     future.set_exception(reply)
                 else:
                     future.set_result(reply)
         except (hiredis.ProtocolError, IndexError) as error:
-            self._lose(f"The engine sent something that is no reply: {error}.")
+            self._lose(f"The engine sent bytes that are not a reply: {error}.")
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -215,7 +218,7 @@ class Connection(asyncio.Protocol):
     def _send_together(self, commands: Sequence[CommandArgs]) -> list[asyncio.Future[Any]]:
         if self._lost_reason is not None:
             raise ConnectionLost(self._lost_reason)
-        packed = b"".join(map(pack, commands))  # first: with a wrong argument none of them leaves
+        packed = b"".join(map(pack, commands))  # first, so that a wrong argument sends none of them
         futures: list[asyncio.Future[Any]] = [self._loop.create_future() for _ in commands]
         if not self._outgoing:
             self._loop.call_soon(self._flush)

@@ -1,5 +1,7 @@
-"""Where engine nodes listen, and how a URL says it: one node, the nodes of a cluster, or the sentinels that know the
-primary. Opening connections is left to connection.py, finding the right node to topology.py."""
+"""Addresses of engine nodes and their URLs: one node, the seed nodes of a cluster, or the sentinels of a primary.
+
+connection.py opens connections; the topology package finds the right node.
+"""
 
 import re
 import ssl
@@ -33,18 +35,18 @@ _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 class Endpoint:
     host: str = "localhost"
     port: int = DEFAULT_PORT
-    unix_path: str | None = None  # when set, host and port mean nothing
+    unix_path: str | None = None  # when set, host and port are ignored
     username: str | None = None
     password: str | None = None
     db: int = 0
     tls: bool = False
-    tls_ca_file: str | None = None  # None: the authorities that the operating system trusts
+    tls_ca_file: str | None = None  # None: the CAs that the operating system trusts
     tls_cert_file: str | None = None
     tls_key_file: str | None = None
     tls_verify: bool = True
 
     def __str__(self) -> str:
-        """The URL without its password: this is what messages and logs show."""
+        """Return the URL without its password, for messages and logs."""
         user = f"{quote(self.username, safe='')}@" if self.username else ""
         if self.unix_path is not None:
             return f"unix://{user}{quote(self.unix_path)}?db={self.db}"
@@ -54,13 +56,13 @@ class Endpoint:
         return f"Endpoint({self})"
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """None without TLS. Made anew each time, so that the next connect uses a renewed certificate."""
+        """Return a new TLS context, or None without TLS. A fresh one per connect picks up a renewed certificate."""
         if not self.tls:
             return None
         try:
             context = ssl.create_default_context(cafile=self.tls_ca_file)
             if self.tls_cert_file:
-                # With an empty password an encrypted key is an error; with none, OpenSSL asks on a terminal.
+                # With an empty password an encrypted key is an error; without one, OpenSSL prompts on the terminal.
                 context.load_cert_chain(self.tls_cert_file, self.tls_key_file, password="")
         except OSError as error:
             files = ", ".join(filter(None, (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)))
@@ -73,11 +75,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class SentinelGroup:
-    """Sentinels, and the name under which they know a primary."""
+    """Sentinels, and the service name of the primary that they watch."""
 
     sentinels: tuple[Endpoint, ...]
     service: str
-    node: Endpoint  # how the primary is talked to; its host and port come from the sentinels
+    node: Endpoint  # credentials, database and TLS of the primary; host and port come from the sentinels
 
     def __str__(self) -> str:
         return f"{_format_nodes(self.node, 'sentinel', self.sentinels)}/{quote(self.service, safe='')}/{self.node.db}"
@@ -85,7 +87,7 @@ class SentinelGroup:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeeds:
-    """Some nodes of a cluster; they know the others."""
+    """Some nodes of a cluster, from which the others are discovered."""
 
     seeds: tuple[Endpoint, ...]
 
@@ -121,7 +123,7 @@ def parse_url(url: str) -> Address:
         _refuse(
             "it must begin with redis://, rediss://, valkey://, valkeys:// or unix://, "
             "or with one of the first four and +sentinel or +cluster, as in redis+cluster:// "
-            "(http:// and https:// are for applications and their workers, which can go through a server)"
+            "(http:// and https:// are for applications and workers that connect through a server)"
         )
     return _tcp_endpoint(parts)
 
@@ -144,7 +146,7 @@ def _sentinel_group(nodes: str, parts: SplitResult) -> SentinelGroup:
     if username and not password:
         _refuse("sentinel_username needs sentinel_password beside it", EXAMPLE_SENTINEL_URL)
     return SentinelGroup(
-        tuple(replace(one, username=username, password=password) for one in found),
+        tuple(replace(node, username=username, password=password) for node in found),
         _decoded(service),
         replace(found[0], db=_db(options.get("db"), db)),
     )
@@ -160,7 +162,7 @@ def _cluster_seeds(nodes: str, parts: SplitResult) -> ClusterSeeds:
 
 
 def _endpoints(nodes: str, options: dict[str, str], tls: bool, default_port: int, example: str) -> tuple[Endpoint, ...]:
-    """One for each host; all of them with the same credentials and the same TLS."""
+    """Return one endpoint per host, all with the same credentials and TLS options."""
     credentials, _, hosts = nodes.rpartition("@")
     username, password = _credentials(_split(f"redis://{credentials}@host" if credentials else "redis://"))
     found = []
@@ -210,12 +212,12 @@ def _unix_endpoint(parts: SplitResult) -> Endpoint:
 
 
 def _refuse(problem: str, example: str = EXAMPLE_URL) -> NoReturn:
-    """Nothing of the URL is repeated: with an unescaped delimiter, any part may hold some of the password."""
+    """Raise BadSetting without quoting the URL: after an unescaped delimiter any part may hold the password."""
     raise BadSetting(f"The engine's URL is not usable: {problem}. Example: {example}")
 
 
 def _split(url: str) -> SplitResult:
-    # Raised after the except block: the ValueError quotes the URL, and must not hang on our error as context.
+    # Raise after the except block: the ValueError quotes the URL and must not become the context of our error.
     try:
         return urlsplit(url.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Open connections by node, shared by links of one purpose: partitions that lie on one node travel together."""
+"""Open connections by node. Partitions on one node share a connection, so their commands are pipelined together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NodeConnections:
         self._opening: dict[Endpoint, asyncio.Task[Connection]] = {}
 
     async def to(self, endpoint: Endpoint, timeout_s: float) -> Connection:
-        """Callers share one attempt; a cancelled caller does not end it."""
+        """Return the connection to a node. Concurrent callers share one attempt; a cancelled caller does not end it."""
         found = self._open.get(endpoint)
         if found is not None and not found.is_closed:
             return found
@@ -36,7 +36,7 @@ class NodeConnections:
             connection.close()
 
     async def wait_closed(self) -> None:
-        """An attempt that had succeeded just before `close` could not be cancelled any more: it is closed here."""
+        """Wait until all connections are closed, including one whose attempt succeeded just before `close`."""
         if self._opening:
             await asyncio.wait(self._opening.values())
         for connection in list(self._open.values()):

@@ -1,4 +1,4 @@
-"""The links of a store, by what they are for and where they go; made when they are first needed."""
+"""Connection pool of a store: one reconnecting connection per purpose and destination, created on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.store.topology.topology import Standalone, Topology
 
 from .endpoint import Address, ClusterSeeds, SentinelGroup
 from .node_connections import NodeConnections
-from .reconnecting import ReconnectingConnection, SyncReconnectingConnection
+from .reconnect import ReconnectingConnection, SyncReconnectingConnection
 
 
 def topology_of(address: Address) -> Topology:
@@ -41,13 +41,13 @@ class ConnectionPool:
         self.on_interruption: list[Callable[[], None]] = []
 
     def set_partitions(self, tags: Sequence[str], roots: Sequence[str]) -> None:
-        """The hash tags and the roots of all partitions, once they are known."""
+        """Set the hash tags and the key roots of all partitions, once the deployment is known."""
         self._tags, self._roots = tags, roots
 
     def connection(
         self, purpose: str, partition: int, connecting: Callable[[], None] | None = None
     ) -> ReconnectingConnection:
-        """Links of different purposes never wait for each other: calls, durable calls, the bell."""
+        """Return the connection for a purpose (calls, durable calls, wakeups). Purposes never wait for each other."""
         key = purpose, self._group_of(purpose, partition)
         found = self._connections.get(key)
         if found is None:
@@ -57,8 +57,8 @@ class ConnectionPool:
         return found
 
     def new_connection(self, partition: int, connecting: Callable[[], None]) -> ReconnectingConnection:
-        """A link apart, which its owner closes."""
-        found = self._new_connection("apart", partition, connecting)
+        """Return a connection that its owner closes. `connecting` is called before each connect."""
+        found = self._new_connection("dedicated", partition, connecting)
         self._dedicated.add(found)
         return found
 
@@ -66,7 +66,7 @@ class ConnectionPool:
         key = purpose, self._group_of(purpose, partition)
         found = self._sync_connections.get(key)
         if found is None:
-            # Two threads at once: the first to arrive wins, the other's was never connected.
+            # With two threads at once the first wins; the other connection was never opened.
             found = self._sync_connections.setdefault(key, self.new_sync_connection(partition))
         return found
 
@@ -83,25 +83,29 @@ class ConnectionPool:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
-        for link in self._connections.values():
-            link.close()
-        for link in self._connections.values():
-            await link.wait_closed()
+        for connection in self._connections.values():
+            connection.close()
+        for connection in self._connections.values():
+            await connection.wait_closed()
         self._connections.clear()
 
     def close_sync(self) -> None:
-        for link in self._sync_connections.values():
-            link.close()
+        for connection in self._sync_connections.values():
+            connection.close()
 
     def _group_of(self, purpose: str, partition: int) -> int:
-        """Partitions with one line share their links: all of them, unless they may lie on different nodes, or would
-        wait for each other's confirmations."""
+        """Return the group of partitions that share a connection.
+
+        All partitions share one, unless they may be on different nodes or would wait for each other's confirmations.
+        """
         return partition if self._topology.has_slots or purpose == "durable" else 0
 
     def _roots_reached(self, partition: int) -> Sequence[str]:
         return self._roots[partition : partition + 1] if self._topology.has_slots else self._roots
 
-    def _new_connection(self, purpose: str, partition: int, connecting: Callable[[], None] | None) -> ReconnectingConnection:
+    def _new_connection(
+        self, purpose: str, partition: int, connecting: Callable[[], None] | None
+    ) -> ReconnectingConnection:
         engine = self._engine
 
         async def before_connect() -> None:
@@ -114,7 +118,7 @@ class ConnectionPool:
             self._topology.route(slot_of(self._tags[partition])),
             before_connect=before_connect,
             patience_s=self._patience_s,
-            # Only calls are quick enough that those of several partitions may share a node's connection.
+            # Only calls are short enough for several partitions to share a node's connection.
             nodes=self._shared_nodes if purpose == "calls" else None,
             roots=(lambda: self._roots_reached(partition)) if purpose in ("calls", "durable") else tuple,
             functions=lambda: library().source,
@@ -126,5 +130,5 @@ class ConnectionPool:
             handler()
 
     def _reconnect_all(self) -> None:
-        for link in (*self._connections.values(), *self._dedicated):
-            link.reconnect()
+        for connection in (*self._connections.values(), *self._dedicated):
+            connection.reconnect()

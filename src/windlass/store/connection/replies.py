@@ -1,4 +1,4 @@
-"""What the engine's replies to a call of a function mean beyond the answer itself."""
+"""Replies to function calls: missing library, full memory, unconfirmed durability."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .connection import CommandArgs, EngineReplyError
 
 
 def check_library_missing(error: EngineReplyError) -> None:
-    """Everything else is raised."""
+    """Return if the engine lacks the function library; raise any other error."""
     if error.kind == "OOM":
         raise EngineFull() from error
     if "Function not found" not in str(error):
@@ -19,17 +19,17 @@ def check_library_missing(error: EngineReplyError) -> None:
 
 
 def load_without_memory_limit(load: CommandArgs, memory_max: int) -> list[CommandArgs]:
-    """Load functions into an engine of ours that is full: without them it could not even be drained."""
+    """Return commands that load the functions into a full embedded engine. Without them it could not be drained."""
     return [("CONFIG", "SET", "maxmemory", 0), load, ("CONFIG", "SET", "maxmemory", memory_max)]
 
 
 def is_library_loaded(error: EngineReplyError) -> bool:
-    """Somebody else was faster."""
+    """Tell whether the load failed because another process has loaded the library already."""
     return "already exists" in str(error)
 
 
 def mark_unconfirmed(replies: list[Any]) -> Any:
-    """Marks each item's answer with whether the asked-for durability was reached (the last reply says how far)."""
+    """Return the answers, each wrapped in `NotConfirmed` if the last reply shows that durability was not reached."""
     answers, confirmation = replies
     local_or_replicas = confirmation[0] if isinstance(confirmation, list) else confirmation
-    return answers if local_or_replicas >= 1 else [NotConfirmed(one) for one in answers]
+    return answers if local_or_replicas >= 1 else [NotConfirmed(answer) for answer in answers]

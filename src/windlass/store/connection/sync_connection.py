@@ -1,4 +1,4 @@
-"""The connection for threads: one call or pipeline at a time, on a plain socket."""
+"""Sync connection for threads: one call or pipeline at a time, on a plain socket."""
 
 import os
 import socket
@@ -17,12 +17,12 @@ from .connection import (
     CommandArgs,
     ConnectionLost,
     EngineReplyError,
-    check_refusal,
+    check_handshake_refusal,
+    connect_error,
     handshake,
     new_reader,
     pack,
     tune,
-    unreachable,
 )
 from .endpoint import Endpoint
 
@@ -32,7 +32,7 @@ _TIMEVAL = struct.Struct("ll")  # seconds, microseconds
 
 
 class SentCommands:
-    """Commands on their way, and those of their replies that have come."""
+    """Commands that were sent, with the replies received so far."""
 
     __slots__ = ("count", "replies")
 
@@ -42,13 +42,13 @@ class SentCommands:
 
 
 class SyncConnection:
-    """For one thread at a time; it notices that it was opened before a fork."""
+    """Connection for one thread at a time. It refuses to work in a process forked after it was opened."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._reader = new_reader()
         self._pid = os.getpid()
-        self._lost_because: str | None = None
+        self._lost_reason: str | None = None
         self._sent: deque[SentCommands] = deque()  # replies come in this order
         self._limit_s = -1.0
 
@@ -57,31 +57,31 @@ class SyncConnection:
         try:
             connection = cls(_connected_socket(endpoint, timeout_s))
         except OSError as error:
-            raise unreachable(endpoint, error, timeout_s) from error
+            raise connect_error(endpoint, error, timeout_s) from error
         try:
-            connection._shake_hands(endpoint, timeout_s)
+            connection._handshake(endpoint, timeout_s)
         except BaseException:
             connection.close()
             raise
         return connection
 
     def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
-        [reply] = self._exchange(pack(args), 1, timeout_s)
+        [reply] = self._round_trip(pack(args), 1, timeout_s)
         if reply.__class__ is EngineReplyError:
             raise reply
         return reply
 
     def call_packed(self, packed: bytes, timeout_s: float) -> Any:
-        """The same with the bytes of a command."""
+        """Call with a command that is already packed."""
         if self._sent or timeout_s != self._limit_s:
-            [reply] = self._exchange(packed, 1, timeout_s)
+            [reply] = self._round_trip(packed, 1, timeout_s)
         else:
             self._refuse_if_lost()
             try:
                 self._socket.sendall(packed)
                 reply = self._next_reply()
             except (OSError, hiredis.ProtocolError) as error:
-                raise self._broken(error, timeout_s) from error
+                raise self._connection_error(error, timeout_s) from error
             except BaseException:
                 self.close()  # as in _send
                 raise
@@ -90,18 +90,18 @@ class SyncConnection:
         return reply
 
     def pipeline(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
-        """All replies, in order; an error reply stands in the list as a value."""
-        return self._exchange(b"".join(map(pack, commands)), len(commands), timeout_s)
+        """Return all replies in order, error replies as values."""
+        return self._round_trip(b"".join(map(pack, commands)), len(commands), timeout_s)
 
     @property
     def is_closed(self) -> bool:
-        return self._lost_because is not None
+        return self._lost_reason is not None
 
     def close(self) -> None:
         self._lose("The connection to the engine was closed by this process.")
 
     def send(self, *args: Argument, timeout_s: float | None = None) -> SentCommands:
-        """Whoever wants the reply calls `receive`; other calls may go in between."""
+        """Send a command; `receive` returns its reply. Other calls may be made in between."""
         return self._send(pack(args), 1, REPLY_LIMIT_S if timeout_s is None else timeout_s)
 
     def receive(self, sent: SentCommands, timeout_s: float | None = None) -> Any:
@@ -112,7 +112,7 @@ class SyncConnection:
             raise reply
         return reply
 
-    def _exchange(self, packed: bytes, reply_count: int, timeout_s: float | None) -> list[Any]:
+    def _round_trip(self, packed: bytes, reply_count: int, timeout_s: float | None) -> list[Any]:
         limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s
         return self._receive(self._send(packed, reply_count, limit_s), limit_s)
 
@@ -120,12 +120,12 @@ class SyncConnection:
         self._refuse_if_lost()
         try:
             if limit_s != self._limit_s:
-                self._limit(limit_s)
+                self._set_timeout(limit_s)
             self._socket.sendall(packed)
         except (OSError, hiredis.ProtocolError) as error:
-            raise self._broken(error, limit_s) from error
+            raise self._connection_error(error, limit_s) from error
         except BaseException:
-            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            self.close()  # interrupted: the rest of this reply would be read as the next call's
             raise
         sent = SentCommands(reply_count)
         self._sent.append(sent)
@@ -134,8 +134,8 @@ class SyncConnection:
     def _refuse_if_lost(self) -> None:
         if os.getpid() != self._pid:
             self._lose("The connection to the engine was opened before a fork and is the parent's.")
-        if self._lost_because is not None:
-            raise ConnectionLost(self._lost_because)
+        if self._lost_reason is not None:
+            raise ConnectionLost(self._lost_reason)
 
     def _receive(self, sent: SentCommands, limit_s: float) -> list[Any]:
         try:
@@ -145,24 +145,24 @@ class SyncConnection:
                 if len(oldest.replies) == oldest.count:
                     self._sent.popleft()
         except (OSError, hiredis.ProtocolError) as error:
-            raise self._broken(error, limit_s) from error
+            raise self._connection_error(error, limit_s) from error
         except BaseException:
-            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            self.close()  # interrupted: the rest of this reply would be read as the next call's
             raise
         return sent.replies
 
-    def _limit(self, limit_s: float) -> None:
-        """By the kernel where it can: Python itself would ask before each read and write whether it may."""
+    def _set_timeout(self, limit_s: float) -> None:
+        """Set the socket timeout, in the kernel where possible: Python's own timeouts poll before each I/O call."""
         if isinstance(self._socket, ssl.SSLSocket):
             self._socket.settimeout(limit_s)
         else:
             self._socket.settimeout(None)
-            limit = _TIMEVAL.pack(int(limit_s), max(1, int(limit_s % 1 * 1_000_000)))  # zero would be no limit
+            limit = _TIMEVAL.pack(int(limit_s), max(1, int(limit_s % 1 * 1_000_000)))  # zero means no limit
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._limit_s = limit_s
 
-    def _broken(self, error: Exception, limit_s: float) -> ConnectionLost:
+    def _connection_error(self, error: Exception, limit_s: float) -> ConnectionLost:
         if isinstance(error, TimeoutError | BlockingIOError):
             return self._lose(f"The engine gave no reply within {limit_s:g} s.")
         return self._lose(f"The connection to the engine was lost: {error}.")
@@ -175,16 +175,16 @@ class SyncConnection:
             self._reader.feed(data)
         return reply
 
-    def _shake_hands(self, endpoint: Endpoint, timeout_s: float) -> None:
+    def _handshake(self, endpoint: Endpoint, timeout_s: float) -> None:
         for command in handshake(endpoint):
             try:
                 self.call(*command, timeout_s=timeout_s)
             except EngineReplyError as refusal:
-                check_refusal(endpoint, command, refusal)
+                check_handshake_refusal(endpoint, command, refusal)
 
     def _lose(self, reason: str) -> ConnectionLost:
-        if self._lost_because is None:
-            self._lost_because = reason
+        if self._lost_reason is None:
+            self._lost_reason = reason
             self._socket.close()  # no shutdown(): after a fork it would end the parent's connection too
         return ConnectionLost(reason)
 

@@ -1,5 +1,4 @@
-"""Looks at every node before anything is written: may it be trusted with jobs, and how are they laid out there? Then
-marks what is new."""
+"""Bootstrap of a deployment: check every node and the stored layout before the first write, then mark the namespace."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ from windlass.store.scripts import library
 
 from . import permissions
 from .requirements import LAYOUT, QUERIES, Deployment, check_requirements, combine_nodes
-from .topology import Route, Topology
+from .topology import NodeRoute, Topology
 
 
 class DeploymentOptions(NamedTuple):
-    """What the deployment must be like, and how it is marked when it is new."""
+    """Requirements for a deployment, and the marks for a new one."""
 
     namespace: str
-    partitions: int  # 0: as it is; a new one as its topology suggests
+    partitions: int  # 0: the stored number; for a new namespace the default of its topology
     durability: Durability
     durable_wait_ms: int
     allow_eviction: bool
@@ -40,38 +39,39 @@ def root_of(namespace: str, tag: str) -> str:
 
 
 def open_deployment(
-    topology: Topology, terms: DeploymentOptions, patience_s: float, before_connect: Callable[[], None] | None = None
+    topology: Topology, options: DeploymentOptions, patience_s: float, before_connect: Callable[[], None] | None = None
 ) -> Deployment:
-    """Tries again while the engine cannot be reached, within the patience."""
+    """Check and mark a deployment. Retry for `patience_s` while the engine cannot be reached."""
     policy: RetryPolicy | None = None
     while True:
-        survey = Bootstrap(topology, terms, min(CONNECT_LIMIT_S, patience_s))
+        bootstrap = Bootstrap(topology, options, min(CONNECT_LIMIT_S, patience_s))
         try:
             if before_connect is not None:
                 before_connect()
-            with contextlib.closing(survey):
-                return survey.run()
+            with contextlib.closing(bootstrap):
+                return bootstrap.run()
         except WindlassError as problem:
-            policy = policy or RetryPolicy(survey.route, patience_s)
+            policy = policy or RetryPolicy(bootstrap.route, patience_s)
             pause_s = policy.pause_s_after(problem)
-            survey.route.handle_problem(problem, survey.node)
+            bootstrap.route.handle_problem(problem, bootstrap.node)
         time.sleep(pause_s)
 
 
 class Bootstrap:
-    """One look at all nodes; each is connected to once."""
+    """Check of all nodes, with one connection per node."""
 
-    def __init__(self, topology: Topology, terms: DeploymentOptions, connect_limit_s: float) -> None:
+    def __init__(self, topology: Topology, options: DeploymentOptions, connect_limit_s: float) -> None:
         self._topology = topology
-        self._terms = terms
+        self._options = options
         self._connect_limit_s = connect_limit_s
         self._connections: dict[Endpoint, SyncConnection] = {}
-        self.route: Route = topology.route(slot_of("0"))  # that was asked last, and its node: where a problem arose
+        # Route and node of the last query: the place of a problem.
+        self.route: NodeRoute = topology.route(slot_of("0"))
         self.node: Endpoint | None = None
 
     @property
     def _user(self) -> str:
-        """Of the node that was asked last."""
+        """User of the last queried node."""
         return (self.node.username if self.node else None) or "default"
 
     def close(self) -> None:
@@ -79,61 +79,65 @@ class Bootstrap:
             connection.close()
 
     def run(self) -> Deployment:
-        # A single node first of all: another kind of engine might not even answer about its keys.
+        # Check a single node first: an unsuitable engine might not even answer about its keys.
         examined = [] if self._topology.has_slots else [self._examine("0")]
-        root = root_of(self._terms.namespace, "0")
-        (stored,) = self._ask("0", [("HMGET", root, "layout", "partitions")])
+        root = root_of(self._options.namespace, "0")
+        (stored,) = self._query("0", [("HMGET", root, "layout", "partitions")])
         partitions = self._partitions(*stored)
         tags = hash_tags(partitions)
         self._check_layouts(tags)
-        examined = examined or [self._examine(one) for one in self._one_tag_per_node(tags)]
-        found = combine_nodes(examined, partitions, is_test=self._terms.is_test)
-        found.command_for(self._terms.durability, self._terms.durable_wait_ms)
+        examined = examined or [self._examine(tag) for tag in self._one_tag_per_node(tags)]
+        found = combine_nodes(examined, partitions, is_test=self._options.is_test)
+        found.command_for(self._options.durability, self._options.durable_wait_ms)
         return found if self._mark(tags) else self.run()
 
     def _partitions(self, layout: bytes | None, stored: bytes | None) -> int:
-        """The number is written before the layout: who finds a layout without it has one partition, from the times
-        before there could be more."""
-        wanted = self._terms.partitions
-        there = int(stored) if stored else 1 if layout else 0
-        if there and wanted and there != wanted:
+        """Return the number of partitions.
+
+        It is written before the layout. A layout without it was written by a version that had one partition only.
+        """
+        wanted = self._options.partitions
+        existing = int(stored) if stored else 1 if layout else 0
+        if existing and wanted and existing != wanted:
             raise EngineUnsuitable(
-                f"The engine holds jobs in {there} partition{'s' if there > 1 else ''}, and the setting says {wanted}. "
-                f"The number is fixed when a namespace is first used: set partitions to {there} or leave it out, "
+                f"The engine holds jobs in {existing} partition{'s' if existing > 1 else ''}, but the setting says {wanted}. "
+                f"The number is fixed when a namespace is first used: set partitions to {existing}, leave it out, "
                 "or use another namespace."
             )
-        if there > PARTITIONS_MAX:
-            raise EngineUnsuitable(f"The engine says it has {there} partitions; there are {PARTITIONS_MAX} at most.")
-        return there or wanted or self._topology.default_partitions
+        if existing > PARTITIONS_MAX:
+            raise EngineUnsuitable(f"The engine reports {existing} partitions; at most {PARTITIONS_MAX} are possible.")
+        return existing or wanted or self._topology.default_partitions
 
     def _check_layouts(self, tags: Sequence[str]) -> None:
         for tag in tags:
-            (layout,) = self._ask(tag, [("HGET", root_of(self._terms.namespace, tag), "layout")])
+            (layout,) = self._query(tag, [("HGET", root_of(self._options.namespace, tag), "layout")])
             if layout is not None and int(layout) != LAYOUT:
                 raise EngineUnsuitable(
-                    f"The engine holds jobs in layout {int(layout)}, and this version of Windlass reads layout "
+                    f"The engine holds jobs in layout {int(layout)}, but this version of Windlass reads layout "
                     f"{LAYOUT}: use the version that wrote them, or another namespace."
                 )
 
     def _examine(self, tag: str) -> Deployment:
         wanted = permissions.required_permissions(self._topology.has_slots)
-        key = root_of(self._terms.namespace, tag)
-        *replies, answer = self._ask(tag, [*QUERIES, permissions.check_command(key, wanted)], may_lack=("INFO", "CONFIG"))
+        key = root_of(self._options.namespace, tag)
+        *replies, answer = self._query(
+            tag, [*QUERIES, permissions.check_command(key, wanted)], may_lack=("INFO", "CONFIG")
+        )
         lacking = permissions.read_denied(answer, wanted)
         permissions.check(self._user, key, lacking)
-        if isinstance(replies[0], EngineReplyError):  # renamed, perhaps: no right would help
+        if isinstance(replies[0], EngineReplyError):  # perhaps renamed: no permission would help
             raise replies[0]
         found = check_requirements(
-            replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots
+            replies, allow_eviction=self._options.allow_eviction, is_cluster_expected=self._topology.has_slots
         )
-        if any(right.name == "function|load" for right in lacking):
+        if any(permission.name == "function|load" for permission in lacking):
             self._check_functions(tag, key)
         return found._replace(user=self._user, lacking=tuple(lacking))
 
     def _check_functions(self, tag: str, key: str) -> None:
-        """A user that may not load our functions needs an engine that has them. Any of them tells."""
+        """Check that the engine has our functions if the user may not load them. One function is enough."""
         try:
-            self._ask(tag, [("FCALL", library().function("limits"), 1, key, 0)])
+            self._query(tag, [("FCALL", library().function("limits"), 1, key, 0)])
         except EngineReplyError as error:
             check_library_missing(error)
             raise permissions.functions_missing_error(self._user) from error
@@ -142,37 +146,37 @@ class Bootstrap:
         return list({self._topology.route(slot_of(tag)).find_sync(): tag for tag in tags}.values())
 
     def _mark(self, tags: Sequence[str]) -> bool:
-        """False when somebody else has begun this deployment with another number of partitions meanwhile."""
-        marks = ["layout", *(["test"] if self._terms.is_test else [])]
+        """Mark the namespace. Return False if another process has marked it with another number of partitions."""
+        marks = ["layout", *(["test"] if self._options.is_test else [])]
         values = {"layout": str(LAYOUT), "test": "1"}
         stored = self._set_missing("0", {"partitions": str(len(tags))})[0]
         if int(stored) != len(tags):
             return False
-        for tag in reversed(tags):  # partition 0 last: it says that all are there
+        for tag in reversed(tags):  # partition 0 last: its mark means that all are marked
             self._set_missing(tag, {mark: values[mark] for mark in marks})
         return True
 
     def _set_missing(self, tag: str, wanted: dict[str, str]) -> list[bytes]:
-        """What is there is only read: an engine whose memory is full can still be opened, and drained."""
-        root = root_of(self._terms.namespace, tag)
+        """Set the missing fields and return all. Present fields are only read, so a full engine can still be opened."""
+        root = root_of(self._options.namespace, tag)
         reading = ("HMGET", root, *wanted)
-        (found,) = self._ask(tag, [reading])
+        (found,) = self._query(tag, [reading])
         if None in found:
-            *_, found = self._ask(tag, [*(("HSETNX", root, mark, value) for mark, value in wanted.items()), reading])
+            *_, found = self._query(tag, [*(("HSETNX", root, mark, value) for mark, value in wanted.items()), reading])
         return found  # type: ignore[no-any-return]
 
-    def _ask(self, tag: str, commands: Sequence[CommandArgs], may_lack: Sequence[str] = ()) -> list[Any]:
-        """All replies. The refusal of a command that the user may lack stands among them; any other is raised."""
+    def _query(self, tag: str, commands: Sequence[CommandArgs], may_lack: Sequence[str] = ()) -> list[Any]:
+        """Return all replies. Refusals of commands in `may_lack` are values among them; any other is raised."""
         self.route = self._topology.route(slot_of(tag))
         self.node = None
         self.node = self.route.find_sync()
-        replies = self._connected(self.node).pipeline(commands)
+        replies = self._connection_to(self.node).pipeline(commands)
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, EngineReplyError) and command[0] not in may_lack:
                 permissions.raise_explained(reply, self._user)
         return replies
 
-    def _connected(self, node: Endpoint) -> SyncConnection:
+    def _connection_to(self, node: Endpoint) -> SyncConnection:
         found = self._connections.get(node)
         if found is None:
             found = self._connections[node] = SyncConnection.open(node, self._connect_limit_s)

@@ -1,5 +1,7 @@
-"""The slot map of a cluster: which primary serves which slots, from any node that answers; corrected by redirections
-and looked at anew when a node is lost."""
+"""Slot map of a cluster: which primary serves which slots.
+
+Any node can answer. Redirections correct the map; a lost node causes a refresh.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from windlass.core.errors import EngineUnavailable, EngineUnsuitable, WindlassEr
 from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import ClusterSeeds, Endpoint
 
-from .topology import NodeQuery, NodeSearch, Route, run_search, run_search_sync, search_error
+from .topology import NodeQuery, NodeRoute, NodeSearch, run_search, run_search_sync, search_error
 
 DEFAULT_PARTITIONS = 16
-REFRESH_INTERVAL_S = 0.05  # many links lose one node at once: they share what one of them finds out
+REFRESH_INTERVAL_S = 0.05  # many connections lose a node at once; they share one refresh
 _MIGRATING = re.compile(r"\[(\d+)-[<>]-")
 _STALE_KINDS = frozenset({"CLUSTERDOWN", "MASTERDOWN", "READONLY", "UNBLOCKED"})
 
@@ -34,9 +36,9 @@ class Cluster:
 
     def __init__(self, seeds: ClusterSeeds) -> None:
         self._address = seeds
-        self._nodes = list(seeds.seeds)  # whom to ask, in this order; replicas too
+        self._nodes = list(seeds.seeds)  # to query, in this order; replicas too
         self._ranges: list[SlotRange] = []
-        self._redirected: dict[int, Endpoint] = {}  # slots that were redirected since the last look
+        self._redirected: dict[int, Endpoint] = {}  # slots that were redirected since the last refresh
         self._is_stale = True
         self._refreshed_at_s = 0.0
         self._refreshing: asyncio.Task[None] | None = None
@@ -44,15 +46,15 @@ class Cluster:
     def __str__(self) -> str:
         return str(self._address)
 
-    def route(self, slot: int) -> Route:
+    def route(self, slot: int) -> NodeRoute:
         return ClusterRoute(self, slot)
 
     def primary_of(self, slot: int) -> Endpoint:
         if slot in self._redirected:
             return self._redirected[slot]
-        for one in self._ranges:
-            if one.first <= slot <= one.last:
-                return one.primary
+        for slot_range in self._ranges:
+            if slot_range.first <= slot <= slot_range.last:
+                return slot_range.primary
         self.mark_stale()
         raise EngineUnavailable(f"No node of {self} serves slot {slot} now.")
 
@@ -62,13 +64,13 @@ class Cluster:
 
     @property
     def primaries(self) -> list[Endpoint]:
-        return list(dict.fromkeys(one.primary for one in self._ranges))
+        return list(dict.fromkeys(slot_range.primary for slot_range in self._ranges))
 
     def redirect_slot(self, slot: int, endpoint: Endpoint) -> None:
         self._redirected[slot] = endpoint
 
     def mark_stale(self) -> None:
-        """What is known may be outdated: the next who connects looks first."""
+        """Mark the map as possibly outdated. The next connect refreshes it first."""
         self._is_stale = True
 
     @property
@@ -86,10 +88,10 @@ class Cluster:
     def _refresh_done(self, task: asyncio.Task[None]) -> None:
         self._refreshing = None
         if not task.cancelled():
-            task.exception()  # seen, even if whoever waited for it was cancelled
+            task.exception()  # retrieved, even if the waiting caller was cancelled
 
     def refresh_sync(self) -> None:
-        """Threads may do so at once: what they find replaces the same."""
+        """Refresh the map. Threads may do so concurrently: each result replaces the whole map."""
         if self._must_refresh:
             run_search_sync(self._find_slots())
 
@@ -101,23 +103,23 @@ class Cluster:
                 raise EngineUnsuitable(f"{node} is not a node of a cluster: write its URL with redis:// or rediss://.")
             if isinstance(answer, WindlassError):
                 problems.append(answer)
-                # Asked last from now on: it may stay away for long.
-                self._nodes = [*(one for one in self._nodes if one != node), node]
+                # Query it last from now on: it may stay away for long.
+                self._nodes = [*(other for other in self._nodes if other != node), node]
             else:
                 self._learn(node, answer)
                 return
-        raise search_error(f"No node of {self} can be asked for its slots", problems)
+        raise search_error(f"No node of {self} answers which slots it serves", problems)
 
-    def _learn(self, asked: Endpoint, answer: Any) -> None:
-        self._ranges = [SlotRange(first, last, _node(asked, nodes[0])) for first, last, *nodes in answer]
-        known = [_node(asked, node) for _, _, *nodes in answer for node in nodes]
-        self._nodes = list(dict.fromkeys([asked, *known, *self._nodes, *self._address.seeds]))[:100]
+    def _learn(self, queried: Endpoint, answer: Any) -> None:
+        self._ranges = [SlotRange(first, last, _node(queried, nodes[0])) for first, last, *nodes in answer]
+        known = [_node(queried, node) for _, _, *nodes in answer for node in nodes]
+        self._nodes = list(dict.fromkeys([queried, *known, *self._nodes, *self._address.seeds]))[:100]
         self._redirected = {}
         self._is_stale = False
         self._refreshed_at_s = time.monotonic()
 
     def find_migrating_slots(self) -> NodeSearch[set[int]]:
-        """Only the primaries themselves know; one that cannot be asked is left out."""
+        """Query the primaries, which alone know. Primaries that do not answer are left out."""
         found: set[int] = set()
         for node in self.primaries:
             answer = yield NodeQuery(node, ("CLUSTER", "NODES"))
@@ -132,14 +134,14 @@ def _migrating_slots(nodes: str) -> Iterator[int]:
             yield from (int(slot) for slot in _MIGRATING.findall(line))
 
 
-def _node(asked: Endpoint, entry: Any) -> Endpoint:
-    """As announced; a node that does not know its own host is where we found it."""
+def _node(queried: Endpoint, entry: Any) -> Endpoint:
+    """Return the announced endpoint. A node that does not know its own host has the host of the queried node."""
     host = (entry[0] or b"").decode()
-    return dataclasses.replace(asked, host=host if host not in ("", "?") else asked.host, port=entry[1])
+    return dataclasses.replace(queried, host=host if host not in ("", "?") else queried.host, port=entry[1])
 
 
 class ClusterRoute:
-    """The way to one slot."""
+    """Route to one slot."""
 
     check: CommandArgs | None = None
 
@@ -174,9 +176,9 @@ class ClusterRoute:
         return None
 
 
-def _redirection_target(redirection: str, asked: Endpoint) -> Endpoint | None:
-    """From `MOVED slot host:port`; without a host the node is where the asked one is."""
+def _redirection_target(redirection: str, queried: Endpoint) -> Endpoint | None:
+    """Read `MOVED slot host:port`. Without a host the target has the host of the queried node."""
     host, _, port = redirection.split(" ")[2].rpartition(":")
     if host == "?" or not port.isdigit():
         return None
-    return dataclasses.replace(asked, host=host.strip("[]") or asked.host, port=int(port))
+    return dataclasses.replace(queried, host=host.strip("[]") or queried.host, port=int(port))

@@ -1,6 +1,9 @@
-"""Lease tokens only grow, even past an engine that comes back with less than it had given out: a replica that was
-promoted, or a node that lost its last second in a crash. Whoever connects to a process that has not served a partition
-before leaps the token counter over all that may have been lost."""
+"""Fencing of lease tokens: they only grow, even if the engine lost its last writes.
+
+A promoted replica, or a node that lost its last second in a crash, may have a lower token counter than before. So the
+first client that connects to an engine process that is new to a partition advances the counter past all tokens that
+may have been lost.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,31 @@ from typing import Any
 
 from windlass.store.connection.connection import CommandArgs, EngineReplyError
 
-LEAP = 1 << 20  # more than are given out while a replica lags or an fsync is due; there are 2^48
+TOKEN_LEAP = 1 << 20  # more than are issued while a replica lags or an fsync is due; there are 2^48
 FIELD = "served_by"  # of the root: the run id of the process
-# A full engine must let itself be drained, also after a restart: plain commands would be refused.
+# It must be possible to drain a full engine, also after a restart; it would refuse plain commands.
 _SCRIPT = """#!lua flags=allow-oom
 if tonumber(ARGV[3]) > 0 then redis.call('INCRBY', KEYS[2], ARGV[3]) end
 return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])"""
 _RUN_ID = re.compile(rb"run_id:([0-9a-f]+)")
 
 
-def questions(roots: Sequence[str]) -> list[CommandArgs]:
+def queries(roots: Sequence[str]) -> list[CommandArgs]:
     return [("INFO", "server"), *(("HGET", root, FIELD) for root in roots)]
 
 
-def leaps(roots: Sequence[str], replies: Sequence[Any]) -> list[CommandArgs]:
-    """What must be done before the first call. Two who do it at once leap twice, which harms nobody."""
+def fence_commands(roots: Sequence[str], replies: Sequence[Any]) -> list[CommandArgs]:
+    """Return the commands to run before the first call. Two clients at once advance the counter twice, without harm."""
     for reply in replies:
         if isinstance(reply, EngineReplyError):
             raise reply
     info, *served_by = replies
     found = _RUN_ID.search(info)
-    if found is None:  # a provider that hides it
+    if found is None:  # the provider hides it
         return []
     commands: list[CommandArgs] = []
     for root, known in zip(roots, served_by, strict=True):
         if known != found[1]:
-            leap = 0 if known is None else LEAP
+            leap = 0 if known is None else TOKEN_LEAP
             commands.append(("EVAL", _SCRIPT, 2, root, f"{root}:token", FIELD, found[1], leap))
     return commands

@@ -1,4 +1,4 @@
-"""Is the engine set up so that jobs are safe? Reads what INFO, CONFIG and FUNCTION LIST answer; asks nothing itself."""
+"""Health checks of an engine, from the replies to INFO, CONFIG, FUNCTION LIST and TIME. No I/O."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 
 class EngineReport(NamedTuple):
-    """What one engine says of itself."""
+    """State of one engine, as it reports it."""
 
     info: dict[str, str]
-    config: dict[str, str] | None  # None: its provider forbids to ask
+    config: dict[str, str] | None  # None: the provider forbids CONFIG GET
     libraries: list[str]  # of Windlass
-    clock_off_ms: int  # its clock against this machine's
-    durability: Durability  # that is asked for
+    clock_off_ms: int  # its clock minus this machine's
+    durability: Durability  # as configured
     own_library: str
-    unknown_because: str = ""  # why INFO or CONFIG said nothing
+    unknown_because: str = ""  # why INFO or CONFIG was refused
 
     def number(self, name: str) -> int:
         return int(self.info.get(name, "0") or 0)
@@ -78,13 +78,13 @@ class EngineReport(NamedTuple):
 
 
 def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_library: str) -> EngineReport:
-    """From the answers to INFO, CONFIG, LIBRARIES and TIME; what was refused is an error among them."""
+    """Read the replies to INFO, CONFIG, LIBRARIES and TIME. Refusals are error values among them."""
     info, config, libraries, instant = replies
     clock_ms = int(instant[0]) * 1000 + int(instant[1]) // 1000 if isinstance(instant, list) else here_ms
     return EngineReport(
         info_fields(info.decode(errors="replace")) if isinstance(info, bytes) else {},
         _pairs(config) if isinstance(config, list) else None,
-        [_pairs(one)["library_name"] for one in libraries] if isinstance(libraries, list) else [],
+        [_pairs(entry)["library_name"] for entry in libraries] if isinstance(libraries, list) else [],
         clock_ms - here_ms,
         durability,
         own_library,
@@ -93,7 +93,7 @@ def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_li
 
 
 def read_durability(info: Any, config: Any, durability: Durability) -> DurabilityInForce:
-    """From the answers to INFO and CONFIG alone."""
+    """Read the durability from the replies to INFO and CONFIG alone."""
     return read_engine([info, config, None, None], 0, durability, "").durability_in_force
 
 
@@ -112,19 +112,19 @@ def _pairs(flat: list[Any]) -> dict[str, str]:
 
 
 def check_engine(engine: EngineReport) -> list[Finding]:
-    looks = (_safety, _writing, _confirming, _memory, _connections, _surroundings)
-    return [found for look in looks for found in look(engine)]
+    checks = (_safety, _writing, _confirming, _memory, _connections, _surroundings)
+    return [finding for check in checks for finding in check(engine)]
 
 
 def check_cuts(cuts: Sequence[Cut], now_ms: int) -> list[Finding]:
-    """Of the embedded engine's files, in the last week."""
+    """Report bytes that were cut off the embedded engine's files in the last week."""
     recent = [cut for cut in cuts if cut.at_ms >= now_ms - CUT_REPORTED_MS]
     if not recent:
         return []
     cut_bytes = sum(cut.bytes for cut in recent)
     found = _finding(
-        "data_cut", _W, f"{cut_bytes:,} bytes that could not be read were cut off the engine's append-only file.",
-        "After a crash this is a write that was not acknowledged; otherwise acknowledged jobs may be missing.",
+        "data_cut", _W, f"{cut_bytes:,} unreadable bytes were cut off the engine's append-only file.",
+        "After a crash this is an unacknowledged write; otherwise acknowledged jobs may be missing.",
         "Compare with a backup if there was no crash. This is reported for a week.",
         *(_describe_cut(cut) for cut in reversed(recent)),
     )  # fmt: skip
@@ -153,8 +153,8 @@ def _safety(engine: EngineReport) -> Iterator[Finding]:
         )  # fmt: skip
     if not engine.info:
         yield _finding(
-            "info_forbidden", _W, "The engine does not let its state be read (INFO).",
-            "Whether jobs are safe there is not known here.", "Grant +info to its user (docs/engines.md).",
+            "info_forbidden", _W, "The engine refuses INFO, so its state cannot be read.",
+            "It is unknown whether jobs are safe there.", "Grant +info to its user (docs/engines.md).",
         )  # fmt: skip
     elif not engine.has_log:
         yield _finding(
@@ -163,8 +163,8 @@ def _safety(engine: EngineReport) -> Iterator[Finding]:
         )  # fmt: skip
     if engine.config is None:
         yield _finding(
-            "config_forbidden", _N, "The engine does not let its configuration be read.",
-            "How often it writes to disk is not known here.", "Look it up with its provider.",
+            "config_forbidden", _N, "The engine refuses CONFIG GET, so its configuration cannot be read.",
+            "It is unknown how often it writes to disk.", "Look it up with its provider.",
         )  # fmt: skip
     elif engine.has_log:
         yield from _fsync(engine.config)
@@ -174,14 +174,14 @@ def _fsync(config: dict[str, str]) -> Iterator[Finding]:
     policy = config.get("appendfsync", "always")
     if policy == "no":
         yield _finding(
-            "fsync_never", _W, "The engine leaves it to the system when its file is written (appendfsync no).",
+            "fsync_never", _W, "The engine leaves it to the operating system when to write its file (appendfsync no).",
             "A crash of the machine loses the last half minute of acknowledged jobs.", "Set `appendfsync always`.",
         )  # fmt: skip
     elif policy == "everysec":
         yield _finding(
             "fsync_every_second", _N, "The engine writes to disk once a second (appendfsync everysec).",
             "A crash of the machine loses up to two seconds of acknowledged jobs.",
-            "Set `appendfsync always`, or enqueue what matters with durability fsync.",
+            "Set `appendfsync always`, or enqueue important jobs with durability fsync.",
         )  # fmt: skip
     if policy != "no" and config.get("no-appendfsync-on-rewrite") == "yes":
         yield _finding(
@@ -194,19 +194,19 @@ def _writing(engine: EngineReport) -> Iterator[Finding]:
     if engine.has_log and engine.info.get("aof_last_write_status", "ok") != "ok":
         yield _finding(
             "write_failed", _E, "The engine's last write to its append-only file failed.",
-            "It refuses jobs, or loses them in a crash.", "Look at its disk (full? broken?) and at its log.",
+            "It refuses jobs, or loses them in a crash.", "Check its disk (full? broken?) and its log.",
         )  # fmt: skip
     for field, name in (("aof_last_bgrewrite_status", "rewrite of its file"), ("rdb_last_bgsave_status", "snapshot")):
         if engine.info.get(field, "ok") != "ok":
             yield _finding(
                 "background_save_failed", _W, f"The engine's last {name} failed.",
-                "Its file grows without end, or no snapshot is there.", "Look at its disk, its memory and its log.",
+                "Its file grows without end, or there is no snapshot.", "Check its disk, its memory and its log.",
             )  # fmt: skip
     fork_ms = engine.number("latest_fork_usec") // 1000
     if fork_ms >= SLOW_FORK_MS:
         yield _finding(
-            "slow_fork", _N, f"The engine stood still for {fork_ms} ms when it last forked.",
-            "Everybody waits so long with each rewrite or snapshot.", "Switch off transparent huge pages, or split it.",
+            "slow_fork", _N, f"The engine stopped for {fork_ms} ms when it last forked.",
+            "All clients wait that long at each rewrite or snapshot.", "Disable transparent huge pages, or split it.",
         )  # fmt: skip
 
 
@@ -219,14 +219,14 @@ def _confirming(engine: EngineReport) -> Iterator[Finding]:
         )  # fmt: skip
     if engine.durability == "replica" and engine.number("connected_slaves") == 0:
         yield _finding(
-            "no_replica", _E, "Durability 'replica' is asked for, and no replica is connected.",
-            "Every enqueue is answered with 'durability not reached', after a wait.",
-            "Connect a replica, or ask for 'fsync'.",
+            "no_replica", _E, "Durability 'replica' is configured, but no replica is connected.",
+            "Every enqueue waits and then reports 'durability not reached'.",
+            "Connect a replica, or use 'fsync'.",
         )  # fmt: skip
     if engine.product == "redis" and compatible < (7, 2) and engine.has_log:
         yield _finding(
-            "half_transactions", _W, f"Redis {engine.version} may revive half a transaction after two crashes.",
-            "A job then stands in one of its two indexes, or a queue counts its bytes wrongly.",
+            "half_transactions", _W, f"Redis {engine.version} may restore half a transaction after two crashes.",
+            "A job is then in only one of its two indexes, or a queue counts its bytes wrongly.",
             "After a crash run `redis-check-aof --fix` before starting it, or use a newer engine (docs/engines.md).",
         )  # fmt: skip
 
@@ -237,7 +237,7 @@ def _memory(engine: EngineReport) -> Iterator[Finding]:
     if bound and used >= NEARLY_FULL * bound:
         yield _finding(
             "memory_nearly_full", _W, f"The engine uses {used * 100 // bound} % of its memory.",
-            "When it is full no job is accepted." if most else "The system may kill it.",
+            "When it is full no job is accepted." if most else "The operating system may kill it.",
             "Let queues drain, shorten retention, or give it more memory.",
         )  # fmt: skip
 
@@ -247,11 +247,11 @@ def _connections(engine: EngineReport) -> Iterator[Finding]:
     if most and connected >= NEARLY_FULL * most:
         yield _finding(
             "connections_nearly_used_up", _W, f"{connected} of {most} connections are in use.",
-            "New clients and workers will be turned away.", "Raise maxclients, or close what is idle.",
+            "New clients and workers will be refused.", "Raise maxclients, or close idle connections.",
         )  # fmt: skip
     if rejected := engine.number("rejected_connections"):
         yield _finding(
-            "connections_rejected", _W, f"The engine has turned {rejected} connections away since its start.",
+            "connections_rejected", _W, f"The engine has refused {rejected} connections since its start.",
             "Clients could not enqueue or take.", "Raise maxclients (and the limit of open files).",
         )  # fmt: skip
 
@@ -260,18 +260,18 @@ def _surroundings(engine: EngineReport) -> Iterator[Finding]:
     if abs(engine.clock_off_ms) > CLOCK_TOLERANCE_MS:
         yield _finding(
             "clock_differs", _W, f"The engine's clock is {engine.clock_off_ms / 1000:+.1f} s off this machine's.",
-            "Instants that clients compute, such as run_at, are off by as much.", "Let both follow a time server.",
+            "Instants that clients compute, such as run_at, are off by as much.", "Synchronize both clocks (NTP).",
         )  # fmt: skip
-    patience_ms = int((engine.config or {}).get("busy-reply-threshold", BUSY_THRESHOLD_MIN_MS))
-    if 0 < patience_ms < BUSY_THRESHOLD_MIN_MS:
+    busy_after_ms = int((engine.config or {}).get("busy-reply-threshold", BUSY_THRESHOLD_MIN_MS))
+    if 0 < busy_after_ms < BUSY_THRESHOLD_MIN_MS:
         yield _finding(
-            "short_patience", _N, f"The engine calls itself busy after {patience_ms} ms (busy-reply-threshold).",
-            "On a slow machine clients may be told BUSY.", "Set it back to 5000.",
+            "short_patience", _N, f"The engine reports itself busy after {busy_after_ms} ms (busy-reply-threshold).",
+            "On a slow machine clients may receive BUSY errors.", "Set it back to 5000.",
         )  # fmt: skip
     old = [name for name in engine.libraries if not name.startswith(engine.own_library)]
     if old:
         yield _finding(
             "old_libraries", _N, "Function libraries of other versions of Windlass are loaded.",
             "They use a little memory; processes of those versions may still need them.",
-            "When none of them runs any more: FUNCTION DELETE <library>.", *sorted(old),
+            "When no such process runs any more: FUNCTION DELETE <library>.", *sorted(old),
         )  # fmt: skip

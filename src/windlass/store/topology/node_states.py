@@ -1,4 +1,4 @@
-"""Each node of the engine is asked how it does: a few questions, none of which looks at jobs."""
+"""State of each engine node, from a few commands that read no jobs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cu
     nodes = yield from _nodes(homes)
     found = []
     for partitions in nodes:
-        begin_s = time.perf_counter()
+        started_s = time.perf_counter()
         yield NodeCommand(TIME, partitions[0])
-        round_trip_us = round((time.perf_counter() - begin_s) * 1_000_000)
+        round_trip_us = round((time.perf_counter() - started_s) * 1_000_000)
         replies = yield [NodeCommand(command, partitions[0]) for command in (INFO, CONFIG, LIBRARIES, TIME)]
         now_ms = int(time.time() * 1000)
         engine = read_engine(replies, now_ms, durability, library().name)
@@ -34,16 +34,18 @@ def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cu
 
 
 def _nodes(homes: Sequence[int]) -> Flow[list[tuple[int, ...]]]:
-    """The partitions, by the node that serves them."""
+    """Group the partitions by the node that serves them."""
     by_node: dict[str, list[int]] = {}
     replies = yield [NodeCommand(SERVER, home) for home in homes]
     for home, reply in zip(homes, replies, strict=True):
         fields = info_fields(reply.decode(errors="replace")) if isinstance(reply, bytes) else {}
         by_node.setdefault(fields.get("run_id", ""), []).append(home)
-    return [tuple(some) for some in by_node.values()]
+    return [tuple(partitions) for partitions in by_node.values()]
 
 
-def _state(engine: EngineReport, partitions: tuple[int, ...], round_trip_us: int, findings: Sequence[Finding]) -> EngineState:
+def _state(
+    engine: EngineReport, partitions: tuple[int, ...], round_trip_us: int, findings: Sequence[Finding]
+) -> EngineState:
     return EngineState(
         product=engine.product,
         version=engine.version,
@@ -66,5 +68,5 @@ def _state(engine: EngineReport, partitions: tuple[int, ...], round_trip_us: int
         commands_per_second=engine.number("instantaneous_ops_per_sec"),
         replicas=engine.number("connected_slaves"),
         clock_off_ms=engine.clock_off_ms,
-        findings=tuple(sorted(findings, key=lambda one: (one.severity, one.code))),
+        findings=tuple(sorted(findings, key=lambda finding: (finding.severity, finding.code))),
     )

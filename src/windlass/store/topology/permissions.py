@@ -1,4 +1,4 @@
-"""Rights that Windlass needs of its engine user: their purposes, the question for them, and refusals in words."""
+"""Permissions that Windlass needs for its engine user: their purposes, the check for them, and readable refusals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PREPARE = "windlass engine prepare"
 
 
 class Permission(NamedTuple):
-    """A command that the user must be allowed to call."""
+    """Permission of the engine's user to call a command."""
 
-    name: str  # as rules of the ACL write it, e.g. function|load
+    name: str  # as in ACL rules, e.g. function|load
     example: str  # a call of it; @ stands for a key
     purpose: str
-    is_required: bool = True  # else Windlass works without, and says what is lost
+    is_required: bool = True  # else Windlass works without it, and reports the loss
 
     @property
     def display_name(self) -> str:
@@ -51,16 +51,16 @@ SENT_TO_CLUSTER = (
     Permission("cluster|nodes", "CLUSTER NODES", "to notice slots that are being moved"),
     Permission("asking", "ASKING", "to go on while a slot is being moved"),
 )
-# Commands that Windlass sends while it connects. They are refused there, before the user can be asked for its rights.
+# Commands that Windlass sends while it connects. A refusal appears there, before the permissions can be checked.
 SENT_FIRST = (
     Permission("select", "SELECT 0", "to select the database of the URL"),
     Permission("client|setname", "CLIENT SETNAME x", "to name connections", is_required=False),
     Permission("role", "ROLE", "to check that the node is the primary (Sentinel)"),
     Permission("sentinel|get-master-addr-by-name", "", "to ask the sentinels for the primary"),
-    Permission("subscribe", "", "to hear from the sentinels of a new primary", is_required=False),
+    Permission("subscribe", "", "to learn from the sentinels of a new primary", is_required=False),
 )
-# Other commands that the functions call. The engine checks the user's rights for each of them: a missing right ends a
-# function half way, after its first writes. So all of them are asked for before anything is written.
+# Other commands that the functions call. The engine checks the user's permission for each of them: a missing one ends
+# a function half way, after its first writes. So all of them are checked before the first write.
 _CALLS_INSIDE = """
 DEL @; EXISTS @; EXPIRE @ 1; GET @; GETRANGE @ 0 0; HDEL @ x; HEXISTS @ x; HGETALL @; HINCRBY @ x 1; HLEN @;
 HSCAN @ 0; HSET @ x x; INCR @; INCRBY @ 1; LINDEX @ 0; LPOP @; LPUSH @ x; LRANGE @ 0 0;
@@ -78,11 +78,11 @@ def _inside(example: str) -> Permission:
 
 INSIDE = tuple(_inside(example.strip()) for example in _CALLS_INSIDE.split(";"))
 ALL = (*SENT, *SENT_TO_CLUSTER, *SENT_FIRST, *INSIDE)
-_BY_NAME = {right.name: right for right in reversed(ALL)}  # the first purpose of a command counts
+_BY_NAME = {permission.name: permission for permission in reversed(ALL)}  # the first purpose of a command counts
 
 # Only the engine knows what its user may do, and ACL GETUSER needs an admin. A command that this version of the engine
-# does not have makes the check fail: no right is missing. The calls are whole ones: a check of EVAL or FCALL without
-# arguments reads past their end and crashes the engine (seen with Redis 7.0 and Valkey 9.1).
+# lacks makes the check raise: no permission is missing then. The checked calls are complete: a check of EVAL or FCALL
+# without arguments reads past their end and crashes the engine (seen with Redis 7.0 and Valkey 9.1).
 _QUESTION = """local denied = {}
 for i = 2, #ARGV do
   local words = {}
@@ -105,20 +105,20 @@ def purpose_of(name: str) -> str:
     return _BY_NAME[name].purpose
 
 
-def check_command(key: str, rights: Sequence[Permission]) -> CommandArgs:
-    """The command that asks which of these rights the user lacks. It names no key of its own: that could be refused."""
-    return ("EVAL", _QUESTION, 0, key, *(right.example for right in rights))
+def check_command(key: str, permissions: Sequence[Permission]) -> CommandArgs:
+    """Return the command that checks which permissions the user lacks. It names no key, which could be refused."""
+    return ("EVAL", _QUESTION, 0, key, *(permission.example for permission in permissions))
 
 
-def read_denied(reply: Any, rights: Sequence[Permission]) -> list[Permission]:
-    return [rights[int(index)] for index in reply]
+def read_denied(reply: Any, permissions: Sequence[Permission]) -> list[Permission]:
+    return [permissions[int(index)] for index in reply]
 
 
 def check(user: str, key: str, lacking: Sequence[Permission]) -> None:
-    """Raise EngineNotPermitted when a right is missing that Windlass cannot do without."""
-    required = [right for right in lacking if right.is_required]
-    if any(right.name == "eval" for right in lacking):
-        # The question itself is an EVAL, so that right is there: the key is refused, and with it every command.
+    """Raise EngineNotPermitted if a required permission is missing."""
+    required = [permission for permission in lacking if permission.is_required]
+    if any(permission.name == "eval" for permission in lacking):
+        # The check itself is an EVAL, so that permission exists: the key is refused, and with it every command.
         pattern = f"~{key.partition(':{')[0]}:*"
         raise EngineNotPermitted(
             f"{_subject(user)} may not use keys such as {key!r}, where Windlass keeps its jobs. "
@@ -129,21 +129,21 @@ def check(user: str, key: str, lacking: Sequence[Permission]) -> None:
 
 
 def missing_error(user: str, lacking: Sequence[Permission]) -> EngineNotPermitted:
-    """The error for missing rights, with their purposes and what to do."""
+    """Return the error for missing permissions, with their purposes and a remedy."""
     by_purpose: dict[str, list[str]] = {}
-    for right in dict.fromkeys(lacking):
-        by_purpose.setdefault(right.purpose, []).append(right.display_name)
+    for permission in dict.fromkeys(lacking):
+        by_purpose.setdefault(permission.purpose, []).append(permission.display_name)
     listed = "; ".join(f"{', '.join(names)} (needed {purpose})" for purpose, names in by_purpose.items())
-    rules = [f"+{right.name}" for right in dict.fromkeys(lacking)]
+    rules = [f"+{permission.name}" for permission in dict.fromkeys(lacking)]
     return EngineNotPermitted(f"{_subject(user)} may not call {listed}. {_grant(user, rules)}")
 
 
 def functions_missing_error(user: str) -> EngineNotPermitted:
-    """The error for an engine without our functions whose user may not load them."""
+    """Return the error for an engine without our functions whose user may not load them."""
     return EngineNotPermitted(
         f"The engine does not have the functions of this version of Windlass (library {library().name}), and "
         f"{_subject(user, is_first=False)} may not call FUNCTION LOAD to load them. Let an admin run "
-        f"`{PREPARE} --url URL` with the admin's URL; what runs goes on by itself then (docs/engines.md)."
+        f"`{PREPARE} --url URL` with the admin's URL; running processes then continue by themselves (docs/engines.md)."
     )
 
 
@@ -152,12 +152,11 @@ def _subject(user: str, *, is_first: bool = True) -> str:
 
 
 def _grant(user: str, rules: Sequence[str]) -> str:
-    return f"Let an admin run `ACL SETUSER {user or 'USER'} {' '.join(rules)}`; all rights are in docs/engines.md."
+    return f"Let an admin run `ACL SETUSER {user or 'USER'} {' '.join(rules)}`; docs/engines.md lists all rules."
 
 
 def explain_refusal(problem: WindlassError, user: str = "") -> WindlassError:
-    """The problem, or, where the engine refused a right, the error that says so in words. Newer engines name the user
-    themselves."""
+    """Return the problem, or a readable error if the engine refused a permission. Newer engines name the user."""
     if not isinstance(problem, EngineReplyError):
         return problem
     text = str(problem)
@@ -165,16 +164,18 @@ def explain_refusal(problem: WindlassError, user: str = "") -> WindlassError:
         return problem
     user = found[1] if (found := _USER.search(text)) else user
     if command := _COMMAND.search(text):
-        right = _BY_NAME.get(command[1], Permission(command[1], "", "by this version of Windlass"))
-        return functions_missing_error(user) if right.name == "function|load" else missing_error(user, [right])
+        permission = _BY_NAME.get(command[1], Permission(command[1], "", "by this version of Windlass"))
+        return (
+            functions_missing_error(user) if permission.name == "function|load" else missing_error(user, [permission])
+        )
     if "key" in text:
         rule = "~NAMESPACE:*"
         return EngineNotPermitted(
             f"{_subject(user)} may not use a key of Windlass' namespace. {_grant(user, [rule])} ({text})"
         )
     return EngineNotPermitted(
-        f"{_subject(user)} lacks a right that Windlass needs. "
-        f"Let an admin compare its rights with those in docs/engines.md. ({text})"
+        f"{_subject(user)} lacks a permission that Windlass needs. "
+        f"Let an admin compare its ACL rules with those in docs/engines.md. ({text})"
     )
 
 
@@ -186,9 +187,9 @@ def raise_explained(problem: WindlassError, user: str = "") -> NoReturn:
 
 
 def acl_rules(namespace: str, *, is_cluster: bool = False, is_sentinel: bool = False) -> list[str]:
-    """Rules of `ACL SETUSER` for a user that may run Windlass on an engine that an admin has prepared.
+    """Return the rules of `ACL SETUSER` for a user that may run Windlass on an engine that an admin has prepared.
 
-    Data commands come as categories, so that a version of Windlass whose functions call other commands needs no other
+    Categories cover the data commands, so that a version of Windlass whose functions call other commands needs no other
     rules. BLPOP, XREAD and WAITAOF are in @blocking: older engines refuse a rule that names WAITAOF.
     """
     named = ["eval", "fcall", "info", "time", "wait", "config|get", "function|list", "select", "client|setname"]

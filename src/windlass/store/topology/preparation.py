@@ -1,4 +1,4 @@
-"""Preparation of an engine for users that may not load functions: an admin loads them once, on every primary."""
+"""Preparation of an engine for users that may not load functions: an admin loads them on every primary."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .topology import Topology
 
 class PreparedNode(NamedTuple):
     node: Endpoint
-    is_new: bool  # the functions were loaded now; else they were there
+    is_new: bool  # the functions were loaded now; else they were present
 
 
 def prepare(topology: Topology, patience_s: float) -> list[PreparedNode]:
-    """Load the functions of this version on every primary; replicas get them from there."""
+    """Load the functions of this version on every primary, which copies them to its replicas."""
     load: CommandArgs = ("FUNCTION", "LOAD", library().source)
     return [_read_node(found) for found in query_primaries(topology, [load], patience_s)]
 

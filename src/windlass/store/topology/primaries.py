@@ -1,4 +1,4 @@
-"""Questions to every primary of an engine, without opening a namespace there: nothing is written."""
+"""Queries to every primary of an engine, without opening a namespace: nothing is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.retry_policy import RetryPolicy
 from windlass.store.connection.sync_connection import SyncConnection
 
-from .topology import Route, Topology
+from .topology import NodeRoute, Topology
 
 
 class PrimaryReplies(NamedTuple):
@@ -22,7 +22,7 @@ class PrimaryReplies(NamedTuple):
 
 
 def query_primaries(topology: Topology, commands: Sequence[CommandArgs], patience_s: float) -> list[PrimaryReplies]:
-    """Ask each primary once. While a primary is away all are asked again, within the patience."""
+    """Query each primary. While a primary is unreachable, query all again, for up to `patience_s`."""
     route = topology.route(slot_of("0"))
     policy: RetryPolicy | None = None
     while True:
@@ -36,12 +36,12 @@ def query_primaries(topology: Topology, commands: Sequence[CommandArgs], patienc
 
 
 def query_primaries_once(topology: Topology, commands: Sequence[CommandArgs], limit_s: float) -> list[PrimaryReplies]:
-    """Ask each primary once, or raise."""
+    """Query each primary once, or raise."""
     route = topology.route(slot_of("0"))
     return [_query(route, node, commands, limit_s) for node in topology.find_primaries()]
 
 
-def _query(route: Route, node: Endpoint, commands: Sequence[CommandArgs], limit_s: float) -> PrimaryReplies:
+def _query(route: NodeRoute, node: Endpoint, commands: Sequence[CommandArgs], limit_s: float) -> PrimaryReplies:
     connection = SyncConnection.open(node, min(CONNECT_LIMIT_S, limit_s))
     try:
         if route.check is not None:

@@ -1,4 +1,4 @@
-"""What kind of engine is this, and may we trust it with jobs? Checked on connect, before anything is written."""
+"""Requirements for an engine, checked on connect before the first write: version, eviction, persistence."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ QUERIES: tuple[tuple[str, ...], ...] = (
 
 
 class Deployment(NamedTuple):
-    """What was found out about the engine."""
+    """Properties of the engine that the check found."""
 
     product: str  # redis or valkey
     version: str
     has_waitaof: bool
-    is_fsynced: bool  # every reply comes after its fsync: nothing more is needed for `fsync`
+    is_fsynced: bool  # every reply follows its fsync: durability `fsync` needs nothing more
     is_persistent: bool
     partitions: int
-    user: str = ""  # of the engine; empty: not known
-    lacking: tuple[permissions.Permission, ...] = ()  # rights of the user that are missing and can be done without
-    memory_max: int = 0  # bytes; 0: no bound but the machine's
+    user: str = ""  # of the engine; empty: unknown
+    lacking: tuple[permissions.Permission, ...] = ()  # missing permissions that are not required
+    memory_max: int = 0  # bytes; 0: limited by the machine only
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
-        """What must follow a write on its connection to reach a level; None: nothing."""
+        """Return the command that must follow a write on its connection to reach a durability, or None."""
         if durability == "memory" or (durability == "fsync" and self.is_fsynced):
             return None
         if durability == "replica":
-            self._check_right("wait")
+            self._check_permission("wait")
             return ("WAIT", "1", str(wait_ms))
         if not self.is_persistent:
-            raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'.")
+            raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or use 'memory'.")
         if not self.has_waitaof:
             raise BadSetting(
                 f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "
                 "this version cannot confirm a single write (WAITAOF came with 7.2)."
             )
-        self._check_right("waitaof")
+        self._check_permission("waitaof")
         return ("WAITAOF", "1", "0", str(wait_ms))
 
     def check_may_load(self) -> None:
-        """Spare a refusal: the library is large, and every call of a busy process would send it."""
-        if any(right.name == "function|load" for right in self.lacking):
+        """Raise before a refused load: the library is large, and every call of a busy process would send it."""
+        if any(permission.name == "function|load" for permission in self.lacking):
             raise permissions.functions_missing_error(self.user)
 
-    def _check_right(self, name: str) -> None:
-        """Refuse before the write: a refusal that came after it would leave a job that its producer thinks is lost."""
-        if lacking := [right for right in self.lacking if right.name == name]:
+    def _check_permission(self, name: str) -> None:
+        """Raise before the write: a refusal after it would leave a job that its producer thinks is lost."""
+        if lacking := [permission for permission in self.lacking if permission.name == name]:
             raise permissions.missing_error(self.user, lacking)
 
 
@@ -73,33 +73,35 @@ def version_number(version: str) -> tuple[int, ...]:
 
 
 def confirms_writes(info: dict[str, str]) -> bool:
-    """Whether the engine can say when a single write is on disk (WAITAOF)."""
+    """Tell whether the engine can confirm that a single write is on disk (WAITAOF)."""
     return version_number(info.get("redis_version", "0.0")) >= _OLDEST_WAITAOF
 
 
 def combine_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
-    """What holds on every node; what puts jobs at risk is said, unless they are a test's."""
-    if not is_test and not all(one.is_persistent for one in found):
+    """Return the properties that hold on every node. Log risks, unless the deployment is a test."""
+    if not is_test and not all(node.is_persistent for node in found):
         log.warning(
             "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
         )
-    lacking = tuple(dict.fromkeys(right for one in found for right in one.lacking))
-    if any(right.name == "config|get" for right in lacking):
+    lacking = tuple(dict.fromkeys(permission for node in found for permission in node.lacking))
+    if any(permission.name == "config|get" for permission in lacking):
         log.info(
-            "The engine's user may not call CONFIG GET, so how often the engine writes to disk is unknown. Windlass "
-            "goes on without; grant +config|get to have it checked."
+            "The engine's user may not call CONFIG GET, so it is unknown how often the engine writes to disk. Windlass "
+            "continues without this check; grant +config|get to enable it."
         )
     return found[0]._replace(
-        has_waitaof=all(one.has_waitaof for one in found),
-        is_fsynced=all(one.is_fsynced for one in found),
-        is_persistent=all(one.is_persistent for one in found),
+        has_waitaof=all(node.has_waitaof for node in found),
+        is_fsynced=all(node.is_fsynced for node in found),
+        is_persistent=all(node.is_persistent for node in found),
         partitions=partitions,
         lacking=lacking,
     )
 
 
-def check_requirements(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False) -> Deployment:
-    """Reads the answers to QUERIES. Raises when jobs would not be safe, warns when they would be at risk."""
+def check_requirements(
+    replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False
+) -> Deployment:
+    """Read the replies to QUERIES. Raise if the engine is too old, of another kind, or may evict jobs."""
     info, fsync = replies
     fields = info_fields(info.decode(errors="replace"))
     product = "valkey" if "valkey_version" in fields else "redis"
@@ -110,11 +112,11 @@ def check_requirements(replies: Sequence[Any], *, allow_eviction: bool, is_clust
     if fields.get("cluster_enabled") == "1" and not is_cluster_expected:
         raise EngineUnsuitable(
             "The engine is a node of a cluster: write its URL with redis+cluster:// or rediss+cluster://, "
-            "and with more of its nodes, if you like."
+            "optionally with more of its nodes."
         )
     _check_eviction(fields, allow_eviction)
     is_persistent = fields.get("aof_enabled") == "1"
-    # CONFIG may be forbidden by a provider: then nothing is assumed.
+    # A provider may forbid CONFIG; then nothing is assumed.
     appendfsync = fsync[1].decode() if isinstance(fsync, list) and len(fsync) == 2 else ""
     return Deployment(
         product,
@@ -131,6 +133,6 @@ def _check_eviction(fields: dict[str, str], allow_eviction: bool) -> None:
     policy = fields.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_eviction:
         raise EngineUnsuitable(
-            f"The engine's maxmemory-policy is '{policy}': it may throw jobs away. "
+            f"The engine's maxmemory-policy is '{policy}': it may evict jobs. "
             "Set it to 'noeviction', or allow it with WINDLASS_ALLOW_EVICTION=1 if you accept losing jobs."
         )

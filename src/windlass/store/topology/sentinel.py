@@ -1,4 +1,4 @@
-"""Sentinels name the primary of a service. Any that answers will do; the primary itself must agree."""
+"""Sentinel topology: any sentinel that answers names the primary, and the primary itself must confirm its role."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .permissions import explain_refusal
 from .topology import (
     QUERY_LIMIT_S,
     NodeQuery,
+    NodeRoute,
     NodeSearch,
-    Route,
     no_migrating_slots,
     run_search,
     run_search_sync,
@@ -30,7 +30,7 @@ WATCH_PAUSE_S = 1.0
 
 
 class Sentinel:
-    """All partitions lie on the primary, wherever that is."""
+    """Topology in which all partitions are on the current primary."""
 
     default_partitions = 1
     has_slots = False
@@ -43,7 +43,7 @@ class Sentinel:
     def __str__(self) -> str:
         return str(self._group)
 
-    def route(self, _slot: int) -> Route:
+    def route(self, _slot: int) -> NodeRoute:
         return self
 
     def find_primaries(self) -> list[Endpoint]:
@@ -63,14 +63,17 @@ class Sentinel:
             raise ConnectionLost(f"{endpoint} is not the primary of {self._group.service} (any more, or yet).")
 
     def handle_problem(self, problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
-        """Another sentinel may know better than the one that was asked first."""
+        """Query another sentinel first next time: it may know better."""
         if isinstance(problem, EngineUnavailable):
             self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
         return None
 
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Until cancelled: says when the sentinels name another primary. The old one may live on and take writes that
-        nobody will see again, so nobody may wait for it to hang up."""
+        """Call `changed` when the sentinels name another primary, until cancelled.
+
+        The old primary may live on and accept writes that will be lost, so waiting for it to close its connections is
+        not enough.
+        """
         known: Endpoint | None = None
         was_refused = False
         while True:
@@ -82,7 +85,7 @@ class Sentinel:
                     if known not in (None, found):
                         changed()
                     known = found
-                    # News is a reply that nobody waits for: it ends this connection, as the sentinel's own end would.
+                    # A published message is a reply without a call: it ends this connection, as a lost sentinel does.
                     await connection.wait_closed()
                     continue
                 finally:
@@ -92,8 +95,8 @@ class Sentinel:
             except EngineReplyError as refusal:
                 if not was_refused:
                     log.warning(
-                        "The sentinels do not announce a new primary: %s Windlass notices a failover later, when the "
-                        "old primary closes its connections.",
+                        "Cannot subscribe to the sentinels' announcements: %s Windlass will notice a failover late, "
+                        "when the old primary closes its connections.",
                         explain_refusal(refusal),
                     )
                 was_refused = True

@@ -1,5 +1,7 @@
-"""Which node serves a partition now? A topology knows, finds out, and learns from what goes wrong. A search is written
-once, as questions to nodes; it is driven with and without an event loop."""
+"""Topologies: which node serves a partition now. They find it, and learn from failed calls.
+
+A search is a generator of queries to nodes, which runs with and without an event loop.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.sync_connection import SyncConnection
 
 T = TypeVar("T")
-QUERY_LIMIT_S = 2.0  # another node is asked then
+QUERY_LIMIT_S = 2.0  # after that another node is queried
 
 
 class NodeQuery(NamedTuple):
@@ -20,14 +22,14 @@ class NodeQuery(NamedTuple):
     command: CommandArgs
 
 
-# What is sent back is the reply, or why there was none.
+# The generator is sent the reply, or the error that replaced it.
 NodeSearch: TypeAlias = Generator[NodeQuery, Any, T]
 
 
-class Route(Protocol):
-    """The way to whichever node serves one partition. Links ask for it each time they connect."""
+class NodeRoute(Protocol):
+    """Route to the node that currently serves a partition. Connections look it up at each connect."""
 
-    check: CommandArgs | None  # what a fresh connection is asked before it is used
+    check: CommandArgs | None  # sent on a new connection before its first use
 
     def __str__(self) -> str: ...
 
@@ -36,28 +38,27 @@ class Route(Protocol):
     def find_sync(self) -> Endpoint: ...
 
     def check_node(self, endpoint: Endpoint, reply: Any) -> None:
-        """Raises when the reply to `check` shows that this is the wrong node."""
+        """Raise if the reply to `check` shows that this is the wrong node."""
 
     def handle_problem(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
-        """A call on this way failed, at the given node. Answers where to ask this one time, if another node was named
-        for it."""
+        """Learn from a call that failed at the given node. Return the node to use for one repeat, if any was named."""
 
 
 class Topology(Protocol):
     default_partitions: int
-    has_slots: bool  # partitions may lie on different nodes
+    has_slots: bool  # partitions may be on different nodes
 
-    def route(self, slot: int) -> Route: ...
+    def route(self, slot: int) -> NodeRoute: ...
 
     def find_primaries(self) -> list[Endpoint]:
-        """Every node that accepts writes, also those that serve no partition."""
+        """Return every node that accepts writes, including those that serve no partition."""
 
     def find_migrating_slots(self) -> NodeSearch[set[int]]:
-        """Slots that are being moved key by key, as their nodes see it."""
+        """Find the slots that are migrating key by key, as their nodes report them."""
 
 
 class Standalone:
-    """One node, always the same."""
+    """Topology of one fixed node."""
 
     default_partitions = 1
     has_slots = False
@@ -69,7 +70,7 @@ class Standalone:
     def __str__(self) -> str:
         return str(self._endpoint)
 
-    def route(self, _slot: int) -> Route:
+    def route(self, _slot: int) -> NodeRoute:
         return self
 
     def find_primaries(self) -> list[Endpoint]:
@@ -95,29 +96,29 @@ def no_migrating_slots() -> NodeSearch[set[int]]:
     return set()
 
 
-async def run_search(inquiry: NodeSearch[T]) -> T:
+async def run_search(search: NodeSearch[T]) -> T:
     try:
-        question = next(inquiry)
+        query = next(search)
         while True:
-            question = inquiry.send(await _query(question))
+            query = search.send(await _query(query))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
-def run_search_sync(inquiry: NodeSearch[T]) -> T:
+def run_search_sync(search: NodeSearch[T]) -> T:
     try:
-        question = next(inquiry)
+        query = next(search)
         while True:
-            question = inquiry.send(_query_sync(question))
+            query = search.send(_query_sync(query))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
-async def _query(question: NodeQuery) -> Any:
+async def _query(query: NodeQuery) -> Any:
     try:
-        connection = await Connection.open(question.endpoint, QUERY_LIMIT_S)
+        connection = await Connection.open(query.endpoint, QUERY_LIMIT_S)
         try:
-            return await connection.call_within(QUERY_LIMIT_S, *question.command)
+            return await connection.call_within(QUERY_LIMIT_S, *query.command)
         finally:
             connection.close()
             await connection.wait_closed()
@@ -125,11 +126,11 @@ async def _query(question: NodeQuery) -> Any:
         return problem
 
 
-def _query_sync(question: NodeQuery) -> Any:
+def _query_sync(query: NodeQuery) -> Any:
     try:
-        connection = SyncConnection.open(question.endpoint, QUERY_LIMIT_S)
+        connection = SyncConnection.open(query.endpoint, QUERY_LIMIT_S)
         try:
-            return connection.call(*question.command, timeout_s=QUERY_LIMIT_S)
+            return connection.call(*query.command, timeout_s=QUERY_LIMIT_S)
         finally:
             connection.close()
     except (EngineUnavailable, EngineReplyError) as problem:
@@ -137,8 +138,8 @@ def _query_sync(question: NodeQuery) -> Any:
 
 
 def search_error(what: str, problems: list[WindlassError]) -> WindlassError:
-    """Why a search failed. When all nodes refused us, that is the reason: waiting would not help."""
+    """Return the error of a failed search. If all nodes refused, it is their refusal: waiting would not help."""
     if problems and all(isinstance(problem, EngineReplyError) for problem in problems):
         return problems[0]
-    said = "; ".join(str(problem) for problem in problems)
-    return EngineUnavailable(f"{what} ({said})." if said else f"{what}.")
+    reasons = "; ".join(str(problem) for problem in problems)
+    return EngineUnavailable(f"{what} ({reasons})." if reasons else f"{what}.")

@@ -1,7 +1,7 @@
-"""Links: connections that open at the first call, are renewed when they break, and then repeat their calls. Where to is
-the route's to say, each time they connect.
+"""Connections that open at the first call, reconnect when they break, and repeat the failed calls.
 
-When to repeat is decided once, in patience.py; `Link` serves asyncio, `BlockingLink` threads.
+The route names the node at each connect; retry_policy.py decides which calls are repeated.
+`ReconnectingConnection` serves asyncio, `SyncReconnectingConnection` threads.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 from windlass.core.errors import EngineUnavailable, WindlassError
 from windlass.store.topology import fencing
 from windlass.store.topology.permissions import raise_explained
-from windlass.store.topology.topology import Route, Standalone
+from windlass.store.topology.topology import NodeRoute, Standalone
 
 from .connection import CONNECT_LIMIT_S, Argument, CommandArgs, Connection, ConnectionLost, EngineReplyError
 from .endpoint import Endpoint
@@ -23,12 +23,12 @@ from .node_connections import NodeConnections
 from .retry_policy import RetryPolicy
 from .sync_connection import SyncConnection
 
-REPLY_LIMIT_S = 10.0  # shorter than a connection's own: we repeat, so a half-open socket should cost little
+REPLY_LIMIT_S = 10.0  # shorter than a connection's own limit: calls are repeated, so give up on a half-open socket soon
 PATIENCE_S = 30.0
 
-# A node that is no primary (any more) answers so: only a fresh connection can arrive at the one that is.
+# Replies of a node that is not (or no longer) a primary. Only a new connection can reach the current primary.
 WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED"})
-# The connection is good, but this slot's calls belong on another; others may share it.
+# The connection works, but this slot is served by another node. Other slots may still use the connection.
 WRONG_SLOT_KINDS = frozenset({"MOVED", "CLUSTERDOWN"})
 
 
@@ -39,22 +39,22 @@ def _raise_first_error(replies: Sequence[Any]) -> None:
 
 
 def _asking_commands(commands: Sequence[CommandArgs], functions: Callable[[], str]) -> list[CommandArgs]:
-    """What a node is sent that was named for one call. A function may never have been called there: it is brought."""
-    brought = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
-    return [brought, ("ASKING",), *commands]
+    """Return the commands for a node named by an ASK redirection. It may lack the functions, so they are loaded too."""
+    first = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
+    return [first, ("ASKING",), *commands]
 
 
-def _read_asking_replies(replies: list[Any], is_one: bool) -> Any:
-    _raise_first_error(replies[1:3])  # not of the first: mostly the library is there already
-    return replies[2] if is_one else replies[2:]
+def _asking_result(replies: list[Any], is_single: bool) -> Any:
+    _raise_first_error(replies[1:3])  # not of the first: the library is mostly loaded already
+    return replies[2] if is_single else replies[2:]
 
 
 class ReconnectingConnection:
-    """A `Connection` that opens at the first call and is renewed when it breaks; it repeats calls then."""
+    """Asyncio connection that opens at the first call, reconnects when it breaks, and repeats failed calls."""
 
     def __init__(
         self,
-        route: Route | Endpoint,
+        route: NodeRoute | Endpoint,
         *,
         before_connect: Callable[[], Awaitable[None]] | None = None,
         patience_s: float = PATIENCE_S,
@@ -65,11 +65,11 @@ class ReconnectingConnection:
         interrupted: Callable[[], None] | None = None,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
-        self._interrupted = interrupted  # called when it is not known whether a call was carried out
+        self._interrupted = interrupted  # called when it is unknown whether the engine executed a call
         self._nodes = nodes or NodeConnections()
-        self._functions = functions  # the library, for a node that is asked for the first time
+        self._functions = functions  # source of the library, for a node that lacks it
         self._roots = roots  # of the partitions whose tokens must only grow
-        self._node: Endpoint | None = None  # where the connection goes
+        self._node: Endpoint | None = None  # node of the current connection
         self._before_connect = before_connect
         self._patience_s = patience_s
         self._reply_limit_s = reply_limit_s
@@ -78,22 +78,24 @@ class ReconnectingConnection:
         self._is_closed = False
 
     def call(self, *args: Argument, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
-        """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
+        """Call a command. `timeout_s` replaces the reply limit; it must exceed the timeout of a blocking command."""
         return self._call_with_retry(Connection.call_within, args, timeout_s)
 
-    def begin(self, packed: bytes) -> Coroutine[Any, Any, Any] | None:
-        """A packed command, on its way when this returns, if there is a connection. What goes wrong is raised, and
-        nothing repeated."""
+    def start(self, packed: bytes) -> Coroutine[Any, Any, Any] | None:
+        """Send a packed command now and return a coroutine for its reply, or None without a connection.
+
+        Errors are raised; nothing is repeated.
+        """
         connection = self._connection
         if connection is None or connection.is_closed:
             return None
         return connection.start_within(self._reply_limit_s, packed)
 
     async def call_together(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
-        """All replies, from one connection and with no other call in between.
+        """Return all replies, from one connection and with no other call in between.
 
-        A lost connection, or a passing answer to the first command, repeats them all. Any other error is
-        raised: a later command speaks of what the first has done, so its refusal does not undo that.
+        A lost connection, or a transient error of the first command, repeats them all. Any other error is
+        raised: a later command refers to the effect of the first, so its refusal does not undo the first.
         """
         if len(commands) < 2:
             return [await self.call(*command, timeout_s=timeout_s) for command in commands]
@@ -102,12 +104,12 @@ class ReconnectingConnection:
         return replies
 
     def reconnect(self) -> None:
-        """The next call finds its node anew; calls under way are repeated there."""
+        """Drop the connection. The next call looks up its node again; calls in flight are repeated there."""
         if self._connection is not None:
             self._connection.close()
 
     def close(self) -> None:
-        """With all connections that it shares."""
+        """Close it with all connections that it shares."""
         self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -119,19 +121,19 @@ class ReconnectingConnection:
         await self._nodes.wait_closed()
 
     async def _call_with_retry(
-        self, send: Callable[..., Awaitable[Any]], what: Sequence[Any], timeout_s: float | None
+        self, send: Callable[..., Awaitable[Any]], args: Sequence[Any], timeout_s: float | None
     ) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
         policy: RetryPolicy | None = None
-        named: Endpoint | None = None  # by the engine, for this one time
+        redirected_to: Endpoint | None = None  # by the engine, for one call (ASK)
         while True:
             connection = self._connection
             try:
-                if named is not None:
-                    return await self._asking(named, limit_s, send, what)
+                if redirected_to is not None:
+                    return await self._asking(redirected_to, limit_s, send, args)
                 if connection is None or connection.is_closed:
                     connection = await self._reconnect()
-                return await send(connection, limit_s, *what)
+                return await send(connection, limit_s, *args)
             except WindlassError as problem:
                 if self._interrupted is not None and not isinstance(problem, EngineReplyError):
                     self._interrupted()
@@ -139,18 +141,18 @@ class ReconnectingConnection:
                     raise
                 policy = policy or RetryPolicy(self.route, self._patience_s)
                 pause_s = policy.pause_s_after(problem)
-                named = self.route.handle_problem(problem, named or self._node)
+                redirected_to = self.route.handle_problem(problem, redirected_to or self._node)
                 self._drop(connection, getattr(problem, "kind", ""))
             await asyncio.sleep(pause_s)
 
     async def _asking(
-        self, named: Endpoint, limit_s: float, send: Callable[..., Awaitable[Any]], what: Sequence[Any]
+        self, redirected_to: Endpoint, limit_s: float, send: Callable[..., Awaitable[Any]], args: Sequence[Any]
     ) -> Any:
-        """At a node that will serve the slot, and takes a call for it already when asked to."""
-        connection = await self._nodes.to(named, min(CONNECT_LIMIT_S, self._patience_s))
-        is_one = send is not _pipeline
-        commands = _asking_commands([tuple(what)] if is_one else what, self._functions)
-        return _read_asking_replies(await connection.pipeline_within(limit_s, commands), is_one)
+        """Call at the node that imports the slot. It accepts calls for the slot after ASKING."""
+        connection = await self._nodes.to(redirected_to, min(CONNECT_LIMIT_S, self._patience_s))
+        is_single = send is not _pipeline
+        commands = _asking_commands([tuple(args)] if is_single else args, self._functions)
+        return _asking_result(await connection.pipeline_within(limit_s, commands), is_single)
 
     def _drop(self, connection: Connection | None, kind: str) -> None:
         if connection is None:
@@ -161,18 +163,18 @@ class ReconnectingConnection:
             self._connection = None
 
     async def _reconnect(self) -> Connection:
-        """All callers wait for one attempt and share its outcome; a cancelled caller does not end it."""
+        """Connect. All callers wait for one attempt and share its outcome; a cancelled caller does not end it."""
         if self._is_closed:
-            raise ConnectionLost("This link to the engine is closed.")
+            raise ConnectionLost("This connection to the engine is closed.")
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._connect_ended)
         attempt = self._connecting
         await asyncio.wait({attempt}, timeout=self._patience_s)
         if not attempt.done():
-            raise EngineUnavailable(f"Cannot connect to {self.route}: the attempt is still going on.")
+            raise EngineUnavailable(f"Cannot connect to {self.route}: the attempt has not ended yet.")
         if attempt.cancelled():
-            raise ConnectionLost("This link to the engine was closed while it connected.")
+            raise ConnectionLost("This connection to the engine was closed while it connected.")
         return attempt.result()
 
     async def _connect(self) -> Connection:
@@ -189,9 +191,9 @@ class ReconnectingConnection:
         self._connection = connection
         return connection
 
-    async def _examine(self, question: CommandArgs, connection: Connection, node: Endpoint) -> None:
+    async def _examine(self, query: CommandArgs, connection: Connection, node: Endpoint) -> None:
         try:
-            self.route.check_node(node, await connection.call_within(self._reply_limit_s, *question))
+            self.route.check_node(node, await connection.call_within(self._reply_limit_s, *query))
         except BaseException:
             connection.close()
             raise
@@ -199,7 +201,7 @@ class ReconnectingConnection:
     def _connect_ended(self, attempt: asyncio.Task[Connection]) -> None:
         self._connecting = None
         if not attempt.cancelled():
-            attempt.exception()  # seen, even if every caller was cancelled meanwhile
+            attempt.exception()  # retrieved, even if every caller was cancelled
 
 
 async def _pipeline(connection: Connection, limit_s: float, *commands: CommandArgs) -> list[Any]:
@@ -209,11 +211,11 @@ async def _pipeline(connection: Connection, limit_s: float, *commands: CommandAr
 
 
 class SyncReconnectingConnection:
-    """The same for threads, which take turns. A call that blocks in the engine wants a link of its own."""
+    """Reconnecting connection for threads, which take turns. A command that blocks in the engine needs its own."""
 
     def __init__(
         self,
-        route: Route | Endpoint,
+        route: NodeRoute | Endpoint,
         *,
         before_connect: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
@@ -235,16 +237,18 @@ class SyncReconnectingConnection:
         _sync_connections.add(self)
 
     def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
-        """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
+        """Call a command. `timeout_s` replaces the reply limit; it must exceed the timeout of a blocking command."""
         return self._call_with_retry(SyncConnection.call, args, timeout_s)
 
     def call_packed(self, packed: bytes) -> Any:
-        """The same with the bytes of one command; not where the engine may name another node for it."""
+        """Call with one packed command. Not for clusters, where the engine may redirect the call."""
         return self._call_with_retry(SyncConnection.call_packed, (packed,), None)
 
-    def begin(self, *args: Argument) -> Callable[[], Any]:
-        """Sends a call; what it answers waits for the reply. Other calls may go in between. Nothing is repeated: what
-        goes wrong is raised, here or there."""
+    def start(self, *args: Argument) -> Callable[[], Any]:
+        """Send a command and return a function that waits for its reply. Other calls may be made in between.
+
+        Nothing is repeated: errors are raised here or by the returned function.
+        """
         limit_s = self._reply_limit_s
         with self._lock:
             connection = self._connection
@@ -259,7 +263,7 @@ class SyncReconnectingConnection:
         return receive
 
     def call_together(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
-        """As `Link.call_together`."""
+        """Return all replies, as `ReconnectingConnection.call_together` does."""
         if len(commands) < 2:
             return [self.call(*command, timeout_s=timeout_s) for command in commands]
         replies: list[Any] = self._call_with_retry(_pipeline_sync, commands, timeout_s)
@@ -267,57 +271,59 @@ class SyncReconnectingConnection:
         return replies
 
     def close(self) -> None:
-        """Waits for the call that is under way."""
+        """Wait for the call in flight, then close."""
         self._is_closed = True
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
 
-    def _call_with_retry(self, send: Callable[..., Any], what: Sequence[Any], timeout_s: float | None) -> Any:
+    def _call_with_retry(self, send: Callable[..., Any], args: Sequence[Any], timeout_s: float | None) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
         policy: RetryPolicy | None = None
-        named: Endpoint | None = None
+        redirected_to: Endpoint | None = None
         while True:
             try:
-                return self._attempt(send, what, limit_s, named)
+                return self._attempt(send, args, limit_s, redirected_to)
             except WindlassError as problem:
                 if self._is_closed:
                     raise
                 policy = policy or RetryPolicy(self.route, self._patience_s)
                 pause_s = policy.pause_s_after(problem)
-                named = self.route.handle_problem(problem, named or self._node)
+                redirected_to = self.route.handle_problem(problem, redirected_to or self._node)
             time.sleep(pause_s)
 
-    def _attempt(self, send: Callable[..., Any], what: Sequence[Any], limit_s: float, named: Endpoint | None) -> Any:
+    def _attempt(
+        self, send: Callable[..., Any], args: Sequence[Any], limit_s: float, redirected_to: Endpoint | None
+    ) -> Any:
         failure_seen = self._failed_connect
-        if named is not None:
-            return self._asking(named, limit_s, send, what)
+        if redirected_to is not None:
+            return self._asking(redirected_to, limit_s, send, args)
         with self._lock:
             connection = self._connection
             if connection is None or connection.is_closed:
                 connection = self._connect(failure_seen)
             try:
-                return send(connection, *what, timeout_s=limit_s)
+                return send(connection, *args, timeout_s=limit_s)
             except EngineReplyError as refusal:
                 if refusal.kind in WRONG_NODE_KINDS | WRONG_SLOT_KINDS:
                     connection.close()
                 raise
 
-    def _asking(self, named: Endpoint, limit_s: float, send: Callable[..., Any], what: Sequence[Any]) -> Any:
-        """As `Link._asking`, on a connection for this one time."""
-        is_one = send is not _pipeline_sync
-        commands = _asking_commands([tuple(what)] if is_one else what, self._functions)
-        connection = SyncConnection.open(named, min(CONNECT_LIMIT_S, self._patience_s))
+    def _asking(self, redirected_to: Endpoint, limit_s: float, send: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Call at the node that imports the slot, on a connection for this call only."""
+        is_single = send is not _pipeline_sync
+        commands = _asking_commands([tuple(args)] if is_single else args, self._functions)
+        connection = SyncConnection.open(redirected_to, min(CONNECT_LIMIT_S, self._patience_s))
         try:
-            return _read_asking_replies(connection.pipeline(commands, limit_s), is_one)
+            return _asking_result(connection.pipeline(commands, limit_s), is_single)
         finally:
             connection.close()
 
     def _connect(self, failure_seen: EngineUnavailable | None) -> SyncConnection:
         if self._is_closed:
-            raise ConnectionLost("This link to the engine is closed.")
+            raise ConnectionLost("This connection to the engine is closed.")
         if self._failed_connect is not None and self._failed_connect is not failure_seen:
-            # Another thread's attempt failed while this one waited for the lock: it counts for both.
+            # Another thread's attempt failed while this thread waited for the lock; it counts for both.
             raise ConnectionLost(str(self._failed_connect))
         try:
             if self._before_connect is not None:
@@ -360,8 +366,8 @@ _sync_connections: "weakref.WeakSet[SyncReconnectingConnection]" = weakref.WeakS
 
 
 def _reset_after_fork() -> None:
-    for link in _sync_connections:
-        link._reset_after_fork()
+    for connection in _sync_connections:
+        connection._reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
