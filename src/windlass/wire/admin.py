@@ -12,87 +12,90 @@ from windlass.core.job import Durability
 from windlass.core.validation.bounds import CURSOR_MAX, NOTE_MAX, PAGE_MAX
 from windlass.core.validation.tokens import TOKEN_NAME_MAX, TOKEN_QUEUES_MAX, TOKEN_RATE_MAX
 
-from .fields import Duration, Given, QueueName, Shape
+from .fields import Duration, QueueName
+from .shape import RequestShape, ResponseShape
 
 
-class EngineShape(Given, frozen=True, kw_only=True):
+class EngineShape(ResponseShape, frozen=True, kw_only=True):
     product: Annotated[str, Meta(description="redis or valkey.")]
     version: str
-    is_embedded: Annotated[bool, Meta(description="Whether this server runs it.")]
+    is_embedded: Annotated[bool, Meta(description="Whether this server runs the engine.")]
 
 
-class InfoShape(Given, frozen=True, kw_only=True):
-    """What answers here."""
+class InfoShape(ResponseShape, frozen=True, kw_only=True):
+    """The server, its engine and its settings."""
 
     version: str
     engine: EngineShape
     partitions: int
-    durability: Annotated[Durability, Meta(description="Of jobs whose producer asks for none.")]
+    durability: Annotated[Durability, Meta(description="The durability of jobs whose producer requests none.")]
     now_ms: Annotated[int, Meta(description="The engine's time.")]
 
 
-class DoctorShape(Shape, frozen=True, kw_only=True):
-    repair: Annotated[bool, Meta(description="Put right what needs no judgement; jobs may flow meanwhile.")] = False
+class DoctorShape(RequestShape, frozen=True, kw_only=True):
+    repair: Annotated[
+        bool, Meta(description="Repair problems that need no decision. Jobs may run at the same time.")
+    ] = False
 
 
-class FindingShape(Given, frozen=True, kw_only=True):
-    """One thing that is not as it should be, however often it was met."""
+class FindingShape(ResponseShape, frozen=True, kw_only=True):
+    """One kind of problem, with the number of its occurrences."""
 
     code: str
     severity: Annotated[str, Meta(description="error, warning or note.")]
     what: str
-    risk: Annotated[str, Meta(description="If it stays so.")]
-    remedy: Annotated[str, Meta(description="What to do.")]
+    risk: Annotated[str, Meta(description="The risk if the problem stays.")]
+    remedy: Annotated[str, Meta(description="How to solve it.")]
     count: int
     repaired: int
-    is_open: Annotated[bool, Meta(description="Whether something is left to do.")]
+    is_open: Annotated[bool, Meta(description="Whether some occurrences are not repaired.")]
     examples: tuple[str, ...]
 
 
-class DiagnosisShape(Given, frozen=True, kw_only=True):
-    is_healthy: Annotated[bool, Meta(description="No error is open.")]
+class DiagnosisShape(ResponseShape, frozen=True, kw_only=True):
+    is_healthy: Annotated[bool, Meta(description="True if no error is open.")]
     findings: list[FindingShape]
-    jobs: Annotated[int, Meta(description="Looked at.")]
+    jobs: Annotated[int, Meta(description="Jobs that were examined.")]
     queues: int
     keys: int
     uncounted: Annotated[tuple[str, ...], Meta(description="Queues whose bytes could not be added up.")]
 
 
-def _finding(one: Finding) -> FindingShape:
+def finding_shape(finding: Finding) -> FindingShape:
     return FindingShape(
-        code=one.code,
-        severity=one.severity.label,
-        what=one.what,
-        risk=one.risk,
-        remedy=one.remedy,
-        count=one.count,
-        repaired=one.repaired,
-        is_open=one.is_open,
-        examples=one.examples,
+        code=finding.code,
+        severity=finding.severity.label,
+        what=finding.what,
+        risk=finding.risk,
+        remedy=finding.remedy,
+        count=finding.count,
+        repaired=finding.repaired,
+        is_open=finding.is_open,
+        examples=finding.examples,
     )
 
 
-def _diagnosis(found: Diagnosis) -> DiagnosisShape:
+def diagnosis_shape(diagnosis: Diagnosis) -> DiagnosisShape:
     return DiagnosisShape(
-        is_healthy=found.is_healthy,
-        findings=[_finding(one) for one in found.findings],
-        jobs=found.jobs,
-        queues=found.queues,
-        keys=found.keys,
-        uncounted=found.uncounted,
+        is_healthy=diagnosis.is_healthy,
+        findings=[finding_shape(finding) for finding in diagnosis.findings],
+        jobs=diagnosis.jobs,
+        queues=diagnosis.queues,
+        keys=diagnosis.keys,
+        uncounted=diagnosis.uncounted,
     )
 
 
-class NewTokenShape(Shape, frozen=True, kw_only=True):
-    """A token to be made."""
+class NewTokenShape(RequestShape, frozen=True, kw_only=True):
+    """A token to create."""
 
     name: Annotated[str, Meta(min_length=1, max_length=TOKEN_NAME_MAX)]
     roles: Annotated[frozenset[Role], Meta(min_length=1)]
     queues: Annotated[
         tuple[QueueName, ...],
-        Meta(max_length=TOKEN_QUEUES_MAX, description="Patterns with *; none: all queues."),
+        Meta(max_length=TOKEN_QUEUES_MAX, description="Queue names or patterns with *; none: all queues."),
     ] = ()
-    rate: Annotated[int, Meta(ge=0, le=TOKEN_RATE_MAX, description="Requests per second; 0: any number.")] = 0
+    rate: Annotated[int, Meta(ge=0, le=TOKEN_RATE_MAX, description="Requests per second; 0: no limit.")] = 0
     expires_in_ms: Duration = 0
     note: Annotated[str, Meta(max_length=NOTE_MAX, description="For people.")] = ""
 
@@ -107,10 +110,10 @@ class NewTokenShape(Shape, frozen=True, kw_only=True):
         )
 
 
-class TokenShape(Given, frozen=True, kw_only=True):
-    """A token as it is kept: its text is not."""
+class TokenShape(ResponseShape, frozen=True, kw_only=True):
+    """A stored token. Its text is not stored."""
 
-    id: Annotated[str, Meta(description="The first part of its text.")]
+    id: Annotated[str, Meta(description="The first part of the token's text.")]
     name: str
     roles: tuple[Role, ...]
     queues: tuple[str, ...]
@@ -120,16 +123,16 @@ class TokenShape(Given, frozen=True, kw_only=True):
     note: str
 
 
-class TokensShape(Given, frozen=True, kw_only=True):
+class TokensShape(ResponseShape, frozen=True, kw_only=True):
     tokens: list[TokenShape]
 
 
-class CreatedTokenShape(Given, frozen=True, kw_only=True):
+class CreatedTokenShape(ResponseShape, frozen=True, kw_only=True):
     token: TokenShape
-    text: Annotated[str, Meta(description="What its bearer shows. It is told this once.")]
+    text: Annotated[str, Meta(description="The secret that clients send. Only this response contains it.")]
 
 
-def _token(token: Token) -> TokenShape:
+def token_shape(token: Token) -> TokenShape:
     return TokenShape(
         id=token.id,
         name=token.name,
@@ -142,25 +145,25 @@ def _token(token: Token) -> TokenShape:
     )
 
 
-class AuditEntryShape(Given, frozen=True, kw_only=True):
-    """What was asked that changes how the deployment behaves."""
+class AuditEntryShape(ResponseShape, frozen=True, kw_only=True):
+    """A request that changes how the deployment behaves."""
 
     at_ms: int
     who: Annotated[str, Meta(description="The name of the token.")]
     what: Annotated[str, Meta(description="The id of the operation, as in this document.")]
-    target: Annotated[str, Meta(description="What it was about, such as a queue.")]
+    target: Annotated[str, Meta(description="The object of the request, such as a queue.")]
     detail: str
     outcome: Annotated[str, Meta(description="done, or the code of the refusal.")]
     peer: Annotated[str, Meta(description="The address of the client.")]
 
 
-class AuditPageShape(Given, frozen=True, kw_only=True):
-    """Newest first."""
+class AuditPageShape(ResponseShape, frozen=True, kw_only=True):
+    """Audit entries, newest first."""
 
     entries: list[AuditEntryShape]
-    cursor: Annotated[str, Meta(description="Of the next page; empty at the end.")]
+    cursor: Annotated[str, Meta(description="The cursor of the next page; empty on the last page.")]
 
 
-class AuditQuery(Shape, frozen=True, kw_only=True):
+class AuditQuery(RequestShape, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""

@@ -12,28 +12,31 @@ from windlass.core.job import Codec
 from windlass.core.validation.document_depth import is_too_deep
 
 Encoding: TypeAlias = Literal[Codec.JSON, Codec.MSGPACK]
-NESTING_MAX = 100  # levels of a document
+NESTING_MAX = 100  # levels of a body
 JSON, MSGPACK = "application/json", "application/msgpack"
 _ENCODERS = {Codec.JSON: msgspec.json.Encoder().encode, Codec.MSGPACK: msgspec.msgpack.Encoder().encode}
 
 
 @lru_cache(None)
 def _decoder(wanted: Any, encoding: Encoding) -> Any:
-    made = msgspec.json.Decoder if encoding is Codec.JSON else msgspec.msgpack.Decoder
-    return made(wanted).decode
+    decoder = msgspec.json.Decoder if encoding is Codec.JSON else msgspec.msgpack.Decoder
+    return decoder(wanted).decode
 
 
 def check_depth(body: bytes, encoding: Encoding) -> None:
     if is_too_deep(body, encoding, NESTING_MAX):
-        raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
+        raise BadInput(
+            f"The body has more than {NESTING_MAX} levels of nesting; flatten it, or send the inner document as text."
+        )
 
 
 def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
-    if len(body) > NESTING_MAX:  # each level has a byte at least
+    """Decode a body as a type. Raises BadInput if it does not fit."""
+    if len(body) > NESTING_MAX:  # each level needs a byte
         check_depth(body, encoding)
     try:
         if encoding is Codec.JSON and not body.isascii():
-            body.decode()  # what is kept as it came is not looked into by the decoder
+            body.decode()  # the decoder does not validate UTF-8 in raw values
         return _decoder(wanted, encoding)(body)
     except msgspec.ValidationError as error:
         raise BadInput(f"The body does not fit: {error}.") from error

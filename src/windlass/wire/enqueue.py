@@ -15,22 +15,22 @@ from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
 from windlass.core.validation.bounds import WHOLE_MAX
 
-from .batches import Items
 from .encoding import NESTING_MAX, Encoding, check_depth, decode
-from .fields import Given, Id, Shape
-from .new_job import NewJobShape, PlainJobShape, plain_form
+from .fields import Id
+from .new_job import NewJobShape, SimpleJobShape, simple_template
 from .problems import Problem
+from .shape import Items, RequestShape, ResponseShape
 
 
-class EnqueueQuery(Shape, frozen=True, kw_only=True):
+class EnqueueQuery(RequestShape, frozen=True, kw_only=True):
     durability: Annotated[
-        Durability | None, Meta(description="memory, fsync or replica; default: the deployment's.")
+        Durability | None, Meta(description="memory, fsync or replica; default: that of the deployment.")
     ] = None
 
 
-class EnqueuedShape(Given, frozen=True, kw_only=True, gc=False):
-    """`existing`: the id, the key or the unique key was there before. `is_durable` false: accepted, but the asked-for
-    durability was not confirmed in time."""
+class EnqueuedShape(ResponseShape, frozen=True, kw_only=True, gc=False):
+    """The accepted job. `existing`: a job with this id, idempotency key or unique key already exists. `is_durable` is
+    false if the requested durability was not confirmed in time; the job is accepted all the same."""
 
     id: Id
     status: Literal["queued", "scheduled", "waiting", "existing", "replaced", "ended"]
@@ -51,70 +51,72 @@ class WholeShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: Annotated[list[NewJobShape], Meta(min_length=1, max_length=WHOLE_MAX)]
 
 
-class AcceptedWholeShape(Given, frozen=True, kw_only=True):
-    """In the order of the items."""
+class AcceptedWholeShape(ResponseShape, frozen=True, kw_only=True):
+    """The accepted jobs, in the order of the items."""
 
     jobs: list[EnqueuedShape]
 
 
-class StreamStep(Given, frozen=True, kw_only=True):
-    """How far a stream has come. What these lines say of earlier lines is durable."""
+class StreamStep(ResponseShape, frozen=True, kw_only=True):
+    """Progress of a stream. Jobs that are counted as accepted are durable."""
 
     lines: int
     accepted: int
     existing: int
     refused: int
     is_end: bool = False
-    error: Problem | None = None  # why it ended before the stream did
+    error: Problem | None = None  # the reason, if the response ends before the stream
 
 
-class StreamRefusal(Given, frozen=True, kw_only=True):
+class StreamRefusal(ResponseShape, frozen=True, kw_only=True):
     line: int
     error: Problem
 
 
-_decode_plain = msgspec.json.Decoder(Items[PlainJobShape]).decode
-_AROUND = 3  # levels that a payload of the list is in
-_TROUBLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode_simple = msgspec.json.Decoder(Items[SimpleJobShape]).decode
+_PAYLOAD_DEPTH = 3  # levels around a payload in the list
+_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def jobs_in(body: bytes, encoding: Encoding) -> list[PreparedJob]:
-    """What is wrong with a list is told by the shapes of its jobs, also where these are plain."""
-    found = _plain_jobs(body) if encoding is Codec.JSON else None
+def decode_jobs(body: bytes, encoding: Encoding) -> list[PreparedJob]:
+    """Decode a list of jobs. A list of simple JSON jobs takes the fast path.
+
+    If the fast path fails, NewJobShape decodes the list again, so that errors are the same on both paths."""
+    found = _decode_simple_jobs(body) if encoding is Codec.JSON else None
     if found is not None:
         return found
-    return [item.filled(encoding) for item in decode(body, Items[NewJobShape], encoding).items]
+    return [item.prepare(encoding) for item in decode(body, Items[NewJobShape], encoding).items]
 
 
-def _plain_jobs(body: bytes) -> list[PreparedJob] | None:
+def _decode_simple_jobs(body: bytes) -> list[PreparedJob] | None:
     try:
         if not body.isascii():
-            body.decode()  # payloads are not looked into by the decoder
-        items: list[PlainJobShape] = _decode_plain(body).items
-    except _TROUBLE:
+            body.decode()  # the decoder does not validate UTF-8 in payloads
+        items: list[SimpleJobShape] = _decode_simple(body).items
+    except _DECODE_ERRORS:
         return None
     jobs = [
         PreparedJob(
-            plain_form(one.queue, one.name),
-            NULL_BLOB if one.payload is UNSET else Blob(bytes(one.payload), Codec.JSON),
+            simple_template(item.queue, item.name),
+            NULL_BLOB if item.payload is UNSET else Blob(bytes(item.payload), Codec.JSON),
         )
-        for one in items
+        for item in items
     ]
-    if max([len(job.payload.data) for job in jobs], default=0) > NESTING_MAX - _AROUND:
+    if max([len(job.payload.data) for job in jobs], default=0) > NESTING_MAX - _PAYLOAD_DEPTH:
         check_depth(body, Codec.JSON)
     return jobs
 
 
-def all_accepted(answers: Sequence[Enqueued | Refusal]) -> TypeGuard[Sequence[Enqueued]]:
+def are_all_accepted(answers: Sequence[Enqueued | Refusal]) -> TypeGuard[Sequence[Enqueued]]:
     kinds: set[type[Any]] = set(map(type, answers))
     return kinds == {Enqueued}
 
 
-def written(answers: Sequence[Enqueued]) -> bytes:
-    """Results of EnqueuedShapes, in JSON."""
+def encode_accepted(answers: Sequence[Enqueued]) -> bytes:
+    """Encode `Results[EnqueuedShape]` as JSON, without a struct for each job."""
     items = [
-        f'{{"ok":{{"id":"{format_id(one.id)}","status":"{one.status}","revision":{one.revision},'
-        f'"is_durable":{"true" if one.is_durable else "false"}}}}}'
-        for one in answers
+        f'{{"ok":{{"id":"{format_id(answer.id)}","status":"{answer.status}","revision":{answer.revision},'
+        f'"is_durable":{"true" if answer.is_durable else "false"}}}}}'
+        for answer in answers
     ]
     return f'{{"results":[{",".join(items)}]}}'.encode()

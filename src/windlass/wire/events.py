@@ -8,36 +8,37 @@ from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.validation.bounds import POSITION_MAX, QUEUE_MAX
 
-from .fields import Given, Id, Shape, StateName
+from .fields import Id, StateName
+from .shape import RequestShape, ResponseShape
 from .values import CodecName, Value
 
 Position: TypeAlias = Annotated[
     str,
     Meta(
         max_length=POSITION_MAX,
-        description="Go on behind this event (its `id`); empty: from now. The header Last-Event-ID has precedence.",
+        description="Resume after the event with this `id`; empty: from now. The header Last-Event-ID has precedence.",
     ),
 ]
 Values: TypeAlias = Annotated[
     Literal["plain", "base64"],
-    Meta(description="Emitted values as JSON where they can be, or all of them byte for byte."),
+    Meta(description="`plain`: emitted values as JSON where possible. `base64`: the exact bytes of all values."),
 ]
 
 
-class EventsQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only of this one.")] = ""
+class EventsQuery(RequestShape, frozen=True, kw_only=True):
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only events of this queue.")] = ""
     position: Position = ""
     values: Values = "plain"
 
 
-class JobEventsQuery(Shape, frozen=True, kw_only=True):
+class JobEventsQuery(RequestShape, frozen=True, kw_only=True):
     position: Position = ""
     values: Values = "plain"
 
 
-class EventShape(Given, frozen=True, kw_only=True):
-    """The data of an event, as JSON; its `event` is the kind, its `id` the position. `snapshot`: the job as it is,
-    first in a stream about one. `missed`: so many events are lost to this follower; null: nobody knows how many."""
+class EventShape(ResponseShape, frozen=True, kw_only=True):
+    """The data of an event, as JSON. Its `event` is the kind, its `id` the position. `snapshot`: the current state of
+    the job, first in the stream of a job. `missed`: the number of events that this client lost; null: unknown."""
 
     kind: Literal[
         "snapshot", "missed", "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed",
@@ -46,7 +47,7 @@ class EventShape(Given, frozen=True, kw_only=True):
     job: Id | UnsetType = UNSET
     queue: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
-    state: StateName | UnsetType = UNSET  # that it has entered, or of a snapshot: is in
+    state: StateName | UnsetType = UNSET  # the state that the job entered; in a snapshot: its current state
     at_ms: int | UnsetType = UNSET
     attempt: int | UnsetType = UNSET
     progress: float | UnsetType = UNSET

@@ -10,40 +10,44 @@ from windlass.core.ids import format_id
 from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup
 from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX
 
-from .fields import Given, Id, Shape
+from .fields import Id
+from .shape import RequestShape, ResponseShape
 
 
-class FailuresQuery(Shape, frozen=True, kw_only=True):
+class FailuresQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
-    looked_at: Annotated[int, Meta(ge=1, le=LOOKED_AT_MAX, description="How many of the last failed jobs, about.")] = (
-        2_000
-    )
+    looked_at: Annotated[
+        int, Meta(ge=1, le=LOOKED_AT_MAX, description="About how many of the last failed jobs to examine.")
+    ] = 2_000
 
 
-class FailureGroupShape(Given, frozen=True, kw_only=True):
-    """Failed jobs of one queue and name whose last errors have one shape."""
+class FailureGroupShape(ResponseShape, frozen=True, kw_only=True):
+    """Failed jobs with the same queue, name and shape of the last error."""
 
     queue: str
     name: str
-    error_shape: Annotated[str, Meta(description="The first line, with ids, numbers and quoted texts masked.")]
+    error_shape: Annotated[
+        str, Meta(description="The first line of the error, with ids, numbers and quoted texts masked.")
+    ]
     count: int
     first_at_ms: int
     last_at_ms: int
-    sample: Annotated[Id, Meta(description="The one that failed last.")]
+    sample: Annotated[Id, Meta(description="The job of the group that failed last.")]
     sample_error: str
 
 
-class FailuresShape(Given, frozen=True, kw_only=True):
-    """The largest group first. The jobs of one: GET /jobs with its queue, name and `error_shape`."""
+class FailuresShape(ResponseShape, frozen=True, kw_only=True):
+    """Groups of failed jobs, the largest first. List the jobs of a group by GET /jobs with its queue, name and
+    `error_shape`."""
 
     groups: list[FailureGroupShape]
     looked_at: int
-    is_all: Annotated[bool, Meta(description="There are no others.")]
-    at_ms: Annotated[int, Meta(description="When this was read; it may be 5 seconds old.")]
+    is_all: Annotated[bool, Meta(description="All failed jobs were examined.")]
+    at_ms: Annotated[int, Meta(description="When the jobs were read; the answer may be 5 seconds old.")]
 
 
-def _group(group: FailureGroup) -> FailureGroupShape:
+def failure_group_shape(group: FailureGroup) -> FailureGroupShape:
     return FailureGroupShape(
         queue=group.queue,
         name=group.name,

@@ -1,10 +1,9 @@
-"""Field types and base classes that the shapes of the native API share."""
+"""Field types that several shapes share."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
 from windlass.core.ids import format_id
@@ -27,35 +26,23 @@ QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=QUEUE_MAX, e
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, examples=["send"])]
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX, description="Milliseconds since 1970, UTC.")]
 Duration: TypeAlias = Annotated[int, Meta(ge=0, le=DURATION_MAX, description="Milliseconds.")]
-# Beyond all durations there is one value that means for ever.
-Term: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS, description=f"Milliseconds; {FOREVER_MS}: for ever.")]
-Priority: TypeAlias = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, description="Smaller first.")]
-Token: TypeAlias = Annotated[int, Meta(ge=0, lt=2**48, description="Of the lease; 0: of whoever holds the job.")]
-WAIT_MAX_MS = 60_000
+# FOREVER_MS is larger than any duration.
+DurationOrForever: TypeAlias = Annotated[
+    int, Meta(ge=0, le=FOREVER_MS, description=f"Milliseconds; {FOREVER_MS}: for ever.")
+]
+Priority: TypeAlias = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, description="Smaller values run first.")]
+LeaseToken: TypeAlias = Annotated[
+    int, Meta(ge=0, lt=2**48, description="The token of the lease; 0: any lease of the job.")
+]
+WAIT_MAX_MS = 60_000  # of one long poll; proxies cut longer ones
 StateName: TypeAlias = Literal[
     "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed", "cancelled"
 ]
 Cursor: TypeAlias = Annotated[
-    str, Meta(max_length=CURSOR_MAX, description="Of the page before; empty: from the start.")
+    str, Meta(max_length=CURSOR_MAX, description="The cursor of the previous page; empty: the first page.")
 ]
-Most: TypeAlias = Annotated[int, Meta(ge=1, le=PAGE_MAX, description="On this page.")]
+PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=PAGE_MAX, description="The largest number of items on this page.")]
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a caller may give: nothing that we would not look at."""
-
-
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What we answer."""
-
-
-G = TypeVar("G", bound=Given)
-
-
-def shaped(found: msgspec.Struct, shape: type[G]) -> G:
-    """A shape with the fields of what was found, under the same names."""
-    return msgspec.convert(found, shape, from_attributes=True)
-
-
-def id_or_none(job_id: bytes | None) -> str | None:
+def format_optional_id(job_id: bytes | None) -> str | None:
     return None if job_id is None else format_id(job_id)

@@ -14,68 +14,71 @@ from windlass.core.states import State
 from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, REASON_MAX, SOUGHT_MAX, TAG_MAX, UINT32_MAX
 
-from .fields import Given, Id, Instant, Name, Priority, Shape, StateName
+from .fields import Id, Instant, Name, Priority, StateName
+from .shape import RequestShape, ResponseShape, component_name
 from .values import CodecName, Value
 
 
-class Plainly(Shape, frozen=True, kw_only=True):
-    """There is nothing more to say."""
+@component_name("Plainly")
+class EmptyShape(RequestShape, frozen=True, kw_only=True):
+    """An empty object."""
 
 
-class PlainItem(Shape, frozen=True, kw_only=True):
+@component_name("PlainItem")
+class IdItem(RequestShape, frozen=True, kw_only=True):
     id: Id
 
 
-class CancelShape(Shape, frozen=True, kw_only=True):
+class CancelShape(RequestShape, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX)] = "cancelled"
     counts_waiting: Annotated[
-        bool, Meta(description="False: children that wait do not keep a parent that waits for them.")
+        bool, Meta(description="False: waiting children do not keep a waiting parent from being cancelled.")
     ] = True
-    even_failed: Annotated[bool, Meta(description="A job that failed becomes cancelled too.")] = False
-    spares_running: Annotated[bool, Meta(description="One that runs is left alone: it is refused.")] = False
+    even_failed: Annotated[bool, Meta(description="Also cancel a failed job.")] = False
+    spares_running: Annotated[bool, Meta(description="Refuse to cancel a running job.")] = False
 
 
 class CancelItem(CancelShape, frozen=True, kw_only=True):
     id: Id
 
 
-class CancelledShape(Given, frozen=True, kw_only=True):
+class CancelledShape(ResponseShape, frozen=True, kw_only=True):
     outcome: Literal["cancelled", "requested"]
 
 
-class RevivedShape(Given, frozen=True, kw_only=True):
+class RevivedShape(ResponseShape, frozen=True, kw_only=True):
     outcome: Literal["queued"]
 
 
-class RequeueShape(Shape, frozen=True, kw_only=True):
-    gives_attempt_back: Annotated[bool, Meta(description="The attempt that it was in does not count.")] = False
+class RequeueShape(RequestShape, frozen=True, kw_only=True):
+    gives_attempt_back: Annotated[bool, Meta(description="Do not count the attempt that was running.")] = False
 
 
 class RequeueItem(RequeueShape, frozen=True, kw_only=True):
     id: Id
 
 
-class WokenShape(Given, frozen=True, kw_only=True):
-    """`finished`: of a group, which ends when its wait does."""
+class WokenShape(ResponseShape, frozen=True, kw_only=True):
+    """The state after the wait. `finished`: the job was a group, which ends with its wait."""
 
     outcome: Literal["queued", "scheduled", "finished"]
 
 
-class DeleteShape(Shape, frozen=True, kw_only=True):
-    even_leased: Annotated[bool, Meta(description="Also when somebody works on it.")] = False
-    even_waiting: Annotated[bool, Meta(description="Also when it waits for others.")] = True
+class DeleteShape(RequestShape, frozen=True, kw_only=True):
+    even_leased: Annotated[bool, Meta(description="Also delete a leased job.")] = False
+    even_waiting: Annotated[bool, Meta(description="Also delete a job that waits for other jobs.")] = True
 
 
 class DeleteItem(DeleteShape, frozen=True, kw_only=True):
     id: Id
 
 
-class DeletedShape(Given, frozen=True, kw_only=True):
+class DeletedShape(ResponseShape, frozen=True, kw_only=True):
     outcome: Literal["deleted"]
 
 
-class EditShape(Shape, frozen=True, kw_only=True):
-    """What is not given stays as it is."""
+class EditShape(RequestShape, frozen=True, kw_only=True):
+    """The fields to change. Fields that are not given keep their values."""
 
     name: Name | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
@@ -83,59 +86,62 @@ class EditShape(Shape, frozen=True, kw_only=True):
     payload: Value | UnsetType = UNSET
     payload_base64: str | UnsetType = UNSET
     payload_codec: CodecName | UnsetType = UNSET
-    repeat: Annotated[str, Meta(description="Another rule; empty: it repeats no more.")] | UnsetType = UNSET
+    repeat: Annotated[str, Meta(description="Another repeat rule; empty: the job stops repeating.")] | UnsetType = UNSET
     if_revision: Annotated[
-        int, Meta(ge=0, le=UINT32_MAX, description="Only when the job has this revision; 0: whichever it has.")
+        int, Meta(ge=0, le=UINT32_MAX, description="Edit only if the job has this revision; 0: any revision.")
     ] = 0
-    in_any_state: Annotated[bool, Meta(description="Else only a job that waits can be changed.")] = False
+    in_any_state: Annotated[bool, Meta(description="Also edit a job that is running or has ended.")] = False
 
 
 class EditItem(EditShape, frozen=True, kw_only=True):
     id: Id
 
 
-class EditedShape(Given, frozen=True, kw_only=True):
+class EditedShape(ResponseShape, frozen=True, kw_only=True):
     revision: int
     state: str
 
 
-def _edited(answer: Edited) -> EditedShape:
+def edited_shape(answer: Edited) -> EditedShape:
     return EditedShape(revision=answer.revision, state=State(answer.state).label)
 
 
-Sought = Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")]
+ErrorText = Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text in the last error; case is ignored.")]
 
 
-class SoughtJobsShape(Shape, frozen=True, kw_only=True):
-    """Which jobs: as GET /jobs would list them now."""
+@component_name("SoughtJobsShape")
+class JobFilterShape(RequestShape, frozen=True, kw_only=True):
+    """The jobs that GET /jobs lists for these conditions."""
 
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
-    state: Annotated[str, Meta(description="Needed unless there is a tag.", examples=["queued"])] = ""
+    state: Annotated[str, Meta(description="Required unless a tag is given.", examples=["queued"])] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     created_from_ms: Instant = 0
     created_before_ms: Instant = 0
     ended_from_ms: Instant = 0
     ended_before_ms: Instant = 0
-    error: Sought = ""
+    error: ErrorText = ""
     error_shape: Annotated[str, Meta(max_length=SHAPE_MAX)] = ""
 
 
-class ActionShape(Shape, frozen=True, kw_only=True):
-    """`retry` is for failed and cancelled jobs, `cancel` for those that have not ended, `delete` for those that nobody
-    works on, `requeue` for those that are not queued."""
+class ActionShape(RequestShape, frozen=True, kw_only=True):
+    """An action on many jobs. `retry` applies to failed and cancelled jobs, `cancel` to jobs that have not ended,
+    `delete` to jobs without a lease, `requeue` to jobs that are not queued."""
 
     verb: Verb
-    matches: SoughtJobsShape
-    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX, description="Of a cancel.")] = "cancelled"
+    matches: JobFilterShape
+    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX, description="The reason of a cancel.")] = (
+        "cancelled"
+    )
 
 
-class ActionStatusShape(Given, frozen=True, kw_only=True):
-    """An action as it stands. `gone`: jobs that went their way meanwhile."""
+class ActionStatusShape(ResponseShape, frozen=True, kw_only=True):
+    """The current state of an action. `gone`: jobs that changed their state before the action reached them."""
 
     id: Id
     verb: Verb
-    matches: SoughtJobsShape
+    matches: JobFilterShape
     reason: str
     asked_by: str
     asked_at_ms: int
@@ -143,24 +149,24 @@ class ActionStatusShape(Given, frozen=True, kw_only=True):
     is_cancel_requested: bool
     started_at_ms: int | None
     ended_at_ms: int | None
-    total: Annotated[int, Meta(description="Jobs in the list when it was asked for, about; 0: not known.")]
+    total: Annotated[int, Meta(description="About how many jobs matched when the action was requested; 0: unknown.")]
     looked_at: int
     done: int
     gone: int
     refused: int
-    refusals: Annotated[dict[str, int], Meta(description="How many, by code.")]
+    refusals: Annotated[dict[str, int], Meta(description="Number of refusals, by code.")]
 
 
-class ActionsShape(Given, frozen=True, kw_only=True):
-    """The newest first."""
+class ActionsShape(ResponseShape, frozen=True, kw_only=True):
+    """Actions, the newest first."""
 
     actions: list[ActionStatusShape]
 
 
-def _shape(status: ActionStatus) -> ActionStatusShape:
-    given = msgspec.structs.asdict(status) | {"id": format_id(status.id), "matches": _matches(status.listing)}
-    return ActionStatusShape(**{name: given[name] for name in ActionStatusShape.__struct_fields__})
+def action_status_shape(status: ActionStatus) -> ActionStatusShape:
+    fields = msgspec.structs.asdict(status) | {"id": format_id(status.id), "matches": _job_filter_shape(status.listing)}
+    return ActionStatusShape(**{name: fields[name] for name in ActionStatusShape.__struct_fields__})
 
 
-def _matches(listing: Listing) -> SoughtJobsShape:
-    return SoughtJobsShape(**{name: getattr(listing, name) for name in SoughtJobsShape.__struct_fields__})
+def _job_filter_shape(listing: Listing) -> JobFilterShape:
+    return JobFilterShape(**{name: getattr(listing, name) for name in JobFilterShape.__struct_fields__})

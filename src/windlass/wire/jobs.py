@@ -13,13 +13,14 @@ from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
 
 from .encoding import Encoding
-from .fields import WAIT_MAX_MS, Cursor, Given, Id, Instant, Most, Shape, StateName, id_or_none
+from .fields import WAIT_MAX_MS, Cursor, Id, Instant, PageSize, StateName, format_optional_id
 from .new_job import CallbackShape, RetryShape, callback_shape
-from .values import CodecName, Value, write, write_bytes
+from .shape import RequestShape, ResponseShape
+from .values import CodecName, Value, encode_bytes, encode_value
 
 
-class JobShape(Given, frozen=True, kw_only=True):
-    """A job as read at one instant."""
+class JobShape(ResponseShape, frozen=True, kw_only=True):
+    """A job at one instant."""
 
     id: Id
     state: str
@@ -68,7 +69,7 @@ class JobShape(Given, frozen=True, kw_only=True):
 
 
 def job_shape(job: Job, encoding: Encoding) -> JobShape:
-    payload = write(job.payload, encoding) if job.payload_is_whole else write_bytes(job.payload)
+    payload = encode_value(job.payload, encoding) if job.payload_is_whole else encode_bytes(job.payload)
     return JobShape(
         id=format_id(job.id),
         state=job.state.label,
@@ -98,7 +99,7 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         repeat=job.repeat,
         schedule=job.schedule,
         planned_at_ms=job.planned_at_ms,
-        parent=id_or_none(job.parent),
+        parent=format_optional_id(job.parent),
         is_held=job.is_held,
         joins=job.joins,
         has_members=job.has_members,
@@ -111,14 +112,14 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         is_cancel_requested=job.is_cancel_requested,
         is_overdue=job.is_overdue,
         is_history=job.is_history,
-        worker=id_or_none(job.worker),
+        worker=format_optional_id(job.worker),
         lease_token=job.lease_token,
         lease_deadline_at_ms=job.lease_deadline_at_ms,
     )
 
 
-class AttemptShape(Given, frozen=True, kw_only=True):
-    """An attempt that did not end well."""
+class AttemptShape(ResponseShape, frozen=True, kw_only=True):
+    """An unsuccessful attempt."""
 
     attempt: int
     started_at_ms: int | None
@@ -131,12 +132,12 @@ class AttemptShape(Given, frozen=True, kw_only=True):
 
 
 def attempt_shape(attempt: Attempt, encoding: Encoding) -> AttemptShape:
-    error = write(attempt.error, encoding)
+    error = encode_value(attempt.error, encoding)
     return AttemptShape(
         attempt=attempt.attempt,
         started_at_ms=attempt.started_at_ms,
         ended_at_ms=attempt.ended_at_ms,
-        worker=id_or_none(attempt.worker),
+        worker=format_optional_id(attempt.worker),
         reason=attempt.reason,
         error=error.value,
         error_base64=error.base64,
@@ -144,8 +145,8 @@ def attempt_shape(attempt: Attempt, encoding: Encoding) -> AttemptShape:
     )
 
 
-class TimelineShape(Given, frozen=True, kw_only=True):
-    """A job with the attempts that ended badly, oldest first."""
+class TimelineShape(ResponseShape, frozen=True, kw_only=True):
+    """A job with its unsuccessful attempts, oldest first."""
 
     job: JobShape
     attempts: list[AttemptShape]
@@ -154,23 +155,25 @@ class TimelineShape(Given, frozen=True, kw_only=True):
 def timeline_shape(timeline: Timeline, encoding: Encoding) -> TimelineShape:
     return TimelineShape(
         job=job_shape(timeline.job, encoding),
-        attempts=[attempt_shape(one, encoding) for one in timeline.attempts],
+        attempts=[attempt_shape(attempt, encoding) for attempt in timeline.attempts],
     )
 
 
-class WantedItem(Shape, frozen=True, kw_only=True):
+class WantedItem(RequestShape, frozen=True, kw_only=True):
     id: Id
 
 
-class ResultQuery(Shape, frozen=True, kw_only=True):
-    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="Wait so long for its end, in milliseconds.")] = 0
+class ResultQuery(RequestShape, frozen=True, kw_only=True):
+    wait_ms: Annotated[
+        int, Meta(ge=0, le=WAIT_MAX_MS, description="How long to wait for the end of the job, in milliseconds.")
+    ] = 0
     consume: Annotated[
-        bool, Meta(description="Read the result once: it is not kept any longer. Needs the role produce.")
+        bool, Meta(description="Read the result once: the server deletes it afterwards. Needs the role produce.")
     ] = False
 
 
-class EndingShape(Given, frozen=True, kw_only=True):
-    """How a job ended. `last_attempt` is of one that did not end well."""
+class EndingShape(ResponseShape, frozen=True, kw_only=True):
+    """The end of a job. `last_attempt` is given if the job did not finish."""
 
     state: End
     result: Value | UnsetType = UNSET
@@ -179,14 +182,14 @@ class EndingShape(Given, frozen=True, kw_only=True):
     last_attempt: AttemptShape | None
 
 
-class NotEndedShape(Given, frozen=True, kw_only=True):
+class NotEndedShape(ResponseShape, frozen=True, kw_only=True):
     """The job has not ended yet."""
 
     state: StateName
 
 
 def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
-    result = write(ending.result, encoding)
+    result = encode_value(ending.result, encoding)
     last = ending.last_attempt
     return EndingShape(
         state=ending.state.label,  # type: ignore[arg-type]
@@ -197,14 +200,14 @@ def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
     )
 
 
-class MembersQuery(Shape, frozen=True, kw_only=True):
+class MembersQuery(RequestShape, frozen=True, kw_only=True):
     state: tuple[StateName, ...] = ()
-    most: Most = 50
+    most: PageSize = 50
     cursor: Cursor = ""
 
 
-class MemberShape(Given, frozen=True, kw_only=True):
-    """A child, or a job that is waited for, with its outcome once it has ended."""
+class MemberShape(ResponseShape, frozen=True, kw_only=True):
+    """A child, or a job that this job waits for, with its result once it has ended."""
 
     job: JobShape
     result: Value | UnsetType = UNSET
@@ -213,15 +216,15 @@ class MemberShape(Given, frozen=True, kw_only=True):
     last_attempt: AttemptShape | None
 
 
-class MembersShape(Given, frozen=True, kw_only=True):
-    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+class MembersShape(ResponseShape, frozen=True, kw_only=True):
+    """A page of members. `cursor` is empty on the last page. Other pages may be short or even empty."""
 
     members: list[MemberShape]
     cursor: str
 
 
-def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
-    outcome = write(member.result, encoding)
+def member_shape(member: Member, encoding: Encoding) -> MemberShape:
+    outcome = encode_value(member.result, encoding)
     last = member.last_attempt
     return MemberShape(
         job=job_shape(member.job, encoding),
@@ -232,11 +235,11 @@ def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
     )
 
 
-class JobsQuery(Shape, frozen=True, kw_only=True):
+class JobsQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
         StateName | Literal["history", ""],
-        Meta(description="Needed unless there is a tag; dispatched jobs are among the running ones."),
+        Meta(description="Required unless a tag is given. `running` includes dispatched jobs."),
     ] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
@@ -244,23 +247,24 @@ class JobsQuery(Shape, frozen=True, kw_only=True):
     created_before_ms: Instant = 0
     ended_from_ms: Instant = 0
     ended_before_ms: Instant = 0
-    error: Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")] = ""
+    error: Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text in the last error; case is ignored.")] = ""
     error_shape: Annotated[
-        str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as GET /failures tells it.")
+        str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as in GET /failures.")
     ] = ""
-    with_errors: Annotated[bool, Meta(description="Tell what went wrong last with the jobs of the page.")] = False
+    with_errors: Annotated[bool, Meta(description="Include the last unsuccessful attempt of each job.")] = False
     newest_first: bool = False
-    most: Most = 50
+    most: PageSize = 50
     cursor: Cursor = ""
 
 
-class PageShape(Given, frozen=True, kw_only=True):
-    """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on. Of a long
-    payload a page has only the beginning, in base64, and `payload_is_whole` is false."""
+class PageShape(ResponseShape, frozen=True, kw_only=True):
+    """A page of jobs. `cursor` is empty on the last page. Other pages may hold fewer jobs than requested, even none. A
+    long payload is cut: `payload_base64` has its beginning, and `payload_is_whole` is false."""
 
     jobs: list[JobShape]
     cursor: str
-    looked_at: Annotated[int, Meta(description="Jobs that were looked at to find these.")]
+    looked_at: Annotated[int, Meta(description="Jobs that were examined for this page.")]
     last_attempts: Annotated[
-        dict[str, AttemptShape], Meta(description="By the ids of jobs that did not go well; with `with_errors`.")
+        dict[str, AttemptShape],
+        Meta(description="Last unsuccessful attempts by job id; filled if `with_errors` is set."),
     ]

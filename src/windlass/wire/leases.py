@@ -23,28 +23,35 @@ from windlass.core.validation.bounds import (
     TAKE_MAX,
 )
 
-from .batches import Outcome
-from .fields import WAIT_MAX_MS, Duration, Given, Id, Instant, Name, QueueName, Shape, Term, Token
+from .fields import WAIT_MAX_MS, Duration, DurationOrForever, Id, Instant, LeaseToken, Name, QueueName
 from .jobs import JobShape
+from .shape import ItemResult, RequestShape, ResponseShape, component_name
 from .values import CodecName, Value
 
 
-class TakeShape(Shape, frozen=True, kw_only=True):
-    """Which jobs are wanted, and how many. At most one of `only`, `all_but` and `glob`; they need a queue that is
-    divided by name."""
+class TakeShape(RequestShape, frozen=True, kw_only=True):
+    """Which jobs to take, and how many. Give at most one of `only`, `all_but` and `glob`; they need queues with
+    `name_lanes`."""
 
     queues: Annotated[tuple[QueueName, ...], Meta(min_length=1, max_length=QUEUES_PER_TAKE)]
     most: Annotated[int, Meta(ge=1, le=TAKE_MAX)] = 1
-    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="How long to wait for the first one.")] = 0
-    lease_ms: Annotated[Term, Meta(description="Of the lease; 0: the job's or the queue's.")] = 0
-    accept_ms: Annotated[Duration, Meta(description="Over 0: dispatched only, to be accepted within this time.")] = 0
+    wait_ms: Annotated[
+        int, Meta(ge=0, le=WAIT_MAX_MS, description="How long to wait for the first job, in milliseconds.")
+    ] = 0
+    lease_ms: Annotated[
+        DurationOrForever,
+        Meta(description="The length of the lease, in milliseconds; 0: that of the job or the queue."),
+    ] = 0
+    accept_ms: Annotated[
+        Duration, Meta(description="If over 0, jobs are only dispatched and must be accepted within this time.")
+    ] = 0
     weights: tuple[Annotated[int, Meta(ge=1, le=1_000_000)], ...] = ()
     only: Annotated[tuple[Name, ...], Meta(max_length=NAMES_PER_FILTER)] = ()
     all_but: Annotated[tuple[Name, ...], Meta(max_length=NAMES_PER_FILTER)] = ()
     glob: Annotated[str, Meta(max_length=NAME_MAX)] = ""
     priority: Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] | None = None
-    hidden: Annotated[bool, Meta(description="Hidden jobs too.")] = False
-    worker: Annotated[str | None, Meta(description="The id under which the worker is registered, a UUID.")] = None
+    hidden: Annotated[bool, Meta(description="Take hidden jobs, too.")] = False
+    worker: Annotated[str | None, Meta(description="The id of the registered worker, a UUID.")] = None
 
     def request(self, *, wait_ms: int) -> Take:
         return Take(
@@ -61,43 +68,49 @@ class TakeShape(Shape, frozen=True, kw_only=True):
         )
 
 
-class TakenShape(Given, frozen=True, kw_only=True):
-    """Each job has its `lease_token`, which every report wants, and its `lease_deadline_at_ms`."""
+class TakenShape(ResponseShape, frozen=True, kw_only=True):
+    """The taken jobs. Each has a `lease_token`, which every report needs, and a `lease_deadline_at_ms`."""
 
     jobs: list[JobShape]
     next_due_at_ms: int | None
 
 
-class HeldShape(Shape, frozen=True, kw_only=True):
-    token: Token
+@component_name("HeldShape")
+class LeaseRefShape(RequestShape, frozen=True, kw_only=True):
+    token: LeaseToken
 
 
-class HeldItem(HeldShape, frozen=True, kw_only=True):
+@component_name("HeldItem")
+class LeaseRefItem(LeaseRefShape, frozen=True, kw_only=True):
     id: Id
 
 
-class LeaseShape(HeldShape, frozen=True, kw_only=True):
-    lease_ms: Annotated[Term, Meta(description="How long it holds from now; 0: as before.")] = 0
+class LeaseShape(LeaseRefShape, frozen=True, kw_only=True):
+    lease_ms: Annotated[
+        DurationOrForever, Meta(description="The length of the lease from now, in milliseconds; 0: as before.")
+    ] = 0
 
 
 class LeaseItem(LeaseShape, frozen=True, kw_only=True):
     id: Id
 
 
-class AcceptedShape(Given, frozen=True, kw_only=True):
+class AcceptedShape(ResponseShape, frozen=True, kw_only=True):
     deadline_at_ms: int | None
 
 
-class ExtendedShape(Given, frozen=True, kw_only=True):
-    """`is_cancel_requested`: somebody wants it stopped; end it with `fail`, then `cancelled`."""
+class ExtendedShape(ResponseShape, frozen=True, kw_only=True):
+    """The extended lease. If `is_cancel_requested`, stop the job and report `fail` with `then` set to `cancelled`."""
 
     deadline_at_ms: int | None
     is_cancel_requested: bool
 
 
-class ProgressShape(HeldShape, frozen=True, kw_only=True):
+class ProgressShape(LeaseRefShape, frozen=True, kw_only=True):
     progress: Annotated[float, Meta(ge=0, le=1)] | None = None
-    note: Annotated[str, Meta(max_length=NOTE_MAX, description="For people; empty: none any more.")] | None = None
+    note: Annotated[str, Meta(max_length=NOTE_MAX, description="A note for people; empty: remove the note.")] | None = (
+        None
+    )
     payload: Value | UnsetType = UNSET
     payload_base64: str | UnsetType = UNSET
     payload_codec: CodecName | UnsetType = UNSET
@@ -107,36 +120,36 @@ class ProgressItem(ProgressShape, frozen=True, kw_only=True):
     id: Id
 
 
-class UpdatedShape(Given, frozen=True, kw_only=True):
+class UpdatedShape(ResponseShape, frozen=True, kw_only=True):
     revision: int
     is_cancel_requested: bool
 
 
-class FinishShape(HeldShape, frozen=True, kw_only=True):
+class FinishShape(LeaseRefShape, frozen=True, kw_only=True):
     result: Value | UnsetType = UNSET
     result_base64: str | UnsetType = UNSET
     result_codec: CodecName | UnsetType = UNSET
-    ignore_repeat: Annotated[bool, Meta(description="A job that repeats ends for good.")] = False
+    ignore_repeat: Annotated[bool, Meta(description="End a repeating job for good.")] = False
 
 
 class FinishItem(FinishShape, frozen=True, kw_only=True):
     id: Id
 
 
-class FinishedShape(Given, frozen=True, kw_only=True):
-    """`waiting`: it has children or members that have not ended. `failed`, `cancelled`: by its policy, as one of them
-    ended so, or as a cancel was requested."""
+class FinishedShape(ResponseShape, frozen=True, kw_only=True):
+    """The state after the report. `waiting`: the job has children or members that have not ended. `failed`,
+    `cancelled`: one of them ended so and the job's policy follows it, or a cancel was requested."""
 
     outcome: Literal["finished", "waiting", "failed", "cancelled"]
 
 
-def finished(answer: Any) -> Any:
+def finished_shape(answer: Any) -> Any:
     return answer if isinstance(answer, Refusal) else FinishedShape(outcome=answer or "finished")
 
 
-class FailShape(HeldShape, frozen=True, kw_only=True):
-    """`then`: `auto` as the job's own `retry` says, pause and number of tries; `retry` after `delay_ms`; `final`;
-    `cancelled`, of one that was asked to stop."""
+class FailShape(LeaseRefShape, frozen=True, kw_only=True):
+    """A failed attempt. `then` decides what follows: `auto` applies the retry policy of the job, `retry` retries after
+    `delay_ms`, `final` fails the job, `cancelled` ends a job whose cancel was requested."""
 
     then: Literal["auto", "retry", "final", "cancelled"] = "auto"
     delay_ms: Duration = 0
@@ -150,25 +163,25 @@ class FailItem(FailShape, frozen=True, kw_only=True):
     id: Id
 
 
-class FailedShape(Given, frozen=True, kw_only=True):
+class FailedShape(ResponseShape, frozen=True, kw_only=True):
     outcome: Literal["retried", "failed", "cancelled"]
 
 
-def failed(answer: Any) -> Any:
+def failed_shape(answer: Any) -> Any:
     return answer if isinstance(answer, Refusal) else FailedShape(outcome=answer)
 
 
-class ReleasedShape(Given, frozen=True, kw_only=True):
+class ReleasedShape(ResponseShape, frozen=True, kw_only=True):
     state: str
 
 
-class LineShape(Shape, frozen=True, kw_only=True):
-    at_ms: Annotated[Instant, Meta(description="By the writer's own clock.")]
+class LineShape(RequestShape, frozen=True, kw_only=True):
+    at_ms: Annotated[Instant, Meta(description="The time of the line by the clock of its writer.")]
     level: Annotated[str, Meta(min_length=1, max_length=LOG_LEVEL_MAX)] = "info"
     text: Annotated[str, Meta(max_length=LOG_LINE_MAX)]
 
 
-class LogShape(HeldShape, frozen=True, kw_only=True):
+class LogShape(LeaseRefShape, frozen=True, kw_only=True):
     lines: Annotated[tuple[LineShape, ...], Meta(min_length=1, max_length=LOG_LINES_MAX)]
 
 
@@ -176,14 +189,15 @@ class LogItem(LogShape, frozen=True, kw_only=True):
     id: Id
 
 
-class Said(Given, frozen=True, kw_only=True):
-    """It was heard."""
+@component_name("Said")
+class RecordedShape(ResponseShape, frozen=True, kw_only=True):
+    """The report was accepted."""
 
 
-SAID = Said()
+RECORDED = RecordedShape()
 
 
-class EmitShape(HeldShape, frozen=True, kw_only=True):
+class EmitShape(LeaseRefShape, frozen=True, kw_only=True):
     value: Value | UnsetType = UNSET
     value_base64: str | UnsetType = UNSET
     value_codec: CodecName | UnsetType = UNSET
@@ -193,16 +207,18 @@ class EmitItem(EmitShape, frozen=True, kw_only=True):
     id: Id
 
 
-class ExchangeShape(Shape, frozen=True, kw_only=True):
-    """Reports and the next taking in one request: what a worker sends in its loop."""
+@component_name("ExchangeShape")
+class FinishAndTakeShape(RequestShape, frozen=True, kw_only=True):
+    """Reports and the next take in one request, for the loop of a worker."""
 
     finishes: tuple[FinishItem, ...] = ()
     failures: tuple[FailItem, ...] = ()
     take: TakeShape
 
 
-class ExchangedShape(Given, frozen=True, kw_only=True):
-    finished: list[Outcome[FinishedShape]]
-    failed: list[Outcome[FailedShape]]
+@component_name("ExchangedShape")
+class FinishedAndTakenShape(ResponseShape, frozen=True, kw_only=True):
+    finished: list[ItemResult[FinishedShape]]
+    failed: list[ItemResult[FailedShape]]
     jobs: list[JobShape]
     next_due_at_ms: int | None

@@ -11,47 +11,53 @@ from windlass.core.limits.limit import Limit, LimitState, Matcher, Scalar
 from windlass.core.validation.bounds import DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX, UINT32_MAX
 from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
 
-from .fields import Given, Id, Shape, shaped
+from .fields import Id
+from .shape import RequestShape, ResponseShape, to_shape
 
-Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
-Plain: TypeAlias = (
+PayloadPath: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
+ScalarValue: TypeAlias = (
     Annotated[str, Meta(max_length=VALUE_MAX)] | Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | float | bool | None
 )
 
 
-class MatcherShape(Shape, frozen=True, kw_only=True):
-    """Which jobs are meant: all conditions that are given must hold. None: all jobs."""
+class MatcherShape(RequestShape, frozen=True, kw_only=True):
+    """The jobs that a limit applies to. All given conditions must hold; without conditions it applies to all jobs."""
 
     queue: Annotated[str, Meta(max_length=QUEUE_MAX)] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
     lane: Annotated[str, Meta(max_length=LANE_MAX)] = ""
     payload: Annotated[
-        dict[Path, Plain],
+        dict[PayloadPath, ScalarValue],
         Meta(
             max_length=FIELDS_PER_MATCHER,
-            description="Dotted paths of payload fields, and the plain value that each must have.",
+            description="Dotted paths of payload fields, with the scalar value that each must have.",
         ),
     ] = msgspec.field(default_factory=dict)
 
 
-class LimitShape(Shape, frozen=True, kw_only=True):
-    """Either `running` or `rate`."""
+class LimitShape(RequestShape, frozen=True, kw_only=True):
+    """A limit to set. Give either `running` or `rate`."""
 
     matches: MatcherShape = MatcherShape()
     running: Annotated[
-        Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None, Meta(description="Jobs at once; 0: none may start.")
+        Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None,
+        Meta(description="Jobs that may run at the same time; 0: no job may start."),
     ] = None
-    rate: Annotated[Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Starts per `per_ms`.")] = None
+    rate: Annotated[
+        Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Jobs that may start per `per_ms`.")
+    ] = None
     per_ms: Annotated[int, Meta(ge=1, le=DURATION_MAX)] = 1_000
-    burst: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="Starts in a row; 0: as many as `rate`.")] = 0
+    burst: Annotated[
+        int, Meta(ge=0, le=UINT32_MAX, description="Jobs that may start at once; 0: as many as `rate`.")
+    ] = 0
     key: Annotated[
         str,
         Meta(
             max_length=PATH_MAX,
-            description="Path of a payload field: each of its values has the limit for itself.",
+            description="Path of a payload field: the limit applies to each of its values separately.",
         ),
     ] = ""
-    own_caps: Annotated[bool, Meta(description="A key's first job may give it a cap of its own.")] = False
+    own_caps: Annotated[bool, Meta(description="The first job of a key may set a cap for that key.")] = False
 
     def limit(self, name: str) -> Limit:
         return Limit(
@@ -66,25 +72,25 @@ class LimitShape(Shape, frozen=True, kw_only=True):
         )
 
 
-class LevelShape(Given, frozen=True, kw_only=True):
-    """How full a limit is, for one key or as a whole."""
+class LevelShape(ResponseShape, frozen=True, kw_only=True):
+    """Usage of a limit, for one key or as a whole."""
 
     key: str | None
     running: int
-    blocked_lanes: Annotated[int, Meta(description="Lanes whose first job it holds back.")]
-    room: Annotated[int | None, Meta(description="Jobs that may start now; null: no bound.")]
-    next_token_at_ms: Annotated[int | None, Meta(description="Of a rate: when the next job may start.")]
+    blocked_lanes: Annotated[int, Meta(description="Lanes whose first job waits for this limit.")]
+    room: Annotated[int | None, Meta(description="Jobs that may start now; null: no limit.")]
+    next_token_at_ms: Annotated[int | None, Meta(description="For a rate: when the next job may start.")]
 
 
-class MatchesShape(Given, frozen=True, kw_only=True):
+class MatchesShape(ResponseShape, frozen=True, kw_only=True):
     queue: str
     name: str
     lane: str
     payload: dict[str, Scalar]
 
 
-class LimitStateShape(Given, frozen=True, kw_only=True):
-    """A limit and its levels: of one per key, the keys that run or hold something back, at most 1,000."""
+class LimitStateShape(ResponseShape, frozen=True, kw_only=True):
+    """A limit and its levels. A limit with a key has a level per key with running or blocked jobs, at most 1,000."""
 
     name: str
     matches: MatchesShape
@@ -97,44 +103,45 @@ class LimitStateShape(Given, frozen=True, kw_only=True):
     levels: list[LevelShape]
 
 
-class LimitHolderShape(Given, frozen=True, kw_only=True):
+class LimitHolderShape(ResponseShape, frozen=True, kw_only=True):
     id: Id
     since_ms: int
 
 
-class LimitHoldersShape(Given, frozen=True, kw_only=True):
-    """Those first that have run longest."""
+class LimitHoldersShape(ResponseShape, frozen=True, kw_only=True):
+    """Jobs that run under a limit, the longest running first."""
 
     count: int
     holders: list[LimitHolderShape]
 
 
-class HoldersQuery(Shape, frozen=True, kw_only=True):
+class HoldersQuery(RequestShape, frozen=True, kw_only=True):
     key: Annotated[
-        str | None, Meta(description="Of a limit per key: which, as its levels name it; else it must not be given.")
+        str | None,
+        Meta(description="Required for a limit with a key: the key, as in its levels. Not allowed for other limits."),
     ] = None
-    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many to pass over.")] = 0
+    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many jobs to skip.")] = 0
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
-class LimitsShape(Given, frozen=True, kw_only=True):
+class LimitsShape(ResponseShape, frozen=True, kw_only=True):
     limits: list[LimitStateShape]
 
 
-class MatchedShape(Given, frozen=True, kw_only=True):
-    changed: Annotated[int, Meta(description="Jobs whose limits are others now.")]
+class MatchedShape(ResponseShape, frozen=True, kw_only=True):
+    changed: Annotated[int, Meta(description="Jobs whose set of limits changed.")]
 
 
-def _state(found: LimitState) -> LimitStateShape:
-    limit = found.limit
+def limit_state_shape(state: LimitState) -> LimitStateShape:
+    limit = state.limit
     return LimitStateShape(
         name=limit.name,
-        matches=shaped(limit.matches, MatchesShape),
+        matches=to_shape(limit.matches, MatchesShape),
         running=limit.running,
         rate=limit.rate,
         per_ms=limit.per_ms,
         burst=limit.burst,
         key=limit.key,
         own_caps=limit.own_caps,
-        levels=[shaped(level, LevelShape) for level in found.levels],
+        levels=[to_shape(level, LevelShape) for level in state.levels],
     )

@@ -12,34 +12,35 @@ from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.ids import parse_id
 from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, NewJob, OnFailure, UniqueCheck
-from windlass.core.job_template import PreparedJob, JobTemplate, prepare_single
+from windlass.core.job_template import JobTemplate, PreparedJob, prepare_single
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation.bounds import AFTER_MAX, LANE_MAX, PAUSE_MAX, TAGS_MAX, TRACE_MAX, UINT32_MAX, UNIQUE_MAX
 from windlass.core.validation.callbacks import TYPE_MAX
 
 from .encoding import Encoding
-from .fields import Duration, Id, Instant, Name, Priority, QueueName, Shape, Term
-from .values import CodecName, Value, read_payload
+from .fields import Duration, DurationOrForever, Id, Instant, Name, Priority, QueueName
+from .shape import RequestShape
+from .values import CodecName, Value, decode_payload
 
-FORMS_MAX = 1024  # that a server remembers
+TEMPLATES_MAX = 1024  # in the cache of each server process
 
 
-class RetryShape(Shape, frozen=True, kw_only=True):
-    """Attempts and the growing pauses between them."""
+class RetryShape(RequestShape, frozen=True, kw_only=True):
+    """Number of attempts, and the growing pauses between them."""
 
-    tries: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="0: never gives up.")] = 3
+    tries: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="Attempts in all; 0: no limit.")] = 3
     base_ms: Annotated[int, Meta(ge=0, le=PAUSE_MAX)] = 1_000
     factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
     cap_ms: Annotated[int, Meta(ge=0, le=PAUSE_MAX)] = 600_000
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
 
 
-class CallbackShape(Shape, frozen=True, kw_only=True):
-    """A notice that is owed when the job ends."""
+class CallbackShape(RequestShape, frozen=True, kw_only=True):
+    """A notification to send when the job ends."""
 
-    url: Annotated[str, Meta(description="http or https; empty with `type` and `destination`.")] = ""
-    type: Annotated[str, Meta(description="Who delivers it instead, e.g. `kafka`.", max_length=TYPE_MAX)] = ""
-    destination: Annotated[str, Meta(description="Of that type: where to, e.g. a topic.")] = ""
+    url: Annotated[str, Meta(description="An http or https URL; empty if `type` and `destination` are given.")] = ""
+    type: Annotated[str, Meta(description="Another kind of delivery, e.g. `kafka`.", max_length=TYPE_MAX)] = ""
+    destination: Annotated[str, Meta(description="The destination for `type`, e.g. a topic.")] = ""
     events: tuple[End, ...] = ENDS
     headers: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -64,13 +65,13 @@ def callback_shape(callback: Callback) -> CallbackShape:
     )
 
 
-_CONVERTED = [NewJob.__struct_fields__.index(name) for name in ("id", "retry", "parent", "after", "callback")]
-_ID, _RETRY, _PARENT, _AFTER, _CALLBACK = _CONVERTED
-_in_another_form = itemgetter(*_CONVERTED)
+_CONVERTED_FIELDS = [NewJob.__struct_fields__.index(name) for name in ("id", "retry", "parent", "after", "callback")]
+_ID, _RETRY, _PARENT, _AFTER, _CALLBACK = _CONVERTED_FIELDS
+_pick_converted = itemgetter(*_CONVERTED_FIELDS)
 
 
-class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
-    """A job to be enqueued. Only `queue` and `name` are needed."""
+class NewJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
+    """A job to enqueue. Only `queue` and `name` are required."""
 
     queue: QueueName
     name: Name
@@ -92,12 +93,12 @@ class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
     throttle_ms: Duration = 0
     if_revision: Annotated[int, Meta(ge=0, le=UINT32_MAX)] = 0
     retry: RetryShape | None = None
-    lease_ms: Term = 0
+    lease_ms: DurationOrForever = 0
     lease_rule: str = ""
     retake: bool = False
     hidden: bool = False
     timeout_ms: Duration = 0
-    result_ttl_ms: Term = 0
+    result_ttl_ms: DurationOrForever = 0
     tags: Annotated[tuple[str, ...], Meta(max_length=TAGS_MAX)] = ()
     trace: Annotated[str, Meta(max_length=TRACE_MAX)] = ""
     repeat: str = ""
@@ -111,50 +112,50 @@ class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
     def new_job(self, encoding: Encoding) -> NewJob:
         return _new_job(self._payload(encoding), self._fields())
 
-    def filled(self, encoding: Encoding) -> PreparedJob:
-        """The same; with others that differ by their payloads alone it shares what is made of the rest."""
+    def prepare(self, encoding: Encoding) -> PreparedJob:
+        """Convert to a prepared job. Jobs that differ only in their payloads share a cached template."""
         if self.id is not None or self.unique or self.after or self.callback is not None:
-            return prepare_single(self.new_job(encoding))  # there is no other like it
+            return prepare_single(self.new_job(encoding))  # no other job has these fields
         payload = self._payload(encoding)
-        return PreparedJob(_form(self._fields()), payload)
+        return PreparedJob(_template(self._fields()), payload)
 
     def _payload(self, encoding: Encoding) -> Blob:
         if self.payload is UNSET and self.payload_base64 is UNSET and self.payload_codec is UNSET:
             return NULL_BLOB
-        return read_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
+        return decode_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
 
     def _fields(self) -> tuple[Any, ...]:
-        """All but the payload: the fields of NewJob, in its order."""
+        """Return the fields of NewJob without the payload, in the order of NewJob."""
         fields = msgspec.structs.astuple(self)
         return fields[:2] + fields[5:]
 
 
 def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
     queue, name, *others = fields
-    made = [queue, name, payload, *others]
-    job_id, retry, parent, after, callback = _in_another_form(made)
-    made[_ID] = b"" if job_id is None else parse_id(job_id)
-    made[_RETRY] = ENDLESS if retry is None else Backoff(*msgspec.structs.astuple(retry))
-    made[_PARENT] = b"" if parent is None else parse_id(parent)
-    made[_AFTER] = tuple(map(parse_id, after))
-    made[_CALLBACK] = None if callback is None else callback_of(callback)
-    return NewJob(*made)
+    values = [queue, name, payload, *others]
+    job_id, retry, parent, after, callback = _pick_converted(values)
+    values[_ID] = b"" if job_id is None else parse_id(job_id)
+    values[_RETRY] = ENDLESS if retry is None else Backoff(*msgspec.structs.astuple(retry))
+    values[_PARENT] = b"" if parent is None else parse_id(parent)
+    values[_AFTER] = tuple(map(parse_id, after))
+    values[_CALLBACK] = None if callback is None else callback_of(callback)
+    return NewJob(*values)
 
 
-@lru_cache(FORMS_MAX)
-def _form(fields: tuple[Any, ...]) -> JobTemplate:
+@lru_cache(TEMPLATES_MAX)
+def _template(fields: tuple[Any, ...]) -> JobTemplate:
     return JobTemplate(_new_job(NULL_BLOB, fields))
 
 
-class PlainJobShape(Shape, frozen=True, kw_only=True, gc=False):
-    """A job as most of those are that come in long lists: read in half the time."""
+class SimpleJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
+    """A job with only the common fields. Long lists of such jobs decode in half the time."""
 
     queue: QueueName
     name: Name
     payload: Value | UnsetType = UNSET
 
 
-@lru_cache(FORMS_MAX)
-def plain_form(queue: str, name: str) -> JobTemplate:
-    """The form that the same job has as a NewJobShape."""
-    return _form(NewJobShape(queue=queue, name=name)._fields())
+@lru_cache(TEMPLATES_MAX)
+def simple_template(queue: str, name: str) -> JobTemplate:
+    """Return the template that the same job has as a NewJobShape."""
+    return _template(NewJobShape(queue=queue, name=name)._fields())

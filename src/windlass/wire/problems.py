@@ -13,7 +13,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was refused. `code` is stable; `detail` is for people and says what to do."""
+    """The reason for a refusal. `code` is stable; `detail` is for people and says what to do."""
 
     type: str
     title: str
@@ -23,7 +23,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpRefusal(errors.Refusal):
-    """A no that only HTTP knows."""
+    """Refusal that only exists in HTTP. It has its own status and headers."""
 
     status = 400
     headers: Headers = ()
@@ -35,7 +35,7 @@ _HEADERS = {
     503: (("Retry-After", "1"),),
 }
 _STATUSES: dict[type[WindlassError], int] = {
-    errors.BadSetting: 400,  # asked for what this deployment cannot give
+    errors.BadSetting: 400,  # the request needs a setting that this deployment does not have
     errors.BadInput: 400,
     errors.TooLarge: 413,
     errors.UnknownJob: 404,
@@ -68,7 +68,7 @@ _CONFLICT = 409
 
 
 def status_of(error: type[WindlassError]) -> int:
-    """Of a refusal without a status of its own: a conflict with the state of things."""
+    """Return the status of an error class. A refusal that is not in the table is a conflict."""
     if issubclass(error, HttpRefusal):
         return error.status
     return _STATUSES.get(error, _CONFLICT if issubclass(error, errors.Refusal) else 500)
@@ -81,11 +81,11 @@ def headers_of(error: WindlassError) -> Headers:
 
 
 def status_for(error: WindlassError) -> int:
-    """Of this very one: what the protocol says has a status of its own each time."""
+    """Return the status of an error. An HttpRefusal may set its status per instance."""
     return error.status if isinstance(error, HttpRefusal) else status_of(type(error))
 
 
-def problem(error: WindlassError) -> Problem:
+def problem_of(error: WindlassError) -> Problem:
     return Problem(
         type=f"urn:windlass:{error.code}",
         title=error.code.replace("_", " ").capitalize(),

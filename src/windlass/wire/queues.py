@@ -12,52 +12,53 @@ from windlass.core.validation.bounds import CURSOR_MAX, LANE_MAX, NAME_MAX, PAGE
 from windlass.core.validation.limits import PAUSE_REASON_MAX, WEIGHT_MAX
 from windlass.core.validation.queues import AGING_MAX, HISTORY_HOURS_MAX, HISTORY_STEPS_MAX
 
-from .fields import Given, QueueName, Shape
+from .fields import QueueName
+from .shape import RequestShape, ResponseShape
 
 WEIGHTS_MAX = 1000  # lanes of one request
 Lane: TypeAlias = Annotated[str, Meta(max_length=LANE_MAX)]
 Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=WEIGHT_MAX)]]
-# None is the default again; what is not given stays as it is.
+# None restores the default; UNSET keeps the value.
 LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | UnsetType | None
 Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | UnsetType | None
 AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=AGING_MAX)] | UnsetType | None
 Choice: TypeAlias = bool | UnsetType | None
 
 
-class QueueStatsShape(Given, frozen=True, kw_only=True):
-    """What a queue holds, read at one instant."""
+class QueueStatsShape(ResponseShape, frozen=True, kw_only=True):
+    """Contents of a queue at one instant."""
 
     queue: str
-    queued: Annotated[int, Meta(description="May be taken now.")]
-    scheduled: Annotated[int, Meta(description="Wait for their time.")]
-    waiting: Annotated[int, Meta(description="Wait for other jobs.")]
-    running: Annotated[int, Meta(description="Held by workers, dispatched ones included.")]
-    finished: Annotated[int, Meta(description="Kept for their result.")]
+    queued: Annotated[int, Meta(description="Jobs that can be taken now.")]
+    scheduled: Annotated[int, Meta(description="Jobs that wait for their time.")]
+    waiting: Annotated[int, Meta(description="Jobs that wait for other jobs.")]
+    running: Annotated[int, Meta(description="Jobs with a lease, including dispatched jobs.")]
+    finished: Annotated[int, Meta(description="Finished jobs that are kept for their result.")]
     failed: int
     cancelled: int
-    history: Annotated[int, Meta(description="Finished ones that are kept to be looked at.")]
-    bytes: Annotated[int, Meta(description="Of jobs that have not ended.")]
-    lanes: Annotated[int, Meta(description="Lanes with waiting jobs, besides the default one.")]
+    history: Annotated[int, Meta(description="Finished jobs that are kept as history.")]
+    bytes: Annotated[int, Meta(description="Bytes of jobs that have not ended.")]
+    lanes: Annotated[int, Meta(description="Lanes with waiting jobs, without the default lane.")]
     waiting_takers: int
-    oldest_age_ms: Annotated[int | None, Meta(description="How long the oldest takeable job has been takeable.")]
+    oldest_age_ms: Annotated[int | None, Meta(description="How long the oldest queued job has been ready to take.")]
     next_due_at_ms: Annotated[int | None, Meta(description="When the next scheduled job is due.")]
-    blocked_lanes: Annotated[int, Meta(description="Lanes that a limit or a pause holds back.")]
+    blocked_lanes: Annotated[int, Meta(description="Lanes that are blocked by a limit or a pause.")]
     is_paused: bool
 
 
-_LEASE = Meta(description="How long a lease holds without a heartbeat.")
-_LENGTH = Meta(description="Waiting jobs; 0: no bound.")
-_BYTES = Meta(description="Bytes of jobs that have not ended; 0: no bound.")
-_HISTORY_LENGTH = Meta(description="Finished jobs that are kept to be looked at.")
-_HISTORY_BYTES = Meta(description="Bytes of that history.")
-_RETENTION = Meta(description="How long failed and cancelled jobs stay.")
+_LEASE = Meta(description="How long a lease lasts without a heartbeat, in milliseconds.")
+_LENGTH = Meta(description="The largest number of waiting jobs; 0: no limit.")
+_BYTES = Meta(description="The largest size of all jobs that have not ended, in bytes; 0: no limit.")
+_HISTORY_LENGTH = Meta(description="Number of finished jobs that are kept as history.")
+_HISTORY_BYTES = Meta(description="The largest size of the history, in bytes.")
+_RETENTION = Meta(description="How long failed and cancelled jobs are kept, in milliseconds.")
 _NAME_LANES = Meta(description="One lane per name, so that jobs can be taken by name.")
-_AGING = Meta(description="Waiting that is worth one step of priority; 0: strict priority.")
+_AGING = Meta(description="Waiting time that raises the priority by one, in milliseconds; 0: strict priority.")
 _FAIR_SHARE = Meta(description="Lanes of equal priority take turns by weight.")
 
 
-class ConfigurationShape(Given, frozen=True, kw_only=True):
-    """The properties of a queue."""
+class ConfigurationShape(ResponseShape, frozen=True, kw_only=True):
+    """The configuration of a queue."""
 
     lease_ms: Annotated[int, _LEASE]
     max_length: Annotated[int, _LENGTH]
@@ -70,8 +71,8 @@ class ConfigurationShape(Given, frozen=True, kw_only=True):
     fair_share: Annotated[bool, _FAIR_SHARE]
 
 
-class ConfigurationChangesShape(Shape, frozen=True, kw_only=True):
-    """What to change of a queue's properties; null is the default again, what is not given stays as it is."""
+class ConfigurationChangesShape(RequestShape, frozen=True, kw_only=True):
+    """Changes to the configuration of a queue. null restores the default; other fields keep their values."""
 
     lease_ms: Annotated[LeaseChange, _LEASE] = UNSET
     max_length: Annotated[Change, _LENGTH] = UNSET
@@ -87,8 +88,8 @@ class ConfigurationChangesShape(Shape, frozen=True, kw_only=True):
         return {field: value for field, value in msgspec.structs.asdict(self).items() if value is not UNSET}
 
 
-class ActivePauseShape(Given, frozen=True, kw_only=True):
-    """What is paused: the queue, or one lane or name of it."""
+class ActivePauseShape(ResponseShape, frozen=True, kw_only=True):
+    """An active pause of a queue, of a lane or of a job name."""
 
     queue: str
     lane: str
@@ -97,12 +98,12 @@ class ActivePauseShape(Given, frozen=True, kw_only=True):
     reason: str
 
 
-class PausesShape(Given, frozen=True, kw_only=True):
+class PausesShape(ResponseShape, frozen=True, kw_only=True):
     pauses: list[ActivePauseShape]
 
 
-class QueueShape(Given, frozen=True, kw_only=True):
-    """One queue: what it holds, its properties, what is paused of it, and the weights of lanes that are not 1."""
+class QueueShape(ResponseShape, frozen=True, kw_only=True):
+    """A queue: its contents, configuration and pauses, and the lane weights other than 1."""
 
     stats: QueueStatsShape
     configuration: ConfigurationShape
@@ -110,82 +111,82 @@ class QueueShape(Given, frozen=True, kw_only=True):
     weights: dict[str, int]
 
 
-class QueuesShape(Given, frozen=True, kw_only=True):
+class QueuesShape(ResponseShape, frozen=True, kw_only=True):
     queues: list[QueueStatsShape]
-    after: Annotated[str, Meta(description="To be given as `after` for the next page; empty at the end.")]
+    after: Annotated[str, Meta(description="The value of `after` for the next page; empty on the last page.")]
 
 
-class QueuesQuery(Shape, frozen=True, kw_only=True):
-    after: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only queues whose names come after this one.")] = ""
+class QueuesQuery(RequestShape, frozen=True, kw_only=True):
+    after: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only queues whose names sort after this name.")] = ""
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
-class WeightsShape(Shape, frozen=True, kw_only=True):
-    """How many turns each lane has in a queue with `fair_share`."""
+class WeightsShape(RequestShape, frozen=True, kw_only=True):
+    """The share of each lane in a queue with `fair_share`."""
 
     weights: Annotated[Weights, Meta(max_length=WEIGHTS_MAX)]
 
 
-class AllWeightsShape(Given, frozen=True, kw_only=True):
-    """Of lanes that are not 1."""
+class AllWeightsShape(ResponseShape, frozen=True, kw_only=True):
+    """Lane weights other than 1."""
 
     weights: dict[str, int]
 
 
-class LanesQuery(Shape, frozen=True, kw_only=True):
+class LanesQuery(RequestShape, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
-    cursor: Annotated[str, Meta(max_length=8192, description="Of the page before; empty: from the start.")] = ""
+    cursor: Annotated[
+        str, Meta(max_length=8192, description="The cursor of the previous page; empty: the first page.")
+    ] = ""
 
 
-class ResumeShape(Shape, frozen=True, kw_only=True):
-    """Nothing given: the queue itself."""
+class ResumeShape(RequestShape, frozen=True, kw_only=True):
+    """The part of the queue to resume. An empty object is the queue itself."""
 
     lane: Annotated[str, Meta(max_length=LANE_MAX, description="Only this lane.")] = ""
     name: Annotated[
-        str, Meta(max_length=NAME_MAX, description="Only jobs of this name; the queue needs name_lanes.")
+        str, Meta(max_length=NAME_MAX, description="Only jobs with this name; the queue needs name_lanes.")
     ] = ""
 
 
 class PauseShape(ResumeShape, frozen=True, kw_only=True):
-    """Nothing given: the queue itself."""
+    """The part of the queue to pause. An empty object is the queue itself."""
 
-    reason: Annotated[str, Meta(max_length=PAUSE_REASON_MAX, description="Shown to whoever asks why nothing runs.")] = (
-        ""
-    )
-
-
-class WasPausedShape(Given, frozen=True, kw_only=True):
-    was_paused: Annotated[bool, Meta(description="Whether it was paused before.")]
+    reason: Annotated[
+        str, Meta(max_length=PAUSE_REASON_MAX, description="Shown in explanations of jobs that do not run.")
+    ] = ""
 
 
-class PurgeShape(Shape, frozen=True, kw_only=True):
-    """Which jobs, and where the last step ended."""
+class WasPausedShape(ResponseShape, frozen=True, kw_only=True):
+    was_paused: Annotated[bool, Meta(description="Whether it was paused before this request.")]
+
+
+class PurgeShape(RequestShape, frozen=True, kw_only=True):
+    """The jobs to delete, and the end of the last step."""
 
     state: Literal["queued", "scheduled", "waiting", "failed", "cancelled", "finished", "history"] = "queued"
-    cursor: Annotated[str, Meta(max_length=CURSOR_MAX, description="Of the last answer; empty: begin.")] = ""
+    cursor: Annotated[str, Meta(max_length=CURSOR_MAX, description="The cursor of the last answer; empty: start.")] = ""
 
 
-class PurgedShape(Given, frozen=True, kw_only=True):
+class PurgedShape(ResponseShape, frozen=True, kw_only=True):
     deleted: int
-    is_done: Annotated[bool, Meta(description="False: ask again, with the cursor.")]
+    is_done: Annotated[bool, Meta(description="False: repeat the request with the cursor.")]
     cursor: str
 
 
-NAMED_MAX = 90  # of one request: a query has at most 100 fields
+HISTORY_QUEUES_MAX = 90  # in one request; a query has at most 100 fields
 
 
-class HistoryQuery(Shape, frozen=True, kw_only=True):
+class HistoryQuery(RequestShape, frozen=True, kw_only=True):
     hours: Annotated[int, Meta(ge=1, le=HISTORY_HOURS_MAX)] = 1
 
 
-_BY_BITS = Meta(
-    description="Jobs counted by span: first those below 1 ms, then those of 1, 2 to 3, 4 to 7 ms and so on."
-)
-_ABOUT = Meta(description="Estimated from the counts; null when there are none.")
+_HISTOGRAM = Meta(description="Histogram of durations: jobs below 1 ms, then of 1 ms, 2 to 3 ms, 4 to 7 ms, and so on.")
+_ESTIMATE = Meta(description="Estimated from the histogram; null if it is empty.")
 
 
-class MinuteShape(Given, frozen=True, kw_only=True):
-    """What happened in a queue within one minute."""
+class MinuteShape(ResponseShape, frozen=True, kw_only=True):
+    """Activity of a queue in one minute, or in one step."""
 
     at_ms: int
     enqueued: int
@@ -195,34 +196,38 @@ class MinuteShape(Given, frozen=True, kw_only=True):
     retried: int
     cancelled: int
     recovered: int
-    wait_ms: Annotated[int, Meta(description="Sum over the jobs taken: from takeable to taken.")]
-    run_ms: Annotated[int, Meta(description="Sum over the jobs finished: from start to end.")]
-    waits: Annotated[tuple[int, ...], _BY_BITS]
-    runs: Annotated[tuple[int, ...], _BY_BITS]
-    wait_p50_ms: Annotated[int | None, _ABOUT]
-    wait_p95_ms: Annotated[int | None, _ABOUT]
-    run_p50_ms: Annotated[int | None, _ABOUT]
-    run_p95_ms: Annotated[int | None, _ABOUT]
+    wait_ms: Annotated[int, Meta(description="Sum over the taken jobs: the time from ready to taken.")]
+    run_ms: Annotated[int, Meta(description="Sum over the finished jobs: the time from start to end.")]
+    waits: Annotated[tuple[int, ...], _HISTOGRAM]
+    runs: Annotated[tuple[int, ...], _HISTOGRAM]
+    wait_p50_ms: Annotated[int | None, _ESTIMATE]
+    wait_p95_ms: Annotated[int | None, _ESTIMATE]
+    run_p50_ms: Annotated[int | None, _ESTIMATE]
+    run_p95_ms: Annotated[int | None, _ESTIMATE]
 
 
-class HistoryShape(Given, frozen=True, kw_only=True):
-    """Oldest first; minutes in which nothing happened are left out."""
+class HistoryShape(ResponseShape, frozen=True, kw_only=True):
+    """Minutes with activity, oldest first."""
 
     minutes: list[MinuteShape]
 
 
-class HistoriesQuery(Shape, frozen=True, kw_only=True):
+class HistoriesQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[
         tuple[QueueName, ...],
-        Meta(max_length=NAMED_MAX, description="These queues; may be repeated. None: all, in the order of names."),
+        Meta(
+            max_length=HISTORY_QUEUES_MAX, description="The queues; may be repeated. None: all queues, ordered by name."
+        ),
     ] = ()
-    step_minutes: Annotated[int, Meta(ge=1, le=60, description="The length of a step; it divides an hour.")] = 1
-    steps: Annotated[int, Meta(ge=1, le=HISTORY_STEPS_MAX, description="At most 48 hours in all.")] = 60
+    step_minutes: Annotated[int, Meta(ge=1, le=60, description="The length of a step; a divisor of 60.")] = 1
+    steps: Annotated[int, Meta(ge=1, le=HISTORY_STEPS_MAX, description="Number of steps; at most 48 hours in all.")] = (
+        60
+    )
 
 
-class HistoriesShape(Given, frozen=True, kw_only=True):
-    """Oldest first; steps in which nothing happened are left out."""
+class HistoriesShape(ResponseShape, frozen=True, kw_only=True):
+    """Steps with activity, oldest first: of all queues together, and of each."""
 
     total: list[MinuteShape]
     queues: dict[str, list[MinuteShape]]
-    left_out: Annotated[int, Meta(description="Queues beyond the first 1,000; name those that you want.")]
+    left_out: Annotated[int, Meta(description="Number of queues beyond the first 1,000; request those by name.")]

@@ -9,47 +9,49 @@ from typing import NamedTuple
 from windlass.core.errors import TooLarge
 
 EVENT_STREAM = "text/event-stream"
-KEEP_ALIVE_S = 15.0  # shorter than the patience of the proxies in between
-CHUNK_BYTES = 64 * 1024  # of frames that are written together: as much as is held for a client that does not read
+KEEP_ALIVE_S = 15.0  # shorter than the idle timeout of usual proxies
+CHUNK_BYTES = 64 * 1024  # frames written together; equals the buffer for a client that does not read
+FRAME_MAX = 4 * 1024 * 1024  # bytes of one event that a client accepts
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def encode_frame(kind: str, data: bytes, position: str = "") -> bytes:
-    """One event. Whatever the data hold, they stay data: a line break begins another line of them."""
+    """Encode one event. Line breaks in the data start further `data` lines, so data cannot end the event."""
     return with_position(encode_body(kind, data), position)
 
 
 def encode_body(kind: str, data: bytes) -> bytes:
-    """A frame without its id: the same for all followers, whatever their position."""
+    """Encode an event without its id. These bytes are the same for all followers."""
     if b"\n" in data or b"\r" in data:
         data = _LINE_END.sub(b"\ndata: ", data)
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), data)
 
 
 def with_position(body: bytes, position: str) -> bytes:
+    """Prepend the id of an event to the rest of its frame."""
     return b"id: %s\n%s" % (position.encode(), body) if position else body
 
 
 def join_frames(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Join frames to few writes, none much larger than CHUNK_BYTES."""
-    gathered, size = list[bytes](), 0
+    """Join frames into few writes, none much larger than CHUNK_BYTES."""
+    chunk, size = list[bytes](), 0
     for frame in frames:
-        gathered.append(frame)
+        chunk.append(frame)
         size += len(frame)
         if size >= CHUNK_BYTES:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield b"".join(gathered)
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield b"".join(chunk)
 
 
 def encode_position(position: str) -> bytes:
-    """Tells where to go on from, and nothing else."""
+    """Encode a frame that only sets the position from which a client resumes."""
     return _id_line(position) + b"\n"
 
 
 def encode_keep_alive(position: str) -> bytes:
-    """The same as a sign of life: a comment, for whoever does not look at ids."""
+    """Encode a keep-alive: a comment, and the position."""
     return b":\n" + encode_position(position)
 
 
@@ -57,16 +59,13 @@ def _id_line(position: str) -> bytes:
     return b"id: %s\n" % position.encode() if position else b""
 
 
-FRAME_MAX = 4 * 1024 * 1024  # bytes of one event
-
-
 class Frame(NamedTuple):
-    position: str  # empty: as before
-    data: bytes  # empty: it only tells the position, or that the server lives
+    position: str  # empty: unchanged
+    data: bytes  # empty: only a position or a keep-alive
 
 
 class FrameParser:
-    """Lines end with a line feed here: it is our own server that writes them."""
+    """Incremental parser. Lines end with a line feed, as the Windlass server writes them."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -74,7 +73,7 @@ class FrameParser:
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         *complete, self._rest = (self._rest + chunk).split(b"\n\n")
         if len(self._rest) > FRAME_MAX:
-            raise TooLarge("The server sent an event that is too large.")
+            raise TooLarge(f"The server sent an event of more than {FRAME_MAX} bytes.")
         for text in complete:
             yield _parse_frame(text)
 

@@ -20,39 +20,40 @@ CodecName: TypeAlias = Literal["json", "msgpack", "raw"]
 Value: TypeAlias = Annotated[Raw, msgspec.Meta(description="Any value.", examples=[{"order": 7}])]
 _NAMES: dict[Codec, CodecName] = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "raw"}
 _CODECS = {name: codec for codec, name in _NAMES.items()}
-_WRITERS: dict[Codec, Callable[[Blob], Raw | None]] = {Codec.JSON: as_json, Codec.MSGPACK: as_msgpack}
+_ENCODERS: dict[Codec, Callable[[Blob], Raw | None]] = {Codec.JSON: as_json, Codec.MSGPACK: as_msgpack}
 
 
-class Written(msgspec.Struct, frozen=True):
-    """A stored value on its way out."""
+class EncodedValue(msgspec.Struct, frozen=True):
+    """Stored value as the fields of a response: the value itself, or base64."""
 
     value: Raw | UnsetType
     codec: CodecName | UnsetType
     base64: str | UnsetType
 
 
-ABSENT = Written(UNSET, UNSET, UNSET)
+NO_VALUE = EncodedValue(UNSET, UNSET, UNSET)
 
 
-def write(blob: Blob | None, encoding: Encoding) -> Written:
+def encode_value(blob: Blob | None, encoding: Encoding) -> EncodedValue:
+    """Encode a stored value. A value that the encoding cannot hold becomes base64."""
     if blob is None:
-        return ABSENT
-    found = _WRITERS[encoding](blob)
-    return write_bytes(blob) if found is None else Written(found, _NAMES[blob.codec], UNSET)
+        return NO_VALUE
+    value = _ENCODERS[encoding](blob)
+    return encode_bytes(blob) if value is None else EncodedValue(value, _NAMES[blob.codec], UNSET)
 
 
-def write_bytes(blob: Blob) -> Written:
-    """Also for the beginning of a value: it may look like another one, as a number that was cut."""
-    return Written(UNSET, _NAMES[blob.codec], base64.b64encode(blob.data).decode())
+def encode_bytes(blob: Blob) -> EncodedValue:
+    """Encode a value as base64. Truncated values need it, as a cut number would look like another number."""
+    return EncodedValue(UNSET, _NAMES[blob.codec], base64.b64encode(blob.data).decode())
 
 
-def read(
+def decode_value(
     what: str, value: Raw | UnsetType, in_base64: str | UnsetType, codec: CodecName | UnsetType, encoding: Encoding
 ) -> Blob | None:
-    """The value that a caller gave, as it is stored; None when they gave none."""
+    """Return a value of a request as it is stored, or None if the request has none."""
     if in_base64 is UNSET:
         if codec is not UNSET:
-            raise BadInput(f"{what}_codec goes with {what}_base64; a plain {what} is in the encoding of the body.")
+            raise BadInput(f"{what}_codec needs {what}_base64; {what} itself has the encoding of the body.")
         return None if value is UNSET else Blob(bytes(value), encoding)
     if value is not UNSET:
         raise BadInput(f"Give {what} or {what}_base64, not both.")
@@ -63,7 +64,7 @@ def read(
     return Blob(data, Codec.RAW if codec is UNSET else _CODECS[codec])
 
 
-def read_payload(
+def decode_payload(
     value: Raw | UnsetType, in_base64: str | UnsetType, codec: CodecName | UnsetType, encoding: Encoding
 ) -> Blob:
-    return read("payload", value, in_base64, codec, encoding) or NULL_BLOB
+    return decode_value("payload", value, in_base64, codec, encoding) or NULL_BLOB

@@ -10,36 +10,42 @@ from windlass.core.ids import format_id
 from windlass.core.operations import Worker
 from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, QUEUES_PER_TAKE, UINT32_MAX
 
-from .fields import Given, Id, QueueName, Shape
+from .fields import Id, QueueName
+from .shape import RequestShape, ResponseShape, component_name
 
-WorkerId = Annotated[str, Meta(description="The id of a worker, a UUID of its own making.")]
+WorkerId = Annotated[str, Meta(description="The id of a worker, a UUID that the worker generates.")]
 
 
-class WorkerShape(Shape, frozen=True, kw_only=True):
-    """What a worker says of itself."""
+class WorkerShape(RequestShape, frozen=True, kw_only=True):
+    """A worker's description of itself."""
 
     host: Annotated[str, Meta(max_length=255)] = ""
     pid: Annotated[int, Meta(ge=0, le=2**31)] = 0
     queues: Annotated[tuple[QueueName, ...], Meta(max_length=QUEUES_PER_TAKE)] = ()
-    slots: Annotated[int, Meta(ge=0, le=1_000_000, description="Jobs that it runs at once.")] = 1
+    slots: Annotated[int, Meta(ge=0, le=1_000_000, description="Jobs that it runs at the same time.")] = 1
     name: Annotated[str, Meta(max_length=255)] = ""
     beat_ms: Annotated[
-        int, Meta(ge=100, le=DURATION_MAX, description="It will beat at least this often; silent, it is lost.")
+        int,
+        Meta(
+            ge=100,
+            le=DURATION_MAX,
+            description="The longest time between heartbeats, in milliseconds. After it the worker counts as lost.",
+        ),
     ] = 30_000
 
 
-class ExpectedShape(Given, frozen=True, kw_only=True):
+class ExpectedShape(ResponseShape, frozen=True, kw_only=True):
     now_ms: Annotated[int, Meta(description="The engine's time.")]
-    silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
+    silent_at_ms: Annotated[int, Meta(description="When it counts as lost without a further heartbeat.")]
 
 
-class HeldJobShape(Given, frozen=True, kw_only=True):
+class HeldJobShape(ResponseShape, frozen=True, kw_only=True):
     id: Id
     since_ms: int
 
 
-class RegisteredShape(Given, frozen=True, kw_only=True):
-    """A worker, and what it holds: of many jobs, those it has held longest."""
+class RegisteredShape(ResponseShape, frozen=True, kw_only=True):
+    """A registered worker and the jobs that it holds, the longest held first; of many jobs, only the first."""
 
     id: WorkerId
     host: str
@@ -47,63 +53,66 @@ class RegisteredShape(Given, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     slots: int
     name: str
-    url: Annotated[str, Meta(description="Where jobs are pushed to it; empty: it takes them itself.")] = ""
+    url: Annotated[str, Meta(description="The URL to which jobs are pushed; empty: the worker takes jobs itself.")] = ""
     started_at_ms: int
-    silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
-    beat_at_ms: Annotated[int, Meta(description="When it was last heard.")] = 0
+    silent_at_ms: Annotated[int, Meta(description="When it counts as lost without a further heartbeat.")]
+    beat_at_ms: Annotated[int, Meta(description="The time of its last heartbeat.")] = 0
     running_count: int
     running: list[HeldJobShape]
-    stopping_since_ms: Annotated[int | None, Meta(description="When it was asked to end.")]
+    stopping_since_ms: Annotated[int | None, Meta(description="When it was asked to stop.")]
 
 
-class BeatShape(Shape, frozen=True, kw_only=True):
-    """A heartbeat. Without a body it says only that the worker is alive."""
+class BeatShape(RequestShape, frozen=True, kw_only=True):
+    """A heartbeat. Without a body it only reports that the worker is alive."""
 
     held: Annotated[
         tuple[Id, ...] | None,
         Meta(
-            description="All jobs that the worker has taken and not reported yet. The answer then names the leases "
-            "that it does not know. Use one id per process: jobs of another process under that id are not known here."
+            description="All jobs that the worker has taken and not reported yet. The answer then lists the leases of "
+            "this worker that are not among them. Use one worker id per process: jobs of another process under the "
+            "same id count as not listed."
         ),
     ] = None
 
 
-class UnclaimedShape(Given, frozen=True, kw_only=True):
-    """A lease under the worker's name that its heartbeat did not name."""
+class UnclaimedShape(ResponseShape, frozen=True, kw_only=True):
+    """A lease of the worker that its heartbeat did not list."""
 
     id: Id
     token: Annotated[int, Meta(description="The token of the lease.")]
 
 
-class HeardShape(Given, frozen=True, kw_only=True, omit_defaults=True):
-    is_asked_to_stop: Annotated[bool, Meta(description="Take no more, end what runs, and leave.")]
+@component_name("HeardShape")
+class HeartbeatReplyShape(ResponseShape, frozen=True, kw_only=True, omit_defaults=True):
+    is_asked_to_stop: Annotated[bool, Meta(description="Take no more jobs, finish the running jobs, and deregister.")]
     unclaimed: Annotated[
         tuple[UnclaimedShape, ...],
         Meta(
-            description="Leases of at least two seconds that are not in `held`: the answer that brought them was lost. "
-            "Release them, and do not begin them should that answer still arrive."
+            description="Leases at least two seconds old that are not in `held`: the answer to a take was lost. "
+            "Release them, and do not start them if that answer still arrives."
         ),
     ] = ()
 
 
-class AskedToStopShape(Given, frozen=True, kw_only=True):
-    was_asked: Annotated[bool, Meta(description="Whether it was asked before.")]
+@component_name("AskedToStopShape")
+class StopRequestedShape(ResponseShape, frozen=True, kw_only=True):
+    was_asked: Annotated[bool, Meta(description="Whether a stop was requested before.")]
 
 
-class WorkersShape(Given, frozen=True, kw_only=True):
+class WorkersShape(ResponseShape, frozen=True, kw_only=True):
     workers: list[RegisteredShape]
 
 
-class WorkersQuery(Shape, frozen=True, kw_only=True):
-    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many to pass over.")] = 0
+class WorkersQuery(RequestShape, frozen=True, kw_only=True):
+    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many workers to skip.")] = 0
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
-class GivenBackShape(Given, frozen=True, kw_only=True):
-    given_back: Annotated[int, Meta(description="Jobs that others may take now.")]
+class GivenBackShape(ResponseShape, frozen=True, kw_only=True):
+    given_back: Annotated[int, Meta(description="Jobs that other workers can take now.")]
 
 
-def _registered(worker: Worker) -> RegisteredShape:
+def registered_shape(worker: Worker) -> RegisteredShape:
     info = worker.info
     return RegisteredShape(
         id=format_id(worker.id),
@@ -117,6 +126,6 @@ def _registered(worker: Worker) -> RegisteredShape:
         silent_at_ms=worker.silent_at_ms,
         beat_at_ms=worker.beat_at_ms,
         running_count=worker.running_count,
-        running=[HeldJobShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
+        running=[HeldJobShape(id=format_id(job.id), since_ms=job.since_ms) for job in worker.running],
         stopping_since_ms=worker.stopping_since_ms,
     )

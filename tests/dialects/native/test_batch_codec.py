@@ -10,10 +10,10 @@ import pytest
 from windlass.core.errors import BadInput, QueueFull, Refusal
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Enqueued
-from windlass.wire.batches import Items, results
 from windlass.wire.encoding import decode, encode
-from windlass.wire.enqueue import all_accepted, enqueued_shape, jobs_in, written
+from windlass.wire.enqueue import are_all_accepted, enqueued_shape, decode_jobs, encode_accepted
 from windlass.wire.new_job import NewJobShape
+from windlass.wire.shape import Items, to_results
 
 ID = bytes(range(16))
 PLAIN = {"queue": "q", "name": "n"}
@@ -40,15 +40,17 @@ def nested(levels: int) -> msgspec.Raw:
 )
 def test_a_list_is_read_as_its_shapes_are(items: list[Any]) -> None:
     body = listed(*items)
-    expected = [item.filled(Codec.JSON) for item in decode(body, Items[NewJobShape], Codec.JSON).items]
-    found = jobs_in(body, Codec.JSON)
+    expected = [item.prepare(Codec.JSON) for item in decode(body, Items[NewJobShape], Codec.JSON).items]
+    found = decode_jobs(body, Codec.JSON)
     assert [job.new_job() for job in found] == [job.new_job() for job in expected]
-    assert [job.template for job in found] == [job.template for job in expected]  # one for both ways: checked and packed once
+    assert [job.template for job in found] == [
+        job.template for job in expected
+    ]  # one for both ways: checked and packed once
 
 
 def test_a_list_in_message_pack() -> None:
     body = msgspec.msgpack.encode({"items": [PLAIN | {"payload": [1]}]})
-    assert [job.payload for job in jobs_in(body, Codec.MSGPACK)] == [Blob(msgspec.msgpack.encode([1]), Codec.MSGPACK)]
+    assert [job.payload for job in decode_jobs(body, Codec.MSGPACK)] == [Blob(msgspec.msgpack.encode([1]), Codec.MSGPACK)]
 
 
 @pytest.mark.parametrize(
@@ -71,12 +73,12 @@ def test_what_is_wrong_with_it_is_told_in_the_same_words(body: bytes) -> None:
     with pytest.raises(BadInput) as expected:
         decode(body, Items[NewJobShape], Codec.JSON)
     with pytest.raises(BadInput) as found:
-        jobs_in(body, Codec.JSON)
+        decode_jobs(body, Codec.JSON)
     assert str(found.value) == str(expected.value)
 
 
 def test_as_deep_as_it_may_be() -> None:
-    [job] = jobs_in(listed(PLAIN | {"payload": nested(97)}), Codec.JSON)
+    [job] = decode_jobs(listed(PLAIN | {"payload": nested(97)}), Codec.JSON)
     assert job.payload == Blob(bytes(nested(97)))
 
 
@@ -86,7 +88,7 @@ def test_it_is_written_as_its_shapes_are() -> None:
         Enqueued(ID[::-1], "existing", 2**32 - 1, is_durable=False),
         Enqueued(bytes(16), "scheduled", 7),
     ]
-    assert all_accepted(answers)
-    assert written(answers) == encode(results(answers, enqueued_shape), Codec.JSON)
-    assert not all_accepted([*answers, QueueFull()])
-    assert not all_accepted([])
+    assert are_all_accepted(answers)
+    assert encode_accepted(answers) == encode(to_results(answers, enqueued_shape), Codec.JSON)
+    assert not are_all_accepted([*answers, QueueFull()])
+    assert not are_all_accepted([])

@@ -41,20 +41,20 @@ def test_each_field_arrives_under_its_name(field: str) -> None:
     whole, alone = shape(**GIVEN), shape(**{field: GIVEN[field]})
     for one in (whole, alone):
         assert getattr(one.new_job(Codec.JSON), field) == expected
-        assert getattr(one.filled(Codec.JSON).new_job(), field) == expected
+        assert getattr(one.prepare(Codec.JSON).new_job(), field) == expected
     others = [name for name in NewJob.__struct_fields__ if name not in (field, "queue", "name")]
     plain = NewJob(queue="mail", name="send")
     assert all(getattr(alone.new_job(Codec.JSON), name) == getattr(plain, name) for name in others)
 
 
 def test_jobs_with_other_payloads_share_their_form() -> None:
-    first, second = (shape(payload=n, tags=["t"]).filled(Codec.JSON) for n in (1, 2))
+    first, second = (shape(payload=n, tags=["t"]).prepare(Codec.JSON) for n in (1, 2))
     assert first.template is second.template
     assert [first.payload, second.payload] == [Blob(b"1"), Blob(b"2")]
-    assert shape(payload=1, tags=["other"]).filled(Codec.JSON).template is not first.template
+    assert shape(payload=1, tags=["other"]).prepare(Codec.JSON).template is not first.template
 
 
 @pytest.mark.parametrize("field", ["id", "unique", "after", "callback"])
 def test_what_there_is_only_once_is_not_remembered(field: str) -> None:
-    first, second = (shape(**{field: GIVEN[field]}).filled(Codec.JSON) for _ in range(2))
+    first, second = (shape(**{field: GIVEN[field]}).prepare(Codec.JSON) for _ in range(2))
     assert first.template is not second.template

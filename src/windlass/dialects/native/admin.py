@@ -78,7 +78,9 @@ async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
     context.audit_detail = " ".join((*sorted(context.body.roles), *context.body.queues))
     context.check_all_queues()
     made = await context.service.create_token(context.body.new_token())
-    return Answer(CreatedTokenShape(token=token_shape(made.token), text=made.text), headers=(("Cache-Control", "no-store"),))
+    return Answer(
+        CreatedTokenShape(token=token_shape(made.token), text=made.text), headers=(("Cache-Control", "no-store"),)
+    )
 
 
 @routes.delete(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, KNOWS, READS, Routes
-from windlass.wire.callbacks import CallbackItemShape, PendingCallbacksQuery, PendingCallbacksShape, JobCallbacksShape, RedeliveredShape, pending_callback_shape, parse_callback_or_job_id
+from windlass.wire.callbacks import (
+    CallbackItemShape,
+    JobCallbacksShape,
+    PendingCallbacksQuery,
+    PendingCallbacksShape,
+    RedeliveredShape,
+    parse_callback_or_job_id,
+    pending_callback_shape,
+)
 from windlass.wire.shape import Items, Results, to_results
 
 routes = Routes("/api/v1", tag="Callbacks")
@@ -16,7 +24,9 @@ async def callbacks(context: RequestContext[None, PendingCallbacksQuery]) -> Pen
     context.check_all_queues()
     query = context.query
     page = await context.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
-    return PendingCallbacksShape(callbacks=[pending_callback_shape(one, context.response_encoding) for one in page.callbacks], cursor=page.cursor)
+    return PendingCallbacksShape(
+        callbacks=[pending_callback_shape(one, context.response_encoding) for one in page.callbacks], cursor=page.cursor
+    )
 
 
 @routes.get("/jobs/{id}/callbacks", roles=KNOWS, response=JobCallbacksShape)
@@ -28,12 +38,17 @@ async def job_callbacks(context: RequestContext[None, None]) -> JobCallbacksShap
     for debt in found.callbacks:  # the job itself may have gone
         context.check_found(debt.job.queue)
     return JobCallbacksShape(
-        callbacks=[pending_callback_shape(one, context.response_encoding) for one in found.callbacks], is_all=found.is_all
+        callbacks=[pending_callback_shape(one, context.response_encoding) for one in found.callbacks],
+        is_all=found.is_all,
     )
 
 
 @routes.post(
-    "/callbacks:redeliver", roles=ADMIN, body=Items[CallbackItemShape], response=Results[RedeliveredShape], is_audited=True
+    "/callbacks:redeliver",
+    roles=ADMIN,
+    body=Items[CallbackItemShape],
+    response=Results[RedeliveredShape],
+    is_audited=True,
 )
 async def redeliver(context: RequestContext[Items[CallbackItemShape], None]) -> Results[RedeliveredShape]:
     """Callbacks that were given up are due at once, with all attempts anew.

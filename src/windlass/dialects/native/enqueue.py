@@ -25,9 +25,9 @@ from windlass.wire.enqueue import (
     StreamRefusal,
     StreamStep,
     are_all_accepted,
-    enqueued_shape,
     decode_jobs,
     encode_accepted,
+    enqueued_shape,
 )
 from windlass.wire.new_job import NewJobShape
 from windlass.wire.problems import problem_of
@@ -64,7 +64,7 @@ def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
     it has gone, the same key names the same job. The same key with another content is refused."""
     context.check_queue(context.body.queue)
-    job = context.body.filled(context.body_encoding)
+    job = context.body.prepare(context.body_encoding)
     if "idempotency-key" in context.request.head.headers:
         [job] = _with_ids(context, [job])
     if context.principal.queues and named_by(job.template.job):
@@ -212,7 +212,7 @@ async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[byt
         try:
             shape = decode(text, NewJobShape, encoding)
             context.check_queue(shape.queue)
-            job = shape.filled(encoding)
+            job = shape.prepare(encoding)
             context.service.enqueue([job])  # checked here, so that one bad line is refused alone
             jobs.append((progress.lines, job))
         except Refusal as error:

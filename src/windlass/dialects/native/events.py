@@ -23,7 +23,7 @@ from windlass.web.app.sse import event_stream
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire import sse
 from windlass.wire.events import EventShape, EventsQuery, JobEventsQuery
-from windlass.wire.values import encode_value, encode_bytes
+from windlass.wire.values import encode_bytes, encode_value
 
 from .jobs import ABSENT, Gone
 

@@ -22,10 +22,10 @@ from windlass.wire.jobs import (
     PageShape,
     ResultQuery,
     TimelineShape,
-    member_shape,
     attempt_shape,
     ending_shape,
     job_shape,
+    member_shape,
     timeline_shape,
 )
 from windlass.wire.problems import HttpRefusal

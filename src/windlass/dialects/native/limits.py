@@ -29,7 +29,9 @@ async def limits(context: RequestContext[None, None]) -> LimitsShape:
     """All limits, by name, and how full they are.
 
     A token for some queues is shown the limits that are about one of them."""
-    return LimitsShape(limits=[limit_state_shape(one) for one in await context.service.limits() if _may_see(context, one)])
+    return LimitsShape(
+        limits=[limit_state_shape(one) for one in await context.service.limits() if _may_see(context, one)]
+    )
 
 
 @routes.get(

@@ -129,7 +129,9 @@ async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
 @routes.get("/queues/{queue}/pauses", response=PausesShape, **_READING)
 async def queue_pauses(context: AskQueue) -> PausesShape:
     """What is paused in a queue, since when and why."""
-    return PausesShape(pauses=[to_shape(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))])
+    return PausesShape(
+        pauses=[to_shape(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))]
+    )
 
 
 @routes.post(

@@ -26,16 +26,16 @@ from windlass.wire.leases import (
     FinishedShape,
     FinishItem,
     FinishShape,
+    LeaseItem,
     LeaseRefItem,
     LeaseRefShape,
-    LeaseItem,
     LeaseShape,
     LogItem,
     LogShape,
     ProgressItem,
     ProgressShape,
-    ReleasedShape,
     RecordedShape,
+    ReleasedShape,
     UpdatedShape,
     failed_shape,
     finished_shape,
@@ -91,7 +91,9 @@ async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[byte
             token=shape.token,
             progress=shape.progress,
             note=shape.note,
-            payload=decode_value("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding),
+            payload=decode_value(
+                "payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding
+            ),
         )
         for job_id, shape in pairs
     ]
@@ -160,7 +162,15 @@ async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes
 # What running code says
 
 
-@verb(routes, "log", roles=WORKS, body=LogShape, item=LogItem, response=RecordedShape, refuses=(*_NO_LEASE, errors.TooLarge))
+@verb(
+    routes,
+    "log",
+    roles=WORKS,
+    body=LogShape,
+    item=LogItem,
+    response=RecordedShape,
+    refuses=(*_NO_LEASE, errors.TooLarge),
+)
 async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
     """Leave lines with a job: the last ones are kept as long as the job is."""
     requests = [
@@ -170,7 +180,15 @@ async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, Lo
     return [one if isinstance(one, Refusal) else RECORDED for one in await context.service.log(requests)]
 
 
-@verb(routes, "emit", roles=WORKS, body=EmitShape, item=EmitItem, response=RecordedShape, refuses=(*_NO_LEASE, errors.TooLarge))
+@verb(
+    routes,
+    "emit",
+    roles=WORKS,
+    body=EmitShape,
+    item=EmitItem,
+    response=RecordedShape,
+    refuses=(*_NO_LEASE, errors.TooLarge),
+)
 async def emit(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
     """Send a value to those who follow the job; nothing is kept when nobody does."""
     requests = [Emit(job_id, shape.token, _emitted(context, shape)) for job_id, shape in pairs]

@@ -76,7 +76,9 @@ async def pause_schedule(context: RequestContext[PauseScheduleShape, None]) -> S
     """Let a schedule fire no more until it is resumed."""
     name = _changed(context)
     context.audit_detail = context.body.reason
-    return schedule_status_shape(await context.service.pause_schedule(name, reason=context.body.reason), context.response_encoding)
+    return schedule_status_shape(
+        await context.service.pause_schedule(name, reason=context.body.reason), context.response_encoding
+    )
 
 
 @routes.post(

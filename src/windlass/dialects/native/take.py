@@ -13,7 +13,14 @@ from windlass.core.operations import LeaseRef, Take, Taken
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
 from windlass.wire.jobs import job_shape
-from windlass.wire.leases import FinishedAndTakenShape, FinishAndTakeShape, TakenShape, TakeShape, failed_shape, finished_shape
+from windlass.wire.leases import (
+    FinishAndTakeShape,
+    FinishedAndTakenShape,
+    TakenShape,
+    TakeShape,
+    failed_shape,
+    finished_shape,
+)
 from windlass.wire.shape import to_results
 
 from .reports import failures_of, finish_of

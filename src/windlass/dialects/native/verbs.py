@@ -10,7 +10,7 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import Routes
-from windlass.wire.shape import Items, Results, RequestShape, to_results
+from windlass.wire.shape import Items, RequestShape, Results, to_results
 
 S = TypeVar("S", bound=RequestShape)
 TOLD = 10  # ids of many

@@ -11,11 +11,11 @@ from windlass.core.operations import WorkerInfo
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, WORKS, Routes
 from windlass.wire.workers import (
-    StopRequestedShape,
     BeatShape,
     ExpectedShape,
     GivenBackShape,
     HeartbeatReplyShape,
+    StopRequestedShape,
     UnclaimedShape,
     WorkerShape,
     WorkersQuery,

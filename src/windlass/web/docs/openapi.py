@@ -23,6 +23,7 @@ from windlass.web.app.problems import (
 from windlass.web.app.router import Route
 from windlass.wire.encoding import JSON, MSGPACK
 from windlass.wire.problems import Problem, status_of
+from windlass.wire.shape import COMPONENT_NAMES
 
 from .component_schemas import arrange_schemas
 from .samples import sample
@@ -93,10 +94,12 @@ def build_document(
 
 
 def _shorten_schema_names(written: dict[str, Any]) -> dict[str, Any]:
-    """Names of schemas as their users would say them: without what tells our shapes from the structs of the core, where
-    only one of the two is there."""
-    taken = set(written["components"]["schemas"])
+    """Give schemas their published names: those that classes declare, without the suffix `Shape`. The suffix stays
+    where a schema has the shorter name already."""
     text = msgspec.json.encode(written).decode()
+    for name, published in COMPONENT_NAMES.items():
+        text = re.sub(rf"(?<![A-Za-z]){name}(?![A-Za-z])", published, text)
+    taken = set(msgspec.json.decode(text)["components"]["schemas"])
     text = re.sub(r"([A-Za-z]+)Shape(?=[\"_])", lambda found: found[0] if found[1] in taken else found[1], text)
     return msgspec.json.decode(text, type=dict[str, Any])
 
