@@ -1,1 +1,1 @@
-"""How is it asked? Each dialect parses, asks the service, and formats the answer."""
+"""Dialects: protocols of clients. Each parses requests, calls the service, and formats the answers."""

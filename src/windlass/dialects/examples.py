@@ -1,4 +1,4 @@
-"""What one would ask of each operation, as its documents show it."""
+"""Example requests of the operations, for the API documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobber's dialect: one call, which puts a job into the queue of its type. Refusals are plain text."""
+"""Jobber dialect: a single route, which enqueues a job in the queue of its type. Errors are plain text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENGINE_ERRORS = (errors.EngineUnavailable, errors.EngineError, errors.EngineUns
 
 
 def format_error_as_text(error: WindlassError, _encoding: Encoding) -> Response:
-    """Jobber knows one status for all trouble with its engine."""
+    """Format an error as plain text. All engine errors have the status 500."""
     status = 500 if isinstance(error, _ENGINE_ERRORS) else status_for(error)
     return Response(status, f"{error}\n".encode(), headers_of(error), "text/plain; charset=utf-8")
 
@@ -34,18 +34,23 @@ routes = Routes("/jobber", tag="Jobber", error_formatter=format_error_as_text)
 
 
 Seconds: TypeAlias = Annotated[
-    float, Meta(gt=0, le=DURATION_MAX / 1000, description="Seconds a worker has for it; default: its queue's.")
+    float,
+    Meta(
+        gt=0,
+        le=DURATION_MAX / 1000,
+        description="Seconds that a worker may hold the job. Default: the lease of the queue.",
+    ),
 ]
 Attempts: TypeAlias = Annotated[
-    int, Meta(ge=0, le=UINT32_MAX, description="How often it may be taken; 0 and default: no limit.")
+    int, Meta(ge=0, le=UINT32_MAX, description="How often the job may be taken. 0, the default: no limit.")
 ]
 
 
 class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of some type. Fields that are not known here are not looked at."""
+    """A job of a type. Unknown fields are ignored."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TYPE_MAX, description="Each has a queue, job_queue_<type>.")]
-    payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] | UnsetType = UNSET
+    type: Annotated[str, Meta(min_length=1, max_length=TYPE_MAX, description="The queue is job_queue_<type>.")]
+    payload: Annotated[Raw, Meta(description="Any JSON value. Default: null.")] | UnsetType = UNSET
     visibility_timeout: Seconds | None = None
     max_attempts: Attempts | None = None
 
@@ -71,9 +76,9 @@ class JobberAnswer(msgspec.Struct, frozen=True):
 async def queue(context: RequestContext[JobberJob, None]) -> JobberAnswer:
     """Queue a job of a type.
 
-    It waits in the queue `job_queue_<type>`, first in first out. A worker that has not finished it within its
-    visibility timeout loses it to the next one. Content-Type and Accept are not looked at."""
+    The job waits in the queue `job_queue_<type>`, first in, first out. If its worker does not finish it within the
+    visibility timeout, another worker gets it. Content-Type and Accept are ignored."""
     job = context.body.new_job()
     context.check_queue(job.queue)
-    done = await context.state.batcher.enqueue(job)
-    return JobberAnswer(format_id(done.id))
+    enqueued = await context.state.batcher.enqueue(job)
+    return JobberAnswer(format_id(enqueued.id))

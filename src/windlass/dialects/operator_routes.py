@@ -1,5 +1,6 @@
-"""What those who run a server ask it, outside of any dialect: figures for Prometheus, and the document of the API, for
-programs and for people. Whether it is alive and ready is told by web/app/health.py."""
+"""Routes for operators, outside of any dialect: metrics for Prometheus, and the API document as JSON and as a page.
+
+Health and readiness are in web/app/health.py."""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ _PAGE_HEADERS = (
 
 @routes.get("/metrics", roles=READS, response_media=CONTENT_TYPE)
 async def metrics(context: RequestContext[None, None]) -> Response:
-    """Figures for Prometheus, in its text format.
+    """Metrics for Prometheus, in its text format.
 
-    Per queue: depth, oldest age, waiting takers, and what happened in the last full minute; the engine's round trip;
-    this process's answers by route and status, their durations, connections, memory. A token for some queues sees
-    only these."""
+    Per queue: depth, oldest age, waiting takers, and counts of the last full minute. For the engine: the round trip.
+    For this process: responses by route and status, their durations, connections, memory. A token with queues sees only
+    these queues."""
     return Response(200, await scrape(context.state, context.principal), (("Cache-Control", "no-store"),), CONTENT_TYPE)
 
 
@@ -55,12 +56,12 @@ def _make_page(body: bytes) -> _CachedPage:
 
 
 class _ApiDocuments:
-    """Made when somebody asks for the first time."""
+    """The API document in its forms, built on the first request."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
 
-    def make(self) -> None:
+    def build(self) -> None:
         _ = self.openapi, self.docs, self.css
 
     @cached_property
@@ -85,19 +86,19 @@ _documents_by_app: WeakKeyDictionary[AppState, _ApiDocuments] = WeakKeyDictionar
 
 
 async def _documents(state: AppState) -> _ApiDocuments:
-    """Made beside the event loop: it takes some tenths of a second."""
-    found = _documents_by_app.get(state)
-    if found is None:
-        found = _ApiDocuments(state.routes)
-        await asyncio.to_thread(found.make)
-        _documents_by_app[state] = found
-    return found
+    """Return the documents. Build them in a thread, because this takes some tenths of a second."""
+    documents = _documents_by_app.get(state)
+    if documents is None:
+        documents = _ApiDocuments(state.routes)
+        await asyncio.to_thread(documents.build)
+        _documents_by_app[state] = documents
+    return documents
 
 
 def _answer_page(
     context: RequestContext[None, None], page: _CachedPage, media: str, headers: tuple[tuple[str, str], ...] = ()
 ) -> Response:
-    """Whoever has it already is told so."""
+    """Return a page, or 304 if the client has this version."""
     known = [tag.strip().removeprefix("W/") for tag in context.request.head.headers.get("if-none-match", "").split(",")]
     headers = (("ETag", page.tag), ("Cache-Control", "no-cache"), *headers)
     if page.tag in known or "*" in known:
@@ -112,17 +113,17 @@ _PUBLIC: dict[str, Any] = {"roles": None, "other_responses": {304: None}}
 async def openapi(context: RequestContext[None, None]) -> Response:
     """The API as an OpenAPI 3.1 document.
 
-    Made from the routes that are served. It needs no token: it tells nothing of what is queued."""
+    Built from the routes of this server. It needs no token, because it contains no data of the queues."""
     return _answer_page(context, (await _documents(context.state)).openapi, JSON)
 
 
 @routes.get("/docs", response_media=HTML, **_PUBLIC)
 async def docs(context: RequestContext[None, None]) -> Response:
-    """The API as a page to read, made from the same document."""
+    """The API as a page, built from the same document."""
     return _answer_page(context, (await _documents(context.state)).docs, HTML, _PAGE_HEADERS)
 
 
 @routes.get("/docs.css", response_media=CSS, is_listed=False, **_PUBLIC)
 async def docs_css(context: RequestContext[None, None]) -> Response:
-    """How that page looks."""
+    """The style sheet of the page."""
     return _answer_page(context, (await _documents(context.state)).css, CSS, _PAGE_HEADERS)

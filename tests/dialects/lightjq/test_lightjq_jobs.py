@@ -189,9 +189,9 @@ async def test_a_job_that_has_failed_for_good_tells_its_last_failure(light: Ligh
 async def test_failures_of_others_are_told_too(light: Light, service: Service) -> None:
     cases: list[tuple[Blob | None, str, Any]] = [
         (Blob(b'{"type": "ValueError", "message": "bad"}'), "bad", {"type": "ValueError", "message": "bad"}),
-        (Blob(b"\xff\xfe", Codec.RAW), "The attempt ended badly: lease expired.", b"\xff\xfe"),
-        (None, "The attempt ended badly: lease expired.", None),
-        (Blob(msgspec.msgpack.encode("text"), Codec.MSGPACK), "The attempt ended badly: lease expired.", "text"),
+        (Blob(b"\xff\xfe", Codec.RAW), "The attempt failed: lease expired.", b"\xff\xfe"),
+        (None, "The attempt failed: lease expired.", None),
+        (Blob(msgspec.msgpack.encode("text"), Codec.MSGPACK), "The attempt failed: lease expired.", "text"),
     ]
     for error, message, value in cases:
         job_id = await light.push()

@@ -1,8 +1,8 @@
-"""LightJQ, /lightjq: jobs in MessagePack, workers that are called, constraints, and what a web page needs."""
+"""LightJQ dialect at /lightjq: jobs in MessagePack, push workers, constraints, and routes for a web page."""
 
 from __future__ import annotations
 
 from . import constraints, jobs, openapi_document, reports, ui, workers
 
-# The page's own words come before those of everything else below the prefix.
+# The routes of the web page come first: they format errors differently from the others below the prefix.
 ROUTES = tuple(subject.routes for subject in (ui, jobs, workers, reports, constraints, openapi_document))

@@ -1,4 +1,4 @@
-"""Constraints: limits of the engine on LightJQ's jobs, set and taken away at run time."""
+"""Constraints: limits on LightJQ jobs, set and removed at run time."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ PlainValue: TypeAlias = (
 
 
 class JobMatcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All conditions that are given must hold; none: all jobs. Unknown ones are refused: they would widen it."""
+    """Conditions that a job must all meet. Without conditions it matches all jobs.
+
+    Unknown conditions are refused: without them the matcher would match more jobs."""
 
     name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
     argument: Annotated[
         dict[Field, PlainValue],
         Meta(
             max_length=FIELDS_PER_MATCHER,
-            description="Fields of the argument (inner ones with dots, as `user.id`), and the value each must have.",
+            description="Fields of the argument and their values. Nested fields have dots, as `user.id`.",
         ),
     ] = msgspec.field(default_factory=dict)
 
@@ -54,13 +56,16 @@ class NewConstraint(msgspec.Struct, frozen=True, kw_only=True):
     rate: Annotated[Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)] | None, Meta(description="Starts per second.")] = (
         None
     )
-    capacity: Annotated[Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Starts in a row.")] = None
-    max_running: Annotated[Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None, Meta(description="Jobs at once.")] = None
+    capacity: Annotated[Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Starts at once.")] = None
+    max_running: Annotated[
+        Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None, Meta(description="Running jobs at once.")
+    ] = None
     per: Annotated[
-        Field | None, Meta(description="A field of the argument: each of its values has the constraint for itself.")
+        Field | None,
+        Meta(description="A field of the argument. The constraint then applies to each value of the field separately."),
     ] = None
 
-    def limit(self, name: str) -> Limit:
+    def to_limit(self, name: str) -> Limit:
         self._check()
         matches = Matcher(queue=QUEUE, name=self.matcher.name, payload=self.matcher.argument)
         if self.rate is None:
@@ -70,14 +75,17 @@ class NewConstraint(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check(self) -> None:
         if (self.rate is None) != (self.capacity is None):
-            raise BadInput("rate and capacity go together: how many jobs per second, and how many in a row.")
+            raise BadInput(
+                "rate and capacity must be given together: jobs per second, and jobs that may start at once."
+            )
         if (self.rate is None) == (self.max_running is None):
-            raise BadInput("A constraint has either rate and capacity, or max_running.")
+            raise BadInput("A constraint needs either rate and capacity, or max_running.")
 
 
 def rate_per_period(rate: float) -> tuple[int, int]:
-    """A rate per second as whole numbers: so many jobs in so many milliseconds. Fractions are kept: a rate is off by
-    less than a millionth."""
+    """Convert a rate per second to whole numbers: a number of jobs, and a period in milliseconds.
+
+    The result differs from the rate by less than a millionth."""
     if rate < 1:
         slow = Fraction(1 / rate).limit_denominator(min(_DENOMINATOR_MAX, max(1, int(_PERIOD_MAX_S * rate))))
         exact = Fraction(slow.denominator, slow.numerator)
@@ -92,12 +100,12 @@ class Constrained(msgspec.Struct, frozen=True):
 
 
 class LevelShape(msgspec.Struct, frozen=True, kw_only=True):
-    """How full a constraint is, as a whole or for one value of its field."""
+    """Use of a constraint, in total or for a single value of its field."""
 
     per: Annotated[str | None, Meta(description="The value, as JSON.")]
     running: int
-    room: Annotated[int | None, Meta(description="Jobs that may start now; nil: no bound.")]
-    next_token_at_ms: Annotated[int | None, Meta(description="Of a rate: when the next job may start.")]
+    room: Annotated[int | None, Meta(description="Jobs that may start now. nil: no limit.")]
+    next_token_at_ms: Annotated[int | None, Meta(description="When the next job may start, for a rate.")]
 
 
 class MatcherShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,8 +127,8 @@ def _level(level: Level) -> LevelShape:
     return LevelShape(per=level.key, running=level.running, room=level.room, next_token_at_ms=level.next_token_at_ms)
 
 
-def _shape(found: LimitState) -> ConstraintShape:
-    limit = found.limit
+def _shape(state: LimitState) -> ConstraintShape:
+    limit = state.limit
     return ConstraintShape(
         constraint_id=limit.name.removeprefix(NAME_PREFIX),
         matcher=MatcherShape(name=limit.matches.name or None, argument=limit.matches.payload),
@@ -128,13 +136,13 @@ def _shape(found: LimitState) -> ConstraintShape:
         capacity=None if limit.rate is None else limit.burst or limit.rate,
         max_running=limit.running,
         per=limit.key or None,
-        levels=[_level(one) for one in found.levels],
+        levels=[_level(level) for level in state.levels],
     )
 
 
 def constraint_shapes(limits: list[LimitState]) -> list[ConstraintShape]:
-    """Those that were set through this dialect."""
-    return [_shape(one) for one in limits if one.limit.name.startswith(NAME_PREFIX)]
+    """Return the constraints among the limits: those that this dialect has set."""
+    return [_shape(state) for state in limits if state.limit.name.startswith(NAME_PREFIX)]
 
 
 @routes.post(
@@ -145,14 +153,14 @@ def constraint_shapes(limits: list[LimitState]) -> list[ConstraintShape]:
 async def set_constraint(context: RequestContext[NewConstraint, None]) -> Constrained:
     """Limit the jobs that a matcher selects.
 
-    Jobs that run already count; waiting ones are held back by it at once. A job that it holds back keeps no other from
-    starting. Retries count like first attempts."""
+    Jobs that already run count. The constraint applies to waiting jobs at once. A job that must wait for it does not
+    block other jobs. Retries count like first attempts."""
     context.check_queue(QUEUE)
     constraint_id = str(uuid.uuid4())
     context.audit_target = NAME_PREFIX + constraint_id
-    limiting = context.service.limit(context.body.limit(context.audit_target))
+    operation = context.service.limit(context.body.to_limit(context.audit_target))
     await ensure_name_lanes(context.state)
-    await limiting
+    await operation
     return Constrained(constraint_id)
 
 
@@ -161,17 +169,19 @@ async def set_constraint(context: RequestContext[NewConstraint, None]) -> Constr
     response_media=MSGPACK, is_listed=False, refuses=(errors.EngineError,),
 )  # fmt: skip
 async def constraints(context: RequestContext[None, None]) -> list[ConstraintShape]:
-    """All constraints, and how full each is: of one per value, the values that run or hold something back."""
+    """List all constraints and their use.
+
+    A constraint per value shows the values with running or waiting jobs."""
     context.check_queue(QUEUE)
     return constraint_shapes(await context.service.limits())
 
 
 @routes.delete(
-    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, body_media=MSGPACK, response_media=MSGPACK,
-    is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
+    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, body_media=MSGPACK,
+    response_media=MSGPACK, is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
 )  # fmt: skip
 async def remove_constraint(context: RequestContext[None, None]) -> None:
-    """Take a constraint away; what it held back may start."""
+    """Remove a constraint. Jobs that waited for it may start."""
     context.check_queue(QUEUE)
     context.audit_target = NAME_PREFIX + context.path["id"]
     await context.service.unlimit(_parse_constraint_name(context.path["id"]))

@@ -1,4 +1,4 @@
-"""Pushers: jobs are enqueued, looked at, waited for and cancelled."""
+"""Routes for pushers: enqueue, read, poll and cancel jobs."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ POLL_S, POLL_MAX_S = 5, 600
 _MAP_MARKERS = (*range(0x80, 0x90), 0xDE, 0xDF)  # the first byte of a map in MessagePack
 
 JobName = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, examples=["send"])]
-Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, description="Smaller is sooner.")]
+Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, description="Smaller numbers run first.")]
 Retries = Annotated[int, Meta(ge=0, lt=UINT32_MAX, description="0: none.")]
 Seconds = Annotated[float, Meta(gt=0, le=DURATION_MAX / 1000, description="Seconds that an attempt may take.")]
 
 
 class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job. Fields that are not known here are not looked at."""
+    """A job. Unknown fields are ignored."""
 
     name: JobName
     argument: Annotated[Value, Meta(description="A map.")]
     priority: Int32 = 0
     max_retry: Retries = MAX_RETRY
-    keep_result: Annotated[bool, Meta(description="The result will be asked for.")] = False
+    keep_result: Annotated[bool, Meta(description="Keep the result until it is read.")] = False
     timeout: Seconds = TIMEOUT_S
 
     def new_job(self, keep_ms: int) -> NewJob:
@@ -62,10 +62,10 @@ class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _argument(given: Raw) -> bytes:
-    find_job = check_value("argument", given)
-    if find_job[0] not in _MAP_MARKERS:
-        raise BadInput("argument must be a map; put a single value under a name of its own.")
-    return find_job
+    encoded = check_value("argument", given)
+    if encoded[0] not in _MAP_MARKERS:
+        raise BadInput("argument must be a map; put a single value under a key.")
+    return encoded
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -73,26 +73,26 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 class PollingQuery(msgspec.Struct, frozen=True):
-    timeout: Annotated[int, Meta(ge=0, le=POLL_MAX_S, description="Seconds to wait for its end.")] = POLL_S
+    timeout: Annotated[int, Meta(ge=0, le=POLL_MAX_S, description="Seconds to wait for the end of the job.")] = POLL_S
 
 
 class NotEnded(HttpRefusal):
     code = "not_ended"
     status = 408
-    sentence = "The job has not ended within this time; ask again."
+    sentence = "The job has not ended within this time; try again."
 
 
 class NotCancelable(HttpRefusal):
     code = "not_cancelable"
     status = 409
-    sentence = "The job has been started, or has ended; only one that waits can be cancelled."
+    sentence = "The job has started or ended; only a waiting job can be cancelled."
 
 
 _configured: WeakSet[AppState] = WeakSet()
 
 
 async def ensure_name_lanes(state: AppState) -> None:
-    """The queue is divided by name: a worker that does not know a name must not keep others from the rest."""
+    """Give the queue a lane per name, so that a name that a worker does not know does not block other names."""
     if state in _configured:
         return
     if not (await state.service.configuration(QUEUE)).name_lanes:
@@ -101,8 +101,8 @@ async def ensure_name_lanes(state: AppState) -> None:
 
 
 @routes.post(
-    "/job", operation="push_job", roles=PRODUCES, body=PushedJob, body_media=MSGPACK, response=Pushed, response_media=MSGPACK,
-    status=201, is_listed=False, refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
+    "/job", operation="push_job", roles=PRODUCES, body=PushedJob, body_media=MSGPACK, response=Pushed,
+    response_media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
 async def push_job(context: RequestContext[PushedJob, None]) -> Pushed:
     """Enqueue a job."""
@@ -123,7 +123,7 @@ async def find_job(context: RequestContext[Any, Any], job_id: bytes) -> Timeline
 
 
 async def _describe_job(context: RequestContext[Any, Any], timeline: Timeline) -> StatusShape:
-    """The result is handed out once, to somebody who is still there and may have it."""
+    """Return the status of a job. A result with keep_result is consumed if the client is connected and may read it."""
     job, result = timeline.job, NIL
     if job.state is State.FINISHED and keeps_result(job) and not context.request.client.is_gone:
         is_read = is_read_once(job) and context.request.head.method == "GET" and context.principal.may(PRODUCES)
@@ -133,14 +133,14 @@ async def _describe_job(context: RequestContext[Any, Any], timeline: Timeline) -
 
 
 @routes.get(
-    "/job/{id}", operation="job_status", roles=PRODUCES | READS, response=StatusShape, body_media=MSGPACK, response_media=MSGPACK,
-    is_listed=False, refuses=(UnknownJob, errors.EngineError),
+    "/job/{id}", operation="job_status", roles=PRODUCES | READS, response=StatusShape, body_media=MSGPACK,
+    response_media=MSGPACK, is_listed=False, refuses=(UnknownJob, errors.EngineError),
 )  # fmt: skip
 async def job_status(context: RequestContext[None, None]) -> StatusShape:
-    """How a job is.
+    """Read the status of a job.
 
-    The result of one that is done is handed out once, when it was enqueued with `keep_result`; afterwards it is nil. A
-    token that may only read sees it without using it up."""
+    The result of a job with `keep_result` is returned once; later answers have nil. A token that may only read gets the
+    result without consuming it."""
     context.check_queue(QUEUE)
     return await _expired_as_unknown(_describe_job(context, await find_job(context, parse_job_id(context.path["id"]))))
 
@@ -153,8 +153,8 @@ async def job_status(context: RequestContext[None, None]) -> StatusShape:
 async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
     """Wait for the end of a job.
 
-    Answers at once when it is done, or has failed with no retry left; else the moment that it is. 408 when that does
-    not happen in time."""
+    Answers at once if the job is done, or has failed without a retry left; otherwise as soon as it ends. 408 if it does
+    not end in time."""
     context.check_queue(QUEUE)
     job_id = parse_job_id(context.path["id"])
     await find_job(context, job_id)
@@ -162,14 +162,14 @@ async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
     if await _expired_as_unknown(context.state.wait_or_stop(waiting, None)) is None:
         raise NotEnded
     timeline = await find_job(context, job_id)
-    if not timeline.job.state.is_ended:  # a person has sent it on its way again, in this very moment
+    if not timeline.job.state.is_ended:  # it was requeued in between
         raise NotEnded
     return await _expired_as_unknown(_describe_job(context, timeline))
 
 
-async def _expired_as_unknown(question: Awaitable[T]) -> T:
+async def _expired_as_unknown(operation: Awaitable[T]) -> T:
     try:
-        return await question
+        return await operation
     except AlreadyEnded as error:
         raise UnknownJob from error
 
@@ -179,12 +179,12 @@ async def _expired_as_unknown(question: Awaitable[T]) -> T:
     is_listed=False, refuses=(UnknownJob, NotCancelable, errors.EngineError),
 )  # fmt: skip
 async def cancel_job(context: RequestContext[None, None]) -> None:
-    """Cancel a job that has not been started, or waits for its next attempt."""
+    """Cancel a job that has not started, or waits for its next attempt."""
     context.check_queue(QUEUE)
     job_id = parse_job_id(context.path["id"])
     await find_job(context, job_id)
     try:
         await context.service.cancel([job_id], spares_running=True).one()
     except (WrongState, AlreadyEnded) as error:
-        await find_job(context, job_id)  # somebody else may have cancelled it just now
+        await find_job(context, job_id)  # a job cancelled in between is unknown
         raise NotCancelable from error

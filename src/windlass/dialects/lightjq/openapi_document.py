@@ -1,4 +1,4 @@
-"""LightJQ's own OpenAPI document, made from its routes; paths are relative to /lightjq, as its clients know them."""
+"""OpenAPI document of LightJQ, built from its routes. Paths are relative to /lightjq."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ routes = make_routes(TAG)
 
 _ABOUT = DocumentInfo(
     "LightJQ",
-    "A job queue that speaks MessagePack and pushes jobs to its workers over HTTP. Worker-API: a worker serves "
+    "A job queue with MessagePack bodies that pushes jobs to its workers over HTTP. Worker API: a worker serves "
     "`POST /worker-job` below the URL that it registers; see `webhooks`.",
     PREFIX,
 )
@@ -31,8 +31,8 @@ _EXAMPLES = Examples(
 )
 _WORKER_JOB: dict[str, Any] = {
     "operationId": "worker_job",
-    "summary": "A job is pushed to a worker, at <url>/worker-job",
-    "security": [],  # a worker knows no tokens of ours
+    "summary": "Push of a job to a worker, at <url>/worker-job",
+    "security": [],  # workers have no tokens of this server
     "requestBody": {
         "required": True,
         "content": {
@@ -52,8 +52,8 @@ _WORKER_JOB: dict[str, Any] = {
         },
     },
     "responses": {
-        "202": {"description": "Accepted; its outcome goes to POST /done."},
-        "400": {"description": "Invalid; it is offered to another worker."},
+        "202": {"description": "Accepted. The worker reports the outcome with POST /done."},
+        "400": {"description": "Invalid. The job is offered to another worker."},
         "404": {"description": "This worker does not know the name."},
     },
 }

@@ -1,4 +1,4 @@
-"""What all of LightJQ shares: its queue, how it says no, and ids that are nobody's business but ours."""
+"""Shared parts of the LightJQ protocol: the queue, error bodies, values and ids."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ JobId: TypeAlias = Annotated[str, Meta(examples=["01890a5d-ac96-774b-bcce-b30209
 
 
 class No(msgspec.Struct, frozen=True):
-    """Why a request was refused: `error` is stable, `message` is for people and says what to do."""
+    """Refusal of a request. `error` is a stable code, `message` a text for people."""
 
     error: str
     message: str
 
 
 def format_error_as_msgpack(error: WindlassError, _encoding: Encoding) -> Response:
-    """Whatever was asked for: a client of LightJQ reads MessagePack."""
-    said = No(error.code, str(error))
-    return Response(status_for(error), msgspec.msgpack.encode(said), headers_of(error), MSGPACK)
+    """Format an error as MessagePack, whatever the client accepts."""
+    body = No(error.code, str(error))
+    return Response(status_for(error), msgspec.msgpack.encode(body), headers_of(error), MSGPACK)
 
 
 def format_error_as_accepted(error: WindlassError, encoding: Encoding) -> Response:
@@ -45,16 +45,16 @@ def make_routes(tag: str) -> Routes:
     return Routes(PREFIX, tag=tag, error_formatter=format_error_as_msgpack, error_body=No)
 
 
-def check_value(what: str, value: Raw) -> bytes:
-    """The bytes of a value, once they are known to be one: inside of it nothing was looked at so far."""
+def check_value(field: str, value: Raw) -> bytes:
+    """Return the bytes of a value. Raw values were not decoded before, so they are checked here."""
     try:
         msgspec.msgpack.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"{what} is not a valid MessagePack value: {error}.") from error
+        raise BadInput(f"{field} is not a valid MessagePack value: {error}.") from error
     return bytes(value)
 
 
-# Whoever made up an id asks about something that does not exist.
+# A malformed id is answered like an unknown id.
 
 
 def parse_job_id(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""A worker reports how a job ended. Only the worker that holds it can; nothing else changes anything."""
+"""Reports of workers on the end of a job. Only the worker that holds the job can report on it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ routes = make_routes("Workers")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Fields that are not known here are not looked at."""
+    """Fields of all reports. Unknown fields are ignored."""
 
     job_id: JobId | UnsetType = UNSET
     id: Annotated[JobId, Meta(description="Another name of `job_id`.")] | UnsetType = UNSET
     finished_at: Annotated[str, Meta(description="ISO 8601.")] | None = None
 
     def validated_job_id(self) -> str:
-        """The job that it is about."""
+        """Check the report, and return the id of its job."""
         if self.job_id is not UNSET and self.id is not UNSET and self.job_id != self.id:
-            raise BadInput("job_id and id name two jobs; give one of them.")
+            raise BadInput("job_id and id name different jobs; give only one of them.")
         if self.finished_at is not None:
             _check_instant(self.finished_at)
         named = self.id if self.job_id is UNSET else self.job_id
         if named is UNSET:
-            raise BadInput("job_id is missing; say which job this is about.")
+            raise BadInput("job_id is missing; give the id of the job.")
         return named
 
 
@@ -61,7 +61,7 @@ def _check_instant(text: str) -> None:
     except ValueError:
         is_instant = False
     if not is_instant:
-        raise BadInput("finished_at must be a date and time as in ISO 8601, such as 2026-01-31T12:00:00Z.")
+        raise BadInput("finished_at must be a date and time in ISO 8601, such as 2026-01-31T12:00:00Z.")
 
 
 @routes.post(
@@ -74,8 +74,8 @@ def _check_instant(text: str) -> None:
 async def report_done(context: RequestContext[Any, None]) -> None:
     """Report how a job ended.
 
-    409 when this worker does not hold the job, or holds it no longer: then nothing has changed. A report may come
-    before the answer to the push of its job was read."""
+    409 if this worker does not hold the job, or no longer: nothing has changed then. A report may arrive before the
+    worker's answer to the push of the job was read."""
     context.check_queue(QUEUE)
     worker, report = parse_worker_header(context), context.body
     job_id = parse_job_id(report.validated_job_id())
@@ -96,7 +96,7 @@ def _outcome_blob(report: Success | Failure) -> Blob:
 
 
 async def _apply_report(context: RequestContext[Any, Any], job: Job, report: Success | Failure, outcome: Blob) -> None:
-    """By the token of the lease that was looked at: who was faster has won."""
+    """Apply the report with the token of the lease that was read. A report that comes too late is refused."""
     if isinstance(report, Success):
         kept = outcome if keeps_result(job) else None
         await context.service.finish([Finish(job.id, job.lease_token, kept)]).one()

@@ -1,4 +1,4 @@
-"""What LightJQ says of a job: its five words for the engine's states, and how failures are kept and told."""
+"""Status of a job in LightJQ's five words, and how failures are stored and described."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from windlass.core.text.codecs import as_msgpack
 
 from .protocol import NIL, QUEUE, Value
 
-# Tags of the jobs that were pushed here. Those of others have neither: their results are kept as they were asked to be,
-# and nothing that is looked at here is used up.
+# Tags of jobs from this dialect. Jobs of other dialects have neither: their results are kept, and reading them here does
+# not consume them.
 KEEPS_RESULT, DROPS_RESULT = "keep_result", "drop_result"
 Status: TypeAlias = Literal["queued", "running", "retrying", "error", "done"]
 Reason: TypeAlias = Literal["other", "timeout"]
@@ -28,19 +28,19 @@ _STATUSES: dict[State, Status] = {
 
 
 class StatusShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as its pusher sees it. `result` is there when it is done: nil when it was read before, or is not kept."""
+    """Status of a job. `result` is present if the job is done; nil if it was read before or is not kept."""
 
     status: Status
     worker_id: Annotated[str, Meta(description="The worker of the last attempt.")] | UnsetType = UNSET
     result: Value | UnsetType = UNSET
-    error: Annotated[Value, Meta(description="Of the last failure.")] | UnsetType = UNSET
-    message: Annotated[str, Meta(description="Of the last failure, for people.")] | UnsetType = UNSET
-    reason: Annotated[Reason, Meta(description="Of the last failure.")] | UnsetType = UNSET
+    error: Annotated[Value, Meta(description="Value of the last failure.")] | UnsetType = UNSET
+    message: Annotated[str, Meta(description="Text of the last failure.")] | UnsetType = UNSET
+    reason: Annotated[Reason, Meta(description="Reason of the last failure.")] | UnsetType = UNSET
     retry_count: int
 
 
 class StoredFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a failure that a LightJQ worker reported is kept with its attempt."""
+    """Failure reported by a LightJQ worker, as it is stored with the attempt."""
 
     message: str
     error: Raw
@@ -57,7 +57,7 @@ class _ErrorWithMessage(msgspec.Struct, frozen=True):
 
 
 def is_ours(job: Job) -> bool:
-    """What was cancelled, or is kept only for people to look at, is gone for LightJQ."""
+    """Whether LightJQ shows the job. Cancelled jobs and jobs kept as history do not exist for it."""
     return job.queue == QUEUE and job.state is not State.CANCELLED and not job.is_history
 
 
@@ -82,12 +82,12 @@ def encode_failure(message: str, error: bytes) -> Blob:
 
 
 def describe_failure(attempt: Attempt) -> FailureDetails:
-    """A failure, whoever reported it: a LightJQ worker, another one, or the engine itself."""
+    """Describe a failure reported by a LightJQ worker, another worker, or the engine."""
     reason: Reason = "timeout" if attempt.reason == "timeout" else "other"
     value = NIL if attempt.error is None else value_of(attempt.error)
     try:
-        ours = msgspec.msgpack.decode(value, type=StoredFailure)
-        return FailureDetails(reason, ours.message, ours.error)
+        stored = msgspec.msgpack.decode(value, type=StoredFailure)
+        return FailureDetails(reason, stored.message, stored.error)
     except msgspec.ValidationError:
         pass
     try:
@@ -99,16 +99,16 @@ def describe_failure(attempt: Attempt) -> FailureDetails:
 def _describe_reason(reason: str) -> str:
     if reason == "timeout":
         return "The job ran longer than its timeout."
-    return f"The attempt ended badly: {reason.replace('_', ' ')}."
+    return f"The attempt failed: {reason.replace('_', ' ')}."
 
 
 def value_of(blob: Blob) -> Raw:
-    """As MessagePack; what has no form in it, as its bytes."""
+    """Return a value as MessagePack, or its bytes if it cannot be converted."""
     return as_msgpack(blob) or Raw(msgspec.msgpack.encode(blob.data))
 
 
 def last_failure(timeline: Timeline) -> Attempt | None:
-    """Of a job that is to be tried again, or will not be."""
+    """Return the last attempt of a retrying or failed job."""
     if status_of(timeline.job) not in ("retrying", "error") or not timeline.attempts:
         return None
     return timeline.attempts[-1]
@@ -123,13 +123,13 @@ def worker_of(timeline: Timeline) -> bytes | None:
 
 def shape_of(timeline: Timeline, result: Raw) -> StatusShape:
     job, worker, failure = timeline.job, worker_of(timeline), last_failure(timeline)
-    about = None if failure is None else describe_failure(failure)
+    details = None if failure is None else describe_failure(failure)
     return StatusShape(
         status=status_of(job),
         worker_id=UNSET if worker is None else format_id(worker),
         result=result if job.state is State.FINISHED else UNSET,
-        error=UNSET if about is None else about.error,
-        message=UNSET if about is None else about.message,
-        reason=UNSET if about is None else about.reason,
+        error=UNSET if details is None else details.error,
+        message=UNSET if details is None else details.message,
+        reason=UNSET if details is None else details.reason,
         retry_count=retry_count_of(job),
     )

@@ -1,4 +1,4 @@
-"""What a web page shows: jobs, workers, and counts. It only reads, in JSON or MessagePack."""
+"""Read-only routes for a web page: jobs, workers and counts, in JSON or MessagePack."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .status import (
 routes = Routes(f"{PREFIX}/ui", tag="Web page", error_formatter=format_error_as_accepted, error_body=No)
 
 JOBS_PAGE_MAX = 200
-# Where in the engine jobs of a status stand; those that wait are told apart by what they have behind them.
+# The engine's lists for each status. `queued` and `retrying` share lists: a job that was tried is retrying.
 _PENDING_LISTS = ("scheduled", "queued", "waiting")
 _LISTS: dict[str, tuple[str, ...]] = {
     "": ("running", *_PENDING_LISTS, "failed", "finished"),
@@ -51,20 +51,22 @@ _LISTS: dict[str, tuple[str, ...]] = {
 
 class JobsPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     status: Status | None = None
-    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
-    most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX, description="On this page.")] = 50
-    cursor: Annotated[str, Meta(max_length=CURSOR_MAX, description="Of the page before; empty: from the start.")] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern with * and ?.")] = ""
+    most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX, description="Size of the page.")] = 50
+    cursor: Annotated[
+        str, Meta(max_length=CURSOR_MAX, description="Cursor of the page before. Empty: the first page.")
+    ] = ""
 
 
 class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """`argument` is there when it is short, `reason` and `message` of a job that has failed."""
+    """A job in a list. `argument` is present if it is short; `reason` and `message` if the job has failed."""
 
     id: JobId
     name: str
     status: Status
     priority: int
     retry_count: int
-    max_retry: Annotated[int | None, Meta(description="nil: no bound.")]
+    max_retry: Annotated[int | None, Meta(description="nil: no limit.")]
     keep_result: bool
     timeout: Annotated[float | None, Meta(description="Seconds.")]
     enqueued_at_ms: int
@@ -77,7 +79,7 @@ class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+    """`cursor` is empty on the last page. A page may be short or empty before the last page."""
 
     jobs: list[ListedJob]
     cursor: str
@@ -88,18 +90,18 @@ class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
     refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
 async def ui_jobs(context: RequestContext[None, JobsPageQuery]) -> JobsPage:
-    """One page of jobs, by status and name."""
+    """List jobs by status and name, page by page."""
     context.check_queue(QUEUE)
     query = context.query
     lists = _LISTS[query.status or ""]
-    at, inner = _parse_cursor(query.cursor, lists)
+    index, inner = _parse_cursor(query.cursor, lists)
     page = await context.service.jobs(
-        Listing(queue=QUEUE, state=lists[at], name=query.name, most=query.most, cursor=inner)
+        Listing(queue=QUEUE, state=lists[index], name=query.name, most=query.most, cursor=inner)
     )
     wanted = [job for job in page.jobs if is_ours(job) and query.status in (None, status_of(job))]
-    next_list = f"{lists[at + 1]}:" if at + 1 < len(lists) else ""
+    next_list = f"{lists[index + 1]}:" if index + 1 < len(lists) else ""
     return JobsPage(
-        jobs=await _list_jobs(context, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list
+        jobs=await _list_jobs(context, wanted), cursor=f"{lists[index]}:{page.cursor}" if page.cursor else next_list
     )
 
 
@@ -107,17 +109,17 @@ ListPosition: TypeAlias = tuple[int, str]
 
 
 def _parse_cursor(cursor: str, lists: Sequence[str]) -> ListPosition:
-    """One list of the engine after the other: a cursor says which one, and where in it."""
+    """Parse a cursor into the index of an engine list and the cursor in that list. Lists are read one after the other."""
     if not cursor:
         return 0, ""
     name, _, inner = cursor.partition(":")
     if name not in lists:
-        raise BadInput("The cursor is not one of this list; start again without it.")
+        raise BadInput("The cursor does not belong to this list; start again without it.")
     return lists.index(name), inner
 
 
 async def _list_jobs(context: RequestContext[Any, Any], jobs: Sequence[Job]) -> list[ListedJob]:
-    """Only what has an attempt behind it has more to tell than its page."""
+    """Describe the jobs. The attempts of those that were tried are read too."""
     tried = [job.id for job in jobs if job.attempt]
     known = dict(zip(tried, await context.service.job(tried), strict=True)) if tried else {}
     timelines = [(job, known.get(job.id, Timeline(job, []))) for job in jobs]
@@ -126,7 +128,7 @@ async def _list_jobs(context: RequestContext[Any, Any], jobs: Sequence[Job]) -> 
 
 def _job_row(job: Job, timeline: Timeline, encoding: Encoding) -> ListedJob:
     failure, worker = last_failure(timeline), worker_of(timeline)
-    about = None if failure is None else describe_failure(failure)
+    details = None if failure is None else describe_failure(failure)
     return ListedJob(
         id=job.key,
         name=job.name,
@@ -141,18 +143,18 @@ def _job_row(job: Job, timeline: Timeline, encoding: Encoding) -> ListedJob:
         finished_at_ms=job.ended_at_ms,
         argument=_argument(job.payload, encoding) if job.payload_is_whole else UNSET,
         worker_id=UNSET if worker is None else format_id(worker),
-        reason=UNSET if about is None else about.reason,
-        message=UNSET if about is None else about.message,
+        reason=UNSET if details is None else details.reason,
+        message=UNSET if details is None else details.message,
     )
 
 
 def _argument(payload: Blob, encoding: Encoding) -> Any:
-    found = as_msgpack(payload) if encoding else as_json(payload)
-    return UNSET if found is None else found
+    value = as_msgpack(payload) if encoding else as_json(payload)
+    return UNSET if value is None else value
 
 
 class WorkersPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many to pass over.")] = 0
+    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="Number of workers to skip.")] = 0
     most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX)] = 100
 
 
@@ -160,14 +162,14 @@ class ListedWorker(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     name: str
     max_jobs: int
-    url: Annotated[str | None, Meta(description="nil: it takes jobs itself, or none.")]
+    url: Annotated[str | None, Meta(description="nil: jobs are not pushed to this worker.")]
     registered_at_ms: int
     running_count: int
-    running: Annotated[list[JobId], Meta(description="Of many, those it has held longest.")]
+    running: Annotated[list[JobId], Meta(description="If there are many, the jobs that it has held longest.")]
 
 
 class WorkersPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_start` is nil at the end; a page may be short, even empty, and still go on."""
+    """`next_start` is nil on the last page. A page may be short or empty before the last page."""
 
     workers: list[ListedWorker]
     next_start: int | None
@@ -181,7 +183,7 @@ def _worker_row(worker: Worker) -> ListedWorker:
         url=worker.info.url or None,
         registered_at_ms=worker.started_at_ms,
         running_count=worker.running_count,
-        running=[format_id(one.id) for one in worker.running],
+        running=[format_id(job.id) for job in worker.running],
     )
 
 
@@ -190,19 +192,21 @@ def _worker_row(worker: Worker) -> ListedWorker:
     refuses=(errors.EngineError,),
 )  # fmt: skip
 async def ui_workers(context: RequestContext[None, WorkersPageQuery]) -> WorkersPage:
-    """The workers that serve LightJQ's jobs, whoever they are, and what each runs."""
+    """List the workers of the queue, of any dialect, with their running jobs."""
     context.check_queue(QUEUE)
     start, most = context.query.start, context.query.most
-    found = await context.service.workers(start=start, most=most)
-    ours = [one for one in found if QUEUE in one.info.queues]
+    page = await context.service.workers(start=start, most=most)
+    ours = [worker for worker in page if QUEUE in worker.info.queues]
     return WorkersPage(
-        workers=[_worker_row(one) for one in await context.service.workers_within(ours, context.principal.queues)],
-        next_start=start + most if len(found) == most and start + most <= UINT32_MAX else None,
+        workers=[
+            _worker_row(worker) for worker in await context.service.workers_within(ours, context.principal.queues)
+        ],
+        next_start=start + most if len(page) == most and start + most <= UINT32_MAX else None,
     )
 
 
 class CountsShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs by status. `retrying` are those that wait for their pause to end; afterwards they count as queued."""
+    """Number of jobs by status. `retrying` counts jobs in the pause before a retry; after it they count as queued."""
 
     queued: int
     retrying: int
@@ -227,10 +231,10 @@ class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
     "/stats", operation="ui_stats", roles=READS, response=StatsShape, is_listed=False, refuses=(errors.EngineError,)
 )  # fmt: skip
 async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
-    """Counts of jobs and workers, and how full each constraint is."""
+    """Count jobs and workers, and show the use of each constraint."""
     context.check_queue(QUEUE)
     [stats] = await context.service.stats([QUEUE])
-    workers = [one async for one in _all_workers(context)]
+    workers = [worker async for worker in _all_workers(context)]
     return StatsShape(
         jobs=CountsShape(
             queued=stats.queued + stats.waiting,
@@ -241,8 +245,8 @@ async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
         ),
         workers=WorkersCount(
             count=len(workers),
-            max_jobs=sum(one.info.slots for one in workers),
-            running=sum(one.running_count for one in workers),
+            max_jobs=sum(worker.info.slots for worker in workers),
+            running=sum(worker.running_count for worker in workers),
         ),
         constraints=constraint_shapes(await context.service.limits()),
     )
@@ -251,7 +255,7 @@ async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
 async def _all_workers(context: RequestContext[Any, Any]) -> Any:
     start = 0
     while page := await context.service.workers(start=start, most=PAGE_MAX):
-        ours = [one for one in page if QUEUE in one.info.queues]
-        for one in await context.service.workers_within(ours, context.principal.queues):
-            yield one
+        ours = [worker for worker in page if QUEUE in worker.info.queues]
+        for worker in await context.service.workers_within(ours, context.principal.queues):
+            yield worker
         start += len(page)

@@ -1,4 +1,4 @@
-"""Workers come and go. What is pushed to them is the dispatcher's business; what they answer is in done.py."""
+"""Registration of workers. The push dispatcher sends them jobs; their reports are in reports.py."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ routes = make_routes("Workers")
 
 WORKER_ID = "worker-id"
 NEEDS_WORKER = {
-    "headers": {WORKER_ID: "The id that the worker was given when it registered."},
+    "headers": {WORKER_ID: "The id from the registration of the worker."},
     "required_headers": (WORKER_ID,),
 }
-# LightJQ's workers do not beat. One with a URL is kept until it cannot be reached any more; any other for a week.
+# LightJQ workers send no heartbeats. A worker with a URL is kept until it is unreachable, any other for a week.
 PUSH_WORKER_TTL_MS, OTHER_WORKER_TTL_MS = 3650 * DAY_MS, 7 * DAY_MS
 
 
 class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker. Fields that are not known here are not looked at."""
+    """A worker. Unknown fields are ignored."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=255, description="It need not be the only one of that name.")]
-    max_jobs: Annotated[int, Meta(ge=1, le=1_000_000, description="Jobs that it runs at once.")]
+    name: Annotated[str, Meta(min_length=1, max_length=255, description="Names need not be unique.")]
+    max_jobs: Annotated[int, Meta(ge=1, le=1_000_000, description="Jobs that the worker runs at once.")]
     url: Annotated[
         Annotated[str, Meta(max_length=URL_MAX)] | None,
-        Meta(description="Its base URL: jobs are posted to `<url>/worker-job`. Without, none is.", examples=[None]),
+        Meta(description="Base URL: jobs are posted to `<url>/worker-job`. nil: no jobs are pushed.", examples=[None]),
     ] = None
 
 
@@ -57,29 +57,27 @@ async def register_worker(context: RequestContext[NewWorker, None]) -> Registere
     context.check_queue(QUEUE)
     body, worker = context.body, uuid.uuid4().bytes
     info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
-    registering = context.service.register(
-        worker, info, beat_ms=PUSH_WORKER_TTL_MS if info.url else OTHER_WORKER_TTL_MS
-    )
+    operation = context.service.register(worker, info, beat_ms=PUSH_WORKER_TTL_MS if info.url else OTHER_WORKER_TTL_MS)
     if info.url:
         await check_reachable(info.url, await context.state.policy.current())
     await ensure_name_lanes(context.state)
-    await registering
+    await operation
     return Registered(format_id(worker))
 
 
 def parse_worker_header(context: RequestContext[Any, Any]) -> bytes:
     text = context.request.head.headers.get(WORKER_ID, "").strip()
     if not text:
-        raise BadInput("The header worker-id is missing; send the id that POST /worker has answered.")
+        raise BadInput("The header worker-id is missing; send the id from the answer of POST /worker.")
     return parse_worker_id(text)
 
 
 @routes.delete(
-    "/worker", operation="remove_worker", status=204, roles=WORKS, body_media=MSGPACK, response_media=MSGPACK, is_listed=False,
-    refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
+    "/worker", operation="remove_worker", status=204, roles=WORKS, body_media=MSGPACK, response_media=MSGPACK,
+    is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def remove_worker(context: RequestContext[None, None]) -> None:
-    """A worker leaves; what it holds is given to others."""
+    """Remove a worker. Its jobs are given to other workers."""
     context.check_queue(QUEUE)
     worker = parse_worker_header(context)
     await context.check_worker(worker, with_jobs=True)
@@ -91,7 +89,9 @@ async def remove_worker(context: RequestContext[None, None]) -> None:
     is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def beat_worker(context: RequestContext[None, None]) -> None:
-    """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
+    """Check that the worker is still registered.
+
+    A worker that was unreachable for a while is removed. It then has to register again."""
     context.check_queue(QUEUE)
     worker = parse_worker_header(context)
     await context.check_worker(worker)
