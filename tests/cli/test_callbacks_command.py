@@ -71,4 +71,4 @@ def test_wrong_usage(service: Service, arguments: list[str]) -> None:
 def test_one_that_is_not_there(service: Service) -> None:
     done = run(service, "callbacks", "redeliver", "01890a5d-ac96-7000-8000-b5c1d0b7a3f2-7")
     assert done.code == 1
-    assert "No callback is owed under this id" in done.err
+    assert "No pending callback has this id" in done.err

@@ -10,8 +10,8 @@ from windlass.cli.output import Column, brief, distance, fitted, printable
 from windlass.cli.queue_page import rates
 from windlass.core.job import Blob, Codec
 from windlass.core.queue import Minute
-from windlass.core.text.error_text import error_line
 from windlass.core.text.codecs import as_json
+from windlass.core.text.error_text import error_line
 
 
 def packed(value: object) -> Blob:

@@ -855,10 +855,10 @@ def _assignments() -> Iterator[Case]:
             f"item={type(value).__name__}",
             lambda service, value=value: service.report_worker([value], silent_ms=1),
         )
-    said = {"queue": "q", "worker": OK_ID, "info": WorkerInfo(), "says": "finished"}
+    said = {"queue": "q", "worker": OK_ID, "info": WorkerInfo(), "kind": "finished"}
     wrong: dict[str, tuple[Any, ...]] = {
         "queue": ("", *WRONG_TEXTS), "worker": (*WRONG_IDS, bytes(16)), "info": (None, 5, {}),
-        "says": ("", "heard", "failed", 5, None), "unique": WRONG_TEXTS, "id": WRONG_IDS, "age_ms": (-1, *WRONG_WHOLES),
+        "kind": ("", "heard", "failed", 5, None), "unique": WRONG_TEXTS, "id": WRONG_IDS, "age_ms": (-1, *WRONG_WHOLES),
         "idle_ms": (-1, *WRONG_WHOLES), "progress": (-0.1, 1.1, float("nan"), "1", None),
         "result": (*WRONG_BLOBS, TOO_LARGE),
     }  # fmt: skip

@@ -21,8 +21,8 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import Limit, LimitTable, Matcher, display_key
 from windlass.core.scheduling import cron, repeat
-from windlass.core.text.durations import format_duration, parse_duration_ms
 from windlass.core.text.codecs import as_json, as_msgpack
+from windlass.core.text.durations import format_duration, parse_duration_ms
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.document_depth import is_too_deep
 from windlass.core.validation.jobs import check_new_job
@@ -67,7 +67,7 @@ from windlass.settings import load
 from windlass.store.connection.endpoint import parse_url
 from windlass.web.app import sessions
 from windlass.web.app.auth import _hostname, is_loopback
-from windlass.web.app.encoding import encoding_of_answer, encoding_of_body
+from windlass.web.app.content_negotiation import body_encoding, negotiate_encoding
 from windlass.web.app.query_string import parse_query
 from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
@@ -319,7 +319,7 @@ def _headers(data: bytes) -> Any:
         assert not session.is_signed_with(b"digest")
     is_loopback(_hostname(host))
     _answered_or(Unsatisfiable, lambda: _part(span, 1000))
-    return encoding_of_answer(accept, encoding_of_body(content_type))
+    return negotiate_encoding(accept, body_encoding(content_type))
 
 
 def _answered_or(refusal: type[Exception], way: Any) -> Any:

@@ -15,7 +15,7 @@ from windlass.core.errors import Refusal
 from windlass.core.validation.bounds import NAME_MAX, WILDCARDS_MAX
 from windlass.core.validation.values import check_glob
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.scripts import shared_source, uses
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

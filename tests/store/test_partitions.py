@@ -64,7 +64,7 @@ def test_the_number_is_stored_and_every_root_is_marked(some_engine: EngineProces
 def test_a_contradiction_is_refused_and_says_what_to_do(some_engine: EngineProcess, namespace: str) -> None:
     store = opened(some_engine, namespace, partitions=5)
     before = ask(store, "KEYS", f"{namespace}*")
-    with pytest.raises(EngineUnsuitable, match=r"in 5 partitions, and the setting says 4\. .*set partitions to 5"):
+    with pytest.raises(EngineUnsuitable, match=r"in 5 partitions, but the setting says 4\. .*set partitions to 5"):
         opened(some_engine, namespace, partitions=4)
     assert sorted(ask(store, "KEYS", f"{namespace}*")) == sorted(before)
 

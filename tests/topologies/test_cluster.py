@@ -19,7 +19,7 @@ from windlass.core.operations import Finish, Take
 from windlass.core.partition import hash_tags, slot_of
 from windlass.service import Service
 from windlass.store.connection.endpoint import ClusterSeeds, parse_url
-from windlass.store.connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
+from windlass.store.connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
 from windlass.store.store import Store
 from windlass.store.topology.cluster import Cluster
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput, UnknownJob
 from windlass.core.job import Codec
-from windlass.web.app.encoding import encoding_of_answer, encoding_of_body, refusal_answer
-from windlass.web.app.problems import NotAcceptable, UnsupportedMedia
+from windlass.web.app.content_negotiation import body_encoding, negotiate_encoding, problem_response
+from windlass.web.app.problems import NotAcceptable, UnsupportedMediaType
 from windlass.wire.encoding import Encoding, decode, encode
 
 BOTH: tuple[Encoding, ...] = (Codec.JSON, Codec.MSGPACK)
@@ -37,13 +37,13 @@ class Thing(msgspec.Struct, forbid_unknown_fields=True):
     ],
 )
 def test_the_encoding_of_a_body(content_type: str, expected: Codec) -> None:
-    assert encoding_of_body(content_type) is expected
+    assert body_encoding(content_type) is expected
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/*", "json"])
 def test_other_bodies_are_refused_by_name(content_type: str) -> None:
-    with pytest.raises(UnsupportedMedia, match="application/msgpack") as refused:
-        encoding_of_body(content_type)
+    with pytest.raises(UnsupportedMediaType, match="application/msgpack") as refused:
+        body_encoding(content_type)
     assert content_type in str(refused.value)
 
 
@@ -68,7 +68,7 @@ def test_other_bodies_are_refused_by_name(content_type: str) -> None:
     ],
 )
 def test_the_encoding_of_an_answer(accept: str, of_body: Encoding, expected: Codec) -> None:
-    assert encoding_of_answer(accept, of_body) is expected
+    assert negotiate_encoding(accept, of_body) is expected
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_the_encoding_of_an_answer(accept: str, of_body: Encoding, expected: Cod
 )
 def test_answers_that_we_do_not_have_are_refused(accept: str) -> None:
     with pytest.raises(NotAcceptable):
-        encoding_of_answer(accept, Codec.JSON)
+        negotiate_encoding(accept, Codec.JSON)
 
 
 @given(st.text(max_size=200))
 def test_any_accept_gets_an_encoding_or_a_refusal(accept: str) -> None:
     with contextlib.suppress(NotAcceptable):
-        assert encoding_of_answer(accept, Codec.JSON) in BOTH
+        assert negotiate_encoding(accept, Codec.JSON) in BOTH
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_any_bytes_are_decoded_or_refused(body: bytes, encoding: Encoding) -> No
 
 @pytest.mark.parametrize("encoding", BOTH)
 def test_a_refusal_is_a_problem_in_the_encoding_of_the_answer(encoding: Encoding) -> None:
-    answer = refusal_answer(UnknownJob(), encoding)
+    answer = problem_response(UnknownJob(), encoding)
     made = msgspec.json.decode if encoding is Codec.JSON else msgspec.msgpack.decode
     assert answer.status == 404
     assert answer.content_type == f"application/problem+{'json' if encoding is Codec.JSON else 'msgpack'}"

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Dispatch, Fail, PushReport, PushOutcome, Redirect
+from windlass.core.operations import Dispatch, Fail, PushOutcome, PushReport, Redirect
 from windlass.outbound import Outbound, Unanswered
 from windlass.service import Service
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.job import Blob
-from windlass.core.text.error_text import error_map
 from windlass.core.text.codecs import as_json
+from windlass.core.text.error_text import error_map
 
 ONE_LINE_MAX = 100
 

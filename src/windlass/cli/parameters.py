@@ -13,8 +13,8 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob
 from windlass.core.queue import FOREVER_MS
-from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
 from windlass.core.text.codecs import compact_json
+from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
 from windlass.core.validation.bounds import PAYLOAD_MAX
 
 READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway

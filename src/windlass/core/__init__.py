@@ -1,1 +1,1 @@
-"""What is a job? Pure: no I/O, no clock."""
+"""Domain model of the job queue: jobs, states, operations and rules. No I/O and no clock; time is an argument."""

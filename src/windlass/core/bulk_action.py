@@ -1,5 +1,8 @@
-"""An action on all jobs that match a list's conditions. It is carried by a job of a queue of its own, whose payload
-says how far it has come: so it is seen, called off and recovered like any job."""
+"""Bulk actions: one verb applied to every job that matches a listing.
+
+A bulk action runs as a job in its own queue. The job's payload holds the action and its progress, so an action can be
+inspected, cancelled and recovered like any other job.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from .operations import Listing
 QUEUE = "windlass.actions"
 Verb: TypeAlias = Literal["retry", "cancel", "delete", "requeue"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
-# Where a verb has something to do. A job that is put back into the list that is walked over would be met again.
+# Lists that a verb applies to. A verb never puts a job back into the list it scans: it would meet that job again.
 STATES: dict[Verb, tuple[str, ...]] = {
     "retry": ("failed", "cancelled"),
     "cancel": ("queued", "scheduled", "waiting", "running"),
@@ -23,38 +26,38 @@ STATES: dict[Verb, tuple[str, ...]] = {
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted, of which jobs: those of the list as it is when this is asked for."""
+    """A verb, and the listing of the jobs it applies to. The listing is evaluated when the action is requested."""
 
     verb: Verb
     listing: Listing  # without a cursor; its order and length do not matter
-    reason: str = "cancelled"  # of a cancel
+    reason: str = "cancelled"  # only for cancel
     asked_by: str = ""
 
 
 class ActionProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """The payload of the job that carries an action: what is wanted, and how far it has come."""
+    """Payload of the job that runs an action: the action, and its progress so far."""
 
-    action: Action  # its listing with the time up to which jobs count
-    total: int = 0  # jobs in the list when it was asked for, whatever the other conditions; 0: not known
+    action: Action  # its listing is bounded by the time of the request
+    total: int = 0  # jobs in the list at the time of the request, before the other conditions; 0: unknown
     cursor: str = ""
     is_through: bool = False
     looked_at: int = 0
     done: int = 0
-    gone: int = 0  # went their way meanwhile
+    gone: int = 0  # had left the list before the action reached them
     refused: int = 0
-    refusals: dict[str, int] = {}  # code -> how many
+    refusals: dict[str, int] = {}  # error code -> number of refusals
 
 
 class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An action as it stands."""
+    """Current state of a bulk action."""
 
-    id: bytes  # of the job that carries it
+    id: bytes  # of the job that runs it
     verb: Verb
     listing: Listing
     reason: str
     asked_by: str
     asked_at_ms: int
-    state: str  # queued: no server has begun yet; running; finished, cancelled, failed
+    state: str  # queued (no server has started it), running, finished, cancelled or failed
     is_cancel_requested: bool
     started_at_ms: int | None
     ended_at_ms: int | None
@@ -69,8 +72,8 @@ class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
 _decode = msgspec.json.Decoder(ActionProgress).decode
 
 
-def encode_progress(carried: ActionProgress) -> Blob:
-    return Blob(msgspec.json.encode(carried))
+def encode_progress(progress: ActionProgress) -> Blob:
+    return Blob(msgspec.json.encode(progress))
 
 
 def decode_progress(payload: Blob) -> ActionProgress:
@@ -78,26 +81,26 @@ def decode_progress(payload: Blob) -> ActionProgress:
 
 
 def read_status(job: Job) -> ActionStatus | None:
-    """None when the job carries no action, whoever has put it there."""
+    """Return the status of the action that a job runs, or None if the job's payload is not a bulk action."""
     try:
-        carried = decode_progress(job.payload)
+        progress = decode_progress(job.payload)
     except msgspec.MsgspecError:
         return None
     return ActionStatus(
         id=job.id,
-        verb=carried.action.verb,
-        listing=carried.action.listing,
-        reason=carried.action.reason,
-        asked_by=carried.action.asked_by,
+        verb=progress.action.verb,
+        listing=progress.action.listing,
+        reason=progress.action.reason,
+        asked_by=progress.action.asked_by,
         asked_at_ms=job.created_at_ms,
         state="running" if job.state.is_leased else job.state.label,
         is_cancel_requested=job.is_cancel_requested,
         started_at_ms=job.started_at_ms,
         ended_at_ms=job.ended_at_ms,
-        total=carried.total,
-        looked_at=carried.looked_at,
-        done=carried.done,
-        gone=carried.gone,
-        refused=carried.refused,
-        refusals=carried.refusals,
+        total=progress.total,
+        looked_at=progress.looked_at,
+        done=progress.done,
+        gone=progress.gone,
+        refused=progress.refused,
+        refusals=progress.refusals,
     )

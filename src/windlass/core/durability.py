@@ -1,4 +1,4 @@
-"""Durability in force: what a crash of the engine loses, by the engine's own settings, beside what the setting asks."""
+"""Durability in force: the loss that an engine's settings allow in a crash, compared with the `durability` setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from .job import Durability
 
-# From the weakest to the strongest. `unknown` comes first: what is not known cannot be relied on.
+# From the weakest to the strongest. `unknown` comes first: an unknown level cannot be relied on.
 Level: TypeAlias = Literal["unknown", "memory", "snapshots", "fsync_sometimes", "fsync_every_second", "fsync_always"]
 LEVELS: tuple[Level, ...] = (
     "unknown",
@@ -27,15 +27,15 @@ _BY_POLICY: dict[str, Level] = {
 
 
 class PersistenceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of one engine that decide what survives a crash, as far as it tells them."""
+    """Persistence settings of one engine, as far as the engine reveals them."""
 
     has_log: bool | None  # an append-only file; None: unknown
     fsync: str = ""  # appendfsync; empty: unknown
-    pauses_fsync: bool = False  # while it rewrites its file
-    save: str | None = None  # when it writes snapshots; empty: never; None: unknown
-    replicas: int | None = None  # that are connected; None: unknown
+    pauses_fsync: bool = False  # no fsync while the append-only file is rewritten
+    save: str | None = None  # when snapshots are written; empty: never; None: unknown
+    replicas: int | None = None  # connected replicas; None: unknown
     replicas_needed: int = 0  # min-replicas-to-write
-    confirms_writes: bool = True  # it can say when a single write is on disk (WAITAOF)
+    confirms_writes: bool = True  # the engine can confirm that a single write is on disk (WAITAOF)
     unknown_because: str = ""
 
 
@@ -50,39 +50,41 @@ _SHORT: dict[Level, str] = {
 
 
 class DurabilityInForce(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine's answer."""
+    """Durability that one engine provides."""
 
     level: Level
-    sentence: str  # what is in force, and what a crash loses
-    asked: str  # what the setting adds to it, or why it cannot; empty: nothing
-    is_reached: bool  # what the setting asks
+    sentence: str  # the settings in force, and the loss in a crash
+    setting_note: str  # effect of the `durability` setting, or why it has none; empty: no effect
+    is_reached: bool  # the engine provides the durability that the setting asks for
 
     @property
     def short(self) -> str:
-        """For a label."""
+        """Label of the level."""
         return _SHORT[self.level]
 
     @property
     def is_weak(self) -> bool:
-        """Whether a crash of the engine process alone loses accepted jobs, or less is given than the setting asks."""
+        """Whether a crash of the engine process alone loses accepted jobs, or the setting is not reached."""
         return self.level in ("unknown", "memory", "snapshots") or not self.is_reached
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.sentence, self.asked)))
+        return " ".join(filter(None, (self.sentence, self.setting_note)))
 
 
-def assess_durability(found: PersistenceSettings, asked: Durability) -> DurabilityInForce:
-    level = _level(found)
-    said, is_reached = _asked(found, level, asked)
-    return DurabilityInForce(level=level, sentence=_sentence(found, level), asked=said, is_reached=is_reached)
+def assess_durability(found: PersistenceSettings, wanted: Durability) -> DurabilityInForce:
+    level = _find_level(found)
+    note, is_reached = _compare_with_setting(found, level, wanted)
+    return DurabilityInForce(
+        level=level, sentence=_describe_level(found, level), setting_note=note, is_reached=is_reached
+    )
 
 
-def find_weakest(found: Sequence[DurabilityInForce]) -> DurabilityInForce:
-    """Of several nodes: jobs lie on all of them."""
-    return min(found, key=lambda one: (one.is_reached, LEVELS.index(one.level)))
+def find_weakest(nodes: Sequence[DurabilityInForce]) -> DurabilityInForce:
+    """Return the weakest durability of several nodes. Jobs are spread over all nodes, so the weakest one counts."""
+    return min(nodes, key=lambda node: (node.is_reached, LEVELS.index(node.level)))
 
 
-def _level(found: PersistenceSettings) -> Level:
+def _find_level(found: PersistenceSettings) -> Level:
     if found.has_log:
         return _BY_POLICY.get(found.fsync, "unknown")
     if found.has_log is None or found.save is None:
@@ -90,8 +92,8 @@ def _level(found: PersistenceSettings) -> Level:
     return "snapshots" if found.save else "memory"
 
 
-def _sentence(found: PersistenceSettings, level: Level) -> str:
-    because = found.unknown_because or "the engine does not say"
+def _describe_level(found: PersistenceSettings, level: Level) -> str:
+    because = found.unknown_because or "the engine does not reveal it"
     if level == "unknown" and found.has_log:
         return f"Append-only file; how often it is flushed to disk is unknown: {because}."
     if level == "unknown" and found.has_log is False:
@@ -101,7 +103,7 @@ def _sentence(found: PersistenceSettings, level: Level) -> str:
     if level == "memory":
         return "Memory only: no append-only file and no snapshots. A restart of the engine loses every job."
     if level == "snapshots":
-        return f"Snapshots only (save {found.save}). A crash loses what was accepted since the last one."
+        return f"Snapshots only (save {found.save}). A crash loses the jobs accepted since the last snapshot."
     sentence = {
         "fsync_sometimes": "Append-only file, flushed when the system decides (appendfsync no). "
         "A crash of the machine loses up to half a minute.",
@@ -114,13 +116,14 @@ def _sentence(found: PersistenceSettings, level: Level) -> str:
     return sentence + (pause if found.pauses_fsync else "")
 
 
-def _asked(found: PersistenceSettings, level: Level, asked: Durability) -> tuple[str, bool]:
-    if asked == "replica":
-        return _asked_of_replicas(found)
+def _compare_with_setting(found: PersistenceSettings, level: Level, wanted: Durability) -> tuple[str, bool]:
+    """Return a note about the `durability` setting, and whether the engine reaches it."""
+    if wanted == "replica":
+        return _compare_with_replicas(found)
     refused = ""
     if found.replicas_needed:
         refused = f"Writes are refused with fewer than {found.replicas_needed} replicas (min-replicas-to-write)."
-    if asked == "memory":
+    if wanted == "memory":
         return refused, True
     if level in ("memory", "snapshots") or found.has_log is False:
         return "The setting asks for fsync, which needs an append-only file: set `appendonly yes`.", False
@@ -133,10 +136,10 @@ def _asked(found: PersistenceSettings, level: Level, asked: Durability) -> tuple
     return "Enqueues wait for their own flush (durability fsync).", True
 
 
-def _asked_of_replicas(found: PersistenceSettings) -> tuple[str, bool]:
+def _compare_with_replicas(found: PersistenceSettings) -> tuple[str, bool]:
     if found.replicas is None:
         return "The setting asks for a replica; whether one is connected is unknown.", False
     if not found.replicas:
-        return "The setting asks for a replica, and none is connected: enqueues are answered as not confirmed.", False
+        return "The setting asks for a replica, but none is connected: enqueues are reported as not confirmed.", False
     count = f"{found.replicas} {'is' if found.replicas == 1 else 'are'} connected"
-    return f"Enqueues wait until a replica has them too ({count}).", True
+    return f"Enqueues wait until a replica has them ({count}).", True

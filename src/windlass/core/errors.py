@@ -1,4 +1,4 @@
-"""Every way Windlass says no. Each class has a stable `code`; a front end maps classes to its own words."""
+"""All errors of Windlass. Each class has a stable `code`; front ends map classes to their own status codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class WindlassError(Exception):
-    """The root of all errors raised by Windlass."""
+    """Base class of all errors raised by Windlass."""
 
     code: ClassVar[str] = "error"
 
@@ -18,13 +18,13 @@ class BadSetting(WindlassError):
 
 
 class EngineUnavailable(WindlassError):
-    """The engine could not be reached in time. Nothing is known about the outcome of the call."""
+    """The engine could not be reached in time. The outcome of the call is unknown."""
 
     code = "engine_unavailable"
 
 
 class DiskFull(EngineUnavailable):
-    """The engine cannot write to its disk. It accepts jobs again when there is room."""
+    """The engine cannot write to its disk. It accepts jobs again when space is free."""
 
     code = "disk_full"
 
@@ -36,13 +36,14 @@ class DataDirectoryLost(EngineUnavailable):
 
 
 class EngineError(WindlassError):
-    """The engine answered with an error of its own."""
+    """The engine replied with an error."""
 
     code = "engine_error"
 
 
 class EngineNotPermitted(EngineError):
-    """The engine's user lacks a right that Windlass needs. The message names the right, its purpose and the remedy."""
+    """The engine's user lacks a permission that Windlass needs. The message names the permission, its purpose and the
+    remedy."""
 
     code = "engine_not_permitted"
 
@@ -54,7 +55,7 @@ class EngineUnsuitable(WindlassError):
 
 
 class Refusal(WindlassError):
-    """A coded no to one request. Nothing was changed by it."""
+    """A request that was refused with a code. It changed nothing."""
 
     code = "refused"
     sentence: ClassVar[str] = "The request was refused."
@@ -83,18 +84,18 @@ class UnknownJob(Refusal):
 
 
 class AlreadyEnded(Refusal):
-    """The job has ended before. After a lost answer this means that the first call went through."""
+    """The job has already ended. After a lost reply this means that the first call succeeded."""
 
     code = "already_ended"
     sentence = "The job has already ended; nothing was changed."
-    unkept: ClassVar[str] = (  # to a question about the job
+    unkept: ClassVar[str] = (  # sentence for reads of a job whose record is gone
         "The job has ended, and nothing of it is kept. To see later how a job ended, keep its result for a while "
         "(keep_result in Python, result_ttl_ms over HTTP), or give its queue a history."
     )
 
 
 class StaleLease(Refusal):
-    """The caller no longer holds the job: its lease ran out, or somebody else holds a newer one."""
+    """The caller no longer holds the job: the lease expired, or another worker holds a newer lease."""
 
     code = "stale_lease"
     sentence = "The lease is no longer valid; stop working on this job and drop its result."
@@ -107,7 +108,7 @@ class WrongState(Refusal):
 
 class IdConflict(Refusal):
     code = "id_conflict"
-    sentence = "This id belongs to a job with other content; make a new id for a new job."
+    sentence = "This id belongs to a job with different content; use a new id for a new job."
 
 
 class QueueFull(Refusal):
@@ -116,17 +117,17 @@ class QueueFull(Refusal):
 
 
 class EngineFull(Refusal):
-    """The engine has reached its memory limit. What is there can still be taken and finished."""
+    """The engine has reached its memory limit. Existing jobs can still be taken and finished."""
 
     code = "engine_full"
     sentence = (
-        "The engine's memory is full: nothing was accepted. Let it drain, or raise its maxmemory "
+        "The engine's memory is full: nothing was accepted. Let the queues drain, or raise maxmemory "
         "(WINDLASS_ENGINE_MEMORY_MAX for the embedded engine)."
     )
 
 
 class RevisionConflict(Refusal):
-    """The job was changed since it was read: read it again, merge, and write back with the new revision."""
+    """The job was changed since it was read. Read it again, merge, and write with the new revision."""
 
     code = "revision_conflict"
     sentence = "The job was changed since it was read; read it again and retry with its new revision."
@@ -134,7 +135,7 @@ class RevisionConflict(Refusal):
 
 class UniqueConflict(Refusal):
     code = "unique_conflict"
-    sentence = "Another job holds this job's unique key now."
+    sentence = "Another job holds this job's unique key."
 
 
 class NamesNeedLanes(Refusal):
@@ -144,19 +145,20 @@ class NamesNeedLanes(Refusal):
 
 class NoExactPriority(Refusal):
     code = "no_exact_priority"
-    sentence = "This queue ages its jobs, so none of them has an exact priority to be taken by."
+    sentence = "This queue ages its jobs, so its jobs cannot be taken by exact priority."
 
 
 class UnknownLimit(Refusal):
     code = "unknown_limit"
-    sentence = "There is no limit of this name."
+    sentence = "There is no limit with this name."
 
 
 class LimitsChanged(Refusal):
-    """The limits changed while jobs were matched against them. The service matches anew; callers do not see this."""
+    """The limits changed while jobs were matched against them. The service repeats the match; callers do not see this
+    error."""
 
     code = "limits_changed"
-    sentence = "The limits changed in this moment; try again."
+    sentence = "The limits changed during the call; try again."
 
 
 class UnknownWorker(Refusal):
@@ -166,20 +168,20 @@ class UnknownWorker(Refusal):
 
 class UnknownSchedule(Refusal):
     code = "unknown_schedule"
-    sentence = "There is no schedule of this name."
+    sentence = "There is no schedule with this name."
 
 
 class UnknownCallback(Refusal):
-    """It was delivered, or removed after it was given up. After a lost answer this means that the first call went
-    through."""
+    """The callback was delivered, or removed after it was given up. After a lost reply this means that the first call
+    succeeded."""
 
     code = "unknown_callback"
-    sentence = "No callback is owed under this id; it may have been delivered already."
+    sentence = "No pending callback has this id; it may have been delivered already."
 
 
 class UnknownParent(Refusal):
     code = "unknown_parent"
-    sentence = "There is no job with the parent's id."
+    sentence = "There is no job with the id of the parent."
 
 
 class ParentState(Refusal):
@@ -189,45 +191,45 @@ class ParentState(Refusal):
 
 class UnknownMember(Refusal):
     code = "unknown_member"
-    sentence = "One of the jobs to wait for is not known; enqueue it first."
+    sentence = "One of the jobs to wait for does not exist; enqueue it first."
 
 
 class Unsettled(Refusal):
-    """A large family is worked on in steps; some operations must wait until the steps are done."""
+    """Many dependencies are processed in steps. Some operations must wait until the steps are done."""
 
     code = "unsettled"
-    sentence = "The members of this job are still being let go; try again in a moment."
+    sentence = "The members of this job are still being released; try again in a moment."
 
 
 class CrossPartition(Refusal):
-    """A relation or call that would touch two partitions at once."""
+    """A relation or call that would need two partitions at once."""
 
     code = "cross_partition"
-    sentence = "These queues lie in different partitions; give their names a common {tag}."
+    sentence = "These queues are in different partitions; give their names a common {tag}."
 
 
 class PartitionStopped(Refusal):
-    """Jobs wait here, but the keys around them are torn between two nodes for now."""
+    """Jobs wait in this partition, but its keys are currently split between two nodes."""
 
     code = "partition_stopped"
     sentence = (
-        "Nothing is taken from this partition: its slot is being moved key by key. It goes on by itself afterwards; "
+        "No job is taken from this partition: its slot is being moved key by key. It continues by itself afterwards; "
         "move slots atomically to avoid this."
     )
 
 
 class Unauthorized(Refusal):
-    """Nobody is known by what was shown, or nothing was shown."""
+    """The request has no token, or an unknown one."""
 
     code = "unauthorized"
     sentence = "A valid token is needed; send it as `Authorization: Bearer <token>`."
 
 
 class Forbidden(Refusal):
-    """It is known who asks, and they may not."""
+    """The token is valid but does not permit the request."""
 
     code = "forbidden"
-    sentence = "This token does not allow this; use one with the role, and for the queue, that it needs."
+    sentence = "This token does not permit the request; use a token with the required role and queue."
 
 
 class TooManyRequests(Refusal):
@@ -237,12 +239,12 @@ class TooManyRequests(Refusal):
 
 class UnknownToken(Refusal):
     code = "unknown_token"
-    sentence = "There is no token of this name."
+    sentence = "There is no token with this name."
 
 
 class TokenExists(Refusal):
     code = "token_exists"
-    sentence = "There is a token of this name already; choose another name, or remove that one first."
+    sentence = "A token with this name already exists; choose another name, or remove that token first."
 
 
 REFUSALS: dict[str, type[Refusal]] = {
@@ -282,6 +284,6 @@ REFUSALS: dict[str, type[Refusal]] = {
 
 
 def refusal(code: str, detail: str = "") -> Refusal:
-    """The refusal for a code answered by a script, with the detail that the script gave."""
+    """Return the refusal for a code that a script returned, with the script's detail."""
     cls = REFUSALS[code]
     return cls(f"{cls.sentence} ({detail})" if detail else "")

@@ -1,4 +1,4 @@
-"""What happens to jobs, as told to those who follow: one small struct per move, progress report or emitted value."""
+"""Events about jobs: one struct per state change, progress report or emitted value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .states import State
 
 
 class EventKind(IntEnum):
-    """Codes are stored in the stream. Up to 15 they are the state that a job has entered."""
+    """Kind of an event. The codes are stored in the stream; codes up to 15 are the state that a job has entered."""
 
-    MISSED = 0  # never stored: a follower was away for too long, and this is all that is known
+    MISSED = 0  # never stored: reports events that were trimmed before the follower read them
     SCHEDULED = State.SCHEDULED
     QUEUED = State.QUEUED
     WAITING = State.WAITING
@@ -22,7 +22,7 @@ class EventKind(IntEnum):
     FINISHED = State.FINISHED
     FAILED = State.FAILED
     CANCELLED = State.CANCELLED
-    DELETED = 16  # by a person; a retention that is over says nothing
+    DELETED = 16  # on request; the end of a retention time emits no event
     PROGRESS = 17
     EMITTED = 18  # a value, from the holder of the lease
 
@@ -36,7 +36,7 @@ class EventKind(IntEnum):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened. `position` is where a follower goes on behind it."""
+    """One event. A follower that resumes at `position` gets the events after it."""
 
     kind: EventKind
     job: bytes = b""
@@ -45,21 +45,21 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int = 0
     attempt: int = 0
     progress: float = 0.0  # 0..1
-    note: str = ""  # of PROGRESS
-    value: Blob | None = None  # of EMITTED
-    missed: int | None = None  # of MISSED: how many events; None: nobody knows
+    note: str = ""  # only with PROGRESS
+    value: Blob | None = None  # only with EMITTED
+    missed: int | None = None  # only with MISSED: number of events; None: unknown
     position: str = ""
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """Events since a position, and the position behind them."""
+    """Events after a position, and the position to continue from."""
 
     events: list[Event]
     position: str
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """A value that the holder of a lease wants followers to see. Token 0 means whoever holds the job now."""
+    """A value that the holder of a lease publishes to followers. Token 0 stands for the current holder."""
 
     id: bytes
     token: int

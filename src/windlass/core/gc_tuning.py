@@ -1,4 +1,4 @@
-"""What a process that lives long does about the collector of circular garbage."""
+"""Tuning of the garbage collector for long-running processes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import gc
 
 
 def freeze_startup_objects() -> None:
-    """What is loaded when a process begins its work stays: the collector need not look at it again. One look at all of
-    it takes ten milliseconds, in which nothing else happens. Once in a process: what is there at a second time may
-    well go."""
+    """Exempt the objects that exist at startup from garbage collection.
+
+    They live as long as the process. A full collection that visits them stops the process for ten milliseconds. Only
+    the first call has an effect: objects that exist later may become garbage.
+    """
     if gc.isenabled() and not gc.get_freeze_count():
         gc.collect()
         gc.freeze()

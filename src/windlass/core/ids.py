@@ -1,5 +1,7 @@
-"""Job ids: UUIDv7 whose `rand_a` bits carry the partition, so that an id finds its keys without a look-up. Jobs that
-are known by a number have a UUIDv8 made of it, with the partition in the same place."""
+"""Job ids: UUIDv7 whose `rand_a` bits carry the partition, so that no lookup is needed to find a job's keys.
+
+Jobs that are known by a number have a UUIDv8 made from the number, with the partition in the same bits.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,21 @@ from .text.durations import INSTANT_MAX
 
 PARTITIONS_MAX = 4096  # rand_a has 12 bits
 _pack = struct.Struct(">QQ").pack
-_RANDOM_BYTES = 8  # of an id, the first of them with the variant
+_RANDOM_BYTES = 8  # random part of an id; its first byte also holds the variant
 _WITH_VARIANT = tuple(bytes([0x80 | byte & 0x3F]) for byte in range(256))
 
 
 def make_id(at_ms: int, partition: int, random_64: int) -> bytes:
-    """The 16 bytes of an id; time and randomness are the caller's, so this stays pure."""
+    """Return the 16 bytes of an id. The caller provides time and randomness, so the function stays pure."""
     return _pack((at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition, 1 << 63 | random_64 & 0x3FFFFFFFFFFFFFFF)
 
 
 def make_ids(at_ms: int, partition: int, count: int, random: Callable[[int], bytes]) -> list[bytes]:
-    """Many at once, as `make_id` makes one; `random` gives so many bytes."""
+    """Return `count` ids, each as `make_id` makes it. `random(n)` returns n random bytes."""
     head = ((at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition).to_bytes(8, "big")
-    drawn = random(_RANDOM_BYTES * count)
-    starts = range(0, len(drawn), _RANDOM_BYTES)
-    return [head + _WITH_VARIANT[drawn[at]] + drawn[at + 1 : at + _RANDOM_BYTES] for at in starts]
+    tails = random(_RANDOM_BYTES * count)
+    starts = range(0, len(tails), _RANDOM_BYTES)
+    return [head + _WITH_VARIANT[tails[at]] + tails[at + 1 : at + _RANDOM_BYTES] for at in starts]
 
 
 NUMBER_MAX = 2**62 - 1  # two of the last 64 bits are the variant
@@ -34,12 +36,12 @@ _NUMBERED = b"number"  # the first six bytes
 
 
 def numbered_id(number: int, partition: int) -> bytes:
-    """The id of the job that is made under a number."""
+    """Return the id of the job with a number."""
     return _NUMBERED + (0x8000 | partition).to_bytes(2, "big") + (1 << 63 | number).to_bytes(8, "big")
 
 
 def number_of_id(job_id: bytes) -> int | None:
-    """The number that an id is made of, if it is."""
+    """Return the number that an id was made from, or None."""
     if job_id[:6] != _NUMBERED or job_id[6] >> 4 != 8:
         return None
     return int.from_bytes(job_id[8:], "big") & NUMBER_MAX
@@ -50,14 +52,19 @@ def partition_of_id(job_id: bytes) -> int:
 
 
 def time_of_id(job_id: bytes) -> int | None:
-    """The time at which an id was made, in milliseconds since 1970; None for an id that carries none, or one beyond the
-    calendar (48 bits reach further)."""
+    """Return the creation time of an id in milliseconds since 1970.
+
+    None if the id carries no time, or a time beyond the supported calendar (48 bits reach further).
+    """
     at_ms = int.from_bytes(job_id[:6], "big")
     return at_ms if job_id[6] >> 4 == 7 and at_ms <= INSTANT_MAX else None
 
 
 def with_partition(job_id: bytes, partition: int, partitions: int) -> bytes:
-    """The id of the same job at home in a partition of a deployment with so many: other bits only where it must be."""
+    """Return the id for the same job in a partition of a deployment with `partitions` partitions.
+
+    The id stays the same if it already maps to that partition.
+    """
     if partition_of_id(job_id) % partitions == partition:
         return job_id
     high = int.from_bytes(job_id[6:8], "big") & 0xF000 | partition
@@ -65,7 +72,7 @@ def with_partition(job_id: bytes, partition: int, partitions: int) -> bytes:
 
 
 def parse_id(text: str) -> bytes:
-    """The bytes of an id in any of the forms that `uuid` reads."""
+    """Return the bytes of an id, written in any form that `uuid` reads."""
     try:
         return uuid.UUID(text).bytes
     except (ValueError, AttributeError, TypeError) as error:
@@ -73,5 +80,5 @@ def parse_id(text: str) -> bytes:
 
 
 def format_id(job_id: bytes) -> str:
-    text = job_id.hex("-", 2)  # some of these signs are too many
+    text = job_id.hex("-", 2)  # has more hyphens than a UUID; the next line drops them
     return f"{text[:4]}{text[5:29]}{text[30:34]}{text[35:]}"

@@ -14,7 +14,7 @@ MEANINGS = {
     State.FAILED: "failed permanently; kept for the retention time",
     State.CANCELLED: "ended by request; kept for the retention time",
 }
-EVERYWHERE = ("requeue", "delete")  # possible from every state: described in a sentence, not drawn
+EVERYWHERE = ("requeue", "delete")  # possible from every state: described in a sentence, not in the diagram
 
 
 def _is_drawn(move: Move) -> bool:
@@ -65,7 +65,7 @@ def render() -> str:
             "```",
             "",
             "From every state a person may `requeue` a job (it becomes queued, and its lease ends) or `delete` it. A",
-            "dialect may `conclude` a job in any state.",
+            "dialect may `complete_with_children` a job in any state.",
             "",
             "A job is in the index of exactly one state, with one exception: an overdue *retake* job is still running",
             "and can be taken at the same time. The old holder may report until another worker takes the job.",

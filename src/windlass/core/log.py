@@ -1,4 +1,4 @@
-"""What running code says: lines that the holder of a lease leaves with its job, kept with the number of the attempt."""
+"""Log lines of jobs. The holder of a lease stores them with its job; each line keeps the number of its attempt."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-LINES_KEPT = 200  # of each job: the last ones
+LINES_KEPT = 200  # per job: the newest lines
 BYTES_KEPT = 64 * 1024
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """A line to be kept. `at_ms` is the writer's own clock; nothing is decided by it."""
+    """A line to store. `at_ms` is the writer's clock and is only displayed."""
 
     at_ms: int
-    level: str  # debug, info, warning, error, critical, or a word of the writer's own
+    level: str  # debug, info, warning, error, critical, or any other word
     text: str
 
 
 class Log(msgspec.Struct, frozen=True):
-    """Lines from the holder of a lease. Token 0 means whoever holds the job now."""
+    """Lines from the holder of a lease. Token 0 stands for the current holder."""
 
     id: bytes
     token: int
@@ -27,7 +27,7 @@ class Log(msgspec.Struct, frozen=True):
 
 
 class KeptLine(msgspec.Struct, frozen=True):
-    """A line as it is read: `attempt` is the one that said it."""
+    """A stored line. `attempt` is the attempt that wrote it."""
 
     attempt: int
     at_ms: int
@@ -36,7 +36,7 @@ class KeptLine(msgspec.Struct, frozen=True):
 
 
 class Logs(msgspec.Struct, frozen=True):
-    """The last lines of a job, oldest first, and how many went before them to keep it bounded."""
+    """The last lines of a job, oldest first, and the number of older lines that were dropped."""
 
     lines: list[KeptLine]
     dropped: int = 0

@@ -1,4 +1,4 @@
-"""What may be asked of the engine about a job, and the answers. One struct per item of a call."""
+"""Requests to the engine about jobs and workers, and their results. One struct per item of a call."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from .job import Attempt, Blob, Job, Member
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    """`existing`: the id or the unique key was there before, or the first call of its period (`throttle_ms`) has won.
-    `replaced`: the content, name and lane included, went into the job that holds the key (`replace`, `debounce_ms`).
-    `ended`: this id has run and gone already, went into another job, or ended at once by the policy of what it should
-    wait for."""
+    """Result of enqueueing one job.
+
+    `existing`: the id or the unique key already existed, or an earlier call of the same period (`throttle_ms`) was
+    accepted. `replaced`: the content, including name and lane, was written into the job that holds the key (`replace`,
+    `debounce_ms`). `ended`: the job with this id has already ended and was removed, its content went into another job,
+    or it ended at once because of the failure policy for its dependencies.
+    """
 
     id: bytes
     status: Literal["queued", "scheduled", "waiting", "existing", "replaced", "ended"]
     revision: int
-    is_durable: bool = True  # False: accepted, but the asked-for durability was not confirmed in time
+    is_durable: bool = True  # False: accepted, but the requested durability was not confirmed in time
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs a taker wants; at most one of the three name conditions."""
+    """Conditions on the jobs that a taker accepts. At most one of the three name conditions may be given."""
 
     only: tuple[str, ...] = ()
     all_but: tuple[str, ...] = ()
@@ -37,24 +40,26 @@ ANY_JOB = Filter()
 class Take(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     most: int = 1
-    weights: tuple[int, ...] = ()  # as many as queues: the order is drawn by weight; empty: in the order given
+    weights: tuple[int, ...] = ()  # one per queue: the order is random by weight; empty: in the given order
     wants: Filter = ANY_JOB
     worker: bytes = b""  # 16 bytes
     lease_ms: int = 0  # 0: the job's or the queue's
     accept_ms: int = 0  # > 0: dispatched, to be accepted within this time
     wait_ms: int = 0  # wait this long for a job
-    by_hand: bool = False  # while it waits, a worker may be handed a job that is dispatched, to be accepted at once
+    by_hand: bool = (
+        False  # direct handoff: a waiting worker may be given a dispatched job, which it must accept at once
+    )
 
 
 class Taken(msgspec.Struct, frozen=True):
     jobs: list[Job]
-    next_due_at_ms: int | None  # when something may become takeable in these queues; None: nothing is known
-    started_before: dict[bytes, int] = {}  # id -> when it was taken the time before, of those that had been
-    used_up: int = 0  # jobs that were due and failed instead: no attempt was left to them
+    next_due_at_ms: int | None  # when a job may become takeable in these queues; None: unknown
+    started_before: dict[bytes, int] = {}  # id -> time of the previous take, for jobs that were taken before
+    used_up: int = 0  # due jobs that failed instead because they had no attempt left
 
 
 class LeaseRef(msgspec.Struct, frozen=True, gc=False):
-    """A lease as its holder knows it. Token 0 means whoever holds the job now."""
+    """Reference to a lease: job id and token. Token 0 stands for the current holder."""
 
     id: bytes
     token: int
@@ -64,7 +69,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     id: bytes
     token: int
     result: Blob | None = None
-    ignore_repeat: bool = False  # a job that repeats ends for good
+    ignore_repeat: bool = False  # end a repeating job permanently
 
 
 class Fail(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +81,8 @@ class Fail(msgspec.Struct, frozen=True, kw_only=True):
     error: Blob | None = None
 
 
-# None: it ended well. `waiting`: it has members that have not ended, and waits for them. `failed` and `cancelled`: its
-# policy is `fail`, and a member ended so; or a cancel was requested, and it would have had to wait.
+# None: it succeeded. `waiting`: it waits for members that have not ended. `failed` and `cancelled`: its policy is
+# `fail` and a member ended so, or a cancel was requested and the job would have had to wait.
 FinishOutcome: TypeAlias = Literal["waiting", "failed", "cancelled"] | None
 FailOutcome: TypeAlias = Literal["retried", "failed", "cancelled"]
 
@@ -86,7 +91,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     id: bytes
     token: int
     progress: float | None = None
-    note: str | None = None  # beside the progress, for people; empty: none any more
+    note: str | None = None  # for people, shown with the progress; empty: removes the note
     payload: Blob | None = None
 
 
@@ -106,32 +111,35 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     run_at_ms: int | None = None
     payload: Blob | None = None
-    repeat: str | None = None  # another rule; empty: repeats no more
-    attempt: int | None = None  # attempts that count as made
+    repeat: str | None = None  # new rule; empty: no further repeats
+    attempt: int | None = None  # new number of attempts made
     if_revision: int = 0
     in_any_state: bool = False
 
 
 class CompleteWithChildren(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run with content of the caller's, in one step. `finish` hands over to members that have not ended;
-    else the job ends, or goes on at `run_at_ms` if that is given. `again`: it goes on then, members or not."""
+    """End of a run together with a change of content, in one step.
+
+    `finish`: the job hands over to members that have not ended; without such members it ends, or runs again at
+    `run_at_ms` if that is given. `again`: the job runs again at that time, with or without members.
+    """
 
     id: bytes
-    token: int = 0  # 0: whoever holds it
+    token: int = 0  # 0: the current holder
     then: Literal["finish", "again", "fail"]
     run_at_ms: int | None = None
     delay_ms: int | None = None  # from now, rounded down to whole seconds; instead of run_at_ms
     name: str = ""
-    unique: str = ""  # another unique key; empty: as it is
+    unique: str = ""  # new unique key; empty: unchanged
     priority: int | None = None
     payload: Blob | None = None
-    repeat: str | None = None  # another rule; empty: repeats no more
-    attempt: int = 0  # with `again`: attempts that count as made
+    repeat: str | None = None  # new rule; empty: no further repeats
+    attempt: int = 0  # with `again`: new number of attempts made
     reason: str = "error"  # with `fail`
     if_revision: int = 0
-    if_parent_waits: bool = False  # a child: only while its parent waits
-    in_any_state: bool = False  # nobody needs to hold it
-    keeps_members: bool = False  # with `again`: members that have ended stay
+    if_parent_waits: bool = False  # for a child: only while its parent waits
+    in_any_state: bool = False  # no lease is required
+    keeps_members: bool = False  # with `again`: keep members that have ended
 
 
 CompletionOutcome: TypeAlias = Literal["finished", "waiting", "again", "failed", "cancelled"]
@@ -149,9 +157,9 @@ class FinishedAndTaken(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of jobs: by `state`, of a queue or of all, or by `tag`; the other conditions narrow it further."""
+    """Request for one page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
 
-    queue: str = ""  # with a state, empty: of all queues, merged in the order of the list
+    queue: str = ""  # empty, with a state: all queues, merged in the order of the list
     state: str = ""  # queued, scheduled, waiting, running, finished, failed, cancelled, history
     tag: str = ""
     name: str = ""  # GLOB
@@ -159,32 +167,32 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     created_before_ms: int = 0
     ended_from_ms: int = 0
     ended_before_ms: int = 0
-    error: str = ""  # text that the last error holds, in any case
-    error_shape: str = ""  # the shape of the last error, as `failures` tells it
-    with_errors: bool = False  # pages carry the last attempts that did not end well
+    error: str = ""  # text in the last error, case-insensitive
+    error_shape: str = ""  # shape of the last error, as `failures` returns it
+    with_errors: bool = False  # return the last unsuccessful attempts with the page
     newest_first: bool = False
     most: int = 50
     cursor: str = ""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on."""
+    """A page of jobs. `cursor` is empty on the last page; other pages may be short or even empty."""
 
     jobs: list[Job]
     cursor: str
-    looked_at: int = 0  # jobs, to find these
-    last_attempts: dict[bytes, Attempt] = {}  # id -> what went wrong last, when the listing wants it
+    looked_at: int = 0  # number of jobs examined for this page
+    last_attempts: dict[bytes, Attempt] = {}  # id -> last unsuccessful attempt, if the listing requests it
 
 
 class MemberPage(msgspec.Struct, frozen=True):
-    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+    """A page of members. `cursor` is empty on the last page; other pages may be short or even empty."""
 
     members: list[Member]
     cursor: str
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of itself."""
+    """Description that a worker gives of itself."""
 
     host: str = ""
     pid: int = 0
@@ -195,15 +203,15 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """Jobs to be pushed, each leased to a worker (`job.worker`), and what these workers are."""
+    """Jobs to push, each leased to a worker (`job.worker`), and the descriptions of these workers."""
 
     jobs: list[Job]
     workers: dict[bytes, WorkerInfo]
     next_due_at_ms: int | None
 
 
-# What a push came to: the worker took the job on; it does not know the name; it could not be reached, or is in trouble;
-# it is gone for good.
+# Outcome of a push. `accepted`: the worker accepted the job. `unknown`: it does not know the name. `unreachable`: it
+# could not be reached, or reported an error. `gone`: it no longer exists.
 PushOutcome: TypeAlias = Literal["accepted", "unknown", "unreachable", "gone"]
 
 
@@ -212,38 +220,38 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     token: int
     worker: bytes
     outcome: PushOutcome
-    lease_ms: int = 0  # of one that was accepted; 0: the job's or the queue's
+    lease_ms: int = 0  # if accepted; 0: the job's or the queue's
 
 
 class Redirect(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker refused a pushed job: another one is to have it."""
+    """Request to give a refused pushed job to another worker."""
 
     id: bytes
     token: int
-    refused_by: tuple[bytes, ...]  # all workers that have refused it, in turn
+    refused_by: tuple[bytes, ...]  # all workers that have refused it, in order
     accept_ms: int = 10_000
 
 
-# What a worker says in a message: it is idle; it takes a job on; it works on it; it has done it.
+# Content of a worker's message: it is idle, has accepted a job, reports progress, or has finished the job.
 WorkerReportKind: TypeAlias = Literal["idle", "accepted", "progress", "finished"]
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a worker that is given jobs by messages, not by connections of its own."""
+    """Message of a worker that receives jobs as messages and has no connection to the engine."""
 
     queue: str
     worker: bytes  # 16 bytes
     info: WorkerInfo
-    says: WorkerReportKind
+    kind: WorkerReportKind
     unique: str = ""  # the job by its unique key,
-    id: bytes = b""  # or else by its id
-    age_ms: int = 0  # how long ago it was said
-    idle_ms: int = 0  # for how long it may be given a job from now on; 0: it is busy
+    id: bytes = b""  # or by its id
+    age_ms: int = 0  # age of the message
+    idle_ms: int = 0  # how long it may be given a job from now on; 0: it is busy
     progress: float = 0.0
     result: Blob | None = None
 
 
-# `ok`; or what `finish` answers, where that is not None
+# `ok`, or the outcome of `finish` where that is not None.
 WorkerReportOutcome: TypeAlias = Literal["ok", "waiting", "failed", "cancelled"]
 
 
@@ -253,18 +261,18 @@ class RunningJob(msgspec.Struct, frozen=True):
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):
-    """The answer to the heartbeat of a worker that names the jobs it holds."""
+    """Reply to a heartbeat in which a worker names the jobs it holds."""
 
     is_asked_to_stop: bool
-    unclaimed: list[LeaseRef]  # leases under its name that it did not name
+    unclaimed: list[LeaseRef]  # leases of this worker that the heartbeat did not name
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     id: bytes
     info: WorkerInfo
     started_at_ms: int
-    silent_at_ms: int  # when it counts as lost unless it beats
-    beat_at_ms: int = 0  # when it was last heard
+    silent_at_ms: int  # when it counts as lost without another heartbeat
+    beat_at_ms: int = 0  # time of its last heartbeat
     running_count: int
     running: list[RunningJob]
-    stopping_since_ms: int | None = None  # it was asked to end
+    stopping_since_ms: int | None = None  # when it was asked to stop

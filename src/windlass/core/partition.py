@@ -1,5 +1,8 @@
-"""Which partition is a queue at home in? By its name, or by the `{tag}` inside its name, as with Redis keys. And under
-which hash tag does a partition keep its keys: one whose slot lies at the partition's share of the cluster's slots."""
+"""Mapping of queues to partitions, and of partitions to hash tags of the cluster.
+
+A queue's partition follows from its name, or from the `{tag}` inside its name, as with Redis keys. The hash tag of a
+partition is chosen so that the partitions divide the cluster's slots evenly.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,16 @@ def partition_of(queue: str, partitions: int) -> int:
 
 
 def slot_of(tag: str) -> int:
-    """The cluster's own rule (CRC16, XMODEM) for the slot of keys with this hash tag."""
+    """Return the cluster slot of keys with this hash tag, by the cluster's own rule (CRC16, XMODEM)."""
     return binascii.crc_hqx(tag.encode(), 0) % SLOTS
 
 
 @cache
 def hash_tags(partitions: int) -> tuple[str, ...]:
-    """A tag for each partition: the smallest numbers whose slots lie near equal steps around the ring, beginning with
-    "0". Keys that exist are found by it, so it must answer the same for ever."""
+    """Return a hash tag for each partition: the smallest numbers whose slots are near equal steps from the slot of "0".
+
+    Stored keys contain these tags, so the result must never change.
+    """
     step = SLOTS / partitions
     first = slot_of("0")
     found: dict[int, str] = {}
@@ -39,5 +44,5 @@ def hash_tags(partitions: int) -> tuple[str, ...]:
         if abs(steps - partition) <= 1 / 4:
             found.setdefault(partition % partitions, str(number))
         if len(found) == partitions:
-            return tuple(found[one] for one in range(partitions))
-    raise AssertionError  # numbers do not end
+            return tuple(found[partition] for partition in range(partitions))
+    raise AssertionError  # unreachable: the loop is endless

@@ -1,4 +1,4 @@
-"""What can be configured of a queue, and what is known of one. Defaults here are the engine's defaults too."""
+"""Configuration, statistics, pauses and lanes of a queue. The engine uses the same defaults as this module."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ FOREVER_MS = 2**48 - 1  # as a lease: no deadline; as a retention: until deleted
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    lease_ms: int = 30_000  # how long a lease holds without a heartbeat
-    max_length: int = 0  # waiting jobs; 0: no bound
-    max_bytes: int = 0  # bytes of jobs that have not ended; 0: no bound
-    history_length: int = 0  # finished jobs kept for people to look at
-    history_bytes: int = 16 * 1024 * 1024  # bytes of that history
-    retention_ms: int = 14 * DAY_MS  # how long failed and cancelled jobs stay
+    lease_ms: int = 30_000  # how long a lease lasts without a heartbeat
+    max_length: int = 0  # waiting jobs; 0: unlimited
+    max_bytes: int = 0  # bytes of jobs that have not ended; 0: unlimited
+    history_length: int = 0  # finished jobs kept for inspection
+    history_bytes: int = 16 * 1024 * 1024  # bytes of the history
+    retention_ms: int = 14 * DAY_MS  # how long failed and cancelled jobs are kept
     name_lanes: bool = False  # one lane per job name, so that jobs can be taken by name
-    aging_ms: int = 0  # this much waiting is worth one step of priority; 0: strict priority
-    fair_share: bool = False  # lanes of equal priority take turns by weight, however long each is
+    aging_ms: int = 0  # waiting time that raises the priority by one step; 0: strict priority
+    fair_share: bool = False  # lanes of equal priority take turns by weight, regardless of their lengths
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Read from the indexes themselves at one instant."""
+    """Counts of a queue, read from its indexes at one instant."""
 
     queue: str
     queued: int
     scheduled: int
     waiting: int
-    running: int  # dispatched ones included
+    running: int  # includes dispatched jobs
     finished: int
     failed: int
     cancelled: int
     history: int
     bytes: int  # of jobs that have not ended
-    lanes: int  # lanes with waiting jobs, besides the default one
+    lanes: int  # lanes with waiting jobs, without the default lane
     waiting_takers: int
     oldest_age_ms: int | None  # how long the oldest takeable job has been takeable
     next_due_at_ms: int | None
-    blocked_lanes: int  # lanes that a limit or a pause holds back
+    blocked_lanes: int  # lanes blocked by a limit or a pause
     is_paused: bool
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """What is paused: the queue, or one lane or name of it."""
+    """A pause of a queue, or of one lane or name in it."""
 
     queue: str
     lane: str = ""
@@ -54,7 +54,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds a lane back: a limit, with its key if it has one, or a pause of the lane or of its name."""
+    """The reason why a lane is blocked: a limit, with its key if it has keys, or a pause of the lane or of its name."""
 
     limit: str = ""
     key: str | None = None
@@ -62,26 +62,26 @@ class HeldUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of a queue that wait in one line: they agree in lane, name (in a queue with name_lanes) and limits."""
+    """Jobs of a queue that share one order: they have the same lane, name (in a queue with name_lanes) and limits."""
 
-    lane: str  # empty: the default one
+    lane: str  # empty: the default lane
     name: str
     is_hidden: bool
-    limits: tuple[str, ...]  # that its jobs count against, as name or name:key
+    limits: tuple[str, ...]  # limits that its jobs count against, as name or name:key
     queued: int
     oldest_age_ms: int
     held_by: HeldUp | None
 
 
 class Lanes(msgspec.Struct, frozen=True, kw_only=True):
-    """`cursor` is empty at the end."""
+    """A page of lanes. `cursor` is empty on the last page."""
 
     lanes: list[Lane]
     cursor: str
 
 
 class Minute(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in a queue within one minute."""
+    """Counters of a queue for one minute."""
 
     at_ms: int
     enqueued: int = 0
@@ -91,10 +91,10 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
     retried: int = 0
     cancelled: int = 0
     recovered: int = 0
-    wait_ms: int = 0  # sum over the jobs taken: from takeable to taken
-    run_ms: int = 0  # sum over the jobs finished: from start to end
-    waits: Histogram = ()  # the jobs taken, by how long they had waited
-    runs: Histogram = ()  # the jobs finished, by how long they ran
+    wait_ms: int = 0  # sum over the taken jobs: from takeable to taken
+    run_ms: int = 0  # sum over the finished jobs: from start to end
+    waits: Histogram = ()  # taken jobs by waiting time
+    runs: Histogram = ()  # finished jobs by run time
 
     @property
     def wait_p50_ms(self) -> int | None:

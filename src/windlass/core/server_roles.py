@@ -1,4 +1,4 @@
-"""What a server process does: it answers, it downloads, it delivers callbacks. The loops run in all of them."""
+"""Roles of a server process: serve requests, process downloads, deliver callbacks. Background loops run in every role."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ ROLES = (API, PROCESSOR, NOTIFIER)
 
 
 def parse_roles(text: str) -> frozenset[str]:
-    """From names with commas between."""
+    """Parse role names separated by commas."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in ROLES:
-            raise BadInput(f"{name!r} is no role of a server; there are {', '.join(ROLES)}.")
+            raise BadInput(f"{name!r} is not a server role; the roles are {', '.join(ROLES)}.")
     return frozenset(names)

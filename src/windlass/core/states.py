@@ -109,7 +109,7 @@ MOVES: tuple[Move, ...] = (
     Move(_S.DISPATCHED, "fail", _S.FAILED, "permanently"),
     Move(_S.DISPATCHED, "fail", _S.CANCELLED, "a requested cancel, acknowledged"),
     *(
-        Move(state, "conclude", target, note)
+        Move(state, "complete_with_children", target, note)
         for state in (_S.RUNNING, _S.DISPATCHED)
         for target, note in (
             (_S.WAITING, "hands over to its members"),
@@ -122,7 +122,7 @@ MOVES: tuple[Move, ...] = (
         )
     ),
     *(
-        Move(state, "conclude", target, IN_ANY_STATE)
+        Move(state, "complete_with_children", target, IN_ANY_STATE)
         for state in (_S.SCHEDULED, _S.QUEUED, _S.WAITING, _S.FINISHED, _S.FAILED, _S.CANCELLED)
         for target in (_S.SCHEDULED, _S.QUEUED, _S.FINISHED, None)
     ),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 BATCH_SIZE = 1_000  # jobs per call of a bulk enqueue
-BATCHES_IN_FLIGHT = 2  # the next batch is encoded while the engine works on one
+BATCHES_IN_FLIGHT = 2  # the next batch is encoded while the engine works on the other
 EnqueueAnswers: TypeAlias = list[Enqueued | Refusal]
 
 log = logging.getLogger("windlass.app")
@@ -278,12 +278,12 @@ def _require_function(function: Any) -> None:
         raise BadInput("A task needs a function: put @app.task above a `def` or `async def`.")
 
 
-def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+def _is_same(known: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Report whether both are the same function.
 
     It may have been loaded twice, as `__main__` and by its name, or again after a change.
     """
-    return one.__qualname__ == other.__qualname__ and one.__code__.co_filename == other.__code__.co_filename
+    return known.__qualname__ == other.__qualname__ and known.__code__.co_filename == other.__code__.co_filename
 
 
 def _split_batches(calls: Iterable[Call[R]]) -> Iterable[list[Call[R]]]:

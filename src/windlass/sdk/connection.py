@@ -181,7 +181,7 @@ class AppConnection:
             store.close_sync()
 
     async def aclose(self) -> None:
-        """Close the connection of this event loop and the one for calls without an event loop."""
+        """Close the connection of this event loop and the connection for calls without an event loop."""
         found = self._loop_connections.pop(asyncio.get_running_loop(), None)
         if found is not None:
             await found.closer.aclose()

@@ -101,7 +101,7 @@ class Testing:
 
     def __enter__(self) -> Self:
         if self._store is not None:
-            raise BadInput("This test has begun already: call app.testing() for another one.")
+            raise BadInput("This test has begun already: call app.testing() again.")
         store = engine_for_tests.open_trial()
         try:
             self._app.begin_test(store, self._record_calls)
@@ -282,7 +282,7 @@ class Testing:
         service = Service(self._require_store())
         queues = [queue] if queue else service.queues().wait()
         states = [state] if state else STATES
-        listings = [Listing(queue=one, state=other, name=name, most=PAGE_MAX) for one in queues for other in states]
+        listings = [Listing(queue=queue, state=state, name=name, most=PAGE_MAX) for queue in queues for state in states]
         return [self._make_tested_job(job) for listing in listings for job in _pages(service, listing)]
 
     @property

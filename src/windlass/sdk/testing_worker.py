@@ -1,4 +1,4 @@
-"""Worker for tests: the real one, in this process. It counts attempts and collects exceptions."""
+"""Worker for tests: the real worker class, run in this process. It counts attempts and collects exceptions."""
 
 from __future__ import annotations
 

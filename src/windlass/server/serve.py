@@ -113,12 +113,12 @@ async def open_server(
                 await stack.enter_async_context(downloading(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
                 server.state.callback_counters = notifier.numbers if notifier else dict
-                guard = Authenticator(
+                authenticator = Authenticator(
                     tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local
                 )
-                fronts: list[Front] = [_listener(server, guard, log)] if listening.http else []
+                fronts: list[Front] = [_listener(server, authenticator, log)] if listening.http else []
                 if listening.bedrock:
-                    fronts.append(_bedrock_listener(server, guard))
+                    fronts.append(_bedrock_listener(server, authenticator))
                 preparing = asyncio.create_task(_prepare_pages(settings))
                 try:
                     for front, its in zip(fronts, listening, strict=False):
@@ -187,12 +187,12 @@ async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
         await table.close()
 
 
-def _listener(server: Server, guard: Authenticator, log: AccessLog | None) -> HttpListener:
+def _listener(server: Server, authenticator: Authenticator, log: AccessLog | None) -> HttpListener:
     settings = server.settings
     if settings.dashboard:
         server.state.refusal_page = dashboard.refusal_page
     routes = _routes_served(settings) if API in server.roles else HEALTH_ROUTES
-    application = WebApplication(Router(routes), server.state, guard, settings.body_max)
+    application = WebApplication(Router(routes), server.state, authenticator, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
     listener = HttpListener(application, bounds, _on_answer(server.state.meter, log))
     server.state.meter.listener = listener
@@ -209,7 +209,7 @@ def _routes_served(settings: Settings) -> Sequence[Routes]:
     return ROUTES if settings.dashboard else [some for some in ROUTES if some not in dashboard.ROUTES]
 
 
-def _bedrock_listener(server: Server, guard: Authenticator) -> BedrockListener:
+def _bedrock_listener(server: Server, authenticator: Authenticator) -> BedrockListener:
     settings = server.settings
     desk = CommandRouter(
         server.service,
@@ -218,7 +218,7 @@ def _bedrock_listener(server: Server, guard: Authenticator) -> BedrockListener:
         query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
     )
     bounds = structs.replace(BEDROCK_BOUNDS, connections_max=settings.bedrock_connections_max)
-    return BedrockListener(desk, guard, bounds)
+    return BedrockListener(desk, authenticator, bounds)
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from windlass.core.errors import BadInput, Refusal
-from windlass.core.operations import Dispatch, Finish, WorkerReportOutcome, LeaseRef, WorkerReport
+from windlass.core.operations import Dispatch, Finish, LeaseRef, WorkerReport, WorkerReportOutcome
 from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
 from windlass.core.validation.values import check_boolean, check_integer, check_list
 from windlass.core.validation.workers import check_queue_list, check_worker_report

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.core import bulk_action as actions
-from windlass.core.bulk_action import Action, ActionStatus, ActionProgress
+from windlass.core.bulk_action import Action, ActionProgress, ActionStatus
 from windlass.core.errors import Refusal, UnknownJob
 from windlass.core.job import Job, NewJob, Timeline
 from windlass.core.job_template import prepare_single

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from windlass.core.callbacks.callback import (
     CALLBACKS_MAX,
-    PendingCallbackPage,
-    PendingCallbacks,
-    LeasedCallback,
-    JobCallbacks,
     DeliveryCapacity,
     FailedDelivery,
+    JobCallbacks,
+    LeasedCallback,
+    PendingCallbackPage,
+    PendingCallbacks,
 )
 from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX
 from windlass.core.validation.callbacks import (

@@ -11,11 +11,11 @@ from windlass.core.log import Log
 from windlass.core.operations import (
     CompleteWithChildren,
     CompletionOutcome,
-    FinishedAndTaken,
     Extended,
     Fail,
     FailOutcome,
     Finish,
+    FinishedAndTaken,
     FinishOutcome,
     LeaseRef,
     Take,

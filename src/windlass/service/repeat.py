@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import FinishedAndTaken, Fail, FailOutcome, Finish, FinishOutcome, Take
+from windlass.core.operations import Fail, FailOutcome, Finish, FinishedAndTaken, FinishOutcome, Take
 from windlass.core.scheduling.repeat import parse
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import reports, take

@@ -27,7 +27,7 @@ class AskedForOne(Operation[Enqueued]):
     def wait(self) -> Enqueued:
         if self._generally is None and self._straight.fits(self._job.template):
             if not self._job.id:
-                self._job = self._straight.named(self._job)
+                self._job = self._straight.with_new_id(self._job)
             answer = self._straight.enqueue(self._job)
             if isinstance(answer, Refusal):
                 raise answer
@@ -43,8 +43,8 @@ class AskedForOne(Operation[Enqueued]):
     def __await__(self) -> Generator[Any, None, Enqueued]:
         return self._asked().__await__()
 
-    def begin(self) -> Callable[[], Enqueued]:
-        return self._asked().begin()
+    def start_sync(self) -> Callable[[], Enqueued]:
+        return self._asked().start_sync()
 
-    def sent(self) -> Coroutine[Any, Any, Enqueued]:
-        return self._asked().sent()
+    def start(self) -> Coroutine[Any, Any, Enqueued]:
+        return self._asked().start()

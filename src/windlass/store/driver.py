@@ -1,5 +1,7 @@
-"""Goes through a flow: a generator that yields what it wants to know and is sent the answers, refusals thrown into it.
-Written once, it is driven with an event loop or without one."""
+"""Drivers of sans-I/O flows, with and without an event loop.
+
+A flow is a generator. It yields effects and is sent their answers; errors are thrown into it.
+"""
 
 from __future__ import annotations
 
@@ -12,38 +14,38 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-async def run(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any]], asked: A | None = None) -> T:
-    """`asked`: what a flow that has begun has asked first."""
+async def run(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any]], effect: A | None = None) -> T:
+    """Run a flow. `effect` is the first effect of a flow that has started already."""
     try:
-        asked = next(flow) if asked is None else asked
+        effect = next(flow) if effect is None else effect
         while True:
             try:
-                answer = await perform(asked)
+                answer = await perform(effect)
             except WindlassError as error:
-                asked = flow.throw(error)
+                effect = flow.throw(error)
             else:
-                asked = flow.send(answer)
+                effect = flow.send(answer)
     except StopIteration as end:
         return cast(T, end.value)
 
 
-def run_sync(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A | None = None) -> T:
-    """The same without an event loop."""
+def run_sync(flow: Generator[A, Any, T], perform: Callable[[A], Any], effect: A | None = None) -> T:
+    """Run a flow without an event loop."""
     try:
-        asked = next(flow) if asked is None else asked
+        effect = next(flow) if effect is None else effect
         while True:
             try:
-                answer = perform(asked)
+                answer = perform(effect)
             except WindlassError as error:
-                asked = flow.throw(error)
+                effect = flow.throw(error)
             else:
-                asked = flow.send(answer)
+                effect = flow.send(answer)
     except StopIteration as end:
         return cast(T, end.value)
 
 
-# What a flow asks first may be sent before anybody waits for its answer: `send` gives what receives the reply, or None
-# where it cannot be sent ahead. Where no reply comes it is asked again in the ordinary way.
+# The first effect of a flow can be sent before the caller waits for its answer. `send` returns a receiver for the
+# reply, or None if the effect cannot be sent ahead. If receiving fails, the effect is performed again as usual.
 
 
 def start(
@@ -51,33 +53,35 @@ def start(
     perform: Callable[[A], Awaitable[Any]],
     send: Callable[[A], Coroutine[Any, Any, Any] | None],
 ) -> Coroutine[Any, Any, T]:
+    """Send the first effect of a flow now and return a coroutine for the result."""
     try:
         first = next(flow)
     except StopIteration as end:
-        return _answered(cast(T, end.value))
+        return _result(cast(T, end.value))
     sent = send(first)
     if sent is None:
         return run(flow, perform, first)
 
-    async def received(asked: A) -> Any:
-        if asked is not first:
-            return await perform(asked)
+    async def perform_received(effect: A) -> Any:
+        if effect is not first:
+            return await perform(effect)
         try:
             reply = await sent
         except WindlassError:
-            return await perform(asked)
-        return cast(Any, asked).answer(reply)
+            return await perform(effect)
+        return cast(Any, effect).answer(reply)
 
-    return run(flow, received, first)
+    return run(flow, perform_received, first)
 
 
-async def _answered(value: T) -> T:
+async def _result(value: T) -> T:
     return value
 
 
 def start_sync(
     flow: Generator[A, Any, T], perform: Callable[[A], Any], send: Callable[[A], Callable[[], Any] | None]
 ) -> Callable[[], T]:
+    """Send the first effect of a flow now and return a function that waits for the result."""
     try:
         first = next(flow)
     except StopIteration as end:
@@ -85,13 +89,13 @@ def start_sync(
         return lambda: answer
     receive = send(first)
 
-    def received(asked: A) -> Any:
-        if asked is not first or receive is None:
-            return perform(asked)
+    def perform_received(effect: A) -> Any:
+        if effect is not first or receive is None:
+            return perform(effect)
         try:
             reply = receive()
         except WindlassError:
-            return perform(asked)
-        return cast(Any, asked).answer(reply)
+            return perform(effect)
+        return cast(Any, effect).answer(reply)
 
-    return lambda: run_sync(flow, received, first)
+    return lambda: run_sync(flow, perform_received, first)

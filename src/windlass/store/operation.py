@@ -1,5 +1,4 @@
-"""A question put to the engine: `await` it, or call `.wait()` where there is no event loop. The flow behind both is the
-same generator; it does no I/O itself."""
+"""Operations: `await` one in an event loop, or call `.wait()` without one. Both run the same sans-I/O flow."""
 
 from __future__ import annotations
 
@@ -9,11 +8,11 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from windlass.core.errors import Refusal
 
 T = TypeVar("T")
-Flow: TypeAlias = Generator[Any, Any, T]  # of whatever its performer can perform
+Flow: TypeAlias = Generator[Any, Any, T]  # of effects that its runner can perform
 
 
 class FlowRunner(Protocol):
-    """A store; or what stands in its place where the engine is behind a server."""
+    """A store, or its HTTP counterpart where the engine is behind a server."""
 
     async def run(self, flow: Flow[T]) -> T: ...
 
@@ -21,7 +20,7 @@ class FlowRunner(Protocol):
 
     def start_sync(self, flow: Flow[T]) -> Callable[[], T]: ...
 
-    def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]: ...
+    def start(self, flow: Flow[T]) -> Coroutine[Any, Any, T]: ...
 
 
 class Operation(Generic[T]):
@@ -37,22 +36,25 @@ class Operation(Generic[T]):
     def wait(self) -> T:
         return self._store.run_sync(self._flow())
 
-    def begin(self) -> Callable[[], T]:
-        """Sends it, if it can be; what it answers waits, as `wait` does. For who has more to ask meanwhile."""
+    def start_sync(self) -> Callable[[], T]:
+        """Send the command now and return a function that waits for its result, so the caller can overlap work.
+
+        An operation that cannot be sent ahead starts when the function is called.
+        """
         return self._store.start_sync(self._flow())
 
-    def sent(self) -> Coroutine[Any, Any, T]:
-        """The same in an event loop: mostly on its way when this returns; its answer is to be awaited."""
-        return self._store.begin(self._flow())
+    def start(self) -> Coroutine[Any, Any, T]:
+        """Send the command now, if possible, and return a coroutine for its result."""
+        return self._store.start(self._flow())
 
 
 class BatchOperation(Operation[list[T | Refusal]]):
-    """Answered per item, refusals among them."""
+    """Operation on several items. Its result has one answer or refusal per item."""
 
     __slots__ = ()
 
     def one(self) -> Operation[T]:
-        """For a single item: its answer itself; a refusal is raised."""
+        """Return an operation for a single item. Its result is the item's answer; a refusal is raised."""
 
         def flow() -> Flow[T]:
             (answer,) = yield from self._flow()
@@ -64,25 +66,23 @@ class BatchOperation(Operation[list[T | Refusal]]):
 
 
 class WaitingOperation(Operation[T]):
-    """A question that may wait for something to happen: its two drivers differ in how they wait."""
+    """Operation that may wait for an event. Its async and sync runs differ in how they wait."""
 
-    __slots__ = ("_driver", "_driver_now")
+    __slots__ = ("_run", "_run_sync")
 
-    def __init__(
-        self, store: FlowRunner, driver: Callable[[], Coroutine[Any, Any, T]], driver_now: Callable[[], T]
-    ) -> None:
+    def __init__(self, store: FlowRunner, run: Callable[[], Coroutine[Any, Any, T]], run_sync: Callable[[], T]) -> None:
         self._store = store
-        self._driver = driver
-        self._driver_now = driver_now
+        self._run = run
+        self._run_sync = run_sync
 
     def __await__(self) -> Generator[Any, None, T]:
-        return self._driver().__await__()
+        return self._run().__await__()
 
     def wait(self) -> T:
-        return self._driver_now()
+        return self._run_sync()
 
-    def begin(self) -> Callable[[], T]:
-        return self._driver_now
+    def start_sync(self) -> Callable[[], T]:
+        return self._run_sync
 
-    def sent(self) -> Coroutine[Any, Any, T]:
-        return self._driver()
+    def start(self) -> Coroutine[Any, Any, T]:
+        return self._run()

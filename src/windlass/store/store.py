@@ -39,8 +39,8 @@ from .commands.command import (
 from .connection.connection import CommandArgs, EngineReplyError
 from .connection.endpoint import Address
 from .connection.pool import ConnectionPool, topology_of
-from .connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
-from .connection.replies import check_library_missing, mark_unconfirmed, is_library_loaded, load_without_memory_limit
+from .connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
+from .connection.replies import check_library_missing, is_library_loaded, load_without_memory_limit, mark_unconfirmed
 from .driver import run, run_sync, start, start_sync
 from .embedded.data_directory import Cut
 from .embedded.engine import EmbeddedEngine
@@ -80,7 +80,7 @@ class Store:
         self._engine = engine
         self._is_clone = False  # then the engine is left by the other
         self.durability: Durability = durability
-        self._terms = DeploymentOptions(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
+        self._options = DeploymentOptions(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
         self._patience_s = patience_s
         self._opening = threading.Lock()
         self._clock = EngineClock()
@@ -160,7 +160,7 @@ class Store:
                 if self._engine is not None:
                     self._engine.join()
                 before = self._engine.ensure if self._engine else None
-                self._opened(open_deployment(self.topology, self._terms, self._patience_s, before))
+                self._opened(open_deployment(self.topology, self._options, self._patience_s, before))
             return cast(Deployment, self.deployment)
 
     def _opened(self, found: Deployment) -> None:
@@ -254,7 +254,7 @@ class Store:
             self.open_sync()
         return start_sync(flow, self._perform_sync, self._send_ahead_sync)
 
-    def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+    def start(self, flow: Flow[T]) -> Coroutine[Any, Any, T]:
         """The same in an event loop, once the store is open."""
         return self.run(flow) if self.deployment is None else start(flow, self._perform, self._send_ahead)
 
@@ -267,7 +267,7 @@ class Store:
             and len(commands := self._commands_of(effect)) == 1
         ):
             with contextlib.suppress(WindlassError):
-                return self._pool.sync_connection("calls", effect.partition).begin(*commands[0])
+                return self._pool.sync_connection("calls", effect.partition).start(*commands[0])
         return None
 
     def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
@@ -275,7 +275,7 @@ class Store:
         if not isinstance(effect, Command | BatchCommand) or effect.reserves_numbers or effect.durability is not None:
             return None
         beginning = self._command_prefix(effect.operation, effect.partition)
-        return self._pool.connection("calls", effect.partition).begin(effect.packed(beginning))
+        return self._pool.connection("calls", effect.partition).start(effect.packed(beginning))
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -309,7 +309,7 @@ class Store:
                 self._batchers = {key: kept for key, kept in self._batchers.items() if not kept.is_idle}
 
             async def send(arguments: list[Argument]) -> list[Any]:
-                with self._request_ids.of(call) as slip:
+                with self._request_ids.assign(call) as slip:
                     args = [*slip, *call.head, *arguments]
                     return cast("list[Any]", await self._call(call.operation, call.partition, args, call.durability))
 
@@ -364,7 +364,7 @@ class Store:
         return self._commands(effect.operation, effect.partition, (*slip, *effect.args), effect.durability)
 
     def _call_sync(self, effect: Command[Any] | BatchCommand[Any]) -> Any:
-        with self._request_ids.of(effect) as slip:
+        with self._request_ids.assign(effect) as slip:
             return self._send_sync(effect, self._commands_of(effect, slip))
 
     def _send_sync(self, effect: Command[Any] | BatchCommand[Any], commands: list[tuple[Argument, ...]]) -> Any:

@@ -26,7 +26,7 @@ def _decoder(wanted: Any, encoding: Encoding) -> Any:
 def check_depth(body: bytes, encoding: Encoding) -> None:
     if is_too_deep(body, encoding, NESTING_MAX):
         raise BadInput(
-            f"The body has more than {NESTING_MAX} levels of nesting; flatten it, or send the inner document as text."
+            f"The body is nested more than {NESTING_MAX} levels deep; flatten it, or send the inner document as text."
         )
 
 

@@ -165,7 +165,7 @@ async def test_what_was_for_later_is_dropped_aloud_when_the_server_stops(
 ) -> None:
     async with trying(service) as trial, talking(trial.address) as talk:
         await talk.ask("CreateJob", name="later", commandExecuteTime=int((time.time() + 3600) * 1_000_000))
-    assert "1 commands that were to be executed later are dropped" in caplog.text
+    assert "Dropped 1 deferred commands" in caplog.text
 
 
 # Timeouts

@@ -11,7 +11,7 @@ from windlass.core.errors import BadInput, QueueFull, Refusal
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Enqueued
 from windlass.wire.encoding import decode, encode
-from windlass.wire.enqueue import are_all_accepted, enqueued_shape, decode_jobs, encode_accepted
+from windlass.wire.enqueue import are_all_accepted, decode_jobs, encode_accepted, enqueued_shape
 from windlass.wire.new_job import NewJobShape
 from windlass.wire.shape import Items, to_results
 

@@ -218,7 +218,7 @@ def test_both_forms_of_a_topic_mean_the_same(word: str, says_what: str) -> None:
     payload = {"queue_name": "q", "uuid": job_uuid(1)}
     for topic in (f"job_queue/{word}", f"job_queue/workers/{worker_uuid(9)}/{word}"):
         said = spoken(line(topic, payload, W))
-        assert (said.says, said.queue, said.info.name, said.info.host) == (says_what, "q", W, "there")
+        assert (said.kind, said.queue, said.info.name, said.info.host) == (says_what, "q", W, "there")
         assert said.worker == parse_id(W)  # the uuid in the envelope rules
         assert said.unique == ("" if says_what == "idle" else job_uuid(1))
 
@@ -439,7 +439,7 @@ def shapes(*texts: str) -> list[list[str]]:
     found = split_into_batches(reader.read(text.encode(), NOW_MS) for text in texts)
     return [
         [f"+{job.unique[-1]}" for job in one.jobs]
-        + [f"{said.info.name[-1]}:{said.says}{said.unique[-1:]}" for said in one.report]
+        + [f"{said.info.name[-1]}:{said.kind}{said.unique[-1:]}" for said in one.report]
         + ["tick"] * one.has_tick
         + ["show"] * len(one.list_requests)
         for one in found

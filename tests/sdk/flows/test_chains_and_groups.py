@@ -122,7 +122,7 @@ async def test_a_step_that_a_person_sends_on_again_after_the_failure(app: Windla
             await handle.aresult(SECONDS)
         (early,) = await service.retry([handle.id_bytes])
         assert early == "queued"
-        with pytest.raises(JobFailed, match="is not there"):
+        with pytest.raises(JobFailed, match="is missing"):
             await handle.aresult(SECONDS)
         good.append(True)
         await service.retry([handle.steps[0].id_bytes])
@@ -169,7 +169,7 @@ async def test_a_key_that_needs_the_result_is_refused(app: Windlass, tasks: Any)
     @app.task(tenant=lambda number: f"tenant {number}")
     async def fair(number: int) -> None: ...
 
-    with pytest.raises(BadInput, match="not known before"):
+    with pytest.raises(BadInput, match="known only after"):
         tasks.double.call(1).then(fair).enqueue()
 
 

@@ -35,7 +35,7 @@ from windlass.sdk.remote.retry_policy import Patience
 from windlass.sdk.remote.store import Info, RemoteStore
 from windlass.service import Service
 from windlass.store.store import Store
-from windlass.web.app.encoding import refusal_answer
+from windlass.web.app.content_negotiation import problem_response
 from windlass.wire.encoding import JSON, MSGPACK
 
 pytestmark = pytest.mark.anyio
@@ -230,7 +230,7 @@ ADDRESS = parse_server(DEAD)
 @pytest.mark.parametrize("encoding", [Codec.JSON, Codec.MSGPACK])
 @pytest.mark.parametrize("code", REFUSALS)
 def test_refusals_are_the_same_classes(code: str, encoding: Codec) -> None:
-    said = refusal_answer(REFUSALS[code]("Not so."), encoding)  # type: ignore[arg-type]
+    said = problem_response(REFUSALS[code]("Not so."), encoding)  # type: ignore[arg-type]
     found = failure(ADDRESS, "/x", Response(said.status, said.content_type, said.body))
     assert (type(found), str(found)) == (REFUSALS[code], "Not so.")
 

@@ -106,7 +106,10 @@ def test_a_wrong_call_is_refused_in_pythons_words(args: tuple[Any, ...], kwargs:
         ({"order_id": True}, "send_mail: order_id: expected int, got bool"),
         ({"order_id": 7, "subject": None}, "send_mail: subject: expected str, got None"),
         ({"order_id": 2**64}, "send_mail: order_id: an integer of more than 64 bits cannot be stored; .*"),
-        ({"order_id": 7, "subject": Plain()}, "send_mail: subject: a value of type tests.sdk.tasks.test_arguments.Plain cannot .*"),
+        (
+            {"order_id": 7, "subject": Plain()},
+            "send_mail: subject: a value of type tests.sdk.tasks.test_arguments.Plain cannot .*",
+        ),
     ],
 )
 def test_a_wrong_type_is_refused_before_anything_is_enqueued(bound: dict[str, Any], sentence: str) -> None:
@@ -193,7 +196,8 @@ def test_a_type_that_cannot_be_stored_is_refused_when_the_task_is_declared() -> 
     def ship(order: Order, box: list[Plain]) -> None: ...
 
     with pytest.raises(
-        BadInput, match=r"ship: parameter box: tests.sdk.tasks.test_arguments.Plain cannot be stored.*annotate it as Any"
+        BadInput,
+        match=r"ship: parameter box: tests.sdk.tasks.test_arguments.Plain cannot be stored.*annotate it as Any",
     ):
         Signature.of(ship)
     Signature.of(ship, frozenset({"box"}))
@@ -204,7 +208,8 @@ def test_one_annotation_that_cannot_be_resolved_costs_the_others_nothing() -> No
 
     assert there_and_back(ship, Order(1), {"a": 1}).kwargs == {"order": Order(1), "nothing": {"a": 1}}
     with pytest.raises(
-        WrongCall, match=r"ship: nothing: a Order would arrive as a dict, for .*'Nothing' is not defined"
+        WrongCall,
+        match=r"ship: nothing: a Order would arrive as a dict, because .*'Nothing' is not defined",
     ):
         there_and_back(ship, Order(1), Order(2))
 
@@ -215,7 +220,9 @@ def test_one_annotation_that_cannot_be_resolved_costs_the_others_nothing() -> No
 def test_an_object_for_a_parameter_without_annotation_is_refused(args: Any, kwargs: Any) -> None:
     def ship(a, *rest, **more): ...  # type: ignore[no-untyped-def]
 
-    with pytest.raises(WrongCall, match="would arrive as a dict, for it has no annotation"):
+    with pytest.raises(
+        WrongCall, match="would arrive as a dict, because the parameter has no annotation"
+    ):
         there_and_back(ship, *args, **kwargs)
 
 
@@ -286,9 +293,9 @@ def test_a_name_that_is_taken_cannot_be_one_more_keyword() -> None:
 
     signature = Signature.of(open_ended, frozenset({"ctx"}))
     for name in ("a", "rest", "ctx", "$windlass"):
-        with pytest.raises(WrongCall, match="this name is taken"):
+        with pytest.raises(WrongCall, match="this name is reserved"):
             signature.bind((1,), {name: 2})
-    with pytest.raises(BadArguments, match="ctx is not part of a payload"):
+    with pytest.raises(BadArguments, match="ctx must not be in the payload"):
         signature.decode(codec.encode({"a": 1, "ctx": 2}))
     with pytest.raises(BadArguments, match="open_ended: b: expected int, got str"):
         signature.decode(codec.encode({"a": 1, "b": "x"}))
@@ -357,9 +364,9 @@ def test_null_and_raw_bytes_are_arguments_where_one_is_needed() -> None:
         (send_mail, Blob(b"\x81\x01\x01", Codec.MSGPACK), "a key: expected str, got int"),
         (send_mail, Blob(b'{"order_id": 1, "$windlass": 3}'), r"\$windlass: expected object, got int"),
         (send_mail, codec.encode(dict.fromkeys("abcdefgh", 1)), "'a', 'b', 'c', 'd', 'e' and 3 more; it takes"),
-        (two, Blob(b"7"), "the payload is no object, and so must be its one argument; it takes a, b"),
-        (two, NULL_BLOB, "the payload is no object"),
-        (no_arguments, Blob(b"7"), "the payload is no object, .* it takes no arguments"),
+        (two, Blob(b"7"), "the payload is not an object, so it must be the only argument; it takes a, b"),
+        (two, NULL_BLOB, "the payload is not an object"),
+        (no_arguments, Blob(b"7"), "the payload is not an object, .* it takes no arguments"),
     ],
 )
 def test_payloads_that_are_no_call(function: Callable[..., Any], blob: Blob, sentence: str) -> None:

@@ -379,7 +379,7 @@ async def test_overrides(app: Windlass, working: Any, said: Said) -> None:
 
     async with working(app):
         assert await (await use.aenqueue()) == ["session", 7]
-        with app.override(number, of_job), pytest.raises(JobFailed, match="shared by a worker"):
+        with app.override(number, of_job), pytest.raises(JobFailed, match="shared by all jobs of a worker"):
             await (await use.using(retry=1).aenqueue())
         said.clear()
         with app.override(said.session, fake), app.override(number, lambda: 1):
@@ -460,11 +460,11 @@ async def test_declarations_that_cannot_work(app: Windlass) -> None:
         yield 1
         yield 2
 
-    with pytest.raises(BadInput, match="nobody gives url"):
+    with pytest.raises(BadInput, match="url has no value"):
         Depends(wants)
     with pytest.raises(BadInput, match="not 3"):
         Depends(3)  # type: ignore[call-overload]
-    with pytest.raises(BadInput, match="shared by a worker"):
+    with pytest.raises(BadInput, match="shared by all jobs of a worker"):
         Depends(of_job, scope="worker")
     with pytest.raises(BadInput, match="scope"):
         Depends(number, scope="app")  # type: ignore[call-overload]

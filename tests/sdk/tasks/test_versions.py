@@ -192,5 +192,5 @@ async def test_steps_that_are_missing_or_too_many(app: Windlass) -> None:
     with pytest.raises(BadInput, match="raise version="):
         count.migrate(3)(step)
     for wrong in (0, "2", True):
-        with pytest.raises(BadInput, match="version is a whole number"):
+        with pytest.raises(BadInput, match="version must be a whole number"):
             app.task(version=wrong, name="other")(lambda: None)

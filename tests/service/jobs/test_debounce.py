@@ -22,7 +22,7 @@ from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 
 
 def call(content: bytes = b"1", **kw: Any) -> NewJob:

@@ -185,7 +185,7 @@ def test_a_lost_answer_makes_no_second_job(service: Service, begins: bool) -> No
     with losing_one_answer(path) as endpoint:
         other = Service(Store(endpoint, namespace=service.store.namespace, is_test=True, patience_s=10.0))
         asked = other.enqueue_numbered([new(), new()])
-        answers = asked.begin()() if begins else asked.wait()
+        answers = asked.start_sync()() if begins else asked.wait()
         other.store.close_sync()
     assert [number_of_id(one.id) for one in answers if isinstance(one, Enqueued)] == [1, 2]
     assert counts(service) == {"queued": 3}

@@ -22,7 +22,7 @@ from windlass.store.commands.admin.maintenance import pass_wakeup
 from windlass.store.commands.command import Flow
 from windlass.store.commands.take import WaitRegistration
 from windlass.store.commands.take import take as take_call
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.store import Store
 from windlass.store.waiting.take import take_flow
 from windlass.store.waiting.wakeups import Listener

@@ -23,7 +23,7 @@ from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.scripts import shared_source, uses
 
 HOUR_MS = 3_600_000

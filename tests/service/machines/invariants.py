@@ -21,7 +21,7 @@ from windlass.core.job import Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.records.record import unpack
 
 _DUMP = """

@@ -9,7 +9,7 @@ from tests.service.machines import invariants
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.commands.command import EngineTime, Flow
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 
 _OF_SCHEDULE = frozenset(Schedule.__struct_fields__)
 

@@ -22,7 +22,7 @@ from windlass.core.job import Blob, Job
 from windlass.core.operations import Finish, Listing
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import SyncReconnectingConnection
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 
 PROCESSES = 3
 NAMES = ("a", "b")

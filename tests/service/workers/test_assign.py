@@ -41,7 +41,7 @@ def test_all_jobs_are_given_while_there_are_idle_workers(service: Service) -> No
     put(service, *(new() for _ in range(50)))
     workers = [number.to_bytes(16, "big") for number in range(1, 61)]
     info = WorkerInfo(name="w")
-    said = [WorkerReport(queue="q", worker=worker, info=info, says="idle", idle_ms=TICK_MS) for worker in workers]
+    said = [WorkerReport(queue="q", worker=worker, info=info, kind="idle", idle_ms=TICK_MS) for worker in workers]
     service.report_worker(said, silent_ms=SILENT_MS).wait()
     given = assign(service)
     assert len({job.worker for job in given}) == len({job.id for job in given}) == 50
@@ -203,7 +203,7 @@ async def test_a_ring_that_finds_nobody_idle_goes_on_to_a_taker(service: Service
         await _until_waiters(service, 1)
         taking = asyncio.ensure_future(_taken(other))
         await _until_waiters(service, 2)
-        said = WorkerReport(queue="q", worker=A, info=WorkerInfo(name="a"), says="progress")
+        said = WorkerReport(queue="q", worker=A, info=WorkerInfo(name="a"), kind="progress")
         await service.report_worker([said], silent_ms=SILENT_MS)
         await service.enqueue([new()])
         assert len(await taking) == 1
@@ -215,7 +215,7 @@ async def test_a_ring_that_finds_nobody_idle_goes_on_to_a_taker(service: Service
 
 
 async def _idle(service: Service, worker: bytes = A) -> None:
-    said = WorkerReport(queue="q", worker=worker, info=WorkerInfo(name="a"), says="idle", idle_ms=60_000)
+    said = WorkerReport(queue="q", worker=worker, info=WorkerInfo(name="a"), kind="idle", idle_ms=60_000)
     await service.report_worker([said], silent_ms=60_000)
 
 

@@ -195,7 +195,7 @@ def test_messages_are_heard_in_their_order(service: Service) -> None:
     assign(service)
     info = WorkerInfo(name="a")
     said = [
-        WorkerReport(queue="q", worker=A, info=info, says=says, unique="u", progress=0.5, idle_ms=idle_ms)
+        WorkerReport(queue="q", worker=A, info=info, kind=says, unique="u", progress=0.5, idle_ms=idle_ms)
         for says, idle_ms in (("accepted", 0), ("progress", 0), ("finished", TICK_MS), ("progress", 0))
     ]
     answers = service.report_worker(said, silent_ms=SILENT_MS).wait()
@@ -228,7 +228,7 @@ def test_workers_of_every_partition_are_listed(divided_store: Callable[[int], St
     for number, queue in enumerate(queues, 1):
         put(service, new(queue=queue, unique="u"))
         info = WorkerInfo(name=queue, queues=(queue,))
-        said = WorkerReport(queue=queue, worker=bytes([number] * 16), info=info, says="idle", idle_ms=TICK_MS)
+        said = WorkerReport(queue=queue, worker=bytes([number] * 16), info=info, kind="idle", idle_ms=TICK_MS)
         service.report_worker([said], silent_ms=SILENT_MS).wait()
     assert {one.queue for one in service.assign(queues, accept_ms=ACCEPT_MS).wait().jobs} == set(queues)
     listed = service.workers().wait()

@@ -196,7 +196,7 @@ def test_a_right_that_a_function_lacks_later(prepared: EngineProcess) -> None:
 async def test_who_waits_for_jobs_goes_on_when_the_right_is_back(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.store.connection.retry_policy.LASTING_PAUSE_S", 0.01)
+    monkeypatch.setattr("windlass.store.connection.retry_policy.PERMANENT_PAUSE_S", 0.01)
     async with new_store(restricted(prepared)) as store:
         service = Service(store)
         taking = asyncio.ensure_future(service.take(Take(queues=("q",), most=1, wait_ms=60_000)))

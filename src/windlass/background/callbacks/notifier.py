@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from windlass.core.callbacks.callback import PendingCallback, LeasedCallback, FailedDelivery
+from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, PendingCallback
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.retry import Backoff
 from windlass.core.validation.callbacks import DELIVERY_ERROR_MAX

@@ -59,8 +59,8 @@ def check_worker_report(request: WorkerReport) -> None:
     check_text("queue", request.queue, QUEUE_MAX)
     check_worker_id(request.worker)
     check_worker_info(request.info)
-    if request.says not in get_args(WorkerReportKind):
-        raise BadInput(f"says must be one of {', '.join(get_args(WorkerReportKind))}, not {request.says!r}.")
+    if request.kind not in get_args(WorkerReportKind):
+        raise BadInput(f"kind must be one of {', '.join(get_args(WorkerReportKind))}, not {request.kind!r}.")
     check_text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)
     if request.id != b"":
         check_id("id", request.id)

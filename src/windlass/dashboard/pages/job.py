@@ -18,7 +18,7 @@ from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from windlass.core.limits.limit import LimitState, LimitTable
 from windlass.core.log import Logs
 from windlass.core.text.control_characters import escape_control
-from windlass.core.text.error_text import error_line, error_map, blob_line
+from windlass.core.text.error_text import blob_line, error_line, error_map
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes

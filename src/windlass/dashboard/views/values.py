@@ -11,8 +11,8 @@ import msgspec
 from markupsafe import Markup, escape
 
 from windlass.core.job import Blob, Codec
-from windlass.core.text.control_characters import escape_control
 from windlass.core.text.codecs import as_json
+from windlass.core.text.control_characters import escape_control
 
 from .figures import count, size
 

@@ -102,7 +102,8 @@ async def ensure_name_lanes(state: AppState) -> None:
 
 @routes.post(
     "/job", operation="push_job", roles=PRODUCES, body=PushedJob, body_media=MSGPACK, response=Pushed,
-    response_media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
+    response_media=MSGPACK, status=201, is_listed=False,
+    refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
 async def push_job(context: RequestContext[PushedJob, None]) -> Pushed:
     """Enqueue a job."""

@@ -10,7 +10,7 @@ from msgspec import Meta, Raw
 from windlass.core.errors import BadInput, UnknownJob, UnknownWorker, WindlassError
 from windlass.core.ids import parse_id
 from windlass.core.validation.workers import check_worker_id
-from windlass.web.app.encoding import answer
+from windlass.web.app.content_negotiation import encoded_response
 from windlass.web.app.router import Routes
 from windlass.web.listener.messages import Response
 from windlass.wire.encoding import MSGPACK, Encoding
@@ -38,7 +38,7 @@ def format_error_as_msgpack(error: WindlassError, _encoding: Encoding) -> Respon
 
 
 def format_error_as_accepted(error: WindlassError, encoding: Encoding) -> Response:
-    return answer(status_for(error), No(error.code, str(error)), encoding, headers_of(error))
+    return encoded_response(status_for(error), No(error.code, str(error)), encoding, headers_of(error))
 
 
 def make_routes(tag: str) -> Routes:

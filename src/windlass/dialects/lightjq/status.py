@@ -14,8 +14,8 @@ from windlass.core.text.codecs import as_msgpack
 
 from .protocol import NIL, QUEUE, Value
 
-# Tags of jobs from this dialect. Jobs of other dialects have neither: their results are kept, and reading them here does
-# not consume them.
+# Tags of jobs from this dialect. Jobs of other dialects have neither: their results are kept, and reading them here
+# does not consume them.
 KEEPS_RESULT, DROPS_RESULT = "keep_result", "drop_result"
 Status: TypeAlias = Literal["queued", "running", "retrying", "error", "done"]
 Reason: TypeAlias = Literal["other", "timeout"]

@@ -109,7 +109,7 @@ ListPosition: TypeAlias = tuple[int, str]
 
 
 def _parse_cursor(cursor: str, lists: Sequence[str]) -> ListPosition:
-    """Parse a cursor into the index of an engine list and the cursor in that list. Lists are read one after the other."""
+    """Return the index of an engine list and the cursor in that list. Lists are read one after the other."""
     if not cursor:
         return 0, ""
     name, _, inner = cursor.partition(":")

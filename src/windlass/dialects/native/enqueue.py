@@ -13,7 +13,7 @@ from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.job import Codec
 from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
-from windlass.web.app.encoding import json_answer
+from windlass.web.app.content_negotiation import json_response
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, Answer, DeferredAnswer, Routes
 from windlass.web.listener.line_splitter import LineSplitter, batches
@@ -111,7 +111,7 @@ async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery])
         context.check_queue(queue)
     answers = await _enqueued(context, _with_ids(context, context.body), refuses_all=True)
     if context.response_encoding is Codec.JSON and are_all_accepted(answers):
-        return json_answer(200, encode_accepted(answers))
+        return json_response(200, encode_accepted(answers))
     return to_results(answers, enqueued_shape)
 
 

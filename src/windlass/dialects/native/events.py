@@ -127,7 +127,7 @@ async def events(context: RequestContext[None, EventsQuery]) -> StreamedResponse
     if context.query.queue:
         context.check_queue(context.query.queue)
     following = context.service.follow(_position(context), queue=context.query.queue, shared=True)
-    counted = await context.state.followers.begin(context.principal, following)
+    counted = await context.state.followers.follow(context.principal, following)
     return event_stream(_everything(context, following), counted)
 
 
@@ -183,7 +183,7 @@ async def job_events(context: RequestContext[None, JobEventsQuery]) -> StreamedR
         return (
             Response(204) if has_seen_end and isinstance(found, Job) else await _past(context, job_id, found, position)
         )
-    counted = await context.state.followers.begin(
+    counted = await context.state.followers.follow(
         context.principal, context.service.follow(position, job=job_id, shared=True)
     )
     try:

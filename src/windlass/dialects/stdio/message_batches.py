@@ -49,7 +49,7 @@ class MessageBatch:
 
     def _must_wait(self, said: WorkerReport) -> bool:
         """A worker that was idle just now speaks of a job that it may get only in this round, or asks for another."""
-        if said.says == "idle":
+        if said.kind == "idle":
             return (said.queue, said.worker) in self._asked_for_job
         return (said.queue, said.unique) in self._added or said.worker in self._idle
 
@@ -79,7 +79,7 @@ class MessageBatch:
             self._mentioned.add((said.queue, said.unique))
         if message.makes_idle:
             self._idle.add(said.worker)
-            if said.says == "idle":
+            if said.kind == "idle":
                 self._asked_for_job.add((said.queue, said.worker))
             if message.is_fresh:
                 self.queues[said.queue] = None

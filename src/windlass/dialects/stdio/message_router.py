@@ -94,10 +94,10 @@ class MessageRouter:
                 self.watch.note_idle(one.queue, one.idle_ms)
             if isinstance(answer, Refusal):
                 log.warning(
-                    "Worker %s said %s of job %s in %s: %s", one.info.name, one.says, one.unique, one.queue, answer
+                    "Worker %s said %s of job %s in %s: %s", one.info.name, one.kind, one.unique, one.queue, answer
                 )
             else:
-                log.debug("Worker %s in %s: %s.", one.info.name, one.queue, f"{one.says} {one.unique}".rstrip())
+                log.debug("Worker %s in %s: %s.", one.info.name, one.queue, f"{one.kind} {one.unique}".rstrip())
 
     async def _assign(self, queues: Sequence[str]) -> None:
         """While there are jobs and idle workers; only as fast as assignments can be written."""

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, NewJob
-from windlass.core.operations import WorkerReport, WorkerReportKind, WorkerInfo
+from windlass.core.operations import WorkerInfo, WorkerReport, WorkerReportKind
 from windlass.core.validation.bounds import QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
 from windlass.core.validation.values import check_text
 from windlass.core.validation.workers import check_worker_report
@@ -44,7 +44,7 @@ class WorkerMessage(NamedTuple):
 
     @property
     def makes_idle(self) -> bool:
-        return self.report.says in ("idle", "finished")
+        return self.report.kind in ("idle", "finished")
 
 
 class TickMessage(NamedTuple):
@@ -159,7 +159,7 @@ class MessageReader:
             queue=queue,
             worker=jobs.worker_id(envelope.service_uuid),
             info=self._worker_info(envelope, queue),
-            says=says,
+            kind=says,
             unique=uuid,
             id=jobs.engine_id(uuid),
             age_ms=age_ms,

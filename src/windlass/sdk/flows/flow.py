@@ -1,5 +1,8 @@
-"""Jobs that follow each other: chains, groups, and what they become for the engine. A flow is a description until it is
-enqueued; then all of its jobs are accepted, or none. How results reach the next step is in gathering.py."""
+"""Chains and groups, and the jobs that the engine gets for them.
+
+A flow is a description until it is enqueued. Then all of its jobs are accepted, or none. `inputs.py` passes results to
+the next step.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R2 = TypeVar("R2")
 R_co = TypeVar("R_co", covariant=True)
-JOIN = "windlass.group"  # the name of jobs that only join others
+JOIN = "windlass.group"  # name of jobs that only wait for others
 
 
 class Upstream(msgspec.Struct, frozen=True):
-    """What a step waits for, and what it gets of it."""
+    """Jobs that a step waits for, and the form in which it gets their results."""
 
     ids: tuple[bytes, ...]
     is_list: bool = False
     on_failure: OnFailure = "fail"
-    passes: bool = True  # as the first argument
+    passes: bool = True  # the results are the first argument
 
     def meta(self) -> dict[str, Any]:
         form = (
@@ -46,13 +49,13 @@ class Upstream(msgspec.Struct, frozen=True):
 
 
 class FlowPlan:
-    """The jobs of a flow, each after those it waits for. Under a parent, they are its children."""
+    """Jobs of a flow, each listed after the jobs it waits for. With a parent, they are its children."""
 
     def __init__(self, app: Windlass, new_id: Callable[[str], bytes], parent: bytes = b"") -> None:
         self.app = app
         self.jobs: list[NewJob] = []
         self.handles: dict[bytes, JobHandle[Any]] = {}
-        self._calls: list[Call[Any]] = []  # as many as handles
+        self._calls: list[Call[Any]] = []  # one per handle, in the same order
         self.flow_handle: FlowHandle[Any] | None = None
         self._durability: set[Durability | None] = set()
         self._new_id = new_id
@@ -76,7 +79,7 @@ class FlowPlan:
         return Upstream((job_id,))
 
     def join(self, upstream: Upstream) -> Upstream:
-        """One job that stands for all of them."""
+        """Add one job that waits for all upstream jobs and stands for them."""
         queue = next(job.queue for job in reversed(self.jobs) if job.id == upstream.ids[-1])
         self._append(NewJob(queue=queue, name=JOIN, joins=True, **self._fields(queue, upstream)))
         return Upstream((self.jobs[-1].id,))
@@ -92,7 +95,7 @@ class FlowPlan:
 
     @property
     def durability(self) -> Durability | None:
-        """The strongest that one of the calls asks for."""
+        """The strongest level that any of the calls asks for."""
         levels: tuple[Durability, ...] = ("replica", "fsync", "memory")
         return next((level for level in levels if level in self._durability), None)
 
@@ -113,13 +116,13 @@ def _make_job(call: Call[Any], fields: dict[str, Any]) -> NewJob:
         if isinstance(error, BadInput):
             raise
         raise BadInput(
-            f"{call.task.name}: a key or tenant that is computed needs an argument which is not known before the step "
-            f"before has ended ({error}). Give a fixed one, or pass what it needs as a further argument."
+            f"{call.task.name}: its computed key or tenant needs an argument that is known only after the previous "
+            f"step has ended ({error}). Use a fixed key or tenant, or pass that argument explicitly."
         ) from error
 
 
 class FlowPart(Generic[R_co]):
-    """What can be followed by another: a call, a chain, a group."""
+    """Part of a flow that another part can follow: a call, a chain or a group."""
 
     __slots__ = ()
 
@@ -132,22 +135,22 @@ class FlowPart(Generic[R_co]):
         return False
 
     def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
-        """Adds its jobs; answers what a next step waits for."""
+        """Add the part's jobs to the plan and return the upstream of the next step."""
         raise NotImplementedError
 
     def then(self: FlowPart[R], task: Task[Concatenate[R, P], R2], *args: P.args, **kwargs: P.kwargs) -> Chain[R2]:
-        """The task runs when this has ended well, with its result as the first argument."""
+        """Run the task when this part has ended well, with its result as the first argument."""
         return Chain(self, _make_next_call(cast("Task[..., R2]", task), args, kwargs), passes=True)
 
     def and_then(self, part: FlowPart[R2]) -> Chain[R2]:
-        """The call, chain or group runs when this has ended well. It is not upstream the result."""
+        """Run the call, chain or group when this part has ended well, without its result."""
         if not isinstance(part, FlowPart):
             raise BadInput("and_then takes a call, a chain or a group: and_then(task.call(…)).")
         return Chain(self, part, passes=False)
 
 
 class Chain(FlowPart[R_co]):
-    """One part after another."""
+    """Sequence of two parts."""
 
     __slots__ = ("_first", "_passes", "_second")
 
@@ -169,7 +172,7 @@ class Chain(FlowPart[R_co]):
         return self._second.plan(plan, msgspec.structs.replace(before, passes=self._passes))
 
     def enqueue(self) -> FlowHandle[R_co]:
-        """Accepted whole, or refused. The handle is of the last step."""
+        """Enqueue all jobs, or none. The handle belongs to the last step."""
         return enqueue(self)
 
     async def aenqueue(self) -> FlowHandle[R_co]:
@@ -177,7 +180,7 @@ class Chain(FlowPart[R_co]):
 
 
 class Group(FlowPart[R_co]):
-    """Parts that run side by side; the group's result is the list of theirs, in the order upstream."""
+    """Parts that run in parallel. The group's result is the list of their results, in the given order."""
 
     __slots__ = ("_parts", "on_failure")
 
@@ -194,14 +197,14 @@ class Group(FlowPart[R_co]):
         return True
 
     def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
-        # Each of many would wait for each of many: one job stands between.
+        # Without a join, each part would wait for each upstream job: their product, not their sum.
         if upstream is not None and len(upstream.ids) > 1 and len(self._parts) > 1:
             upstream = msgspec.structs.replace(plan.join(upstream), passes=False)
         ids = [job_id for part in self._parts for job_id in part.plan(plan, upstream).ids]
         return Upstream(tuple(ids), is_list=True, on_failure=self.on_failure)
 
     def enqueue(self) -> GroupHandle[R_co]:
-        """Accepted whole, or refused. The handle is awaited for all results."""
+        """Enqueue all jobs, or none. The handle waits for all results."""
         return cast("GroupHandle[R_co]", enqueue(self))
 
     async def aenqueue(self) -> GroupHandle[R_co]:
@@ -215,24 +218,27 @@ def group(*parts: FlowPart[R] | Iterable[FlowPart[R]], on_failure: Literal["coll
 @overload
 def group(*parts: FlowPart[R] | Iterable[FlowPart[R]], on_failure: Literal["ignore"]) -> Group[list[R | None]]: ...
 def group(*parts: FlowPart[Any] | Iterable[FlowPart[Any]], on_failure: OnFailure = "fail") -> Group[Any]:
-    """Calls and chains that run side by side. `on_failure` says what becomes of the group when one of them ends badly:
-    `fail`: it fails at once. `collect`: it goes on when all have ended, with an Outcome of each. `ignore`: the same,
-    with None in place of what is missing."""
+    """Make a group of calls and chains that run in parallel.
+
+    `on_failure` decides what happens when a member fails or is cancelled. `fail`: the group fails at once. `collect`:
+    the group continues when all members have ended, with an Outcome of each. `ignore`: the same, with None for each
+    missing result.
+    """
     if on_failure not in ("fail", "collect", "ignore"):
         raise BadInput(f"on_failure must be fail, collect or ignore, not {on_failure!r}.")
-    found = [one for part in parts for one in (part if isinstance(part, Iterable) else [part])]
-    if not found:
+    members = [member for part in parts for member in (part if isinstance(part, Iterable) else [part])]
+    if not members:
         raise BadInput("A group needs at least one call.")
-    if len(found) > AFTER_MAX:
-        raise TooLarge(f"A group has at most {AFTER_MAX} members, not {len(found)}; make a task that spawns them.")
-    for one in found:
-        if not isinstance(one, FlowPart):
-            raise BadInput(f"A group is made of calls and chains, as in group(task.call(1), …), not {one!r}.")
-        if one.ends_in_group:
+    if len(members) > AFTER_MAX:
+        raise TooLarge(f"A group has at most {AFTER_MAX} members, not {len(members)}; make a task that spawns them.")
+    for member in members:
+        if not isinstance(member, FlowPart):
+            raise BadInput(f"A group is made of calls and chains, as in group(task.call(1), …), not {member!r}.")
+        if member.ends_in_group:
             raise BadInput(
-                "A group cannot be a member of a group: put all into one, or let a task follow the inner one."
+                "A group cannot be a member of a group: use one group, or let a task follow the inner group."
             )
-    return Group(found, on_failure)
+    return Group(members, on_failure)
 
 
 # Calls in a flow
@@ -242,7 +248,7 @@ def _make_next_call(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str
     from windlass.sdk.tasks.task import Call, Task
 
     if not isinstance(task, Task):
-        raise BadInput("then takes a task and its further arguments: then(task, …); a call goes to and_then.")
+        raise BadInput("then takes a task and its further arguments: then(task, …). For a call, use and_then.")
     signature = _without_first(task.function, task.signature.injected, task.signature.first, task.name)
     return Call(task, signature.bind(args, kwargs), task.options, signature)
 
@@ -250,12 +256,12 @@ def _make_next_call(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str
 @lru_cache(4096)
 def _without_first(function: Any, injected: frozenset[str], first: str, name: str) -> Signature:
     if not first:
-        raise BadInput(f"{name} takes no argument that a result could be: use and_then({name}.call(…)).")
+        raise BadInput(f"{name} has no parameter for the result: use and_then({name}.call(…)).")
     return Signature.of(function, injected | {first}, name=name)
 
 
 def _refuse_shared_jobs(call: Call[Any]) -> None:
-    """A job of a family is always one of its own, and it ends."""
+    """Refuse options that let several calls share a job, or that keep a job from ending."""
     options = call.options
     for option, is_set, off in (
         ("debounce", options.fields.get("debounce_ms"), "0"),
@@ -265,7 +271,7 @@ def _refuse_shared_jobs(call: Call[Any]) -> None:
     ):
         if is_set:
             raise BadInput(
-                f"{call.task.name} has the option {option}, but a job that others wait for is one of its own and ends: "
+                f"{call.task.name} has the option {option}, which a job of a flow cannot have: "
                 f"use {call.task.name}.using({option}={off}) there."
             )
 
@@ -276,7 +282,7 @@ def _refuse_shared_jobs(call: Call[Any]) -> None:
 def plan_flow(
     part: FlowPart[Any], new_id: Callable[[str], bytes], parent: bytes = b""
 ) -> tuple[FlowPlan, FlowHandle[Any]]:
-    """The jobs, and the handle of the whole."""
+    """Plan the jobs of a flow. Returns the plan and the handle of the whole flow."""
     plan = FlowPlan(part.app, new_id, parent)
     last = part.plan(plan, None)
     (whole,) = plan.join(last).ids if last.is_list else last.ids

@@ -1,4 +1,4 @@
-"""Flows from the outside: the whole of a chain or a group, awaited and cancelled as one."""
+"""Handles of chains and groups: the whole flow is awaited and cancelled as one."""
 
 from __future__ import annotations
 
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-MEMBER_FAILED = (
-    "member_failed"  # the reason of a job that failed because of one it waited for; its error is that one's id
-)
+MEMBER_FAILED = "member_failed"  # reason of a job that failed because of a job it waited for; the error is its id
 
 
 class Outcome(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-    """How a member of a group ended that collects."""
+    """Outcome of a member of a group with `on_failure="collect"`."""
 
     id: str
-    state: str  # finished, failed, cancelled; gone: deleted, or its result was not kept long enough
+    state: str  # finished, failed, cancelled; gone: deleted, or its result has expired
     value: R | None = None
-    error: dict[str, Any] = {}  # of one that did not end well: type, message, traceback, reason
+    error: dict[str, Any] = {}  # if it failed or was cancelled: type, message, traceback, reason
 
     @property
     def is_ok(self) -> bool:
@@ -47,7 +45,7 @@ def error_details(last: Attempt | None) -> dict[str, Any]:
 
 
 class FlowHandle(JobHandle[R_co]):
-    """Of the last step; it ends when the whole has ended."""
+    """Handle of the last step, which ends when the whole flow has ended."""
 
     def __init__(
         self,
@@ -61,11 +59,11 @@ class FlowHandle(JobHandle[R_co]):
         super().__init__(
             app, job_id, result_type=like.result_type if like else Any, is_kept=like.is_kept if like else False
         )
-        self.steps = list(steps)  # the handles of all jobs, in the order in which they were planned
+        self.steps = list(steps)  # handles of all jobs, in the order of the plan
         self._ids = list(ids)
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """As of any job. A failure is that of the step that began it."""
+        """Wait for the end and return the result. On failure, raise the failure of the step that caused it."""
         try:
             return super().result(timeout)
         except JobFailed as error:
@@ -78,7 +76,7 @@ class FlowHandle(JobHandle[R_co]):
             raise await run_flow(_find_cause(await self._app.aservice(), error)) from error
 
     def cancel(self) -> str:
-        """Cancels every step that has not ended; those that run are asked to stop."""
+        """Cancel every step that has not ended. Running steps are operation to stop."""
         return _cancel_status(self._app.service.cancel(self._ids_last_first).wait())
 
     async def acancel(self) -> str:
@@ -86,28 +84,28 @@ class FlowHandle(JobHandle[R_co]):
 
     @property
     def _ids_last_first(self) -> list[bytes]:
-        """The last first: what is cancelled must not start a step that goes on regardless."""
+        """Job ids in reverse order: a cancelled step must not start a later step that ignores failures."""
         return self._ids[::-1]
 
 
 class GroupHandle(FlowHandle[R_co]):
-    """Of a group: awaited for the results of all members, in order."""
+    """Handle of a group. Its result is the list of the members' results, in order."""
 
     def __init__(self, *args: Any, members: Sequence[JobHandle[Any]], on_failure: OnFailure) -> None:
         super().__init__(*args)
-        self.handles = list(members)  # of the members; of a member that is a chain, its last step's
+        self.handles = list(members)  # of the members; for a chain, the handle of its last step
         self._on_failure = on_failure
 
     def result(self, timeout: Duration | None = None) -> R_co:
         super().result(timeout)
-        found = [_wait_for_ending(self._app.service.result(one.id_bytes)) for one in self.handles]
+        found = [_wait_for_ending(self._app.service.result(handle.id_bytes)) for handle in self.handles]
         return cast(R_co, self._values(found))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:
         await super().aresult(timeout)
         service = await self._app.aservice()
-        asked = (_await_ending(service.result(one.id_bytes)) for one in self.handles)
-        return cast(R_co, self._values(await asyncio.gather(*asked)))
+        endings = (_await_ending(service.result(handle.id_bytes)) for handle in self.handles)
+        return cast(R_co, self._values(await asyncio.gather(*endings)))
 
     def _values(self, endings: Sequence[Ending | Refusal | None]) -> list[Any]:
         return [self._value_of(*pair) for pair in zip(self.handles, endings, strict=True)]
@@ -120,15 +118,15 @@ class GroupHandle(FlowHandle[R_co]):
 
     @property
     def progress(self) -> float:
-        """The share of its members that have ended."""
-        return _ended_share(self._app.service.job([one.id_bytes for one in self.handles]).wait())
+        """Share of members that have ended."""
+        return _ended_share(self._app.service.job([handle.id_bytes for handle in self.handles]).wait())
 
     async def aprogress(self) -> float:
-        return _ended_share(await (await self._app.aservice()).job([one.id_bytes for one in self.handles]))
+        return _ended_share(await (await self._app.aservice()).job([handle.id_bytes for handle in self.handles]))
 
 
 def _ended_share(found: Sequence[Timeline | Refusal]) -> float:
-    return sum(isinstance(one, Refusal) or one.job.state.is_ended for one in found) / len(found)
+    return sum(isinstance(job, Refusal) or job.job.state.is_ended for job in found) / len(found)
 
 
 def make_outcome(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Outcome[Any]:
@@ -141,7 +139,7 @@ def make_outcome(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Out
 
 
 def _find_cause(service: Service, error: JobFailed) -> OperationFlow[JobFailed]:
-    """The failure that began it: of the member that failed, or of one that this one waited for."""
+    """Find the failure that caused this one: that of the failed member, or of a job which that member waited for."""
     seen: set[bytes] = set()
     while error.reason == MEMBER_FAILED:
         try:
@@ -158,22 +156,22 @@ def _find_cause(service: Service, error: JobFailed) -> OperationFlow[JobFailed]:
     return error
 
 
-def _wait_for_ending(asked: Operation[Ending | None]) -> Ending | Refusal | None:
+def _wait_for_ending(operation: Operation[Ending | None]) -> Ending | Refusal | None:
     try:
-        return asked.wait()
+        return operation.wait()
     except (AlreadyEnded, UnknownJob) as gone:
         return gone
 
 
-async def _await_ending(asked: Operation[Ending | None]) -> Ending | Refusal | None:
+async def _await_ending(operation: Operation[Ending | None]) -> Ending | Refusal | None:
     try:
-        return await asked
+        return await operation
     except (AlreadyEnded, UnknownJob) as gone:
         return gone
 
 
 def _cancel_status(answers: Sequence[str | Refusal]) -> str:
-    """`requested` when a step still runs."""
+    """Return `requested` if a step still runs, else `cancelled`."""
     statuses = [answer for answer in answers if isinstance(answer, str)]
     if not statuses and answers and isinstance(answers[0], Refusal):
         raise answers[0]

@@ -1,5 +1,4 @@
-"""What a job is given when it starts: the results of the jobs it waited for, as its first argument, and the outcomes of
-its children."""
+"""Inputs of a job at its start: results of the jobs it waited for, and outcomes of its children."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _NIL = msgspec.Raw(b"\xc0")
 
 
 class Child:
-    """A job that was spawned by this one, and how it ended."""
+    """Job that this job spawned, with its outcome."""
 
     def __init__(self, member: Member, result_type: Any = Any) -> None:
         self.job = member.job
@@ -41,12 +40,12 @@ class Child:
 
     @property
     def name(self) -> str:
-        """Of its task."""
+        """Name of its task."""
         return self.job.name
 
     @property
     def state(self) -> str:
-        """finished, failed or cancelled."""
+        """`finished`, `failed` or `cancelled`."""
         return self.job.state.label
 
     @property
@@ -59,7 +58,7 @@ class Child:
 
     @property
     def error(self) -> dict[str, Any]:
-        """`type`, `message`, `traceback` and `reason` of one that did not end well."""
+        """`type`, `message`, `traceback` and `reason` of a child that failed or was cancelled."""
         return error_details(self._member.last_attempt)
 
     def __repr__(self) -> str:
@@ -67,12 +66,14 @@ class Child:
 
 
 class JobInputs(NamedTuple):
-    job: Job  # its payload is complete
+    """Job with its complete payload, and its children."""
+
+    job: Job
     children: list[Child]
 
 
 class MemberResult(NamedTuple):
-    """What is known of one that was waited for."""
+    """State and result of a job that was waited for."""
 
     state: str
     result: Blob | None = None
@@ -80,23 +81,28 @@ class MemberResult(NamedTuple):
 
 
 def needs_inputs(job: Job) -> bool:
-    """Is there anything to gather? Asked for every job, so it must cost nothing: `in` of bytes costs ten times that."""
+    """Report whether the job needs inputs.
+
+    The worker calls it for every job. `find` costs a tenth of `in` on bytes.
+    """
     return job.has_members or (job.payload.data.find(_META) >= 0 and _RESULTS in job.payload.data)
 
 
 def collect_inputs(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> OperationFlow[JobInputs]:
     members = (yield from _list_members(service, job)) if job.has_members else []
     children = [
-        Child(one, tasks[one.job.name].result_type if one.job.name in tasks else Any)
-        for one in members
-        if one.job.parent == job.id
+        Child(member, tasks[member.job.name].result_type if member.job.name in tasks else Any)
+        for member in members
+        if member.job.parent == job.id
     ]
     arguments = _decode_arguments(job.payload)
     meta = decode(Blob(bytes(arguments[META]), Codec.MSGPACK), dict[str, Any]) if META in arguments else {}
     wanted = meta.pop("results", None)
     if not wanted:
         return JobInputs(job, children)
-    by_id = {one.job.key: MemberResult(one.job.state.label, one.result, one.last_attempt) for one in members}
+    by_id = {
+        member.job.key: MemberResult(member.job.state.label, member.result, member.last_attempt) for member in members
+    }
     for job_id in wanted["ids"]:
         if job_id not in by_id:
             by_id[job_id] = yield from _fetch_result(service, job_id)
@@ -118,7 +124,10 @@ def _list_members(service: Service, job: Job) -> OperationFlow[list[Member]]:
 
 
 def _fetch_result(service: Service, job_id: str) -> OperationFlow[MemberResult]:
-    """Of a job that is no member (any more): somebody has woken this one, or sent it on its way again."""
+    """Fetch the result of a job that is not a member of this one, or no longer.
+
+    This happens if the waiting job was woken or requeued by hand.
+    """
     try:
         ending: Ending | None = yield service.result(parse_id(job_id))
     except (AlreadyEnded, UnknownJob):
@@ -127,12 +136,12 @@ def _fetch_result(service: Service, job_id: str) -> OperationFlow[MemberResult]:
 
 
 def _decode_arguments(payload: Blob) -> dict[str, msgspec.Raw]:
-    """The arguments as MessagePack, whoever wrote them."""
+    """Return the arguments as MessagePack, whatever codec the producer used."""
     try:
         if payload.codec is not Codec.MSGPACK:
             payload = Blob(pack(decode(payload)), Codec.MSGPACK)
         found: dict[str, msgspec.Raw] = decoder(dict[str, msgspec.Raw], Codec.MSGPACK)(payload.data)
-    except (msgspec.DecodeError, Unreadable):  # a single argument, or nothing that its task could read
+    except (msgspec.DecodeError, Unreadable):  # a single argument, or not a call of this task
         return {}
     return found
 
@@ -141,13 +150,13 @@ def _combine_results(form: str, ids: Sequence[str], found: Sequence[MemberResult
     if form == "outcomes":
         return [_make_outcome(*pair) for pair in zip(ids, found, strict=True)]
     if form != "nulls":
-        for job_id, one in zip(ids, found, strict=True):
-            if one.state != "finished":
+        for job_id, result in zip(ids, found, strict=True):
+            if result.state != "finished":
                 raise BadArguments(
-                    f"The result of job {job_id}, which is the first argument, is not there: that job is {one.state}. "
+                    f"The first argument, the result of job {job_id}, is missing: that job is {result.state}. "
                     "Enqueue the flow again."
                 )
-    values = [_encode_result(one) for one in found]
+    values = [_encode_result(result) for result in found]
     return values[0] if form == "one" else values
 
 

@@ -1,5 +1,8 @@
-"""Children of a running job. They wait until the code that spawned them has returned; then the job waits for them, and
-runs again. So what they return is all there in that run, and a crash in between leaves nothing half done."""
+"""Children of a running job.
+
+Children wait until the run that spawned them has returned. Then the job waits for its children and runs again, with all
+their results at hand. A crash before the return leaves nothing half done.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ FlowParts: TypeAlias = Iterable[FlowPart[Any]] | Mapping[str, FlowPart[Any]]
 
 
 class ChildHandle(JobHandle[Any]):
-    """Of a child. It cannot be awaited by its parent: it starts when the parent's run has ended."""
+    """Handle of a child. Its parent cannot await it: the child starts when the parent's run has ended."""
 
     def result(self, timeout: Duration | None = None) -> NoReturn:
         raise BadInput(
-            "A child starts when the code that spawned it has returned: return, and look at ctx.children when the job "
+            "A child starts after the code that spawned it has returned. Return, and read ctx.children when the job "
             "runs again."
         )
 
@@ -39,7 +42,7 @@ class ChildHandle(JobHandle[Any]):
 
 
 def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow[list[ChildHandle]]:
-    """Accepts all of them, or none. A part with a key is spawned once, however often the code runs."""
+    """Create all children, or none. A part with a key is spawned once, however often the code runs."""
     keyed = list(parts.items()) if isinstance(parts, Mapping) else [("", part) for part in parts]
     plans = [_make_plan(service, context.job, key, part) for key, part in keyed]
     yield from _store_received_results(service, context)
@@ -56,7 +59,7 @@ def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow
 
 def _make_plan(service: Service, parent: Job, key: str, part: FlowPart[Any]) -> FlowPlan:
     if not isinstance(part, FlowPart):
-        raise BadInput("What is spawned is a call, a chain or a group: ctx.spawn(task.call(…)).")
+        raise BadInput("ctx.spawn takes a call, a chain or a group: ctx.spawn(task.call(…)).")
     numbers = count()
 
     def new_id(queue: str) -> bytes:
@@ -66,13 +69,16 @@ def _make_plan(service: Service, parent: Job, key: str, part: FlowPart[Any]) -> 
 
 
 def _make_keyed_id(service: Service, parent: Job, queue: str, key: str) -> bytes:
-    """The same for the same key of the same parent, so that the engine recognises it."""
+    """Make the same id for the same key of the same parent, so that the engine recognises a repeated spawn."""
     digest = hashlib.blake2b(parent.id + key.encode(), digest_size=8).digest()
     return make_id(parent.created_at_ms, service.store.partition_of_queue(queue), int.from_bytes(digest, "big"))
 
 
 def _store_received_results(service: Service, context: Context) -> OperationFlow[None]:
-    """What the job was given by those before it is let go of when it hands over, so it is written into the job."""
+    """Write the results of upstream jobs into the stored job.
+
+    The job loses its links to them when it hands over to its children.
+    """
     if context.has_upstream_results:
         job = context.job
         yield service.update([Update(id=job.id, token=job.lease_token, payload=job.payload)]).one()
@@ -80,7 +86,7 @@ def _store_received_results(service: Service, context: Context) -> OperationFlow
 
 
 def _enqueue_separately(service: Service, plans: list[FlowPlan]) -> OperationFlow[None]:
-    """A key that was spawned with other arguments before: what is there stays."""
+    """Enqueue each plan separately. A key that was spawned before with other arguments keeps its existing job."""
     for plan in plans:
         try:
             plan.apply_answers((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))

@@ -9,7 +9,7 @@ from windlass.core.errors import Refusal
 from windlass.service import Service
 from windlass.store.operation import BatchOperation, Operation
 from windlass.store.store import Store
-from windlass.wire.shape import Items, Results, RequestShape
+from windlass.wire.shape import Items, RequestShape, Results
 
 from .request import Request, Requests, post
 from .store import RemoteStore

@@ -9,12 +9,12 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import HeartbeatReply, LeaseRef, RunningJob, Worker, WorkerInfo
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.workers import (
-    StopRequestedShape,
     BeatShape,
     ExpectedShape,
     GivenBackShape,
     HeartbeatReplyShape,
     RegisteredShape,
+    StopRequestedShape,
     WorkerShape,
     WorkersShape,
 )

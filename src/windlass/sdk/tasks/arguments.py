@@ -1,7 +1,8 @@
-"""A function's signature: a call ⇄ its payload, checked before it is enqueued and typed when it arrives.
+"""Signature of a task's function: encodes a call as a payload and decodes it again.
 
-The payload is a map from parameter to value, so every other dialect can read and write it. Defaults are not stored: one
-that changes holds for waiting jobs too.
+A call is checked before it is enqueued, and its arguments are typed when it is decoded. The payload is a map from
+parameter to value, so every other dialect can read and write it. Defaults are not stored: a changed default also holds
+for waiting jobs.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from .annotations import Untyped, resolve_annotation
 from .codec import Decode, decoder, describe_error, new_decoder, pack
 from .storable import is_structured, normalize_annotation, refuse_unstorable, simplify
 
-META = "$windlass"  # the SDK's book-keeping within a payload; no parameter can have this name
+META = "$windlass"  # key of the SDK's metadata within a payload; no parameter can have this name
 Migrate: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_MAP_STARTS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))  # of MessagePack
-_MSGPACK = Codec.MSGPACK  # a look into an enum costs as much as all the rest
+_MAP_STARTS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))  # first bytes of a map in MessagePack
+_MSGPACK = Codec.MSGPACK  # on the fast path, an attribute of an enum would cost as much as the rest
 _JSON_OBJECT = re.compile(rb"[ \t\r\n]*\{")
 _to_json = msgspec.json.Encoder(enc_hook=simplify).encode
 
 
 class WrongCall(BadInput, TypeError):
-    """A call that the task's function would not take. Nothing was enqueued."""
+    """The task's function does not accept this call. Nothing was enqueued."""
 
 
 class BadArguments(WindlassError):
-    """A payload that is no call of the task's function. Running it again would not help."""
+    """The payload is not a call of the task's function. A retry would not help."""
 
     code = "bad_arguments"
 
 
 class DecodedCall(NamedTuple):
-    """What to call the function with, injected parameters aside, and the SDK's book-keeping."""
+    """Arguments of a call without injected parameters, and the SDK's metadata."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -50,7 +51,7 @@ class DecodedCall(NamedTuple):
 
 
 class Signature:
-    """Made once per function, by `of`."""
+    """Signature of one function. `of` makes it once."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Signature:
         returns: Any,
     ) -> None:
         self.name = name
-        self.returns = returns  # as annotated: `Any` when it is not, `NoneType` for None; not checked for storability
+        self.returns = returns  # `Any` without annotation, `NoneType` for None; not checked for storability
         self._skip = skip
         stored = [parameter for parameter in parameters if parameter.name not in skip]
         self._python = inspect.Signature(stored)
@@ -72,7 +73,7 @@ class Signature:
 
     @property
     def first(self) -> str:
-        """The parameter that a result of the step before goes to; empty when there is none."""
+        """Parameter that receives the result of the previous step. Empty if there is none."""
         return next((name for name in self._order if name != self._variadic), "")
 
     @property
@@ -88,8 +89,11 @@ class Signature:
         name: str = "",
         scope: Mapping[str, Any] | None = None,
     ) -> Signature:
-        """`skip`: parameters that are injected when the function runs, never part of a call. `scope`: where else
-        annotations may find their names, for functions declared inside functions."""
+        """Make the signature of a function.
+
+        `skip` names parameters that are injected when the function runs and never part of a call. `scope` has further
+        names for annotations, for functions declared inside functions.
+        """
         python = inspect.signature(function)
         parameters = list(python.parameters.values())
         types = {
@@ -102,7 +106,7 @@ class Signature:
         return cls(name, parameters, types, skip, Any if isinstance(returns, Untyped) else returns)
 
     def _classify(self, parameters: list[inspect.Parameter], stored: list[inspect.Parameter]) -> None:
-        """What the hot paths need to know of the parameters, by kind."""
+        """Sort the parameters by kind, for the hot paths."""
         kinds = {kind: [p.name for p in stored if p.kind is kind] for kind in inspect._ParameterKind}
         self._variadic = next(iter(kinds[inspect.Parameter.VAR_POSITIONAL]), "")
         self._extra = next(iter(kinds[inspect.Parameter.VAR_KEYWORD]), "")
@@ -116,7 +120,7 @@ class Signature:
         candidates = [p.name for p in single if p.name in self._required] or [p.name for p in single]
         self._single = candidates[0] if len(candidates) == 1 else ""
         self._known = frozenset((*self._order, META))
-        # *args can only be reached by giving everything before them by position, too.
+        # To fill *args, all parameters before it must be passed by position, too.
         by_position = _POSITIONAL if self._variadic else _POSITIONAL[:1]
         placed = [p for p in parameters if p.kind in by_position]
         self._placed = tuple(p.name for p in placed if p.name not in self._skip)
@@ -136,8 +140,10 @@ class Signature:
         return list[annotation] if parameter.name == self._variadic else annotation
 
     def _make_decoders(self) -> None:
-        """One struct with a field per parameter checks and types a whole call. The fields have names of ours, since
-        those of parameters need not suit a struct."""
+        """Make decoders that check and type a whole call as one struct with a field per parameter.
+
+        The fields have generated names, because names of parameters need not be valid names of struct fields.
+        """
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
         for index, name in enumerate(self._order):
             required = name in self._required
@@ -151,10 +157,10 @@ class Signature:
         self._decoders: dict[Codec, Decode] = {codec: new_decoder(call, codec) for codec in (Codec.MSGPACK, Codec.JSON)}
         self._from_msgpack = self._decoders[Codec.MSGPACK]
 
-    # A call → its payload.
+    # From call to payload
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The call by parameter, in the order of the parameters, without defaults. Raises what Python would."""
+        """Bind a call to parameters, in their order, without defaults. Raises WrongCall as Python raises TypeError."""
         if not self._is_variadic and len(args) <= len(self._positional):
             bound = dict(zip(self._positional, args, strict=False))
             if not kwargs:
@@ -175,12 +181,12 @@ class Signature:
             bound[self._variadic] = list(bound[self._variadic])
         extra = bound.pop(self._extra, {})
         for name in extra.keys() & (self._known | self._skip):
-            raise WrongCall(f"{self.name}: got an unexpected keyword argument {name!r}; this name is taken")
+            raise WrongCall(f"{self.name}: got an unexpected keyword argument {name!r}; this name is reserved")
         bound.update(sorted(extra.items()))
         return bound
 
     def encode(self, bound: dict[str, Any], meta: dict[str, Any] | None = None) -> Blob:
-        """The payload of a bound call, checked against the annotations."""
+        """Encode a bound call as a payload and check it against the annotations."""
         if self._untyped:
             self._refuse_structures(bound)
         try:
@@ -189,7 +195,7 @@ class Signature:
             raise self._blame_argument(bound, refusal) from refusal
         try:
             self._check(data, Codec.MSGPACK)
-        except Exception as error:  # a class of the caller's may raise anything while it is made
+        except Exception as error:  # a user's class can raise anything in its constructor
             raise WrongCall(f"{self.name}: {describe_error(error)}") from error
         return Blob(data, Codec.MSGPACK)
 
@@ -199,7 +205,7 @@ class Signature:
             for part in value if untyped and name == self._variadic else (value,):
                 if untyped and is_structured(type(part)):
                     kind = type(part).__name__
-                    raise WrongCall(f"{self.name}: {name}: a {kind} would arrive as a dict, for {untyped.why}")
+                    raise WrongCall(f"{self.name}: {name}: a {kind} would arrive as a dict, because {untyped.why}")
 
     def _blame_argument(self, bound: dict[str, Any], refusal: BadInput) -> WrongCall | BadInput:
         for name, value in bound.items():
@@ -209,11 +215,14 @@ class Signature:
                 return WrongCall(f"{self.name}: {name}: {reason}")
         return refusal
 
-    # A payload → the call.
+    # From payload to call
 
     def decode(self, blob: Blob, migrate: Migrate | None = None) -> DecodedCall:
-        """The call that a payload stands for. `migrate` gets the map as it is stored, and its version (1 when it has
-        none), and gives the map of current. A payload that is no map is the one argument, and has no version."""
+        """Decode a payload into a call.
+
+        `migrate` gets the stored map and its version (1 if it has none) and returns the map of the current version. A
+        payload that is not a map is the only argument and has no version.
+        """
         try:
             if not _is_map(blob):
                 return self._decode_single(blob)
@@ -222,11 +231,14 @@ class Signature:
             return self._call(self._read(blob.data, blob.codec))
         except BadArguments:
             raise
-        except Exception as error:  # a class of the task's may raise anything while it is made
+        except Exception as error:  # a user's class can raise anything in its constructor
             raise BadArguments(f"{self.name}: {self._explain(error, blob)}") from error
 
     def positional(self, blob: Blob) -> tuple[Any, ...] | None:
-        """All arguments by position, where every parameter has one: the short way of most payloads. None: `decode`."""
+        """Decode all arguments by position: the fast path of most payloads.
+
+        Returns None if `decode` must be used.
+        """
         if (
             not self._is_all_positional
             or blob.codec is not _MSGPACK
@@ -246,7 +258,7 @@ class Signature:
     def bind_injected(
         self, decoded: DecodedCall, injected: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to call the function with, once those parameters that `skip` named have their values."""
+        """Combine the decoded arguments with the values of the parameters that `skip` named."""
         if not self._injected:
             return decoded.args, {**decoded.kwargs, **injected}
         args = list(decoded.args)
@@ -261,7 +273,7 @@ class Signature:
             self._read_extra(data, codec)
 
     def _read(self, data: bytes, codec: Codec) -> dict[str, Any]:
-        """Parameter → typed value, as far as given, and META."""
+        """Decode parameters to typed values, as far as given, and META."""
         call = self._decoders[codec](data)
         values = zip(self._fields, msgspec.structs.astuple(call), strict=True)
         read = {name: value for name, value in values if value is not UNSET}
@@ -272,13 +284,13 @@ class Signature:
         read = decoder(self._types[self._extra], codec)
         extra = {name: value for name, value in raw.items() if name not in self._known}
         for name in extra.keys() & self._skip:
-            raise BadArguments(f"{self.name}: {name} is not part of a payload: the worker gives it")
+            raise BadArguments(f"{self.name}: {name} must not be in the payload: the worker injects it")
         return {name: self._read_one(name, read, bytes(value)) for name, value in extra.items()}
 
     def _read_one(self, name: str, read: Decode, data: bytes) -> Any:
         try:
             return read(data)
-        except Exception as error:  # as everywhere: a class may raise anything while it is made
+        except Exception as error:  # as in `decode`
             raise ValueError(f"{name}: {describe_error(error)}") from error
 
     def _call(self, values: dict[str, Any]) -> DecodedCall:
@@ -293,7 +305,8 @@ class Signature:
             return self._call({})
         if not self._single:
             raise BadArguments(
-                f"{self.name}: the payload is no object, and so must be its one argument; {self._describe_parameters()}"
+                f"{self.name}: the payload is not an object, so it must be the only argument; "
+                f"{self._describe_parameters()}"
             )
         value = decoder(self._types[self._single], blob.codec)(blob.data)
         return self._call({self._single: value})
@@ -311,7 +324,7 @@ class Signature:
         return Blob(pack(current) if blob.codec is Codec.MSGPACK else _to_json(current), blob.codec)
 
     def _explain(self, error: Exception, blob: Blob) -> str:
-        """Which names are wrong, all of them, where the decoder tells the first."""
+        """Name all unknown or missing arguments, where the decoder names only the first."""
         try:
             given = decoder(dict[str, msgspec.Raw], blob.codec)(blob.data).keys()
         except Exception:
@@ -330,7 +343,7 @@ class Signature:
 
 
 def _format_names(names: set[str]) -> str:
-    """Somebody else's words, so not all of them."""
+    """List names from a foreign payload: at most five, each cut to 40 characters."""
     shown = ", ".join(repr(name[:40]) for name in sorted(names)[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 

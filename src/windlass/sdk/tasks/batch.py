@@ -1,5 +1,7 @@
-"""Batch tasks: each job has one argument, and one call of the function gets those of many jobs as a list. They are
-gathered by worker/batching.py."""
+"""Batch tasks: each job has one argument, and one call of the function gets the arguments of many jobs as a list.
+
+`worker/batching.py` collects the jobs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-# One result per job, in order; an exception fails its job alone. None: nothing to tell of any of them.
+# One result per job, in order; an exception fails only its job. None: no job has a result.
 Results: TypeAlias = Sequence[R | Exception] | None
 _LISTS = (list, Sequence, Collection, Iterable)
 _EXPECTED = "A batch task takes one list and returns None or a list: def index(pages: list[Page]) -> None"
@@ -33,7 +35,7 @@ _EXPECTED = "A batch task takes one list and returns None or a list: def index(p
 
 class Batch(NamedTuple):
     most: int  # jobs per call
-    wait_ms: int  # how long the first of them waits for the others
+    wait_ms: int  # time that the first job waits for others
 
 
 def make_batch(most: int, wait: Duration) -> Batch:
@@ -43,7 +45,7 @@ def make_batch(most: int, wait: Duration) -> Batch:
 
 
 class BatchTask(Task[[T], R_co]):
-    """A task whose function is called for many jobs at once."""
+    """Task whose function is called for many jobs at once."""
 
     batch: Batch
 
@@ -56,7 +58,7 @@ class BatchTask(Task[[T], R_co]):
         if self.pool == "process":
             raise BadInput(f"{self.name}: a batch runs on the event loop or in a thread, not in a child process.")
         if self.needs_context:
-            raise BadInput(f"{self.name}: the context is that of one job, and a batch has many; leave it out.")
+            raise BadInput(f"{self.name}: a batch has many jobs and no single context; remove the context parameter.")
 
     def _make_signature(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
         python = inspect.signature(function)
@@ -66,9 +68,9 @@ class BatchTask(Task[[T], R_co]):
         items = self._element(resolve_annotation(function, accepted[0].annotation, {}))
         returns = resolve_annotation(function, python.return_annotation, {})
         result = returns if returns is NoneType else _result_type(self._element(returns))
-        one = accepted[0].replace(annotation=items, default=inspect.Parameter.empty)
+        item = accepted[0].replace(annotation=items, default=inspect.Parameter.empty)
         return Signature(
-            self.name, [one], {one.name: items}, frozenset(), Any if isinstance(result, Untyped) else result
+            self.name, [item], {item.name: items}, frozenset(), Any if isinstance(result, Untyped) else result
         )
 
     def _element(self, annotation: Any) -> Any:
@@ -79,7 +81,7 @@ class BatchTask(Task[[T], R_co]):
         return get_args(annotation)[0]
 
     def decode_item(self, payload: Blob) -> Any:
-        """The argument of one job."""
+        """Decode the argument of one job."""
         call = self.signature.decode(payload, self.migrations.needed_for(payload))
         return next(iter((*call.args, *call.kwargs.values())))
 
@@ -94,7 +96,7 @@ class BatchTask(Task[[T], R_co]):
 
 class SyncBatchTask(BatchTask[T, R_co]):
     def __call__(self, items: list[T]) -> Results[R_co]:
-        """Runs here and now, for a whole list."""
+        """Run the function inline for a whole list."""
         return self._inline((items,), {})  # type: ignore[no-any-return]
 
 
@@ -104,7 +106,7 @@ class AsyncBatchTask(BatchTask[T, R_co]):
 
 
 class BatchDecorator(Protocol):
-    """What `app.batch_task(...)` returns."""
+    """Return type of `app.batch_task(...)`."""
 
     @overload
     def __call__(self, function: Callable[[list[T]], Coroutine[Any, Any, None]], /) -> AsyncBatchTask[T, None]: ...
@@ -119,8 +121,8 @@ class BatchDecorator(Protocol):
 
 
 def _result_type(element: Any) -> Any:
-    """The type of one result, exceptions left out."""
+    """Return the type of one result, without exceptions."""
     if get_origin(element) not in (Union, UnionType):
         return element
-    kept = [one for one in get_args(element) if not (isinstance(one, type) and issubclass(one, BaseException))]
+    kept = [kind for kind in get_args(element) if not (isinstance(kind, type) and issubclass(kind, BaseException))]
     return reduce(or_, kept) if kept else NoneType

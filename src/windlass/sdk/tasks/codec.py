@@ -1,7 +1,8 @@
-"""Values ⇄ blobs: written as MessagePack, read from MessagePack and JSON, typed on arrival. Never pickle.
+"""Codec between values and blobs: writes MessagePack, reads MessagePack and JSON. Never pickle.
 
-What comes back has the type that the reader asks for; without one it is what MessagePack knows: None, bool, int,
-float, str, bytes, lists, dicts, and aware datetimes (in UTC). Which types may be stored is `sdk/tasks/storable.py`'s matter.
+A value is decoded as the type that the reader asks for. Without a type it is decoded as MessagePack's own types: None,
+bool, int, float, str, bytes, lists, dicts, and aware datetimes (in UTC). `storable.py` decides which types can be
+stored.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PLACE = re.compile(r"(?: - at (`key` in )?`\$\.?(.*)`)?$", re.DOTALL)
 
 
 class Unreadable(WindlassError):
-    """Stored bytes that are no value of the type asked for."""
+    """Stored bytes that are not a value of the requested type."""
 
     code = "unreadable"
 
@@ -32,7 +33,7 @@ _packer = msgspec.msgpack.Encoder(enc_hook=simplify)
 
 
 def pack(value: object) -> bytes:
-    """The value as MessagePack, or a sentence that says what to pass instead."""
+    """Encode a value as MessagePack. The error says what to pass instead."""
     try:
         return _packer.encode(value)
     except OverflowError:
@@ -50,19 +51,22 @@ def encode(value: object) -> Blob:
 
 
 def decode(blob: Blob, type: Any = Any) -> Any:  # noqa: A002 - the word that msgspec and its users know
-    """The value, as `type`. A type that cannot be stored is BadInput; bytes that are no such value are Unreadable."""
+    """Decode a blob as `type`.
+
+    Raises BadInput if the type cannot be stored, and Unreadable if the bytes are not such a value.
+    """
     read = decoder(type, blob.codec)
     try:
         return read(blob.data)
-    except Exception as error:  # whatever a type's own code raises on bad data, too
+    except Exception as error:  # a type's own code can raise anything on bad data
         raise Unreadable(describe_error(error)) from error
 
 
 def decoder(type: Any, codec: Codec) -> Decode:  # noqa: A002
-    """Reads bytes of this codec as this type. Made once per type."""
+    """Return the decoder of a type and codec, made once per type."""
     try:
         return _known_decoder(type, codec)
-    except TypeError:  # metadata of an annotation may be unhashable
+    except TypeError:  # the metadata of an annotation can be unhashable
         return new_decoder(type, codec)
 
 
@@ -80,7 +84,7 @@ _known_decoder = lru_cache(maxsize=4096)(new_decoder)
 
 
 def describe_error(error: Exception) -> str:
-    """`orders[0].total: expected int, got str`, from whatever reading raised."""
+    """Describe a decoding error in the form `orders[0].total: expected int, got str`."""
     text = str(error) or type(error).__name__
     if not isinstance(error, msgspec.ValidationError):
         return f"malformed: {text}" if isinstance(error, msgspec.DecodeError | UnicodeDecodeError) else text

@@ -1,5 +1,7 @@
-"""What a task's function dependencies beside its arguments, declared by `Depends(factory)` and checked when the task is.
-Making and closing it is injection.py's."""
+"""Dependencies of a task's function, declared by `Depends(factory)` and checked with the task's declaration.
+
+`injection.py` makes and closes them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Scope: TypeAlias = Literal["job", "worker"]
 Kind: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
 
 
-# What a factory yields or awaits is what the parameter gets: the first overload that fits is meant.
+# The parameter gets the value that the factory returns, yields or awaits. The first overload that fits counts.
 @overload
 def Depends(factory: Callable[..., AsyncIterator[T]], *, scope: Scope = "job") -> T: ...
 @overload
@@ -27,7 +29,10 @@ def Depends(factory: Callable[..., Coroutine[Any, Any, T]], *, scope: Scope = "j
 @overload
 def Depends(factory: Callable[..., T], *, scope: Scope = "job") -> T: ...
 def Depends(factory: Callable[..., Any], *, scope: Scope = "job") -> Any:  # noqa: N802 (the word that many know)
-    """The default of a parameter that is made by a factory when the job runs: `db: Session = Depends(get_session)`."""
+    """Make the default of a parameter whose value a factory makes when the job runs.
+
+    Example: `db: Session = Depends(get_session)`.
+    """
     return Dependency(Factory(factory), scope)
 
 
@@ -43,11 +48,11 @@ def _kind(call: Callable[..., Any]) -> Kind:
 
 
 class Factory:
-    """A function or class that makes something, and what it dependencies itself."""
+    """Function or class that makes a value, and its own dependencies."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         if not callable(call):
-            raise BadInput(f"Depends wants a function or a class that makes the value, not {call!r}.")
+            raise BadInput(f"Depends takes a function or a class that makes the value, not {call!r}.")
         self.call = call
         self.name: str = getattr(call, "__qualname__", repr(call))
         self.is_context = call is Context
@@ -62,11 +67,11 @@ class Factory:
 
 
 class Dependency:
-    """The default that `Depends` leaves in a signature."""
+    """Default value that `Depends` leaves in a signature."""
 
     def __init__(self, factory: Factory, scope: Scope) -> None:
         if scope not in ("job", "worker"):
-            raise BadInput(f"The scope of a dependency is job or worker, not {scope!r}.")
+            raise BadInput(f"The scope of a dependency must be job or worker, not {scope!r}.")
         self.factory = factory
         self.scope = scope
         if scope == "worker":
@@ -80,7 +85,7 @@ CONTEXT_DEPENDENCY = Dependency(Factory(Context), "job")
 
 
 def find_dependencies(function: Callable[..., Any], name: str) -> dict[str, Dependency]:
-    """Parameter → dependency."""
+    """Return the dependencies of a function by parameter."""
     parameters = _parameters(function)
     found: dict[str, Dependency] = {}
     for parameter in parameters.values():
@@ -91,7 +96,10 @@ def find_dependencies(function: Callable[..., Any], name: str) -> dict[str, Depe
 
 
 def _find_factory_dependencies(call: Callable[..., Any], name: str) -> dict[str, Dependency]:
-    """As of a function; besides, a parameter annotated with Context dependencies no default. Nobody gives it anything else."""
+    """Return the dependencies of a factory by parameter.
+
+    A parameter annotated with Context needs no default here, because factories have no other arguments.
+    """
     found = find_dependencies(call, name)
     for parameter in _parameters(call).values():
         if parameter.name in found or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -99,14 +107,14 @@ def _find_factory_dependencies(call: Callable[..., Any], name: str) -> dict[str,
         if parameter.kind is not parameter.POSITIONAL_ONLY and _is_context(call, parameter):
             found[parameter.name] = CONTEXT_DEPENDENCY
         elif parameter.default is parameter.empty:
-            raise BadInput(f"{name}: nobody gives {parameter.name}; give it a default, or a Depends(…) of its own.")
+            raise BadInput(f"{name}: {parameter.name} has no value; give it a default, or a Depends(…) of its own.")
     return found
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some classes of C have none
+    except (TypeError, ValueError):  # some classes written in C have no signature
         return {}
 
 
@@ -128,21 +136,24 @@ def _refuse_unreachable(name: str, parameter: inspect.Parameter, parameters: Map
         has_variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ):
         raise BadInput(
-            f"{name}: {parameter.name} is injected by its name: put it where it can be given by keyword, after *."
+            f"{name}: {parameter.name} is injected by keyword: move it after *, where it can be passed by keyword."
         )
 
 
 def refuse_context(factory: Factory) -> None:
-    """What outlives a job cannot know it."""
+    """Refuse the context in a dependency of the worker scope: it outlives the job."""
     for name, dependency in factory.dependencies.items():
         if dependency.factory.is_context:
-            raise BadInput(f"{factory.name}: {name} is the context of one job; this dependency is shared by a worker.")
+            raise BadInput(
+                f"{factory.name}: {name} is the context of one job, and this dependency is shared by all jobs of a "
+                "worker; use scope='job'."
+            )
         refuse_context(dependency.factory)
 
 
 def refuse_circle(factory: Factory, overrides: Mapping[Any, Factory], above: tuple[Any, ...] = ()) -> None:
-    """A replacement may dependency what it replaces; then there would be no end to it."""
+    """Refuse a replacement that depends on the factory that it replaces."""
     if factory.call in above:
-        raise BadInput(f"{factory.name} would be needed to make itself; call it in the replacement instead.")
+        raise BadInput(f"{factory.name} would depend on itself; call it in the replacement instead.")
     for dependency in factory.dependencies.values():
         refuse_circle(overrides.get(dependency.factory.call, dependency.factory), overrides, (*above, factory.call))

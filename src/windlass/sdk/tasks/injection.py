@@ -1,7 +1,7 @@
-"""Makes what `Depends` asks for, once per job or once per worker, and closes it in reverse order.
+"""Dependency injection: makes the values of `Depends` per job or per worker, and closes them in reverse order.
 
-Where a factory runs: for an async task on the event loop, for a sync task in its thread (an async factory of it on the
-worker's loop). What is shared by a worker is made beside the jobs, plain factories of it in a thread.
+Factories of an async task run on the event loop. Factories of a sync task run in its thread; its async factories run on
+the worker's loop. Shared values of the worker scope are made apart from the jobs, by sync factories in a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BindArguments: TypeAlias = Callable[[dict[str, Any]], BoundArguments]  # injecte
 
 
 class FactoryCall(NamedTuple):
-    """Something to be made now, by whoever drives."""
+    """Call of a factory that the driver of the steps must make."""
 
     factory: Factory
     arguments: dict[str, Any]
@@ -38,14 +38,17 @@ class FactoryCall(NamedTuple):
 
 
 class OpenGenerator(NamedTuple):
-    """A generator that stands at its yield."""
+    """Generator that is suspended at its yield."""
 
     factory: Factory
     generator: Any
 
 
 class Injector:
-    """What is made for one job, or for one call inline. Decides what is made; the two drivers below do it."""
+    """Dependencies of one job or of one inline call.
+
+    `_steps` decides which values are made. `call` and `acall` drive it, without and with an event loop.
+    """
 
     def __init__(self, task: Task[..., Any], context: Context | None, shared: SharedDependencies | None) -> None:
         self._task = task
@@ -98,9 +101,8 @@ class Injector:
             return made
         if factory.kind == "coroutine":
             return self._run(made, factory)
-        self._opened.append(
-            OpenGenerator(factory, made)
-        )  # before it begins: a thread may be interrupted at any instruction
+        # Recorded before it starts: a thread may be interrupted at any instruction.
+        self._opened.append(OpenGenerator(factory, made))
         return self._run(_afirst(factory, made), factory) if factory.is_async else _first(factory, made)
 
     def _run(self, work: Coroutine[Any, Any, T], factory: Factory) -> T:
@@ -108,8 +110,8 @@ class Injector:
             return self._shared.run(work)
         work.close()
         raise BadInput(
-            f"{self._task.name} is not async, and {factory.name}, which it depends on, is: called inline it cannot "
-            "wait for it. Pass the value by its name, or enqueue the task."
+            f"{self._task.name} is not async and depends on {factory.name}, which is: an inline call cannot wait for "
+            "it. Pass the value by keyword, or enqueue the task."
         )
 
     def _close(self, error: BaseException | None) -> None:
@@ -164,7 +166,7 @@ class Injector:
 
 
 class SharedDependencies:
-    """What is made once for a worker, on its event loop. Jobs that want it while it is made wait for the same."""
+    """Values that are made once per worker, on its event loop. Jobs that need a value while it is made wait for it."""
 
     def __init__(self, app: Windlass) -> None:
         self._overrides = app.overrides
@@ -177,13 +179,13 @@ class SharedDependencies:
         return asyncio.get_running_loop()
 
     def value(self, factory: Factory) -> Any:
-        """In a thread."""
+        """Return the value. Call it in a thread."""
         if factory.call in self._values:
             return self._values[factory.call]
         return self.run(self.avalue(factory))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """In a thread: what is async happens on the worker's loop."""
+        """Run a coroutine on the worker's loop and return its result. Call it in a thread."""
         assert self._loop is not None  # noqa: S101
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -192,7 +194,7 @@ class SharedDependencies:
             return self._values[factory.call]
         making = self._making.get(factory.call)
         if making is None:
-            # A task of its own, in an empty context: a job that is stopped meanwhile does not stop it.
+            # In its own asyncio task with an empty context, so that stopping the first job does not stop it.
             making = asyncio.get_running_loop().create_task(self._make(factory), context=contextvars.Context())
             self._making[factory.call] = making
             making.add_done_callback(lambda done: self._made(factory, done))
@@ -204,7 +206,7 @@ class SharedDependencies:
             self._values[factory.call] = done.result()
 
     async def _make(self, factory: Factory) -> Any:
-        refuse_context(factory)  # of a replacement it is not known before
+        refuse_context(factory)  # an override's dependencies were not checked before
         arguments = {
             name: await self.avalue(self._overrides.get(dependency.factory.call, dependency.factory))
             for name, dependency in factory.dependencies.items()
@@ -219,7 +221,7 @@ class SharedDependencies:
         return value
 
     async def _call_in_thread(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """What may take its time does not stop the event loop."""
+        """Call a function in a thread, so that a slow function does not block the event loop."""
         return await asyncio.to_thread(call, *args, **kwargs)
 
     async def close(self) -> None:
@@ -235,15 +237,15 @@ class SharedDependencies:
                     _afinish(opened, None) if opened.factory.is_async else self._call_in_thread(_finish, opened, None)
                 )
             except Exception:
-                log.exception("%s could not be closed.", opened.factory.name)
+                log.exception("Could not close the dependency %s. The worker goes on closing.", opened.factory.name)
         self._values.clear()
 
 
 class ChildSharedDependencies(SharedDependencies):
-    """In a child process: made in the thread that runs the jobs, closed when the child ends."""
+    """Shared values in a child process: made in the thread that runs the jobs, closed when the child ends."""
 
     def _get_loop(self) -> None:
-        """An event loop only where something is async."""
+        """Return None: an event loop is made only if something is async."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         loop = self._loop = self._loop or asyncio.new_event_loop()
@@ -251,7 +253,7 @@ class ChildSharedDependencies(SharedDependencies):
         try:
             return loop.run_until_complete(running)
         finally:
-            if not running.done():  # a signal: its code is stopped as if it was cancelled
+            if not running.done():  # interrupted by a signal: cancel the code
                 running.cancel()
                 loop.run_until_complete(asyncio.wait([running]))
                 running.cancelled() or running.exception()
@@ -305,10 +307,12 @@ async def _afirst(factory: Factory, generator: Any) -> Any:
 
 
 def _finish(opened: OpenGenerator, error: BaseException | None) -> None:
-    """Goes on after the yield; an error of the job is raised there. A factory that keeps it to itself changes nothing:
-    the job has failed all the same."""
+    """Resume the generator after its yield, and raise the job's error there.
+
+    A factory that suppresses the error changes nothing: the job has failed.
+    """
     if opened.generator.gi_frame is None:
-        return  # it has not come to its yield
+        return  # it has not reached its yield
     trace = error.__traceback__ if error else None
     try:
         next(opened.generator) if error is None else opened.generator.throw(error)
@@ -345,6 +349,6 @@ async def _afinish(opened: OpenGenerator, error: BaseException | None) -> None:
 
 
 def _is_same(raised: BaseException, error: BaseException | None) -> bool:
-    """Python turns a StopIteration that passes through a generator into a RuntimeError."""
+    """Compare errors. Python turns a StopIteration that passes through a generator into a RuntimeError."""
     is_turned = isinstance(error, StopIteration | StopAsyncIteration) and isinstance(raised, RuntimeError)
     return raised is error or (is_turned and raised.__cause__ is error)

@@ -1,5 +1,7 @@
-"""Limits as a developer writes them beside a task. They count jobs by the task's name, in its queue; a worker sets them
-in the engine when it starts."""
+"""Limits that are declared with a task.
+
+They count jobs of the task's name in its queue. A worker sets them in the engine when it starts.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from typing import Any, TypeAlias
 from windlass.core.limits import limit as core
 from windlass.sdk.durations import Duration, duration_ms
 
-# A path of the arguments (`"order.shop"`), or a function of them; each value has the limit for itself.
+# A path into the arguments (`"order.shop"`), or a function of them. The limit holds for each value separately.
 Key: TypeAlias = str | Callable[..., Any]
 META = "$windlass"  # the reserved key of a payload, see arguments.py
 
 
 class Limit:
-    """At most so many of the task's jobs run at once, in all or per key."""
+    """Concurrency limit: at most `running` jobs of the task run at once, in total or per key."""
 
     def __init__(self, running: int, *, key: Key = "", name: str = "") -> None:
         self.running = running
@@ -27,7 +29,7 @@ class Limit:
 
 
 class Rate:
-    """At most so many of the task's jobs start per time, in all or per key; `burst` of them in a row."""
+    """Rate limit: at most `count` jobs of the task start per time, in total or per key, `burst` of them in a row."""
 
     def __init__(self, count: int, *, per: Duration = "1s", burst: int = 0, key: Key = "", name: str = "") -> None:
         self.count = count
@@ -41,16 +43,19 @@ class Rate:
 
 
 def make_engine_limits(task: str, queue: str, limits: Sequence[Limit | Rate]) -> list[core.Limit]:
-    """What the engine is told. A key that is computed travels with each job, under its number."""
+    """Convert the limits of a task to the engine's limits.
+
+    The value of a computed key is stored with each job, under the limit's number.
+    """
     matches = core.Matcher(queue=queue, name=task)
     return [
-        one.make_engine_limit(
-            one.name or f"{task}:{at}", matches, f"{META}.keys.{at}" if callable(one.key) else one.key
+        limit.make_engine_limit(
+            limit.name or f"{task}:{at}", matches, f"{META}.keys.{at}" if callable(limit.key) else limit.key
         )
-        for at, one in enumerate(limits)
+        for at, limit in enumerate(limits)
     ]
 
 
 def compute_keys(limits: Sequence[Limit | Rate], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that functions make of a call's arguments."""
-    return {str(at): one.key(**arguments) for at, one in enumerate(limits) if callable(one.key)}
+    """Compute the keys that are functions of a call's arguments."""
+    return {str(at): limit.key(**arguments) for at, limit in enumerate(limits) if callable(limit.key)}

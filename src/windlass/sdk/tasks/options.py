@@ -1,4 +1,4 @@
-"""What a task or one of its calls may be given, turned once into the fields of a job."""
+"""Options of tasks and calls, converted once into fields of jobs."""
 
 from __future__ import annotations
 
@@ -34,60 +34,60 @@ def Backoff(  # noqa: N802 (it reads as the class it makes)
     cap: Duration = "10m",
     jitter: float = 0.1,
 ) -> core.Backoff:
-    """Attempts and the growing pauses between them; `tries=0` never gives up."""
+    """Make a retry policy: a number of attempts with growing pauses. `tries=0` never gives up."""
     return core.Backoff(tries, duration_ms("base", base), float(factor), duration_ms("cap", cap), float(jitter))
 
 
 class CallOptions(TypedDict, total=False):
-    """Of a task, and of one of its calls by `using`."""
+    """Options of a task, which `using` can change for a call."""
 
     queue: str
     priority: int  # smaller first
     delay: Duration
     run_at: datetime
-    expires: Expires  # must have started by then, else it fails with reason `expired`
-    retry: core.Backoff | int  # an int: so many tries
+    expires: Expires  # a job that has not started by then fails with reason `expired`
+    retry: core.Backoff | int  # an int is the number of tries
     timeout: Duration | None  # execution time of an attempt
     keep_result: Duration | None
-    unique: Unique  # True: by all arguments; a text, or a function of the arguments
-    replace: bool  # with unique: the job that waits gets this call's arguments
+    unique: Unique  # True: by all arguments; else a string, or a function of the arguments
+    replace: bool  # with unique: a waiting job gets this call's arguments
     debounce: Duration
     debounce_max: Duration
     throttle: Duration
-    tenant: Tenant  # shares its queue fairly with the others
+    tenant: Tenant  # tenants share the queue fairly
     tags: Tags
     lease: Duration
     repeat: str
     durability: Durability
     callback: Callback | str
-    on_failure: OnFailure  # of a job that spawns: what a child that ends badly means
+    on_failure: OnFailure  # for a job that spawns: effect of a failed or cancelled child
     trace: str  # W3C traceparent
 
 
 class TaskOptions(CallOptions, total=False):
-    """Of a task only."""
+    """Options of a task only."""
 
     name: str
     limits: Sequence[Limit | Rate]
     pool: Pool
-    memory: str | int  # of a process job: "512MiB"
+    memory: str | int  # limit of a process job: "512MiB"
     max_crashes: int
-    grace: Duration  # between a request to stop and the end of patience
+    grace: Duration  # time between the request to stop and the forced stop
     version: int  # of the arguments; see Task.migrate
-    retry_on: Errors  # only these are tried again
-    give_up_on: Errors  # these are not, whatever tries are left
+    retry_on: Errors  # retry only these
+    give_up_on: Errors  # never retry these
 
 
 def error_classes(option: str, value: Errors) -> tuple[type[BaseException], ...]:
     classes = (value,) if isinstance(value, type) else tuple(value)
-    for one in classes:
-        if not (isinstance(one, type) and issubclass(one, BaseException)):
-            raise BadInput(f"{option} must be exception classes, such as (OSError, ValueError); not {one!r}.")
+    for kind in classes:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise BadInput(f"{option} must be exception classes, such as (OSError, ValueError); not {kind!r}.")
     return classes
 
 
 class JobOptions(NamedTuple):
-    """The fields that all jobs of a call have, and what is computed of its arguments."""
+    """Fields that all jobs of a call share, and the options that are computed from its arguments."""
 
     fields: dict[str, Any]  # of core.job.NewJob
     unique: Unique
@@ -96,7 +96,7 @@ class JobOptions(NamedTuple):
     templates: dict[str, JobTemplate]  # by task
 
     def template(self, task: str) -> JobTemplate:
-        """What the jobs of this task have in common; whose key and lane are not computed of their arguments."""
+        """Return the common part of this task's jobs. Their unique key and lane must not depend on their arguments."""
         found = self.templates.get(task)
         if found is None:
             found = self.templates[task] = JobTemplate(NewJob(name=task, **self.fields))
@@ -112,16 +112,18 @@ class JobOptions(NamedTuple):
 
 
 def make_job_options(options: Mapping[str, Any], start: JobOptions | None = None) -> JobOptions:
-    """Options over those of a template."""
+    """Convert options to job options, on top of those in `start`."""
     for name in options:
         if name not in _READERS and name not in ("unique", "tenant", "durability"):
-            raise BadInput(f"There is no option {name!r}; there are {', '.join(sorted(CallOptions.__annotations__))}.")
+            raise BadInput(
+                f"{name!r} is not an option; the options are {', '.join(sorted(CallOptions.__annotations__))}."
+            )
     fields = dict(start.fields) if start else {"queue": DEFAULT_QUEUE, "retry": DEFAULT_RETRY}
     for name, value in options.items():
         if name in _READERS:
             fields.update(_READERS[name](value))
     unique = options.get("unique", start.unique if start else False)
-    if not unique and any(fields.get(one) for one in ("debounce_ms", "throttle_ms")):
+    if not unique and any(fields.get(name) for name in ("debounce_ms", "throttle_ms")):
         unique = True
     tenant = options.get("tenant", start.tenant if start else "")
     durability = options.get("durability", start.durability if start else None)
@@ -163,7 +165,7 @@ def _retry(value: Any) -> dict[str, Any]:
 
 def _tags(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
-        raise BadInput("tags must be several texts or a mapping, not one text.")
+        raise BadInput("tags must be a sequence of strings or a mapping, not a single string.")
     if isinstance(value, Mapping):
         return {"tags": tuple(f"{key}={text}" for key, text in value.items())}
     return {"tags": tuple(value)}

@@ -1,5 +1,8 @@
-"""Schedules as a developer declares them beside a task. They are checked when the code is loaded, and told to the
-engine when a worker starts; what fires them is the engine's matter (docs/schedules.md)."""
+"""Schedules that are declared with a task.
+
+They are checked when the code is loaded and written to the engine when a worker starts. The engine fires them
+(docs/schedules.md).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ T = TypeVar("T", bound=Task[..., Any])
 
 
 class ScheduleDecorators:
-    """The part of an application that declares schedules."""
+    """Part of an application that declares schedules."""
 
     declarations: Declarations
 
@@ -39,8 +42,10 @@ class ScheduleDecorators:
         misfire_after: Duration = "1m",
         name: str = "",
     ) -> Callable[[T], T]:
-        """Above `@app.task`: makes a job of the task at these times, in this zone. `expression`: minute, hour, day,
-        month and weekday, with seconds before them if wanted."""
+        """Schedule a task by a cron expression in a time zone. Put it above `@app.task`.
+
+        `expression` has minute, hour, day, month and weekday, optionally with seconds before them.
+        """
         return _decorator(
             lambda task: self.schedule(
                 name or task.name,
@@ -63,7 +68,7 @@ class ScheduleDecorators:
         misfire_after: Duration = "1m",
         name: str = "",
     ) -> Callable[[T], T]:
-        """Above `@app.task`: makes a job of the task once in each period, the first after one period."""
+        """Schedule a task once per period, the first time after one period. Put it above `@app.task`."""
         return _decorator(
             lambda task: self.schedule(
                 name or task.name,
@@ -91,7 +96,7 @@ class ScheduleDecorators:
         starts: datetime | None = None,
         ends: datetime | None = None,
     ) -> None:
-        """Declares a schedule of a call, with its arguments. Its rhythm is one of `cron`, `every` and `repeat`."""
+        """Declare a schedule of a call with arguments. Give exactly one of `cron`, `every` and `repeat`."""
         if not isinstance(call, Call):
             raise BadInput(f"The schedule {name!r} needs a call with its arguments: task.call(…).")
         wanted = Schedule(
@@ -118,13 +123,13 @@ def _call_without_arguments(task: Task[..., Any]) -> Call[Any]:
     try:
         return task.call()
     except WrongCall as refusal:
-        raise BadInput(f"{refusal}; a call with arguments is scheduled by app.schedule(name, call, …).") from None
+        raise BadInput(f"{refusal}; to schedule a call with arguments, use app.schedule(name, call, …).") from None
 
 
 def _decorator(declare: Callable[[Task[..., Any]], None], word: str) -> Callable[[T], T]:
     def decorate(task: T) -> T:
         if not isinstance(task, Task):
-            raise BadInput(f"@app.{word} stands above @app.task, which makes the task that it schedules.")
+            raise BadInput(f"@app.{word} needs a task: put it above @app.task.")
         declare(task)
         return task
 
@@ -132,9 +137,11 @@ def _decorator(declare: Callable[[Task[..., Any]], None], word: str) -> Callable
 
 
 async def apply_schedules(service: Service, wanted: Sequence[Schedule], tasks: Sequence[str]) -> None:
-    """Makes or changes what is not there as declared. What was declared by earlier code is shown, and stays: whether it
-    is still wanted cannot be known here."""
-    known: dict[str, ScheduleStatus] = {one.schedule.name: one for one in await service.schedules()}
+    """Create or change schedules that are not stored as declared.
+
+    Schedules of earlier code are logged and stay: whether they are still wanted cannot be known here.
+    """
+    known: dict[str, ScheduleStatus] = {status.schedule.name: status for status in await service.schedules()}
     for schedule in wanted:
         if schedule.name not in known or known[schedule.name].schedule != schedule:
             await service.schedule(schedule)
@@ -142,7 +149,7 @@ async def apply_schedules(service: Service, wanted: Sequence[Schedule], tasks: S
     for name in sorted(left):
         if known[name].schedule.job.name in tasks:
             log.warning(
-                "The schedule %r still makes jobs of %s, but no code declares it. If it is not wanted any more, "
+                "The schedule %r still makes jobs of %s, but no code declares it. If it is no longer wanted, "
                 "remove it: app.service.unschedule(%r).wait()",
                 name,
                 known[name].schedule.job.name,

@@ -1,7 +1,7 @@
-"""Which types can be stored: what msgspec knows, and a few more that are simplified on the way in and restored on the
-way out. Anything else is refused when a task is declared, not when its first job fails.
+"""Types that can be stored: those of msgspec, and a few more that are converted to them and back.
 
-The alternative, to hand over whatever was decoded, would give a dict to a function that was promised an object.
+Other types are refused when a task is declared, not when its first job fails. Passing on whatever was decoded would
+give a dict to a function that expects an object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INSTEAD = (
     "JSON-like values, bytes, dates and times, UUID, Decimal, Enum, Path, dataclasses, msgspec structs and pydantic "
     "models can be stored"
 )
-_UNAMBIGUOUS = frozenset({str, bytes, int, float, bool, NoneType})  # MessagePack tells them apart by itself
+_UNAMBIGUOUS = frozenset({str, bytes, int, float, bool, NoneType})  # MessagePack distinguishes them
 
 
 def _plain_datetime(value: datetime) -> datetime:
@@ -31,7 +31,7 @@ def _plain_datetime(value: datetime) -> datetime:
     return datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo, fold=value.fold)
 
 
-# msgspec takes these classes themselves, not their subclasses, which libraries like to hand out.
+# msgspec encodes these classes, but not their subclasses, which some libraries return.
 _SIMPLIFIERS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (str, str.__str__),
     (int, int.__int__),
@@ -46,21 +46,21 @@ _SIMPLIFIERS: tuple[tuple[type, Callable[[Any], object]], ...] = (
 
 
 def simplify(value: Any) -> object:
-    """A value that msgspec does not know, as one that it knows."""
+    """Convert a value that msgspec does not know to a value that it knows."""
     if is_pydantic_model(type(value)):
         return value.model_dump(by_alias=True, round_trip=True)
     for known, plainer in _SIMPLIFIERS:
         if isinstance(value, known):
             return plainer(value)
     if type(value).__module__.startswith("pydantic") and not hasattr(value, "get_secret_value"):
-        return str(value)  # its URLs and the like; a secret as text would be stars
+        return str(value)  # URLs and similar types; a secret as a string would be stars
     raise BadInput(
         f"a value of type {_name(type(value))} cannot be stored; convert it, or pass an id to load it by: {INSTEAD}"
     )
 
 
 def restore(annotation: Any, value: Any) -> Any:
-    """The other way: a value that was read, as the type that msgspec does not know."""
+    """Convert a decoded value to a type that msgspec does not know."""
     origin = get_origin(annotation) or annotation
     if is_pydantic_model(origin):
         return _validate(annotation, value)
@@ -79,7 +79,7 @@ def _validate(model: Any, value: Any) -> Any:
 
 
 def _describe_pydantic_error(error: Any) -> str:
-    """In one line; pydantic's own text has several, with addresses."""
+    """Format a pydantic error in one line, without URLs."""
     if not hasattr(error, "errors"):
         return str(error)
     problems = error.errors(include_url=False, include_input=False)
@@ -87,20 +87,26 @@ def _describe_pydantic_error(error: Any) -> str:
 
 
 def is_pydantic_model(cls: Any) -> bool:
-    """Nothing can be a model before somebody has imported pydantic, so it is never imported here."""
+    """Report whether the class is a pydantic model.
+
+    Never imports pydantic: as long as it is not loaded, there are no models.
+    """
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
 
 
 def is_structured(cls: type) -> bool:
-    """Has attributes that a dict would not have."""
+    """Report whether instances have attributes, unlike the dict they would be decoded to."""
     marks = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__")
     return any(hasattr(cls, mark) for mark in marks) or is_pydantic_model(cls)
 
 
 def normalize_annotation(annotation: Any) -> Any:
-    """The annotation as msgspec can read it. `str | bytes` and their like it refuses, though MessagePack has no doubt
-    about them; they are read as they come, unchecked."""
+    """Return the annotation in a form that msgspec accepts.
+
+    msgspec refuses `str | bytes` and similar unions, although MessagePack distinguishes their types. Such values are
+    decoded as they are, unchecked.
+    """
     if get_origin(annotation) in (Union, UnionType) and _UNAMBIGUOUS.issuperset(get_args(annotation)):
         try:
             inspect.type_info(annotation)
@@ -110,10 +116,10 @@ def normalize_annotation(annotation: Any) -> Any:
 
 
 def refuse_unstorable(annotation: Any) -> None:
-    """A sentence about the first type within that can never be stored, or not told from another."""
+    """Raise BadInput for the first type within the annotation that cannot be stored or told apart from another."""
     try:
         info = inspect.type_info(annotation)
-    except Exception as error:  # resolving what a class says of its fields may raise anything
+    except Exception as error:  # resolving the annotations of a class can raise anything
         raise BadInput(f"{_name(annotation)} cannot be stored: {error}") from error
     for found in _custom_types(info, set()):
         if not _is_restorable(found):
@@ -131,7 +137,7 @@ def _custom_types(node: Any, seen: set[int]) -> Iterator[type]:
     elif isinstance(node, inspect.CustomType):
         yield get_origin(node.cls) or node.cls
     elif isinstance(node, inspect.Type | inspect.Field) and id(node) not in seen:
-        seen.add(id(node))  # types may contain themselves
+        seen.add(id(node))  # types can contain themselves
         for name in node.__struct_fields__:
             if name not in ("cls", "default", "default_factory"):
                 yield from _custom_types(getattr(node, name), seen)

@@ -1,4 +1,4 @@
-"""What a decorated function offers: it stays a function, and can be enqueued."""
+"""Tasks and calls: a decorated function stays callable and can be enqueued."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TASK_ONLY_OPTIONS = TaskOptions.__annotations__.keys() - CallOptions.__annotati
 
 
 class Call(FlowPart[R_co]):
-    """A task with its arguments, ready to be enqueued."""
+    """Task with its arguments, ready to be enqueued."""
 
     __slots__ = ("_options", "_signature", "arguments", "task")
 
@@ -57,13 +57,13 @@ class Call(FlowPart[R_co]):
         self.task = task
         self.arguments = arguments
         self._options = options
-        self._signature = signature or task.signature  # another one where an argument comes later
+        self._signature = signature or task.signature  # differs if the first argument is an upstream result
 
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
         return Call(self.task, self.arguments, make_job_options(options, self._options), self._signature)
 
     def prepare(self, meta: dict[str, Any] | None = None) -> NewJob | PreparedJob:
-        """The job that the engine is upstream, mostly by its payload alone. A wrong argument is refused here."""
+        """Prepare the job, mostly as a template with a payload. Wrong arguments are refused here."""
         task, options = self.task, self._options
         if task.app.trace_source is not None:
             return self.new_job(meta=meta, id=task.app.new_id(options.queue))
@@ -75,7 +75,7 @@ class Call(FlowPart[R_co]):
         return self._signature.encode(self.arguments, self.task.make_meta(self.arguments, meta))
 
     def new_job(self, **extra: Any) -> NewJob:
-        """The same as a job of its own, with other fields."""
+        """Make a job with further fields."""
         task, options = self.task, self._options
         payload = self._payload(extra.pop("meta", None))
         fields = options.fields
@@ -88,7 +88,7 @@ class Call(FlowPart[R_co]):
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
     def decode_arguments(self) -> dict[str, Any]:
-        """Its arguments as a worker will see them."""
+        """Return the arguments as a worker will see them."""
         decoded = self._signature.decode(self._signature.encode(self.arguments))
         return self._signature.bind(decoded.args, decoded.kwargs)
 
@@ -127,7 +127,7 @@ def _make_unique_key(unique: Unique, task: Task[..., Any], arguments: Mapping[st
     if callable(unique):
         key = unique(**arguments)
         if not isinstance(key, str) or not key:
-            raise BadInput(f"The unique function of {task.name} must return a text that is not empty, not {key!r}.")
+            raise BadInput(f"The unique function of {task.name} must return a non-empty string, not {key!r}.")
         return key
     if unique is True:
         return f"{task.name}:{hashlib.blake2b(payload, digest_size=16).hexdigest()}"
@@ -135,7 +135,7 @@ def _make_unique_key(unique: Unique, task: Task[..., Any], arguments: Mapping[st
 
 
 class Task(Generic[P, R_co]):
-    """A function that can be enqueued. Calling it runs it here and now."""
+    """Function that can be enqueued. Calling it runs it inline."""
 
     batch: Batch | None = None
 
@@ -185,7 +185,7 @@ class Task(Generic[P, R_co]):
         if self.pool == "thread" and self.is_async:
             raise BadInput(f"{self.name} is an async function: leave pool out, or give pool='process'.")
         if self.memory_bytes and self.pool != "process":
-            raise BadInput(f"{self.name}: memory is capped for pool='process' only.")
+            raise BadInput(f"{self.name}: memory needs pool='process'.")
 
     @property
     def queue(self) -> str:
@@ -200,7 +200,10 @@ class Task(Generic[P, R_co]):
         return self.migrations.version
 
     def migrate(self, version: int) -> Callable[[S], S]:
-        """Declares the step from this version of the arguments to the next: it gets them as a dict, and returns one."""
+        """Declare the step from this version of the arguments to the next.
+
+        The step gets the arguments as a dict and returns a dict.
+        """
 
         def declare(step: S) -> S:
             self.migrations.add(version, step)
@@ -209,9 +212,11 @@ class Task(Generic[P, R_co]):
         return declare
 
     def using(self, **options: Unpack[CallOptions]) -> Self:
-        """The same task with other options for what is enqueued through it."""
+        """Return the same task with other options for calls through it."""
         if self.limits and options.get("queue", self.queue) != self.queue:
-            raise BadInput(f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere.")
+            raise BadInput(
+                f"{self.name} has limits in its queue {self.queue!r}, so its calls cannot use another queue."
+            )
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._options = make_job_options(options, self._options)
@@ -224,21 +229,21 @@ class Task(Generic[P, R_co]):
         return self.call(*args, **kwargs).enqueue()
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
-        """The same as `enqueue`."""
+        """Do the same as `enqueue`."""
         return self.call(*args, **kwargs).enqueue()
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         return await self.call(*args, **kwargs).aenqueue()
 
     def make_meta(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
-        """What goes with the arguments under the reserved key; mostly nothing."""
+        """Return the metadata for the payload's reserved key, or None, as for most calls."""
         if self.migrations.version > 1:
             meta = {"v": self.version, **(meta or {})}
         keys = compute_keys(self.limits, arguments) if self.limits else None
         return {"keys": keys, **(meta or {})} if keys else meta
 
     def perform(self, payload: Blob, context: Context | None, shared: SharedDependencies | None = None) -> Any:
-        """Calls the function as a job's payload has it. `shared`: what dependencies made for the whole worker."""
+        """Call the function with the arguments of a payload. `shared` has the dependencies of the worker scope."""
         if self.migrations.version == 1 and (values := self.signature.positional(payload)) is not None:
             return self.function(*values)
         call = self.signature.decode(payload, self.migrations.needed_for(payload))
@@ -291,12 +296,12 @@ class AsyncTask(Task[P, R_co]):
 def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
-    except Exception:  # a name that exists only for type checkers
+    except Exception:  # a name is imported only for type checkers
         return dict(getattr(function, "__annotations__", {}))
 
 
 def _context_parameter(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[str, bool]:
-    """The parameter that wants the context, and whether it is the first of those upstream by position."""
+    """Return the name of the context parameter, and whether it is the first positional parameter."""
     wanted = (Context, "Context", "windlass.Context")
     for at, parameter in enumerate(inspect.signature(function).parameters.values()):
         if hints.get(parameter.name) in wanted:
@@ -311,4 +316,4 @@ def _parse_bytes(value: str | int) -> int:
     for unit, size in units.items():
         if isinstance(value, str) and value.endswith(unit) and value.removesuffix(unit).strip().isdigit():
             return int(value.removesuffix(unit)) * size
-    raise BadInput(f"memory must be a number of bytes or a text such as '512MiB', not {value!r}.")
+    raise BadInput(f"memory must be a number of bytes or a string such as '512MiB', not {value!r}.")

@@ -1,5 +1,7 @@
-"""Payload versions: steps from one version of a task's arguments to the next, and which version a payload is of. Those
-for a newer worker are put off by worker/postponing.py."""
+"""Payload versions: migration steps between versions of a task's arguments, and the version of a payload.
+
+`worker/version_snooze.py` snoozes jobs of a newer version than the worker's.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 Arguments: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Arguments], Arguments]
 S = TypeVar("S", bound=Step)
-META_KEY = b"$windlass"  # see arguments.META; a payload without it is of version 1
+META_KEY = b"$windlass"  # arguments.META in bytes; a payload without it has version 1
 
 
 class _Meta(msgspec.Struct):
@@ -35,7 +37,7 @@ _readers = {
 
 
 def read_version(payload: Blob) -> int:
-    """Of what is no call at all too: whoever decodes it says what is wrong with it."""
+    """Return the version of a payload, or 1 for a payload that is not a call: decoding will report the error."""
     if META_KEY not in payload.data or payload.codec not in _readers:
         return 1
     try:
@@ -45,11 +47,11 @@ def read_version(payload: Blob) -> int:
 
 
 class Migrations:
-    """The steps of one task, each from a version to the next."""
+    """Migration steps of one task, each from a version to the next."""
 
     def __init__(self, task: str, version: int) -> None:
         if type(version) is not int or version < 1:
-            raise BadInput(f"{task}: version is a whole number from 1, not {version!r}.")
+            raise BadInput(f"{task}: version must be a whole number from 1, not {version!r}.")
         self._task = task
         self.version = version
         self._steps: dict[int, Step] = {}
@@ -57,7 +59,7 @@ class Migrations:
     def add(self, version: int, step: Step) -> None:
         if type(version) is not int or not 1 <= version < self.version:
             raise BadInput(
-                f"{self._task} is at version {self.version}: there is no step from version {version!r}; "
+                f"{self._task} is at version {self.version}, so it cannot have a step from version {version!r}; "
                 "raise version= together with a new step."
             )
         if version in self._steps:
@@ -73,7 +75,7 @@ class Migrations:
             )
 
     def needed_for(self, payload: Blob) -> Migrations | None:
-        """Itself when the payload is older: what is of today is read without a detour."""
+        """Return itself if the payload is older. Current payloads take the direct path."""
         return self if self.version > 1 and read_version(payload) < self.version else None
 
     def __call__(self, arguments: Arguments, version: int) -> Arguments:
@@ -85,6 +87,6 @@ class Migrations:
 
 
 def refuse_gaps(tasks: Iterable[Task[..., Any]]) -> None:
-    """When a worker starts, not when it meets an old job."""
+    """Check all tasks for missing steps when a worker starts, not when it takes an old job."""
     for task in tasks:
         task.migrations.refuse_gaps()

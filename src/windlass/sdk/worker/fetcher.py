@@ -22,7 +22,7 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.job import Job
-from windlass.core.operations import ANY_JOB, FinishedAndTaken, Fail, Filter, Finish, LeaseRef, Take
+from windlass.core.operations import ANY_JOB, Fail, Filter, Finish, FinishedAndTaken, LeaseRef, Take
 from windlass.core.states import State
 from windlass.core.validation.bounds import NAMES_PER_FILTER, TAKE_MAX
 from windlass.service import Service

@@ -1,4 +1,4 @@
-"""Splits requests about many jobs by partition and into bounded calls, and puts the answers back in order."""
+"""Split of requests about many jobs by partition and size, with the answers back in the order of the requests."""
 
 from __future__ import annotations
 
@@ -19,25 +19,28 @@ def split_by_partition(
 ) -> Flow[list[T | Refusal]]:
     if not requests:
         return []
-    homes = [partition_of(request) for request in requests]
-    if len(set(homes)) == 1:
-        return (yield from run_in_parts(build(requests, homes[0])))
-    places: dict[int, list[int]] = {}
-    for place, home in enumerate(homes):
-        places.setdefault(home, []).append(place)
-    parts = [split_batch(build([requests[place] for place in mine], partition)) for partition, mine in places.items()]
-    replies = iter((yield [call for calls in parts for call in calls]))  # the partitions side by side
+    partitions = [partition_of(request) for request in requests]
+    if len(set(partitions)) == 1:
+        return (yield from run_in_parts(build(requests, partitions[0])))
+    indexes_by_partition: dict[int, list[int]] = {}
+    for index, partition in enumerate(partitions):
+        indexes_by_partition.setdefault(partition, []).append(index)
+    parts = [
+        split_batch(build([requests[index] for index in indexes], partition))
+        for partition, indexes in indexes_by_partition.items()
+    ]
+    replies = iter((yield [command for commands in parts for command in commands]))  # all partitions concurrently
     answers: list[Any] = [None] * len(requests)
-    for mine, calls in zip(places.values(), parts, strict=True):
-        found = [answer for _ in calls for answer in next(replies)]
-        for place, answer in zip(mine, found, strict=True):
-            answers[place] = answer
+    for indexes, commands in zip(indexes_by_partition.values(), parts, strict=True):
+        found = [answer for _ in commands for answer in next(replies)]
+        for index, answer in zip(indexes, found, strict=True):
+            answers[index] = answer
     return answers
 
 
-def run_in_parts(call: BatchCommand[T | Refusal]) -> Flow[list[T | Refusal]]:
-    """Of requests that are all at home in one partition."""
-    parts = split_batch(call)
+def run_in_parts(command: BatchCommand[T | Refusal]) -> Flow[list[T | Refusal]]:
+    """Run a command of one partition in as many parts as its size needs."""
+    parts = split_batch(command)
     if len(parts) == 1:
         return (yield parts[0])  # type: ignore[no-any-return]
     replies = yield parts

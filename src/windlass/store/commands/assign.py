@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import WorkerReportOutcome, LeaseRef, WorkerReport
+from windlass.core.operations import LeaseRef, WorkerReport, WorkerReportOutcome
 from windlass.store.records.record import pack_blob
 
 from .command import Argument, BatchCommand, Command, decode_text, parse_reply, reply_parser
@@ -39,7 +39,7 @@ def _read_report(reply: Any) -> WorkerReportOutcome | LeaseRef:
 
 
 def report_worker(ones: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
-    items = [_item(one, one.says) for one in ones]
+    items = [_item(one, one.kind) for one in ones]
     return BatchCommand("report_worker", (silent_ms,), items, reply_parser(_read_report), partition=partition)
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from windlass.core.callbacks.callback import (
     GIVEN_UP_KEPT_MS,
     GIVEN_UP_MOST,
-    PendingCallback,
-    LeasedCallback,
-    JobCallbacks,
     DeliveryCapacity,
     FailedDelivery,
+    JobCallbacks,
+    LeasedCallback,
+    PendingCallback,
 )
 from windlass.core.errors import Refusal
 from windlass.core.job import Callback

@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.core.errors import Refusal, refusal
 from windlass.core.job import Blob, Cap, Codec, Durability, NewJob
-from windlass.core.job_template import PreparedJob, JobTemplate
+from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.limits.limit import LimitTable
 from windlass.core.operations import Enqueued
 from windlass.store.records import record
@@ -76,7 +76,7 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
 
 
 def enqueue_item(
-    job_id: bytes, job: PreparedJob, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
+    job_id: bytes, job: PreparedJob, now_ms: int, limits: LimitTable, origin: record.ScheduleOrigin = record.NO_ORIGIN
 ) -> tuple[bytes, bytes]:
     """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
     form, payload = job.template, job.payload
@@ -86,7 +86,7 @@ def enqueue_item(
     return packed, b"" if form.is_simple else _terms(common, limits, matched, payload)
 
 
-def _prepared(form: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.RecordTemplate:
+def _prepared(form: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.ScheduleOrigin) -> record.RecordTemplate:
     if form.has_relative_times or origin is not record.NO_ORIGIN:
         return record.prepare_record(form.job, codec, *_instants(form.job, now_ms), join_keys(matched), origin)
     key = codec, matched

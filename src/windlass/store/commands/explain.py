@@ -8,10 +8,10 @@ from typing import Any
 from windlass.core.errors import Refusal
 from windlass.core.explain.inputs import (
     AwaitedMembers,
-    RegisteredWorker,
     Facts,
     FullLimit,
     QueuePosition,
+    RegisteredWorker,
     RelatedJob,
     Takers,
 )

@@ -14,7 +14,7 @@ from windlass.core.errors import BadInput, Refusal
 from windlass.core.job import Attempt, Ending, Job, Member, Timeline
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.states import State
-from windlass.core.text.error_text import error_shape, literal_parts, error_contains
+from windlass.core.text.error_text import error_contains, error_shape, literal_parts
 from windlass.store.records.record import unpack, unpack_attempt, unpack_blob
 
 from .command import Argument, BatchCommand, Command, parse_read_reply, reply_parser

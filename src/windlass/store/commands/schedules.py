@@ -13,7 +13,7 @@ from windlass.core.job_template import prepare_single
 from windlass.core.limits.limit import LimitTable
 from windlass.core.operations import Enqueued
 from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
-from windlass.store.records.record import Origin
+from windlass.store.records.record import ScheduleOrigin
 
 from . import enqueue
 from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
@@ -47,7 +47,7 @@ def run_schedule(
     status: ScheduleStatus, job_id: bytes, now_ms: int, limits: LimitTable, partition: int
 ) -> Command[Enqueued | Refusal]:
     name = status.schedule.name
-    job = enqueue.enqueue_item(job_id, prepare_single(status.schedule.job), now_ms, limits, Origin(name, now_ms))
+    job = enqueue.enqueue_item(job_id, prepare_single(status.schedule.job), now_ms, limits, ScheduleOrigin(name, now_ms))
     args: list[Argument] = [name, status.revision, now_ms, *job, limits.version]
     return Command("run_schedule", args, lambda reply: parse_reply(reply, enqueue.read_enqueued), partition=partition)
 
@@ -91,7 +91,7 @@ def _fire_item(fire: ScheduleFiring, now_ms: int, limits: LimitTable) -> tuple[A
     item: list[Argument] = [schedule.name, fire.due.next_at_ms, fire.due.revision, fire.next_at_ms or 0]
     item += (fire.skipped, fire.missed, schedule.overlap, len(fire.jobs))
     for planned_at_ms, job_id, job in fire.jobs:
-        item += (planned_at_ms, *enqueue.enqueue_item(job_id, prepare_single(job), now_ms, limits, Origin(schedule.name, planned_at_ms)))
+        item += (planned_at_ms, *enqueue.enqueue_item(job_id, prepare_single(job), now_ms, limits, ScheduleOrigin(schedule.name, planned_at_ms)))
     return tuple(item)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.errors import PartitionStopped, Refusal
-from windlass.core.operations import ANY_JOB, FinishedAndTaken, Fail, Filter, Take, Taken
+from windlass.core.operations import ANY_JOB, Fail, Filter, FinishedAndTaken, Take, Taken
 from windlass.store.records.leased_record import unpack_leased
 from windlass.store.records.record import NOBODY
 

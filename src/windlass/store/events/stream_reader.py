@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.store.commands import events
 from windlass.store.commands.command import Flow
-from windlass.store.connection.reconnecting import ReconnectingConnection
+from windlass.store.connection.reconnect import ReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 
 from .stream_position import Happened, Tail

@@ -19,7 +19,7 @@ from windlass.store.commands.admin.export import RestoreEntry, StoredJob
 from windlass.store.commands.logs import pack_entries, read_logs
 from windlass.store.records.record import (
     NO_ORIGIN,
-    Origin,
+    ScheduleOrigin,
     pack,
     pack_attempt,
     pack_blob,
@@ -266,7 +266,7 @@ def _flags_of(entry: lines.JobEntry) -> int:
 
 
 def record_of(entry: lines.JobEntry, job: NewJob, limits: str) -> bytes:
-    origin = Origin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
+    origin = ScheduleOrigin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
     # A repeat rule is packed with its planned instant; the time at which the job runs is set afterwards.
     packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin, entry.note)
     standing = Snapshot(

@@ -1,5 +1,4 @@
-"""Reading a job that has just been taken: most of its record is as in the one taken before. Any other is left to
-record.py."""
+"""Fast reader of jobs that were just taken: most fields equal those of the previous job. Others go to record.py."""
 
 from __future__ import annotations
 
@@ -20,19 +19,19 @@ _number = int.from_bytes
 
 
 def unpack_leased(entry: bytes) -> Job:
-    """The same as `record.unpack`."""
+    """Unpack a leased job, with the same result as `record.unpack`."""
     parts = _ENTRY.unpack_from(entry)
-    job_id, standing, sequence, created, ready, started, ended, token, deadline, holder, size = parts
+    job_id, state, sequence, created, ready, started, ended, token, deadline, holder, size = parts
     payload_at = 16 + size
     if payload_at > _TAIL_AT + REMEMBERED_BYTES:
         return unpack(entry)
-    alike = _common_fields(standing, ended, holder, entry[_TAIL_AT:payload_at])
-    if alike is None:
+    common = _common_fields(state, ended, holder, entry[_TAIL_AT:payload_at])
+    if common is None:
         return unpack(entry)
     return replace(
-        alike,
+        common,
         id=job_id,
-        payload=Blob(entry[payload_at:], alike.payload.codec),
+        payload=Blob(entry[payload_at:], common.payload.codec),
         sequence=_number(sequence),
         created_at_ms=_number(created),
         run_at_ms=_number(ready),
@@ -43,9 +42,9 @@ def unpack_leased(entry: bytes) -> Job:
 
 
 @lru_cache(1024)
-def _common_fields(standing: bytes, ended: bytes, holder: bytes, tail: bytes) -> Job | None:
-    """Without the numbers of its own. None: nobody holds it, or what it was planned for is told by them."""
+def _common_fields(state: bytes, ended: bytes, holder: bytes, tail: bytes) -> Job | None:
+    """Return a job without its own numbers. None: it is not leased, or its planned time depends on its numbers."""
     size = (HEADER_BYTES + FINGERPRINT_BYTES + len(tail)).to_bytes(2, "big")
-    header = (bytes([FORMAT]), standing, bytes(24), ended, bytes(12), holder, size)
+    header = (bytes([FORMAT]), state, bytes(24), ended, bytes(12), holder, size)
     job = unpack(b"".join((NOBODY, *header, bytes(FINGERPRINT_BYTES), tail)))
     return job if job.state.is_leased and not job.repeat else None

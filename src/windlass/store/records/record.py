@@ -1,5 +1,7 @@
-"""The stored form of a job: the Python side of lua/lib/jobs/record.lua. Packing makes what enqueue stores; unpacking reads
-what any script returns."""
+"""Stored form of a job: the Python side of lua/lib/jobs/record.lua.
+
+Packing makes the record that enqueue stores; unpacking reads the records that scripts return.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +32,27 @@ _CODEC_BITS = 3
 _NEW = struct.Struct(">BBIi12xHI44xI4xH")
 FINGERPRINT_BYTES = 8
 FIRST_REVISION = 1
-# An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
+# As ints: an operation on an IntFlag or a look-up in an IntEnum costs as much as the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
 _REPEATS = int(Flag.REPEATS)
 _HIDDEN, _WHOLE_SECONDS = int(Flag.HIDDEN), int(Flag.WHOLE_SECONDS)
 _HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMBERS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
-_CALLBACK_ON = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
+_CALLBACK_ON = {
+    "finished": int(Flag.OWES_FINISHED),
+    "failed": int(Flag.OWES_FAILED),
+    "cancelled": int(Flag.OWES_CANCELLED),
+}
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE = int(Flag.HAS_NOTE)
-REMEMBERED_BYTES = 512  # longer ones are rarely alike
+REMEMBERED_BYTES = 512  # longer ones are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
 _IS_LEASED = [state in LEASED for state in _STATES]
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """Which schedule made a job, and for which instant."""
+class ScheduleOrigin(msgspec.Struct, frozen=True):
+    """Schedule that created a job, and the instant it was planned for."""
 
     schedule: str
     planned_at_ms: int
@@ -65,10 +71,10 @@ class Extras(
         "lease_rule": "l",
     },
 ):
-    """What a record carries that no script looks at, but for the first: a script finds it without decoding the rest
-    (lua/lib/pending_callbacks.lua). A repeat rule, which scripts know, stands in front of all."""
+    """Fields of a record that scripts do not read, except the first, which they find without decoding the rest
+    (lua/lib/pending_callbacks.lua). A repeat rule, which scripts read, precedes the extras."""
 
-    destination: str = ""  # mark of the callback's
+    destination: str = ""  # digest of the callback's destination
     retry: Backoff = ENDLESS
     trace: str = ""
     schedule: str = ""
@@ -80,7 +86,7 @@ class Extras(
 _ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
 LIMITS_SEPARATOR = "\2"
 _NO_EXTRAS = Extras()
-NO_ORIGIN = Origin("", 0)
+NO_ORIGIN = ScheduleOrigin("", 0)
 _encode = msgspec.msgpack.Encoder().encode
 _decode_extras = msgspec.msgpack.Decoder(Extras).decode
 
@@ -124,17 +130,19 @@ def _policy(job: NewJob, expires_at_ms: int) -> bytes:
 
 
 def _callback_flags(callback: Callback) -> int:
-    """Scripts do not decode extras: which ends owe a callback is told by flags."""
+    """Return the flags for the outcomes that cause a callback. Scripts read flags instead of decoding extras."""
     return sum(_CALLBACK_ON[event] for event in set(callback.events)) | _HAS_CALLBACK
 
 
 def _identity(job: NewJob, codec: int) -> bytes:
-    """With the payload it tells a repeated enqueue from another job under the same id. Times are left out: a delay is
-    counted from now."""
+    """Return the bytes that, with the payload, distinguish a repeated enqueue from another job under the same id.
+
+    Times are left out, because a delay counts from the time of the call.
+    """
     return f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
 
 
-def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
+def _extras(job: NewJob, run_at_ms: int, origin: ScheduleOrigin) -> bytes:
     rule = b""
     if job.repeat:
         rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
@@ -146,11 +154,11 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
 
 
 class RecordTemplate(NamedTuple):
-    """The record of a job but for its id and payload."""
+    """Record of a job without its id and payload."""
 
     head: bytes  # up to the fingerprint
-    identity: blake2b  # what the fingerprint is made of, but for the payload; to be copied
-    tail: bytes  # from there to the payload
+    identity: blake2b  # hash state of the fingerprint before the payload; copied for each job
+    tail: bytes  # from the fingerprint to the payload
 
 
 def prepare_record(
@@ -159,10 +167,13 @@ def prepare_record(
     run_at_ms: int,
     expires_at_ms: int,
     limits: str = "",
-    origin: Origin = NO_ORIGIN,
+    origin: ScheduleOrigin = NO_ORIGIN,
     note: str = "",
 ) -> RecordTemplate:
-    """The engine fills in state, sequence and creation time. Only an import has a note."""
+    """Pack the parts of a record that jobs of one kind share.
+
+    The engine fills in state, sequence and creation time. Only an import has a note.
+    """
     flags = int(codec)
     if job.retake:
         flags |= _RETAKE
@@ -202,7 +213,7 @@ def prepare_record(
 
 
 def fill_record(prepared: RecordTemplate, job_id: bytes, payload: bytes) -> bytes:
-    """Id and record of a new job."""
+    """Return id + record of a new job."""
     head, identity, tail = prepared
     fingerprint = identity.copy()
     fingerprint.update(payload)
@@ -215,11 +226,13 @@ def pack(
     run_at_ms: int,
     expires_at_ms: int,
     limits: str = "",
-    origin: Origin = NO_ORIGIN,
+    origin: ScheduleOrigin = NO_ORIGIN,
     note: str = "",
 ) -> bytes:
     payload = job.payload
-    return fill_record(prepare_record(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
+    return fill_record(
+        prepare_record(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data
+    )
 
 
 def pack_attempt(attempt: Attempt) -> bytes:
@@ -230,7 +243,7 @@ def pack_attempt(attempt: Attempt) -> bytes:
 
 
 def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
-    """A job from id + record."""
+    """Return the job of an id + record."""
     (
         _, state_code, flags, priority,
         sequence_high, sequence, created_high, created, ready_high, ready, started_high, started, ended_high, ended,
@@ -238,11 +251,13 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     ) = HEADER.unpack_from(entry, 16)  # fmt: skip
     payload_at = 16 + head_bytes
     tail = entry[16 + HEADER_BYTES + FINGERPRINT_BYTES : payload_at]
-    alike = (_common_fields if len(tail) <= REMEMBERED_BYTES else _common_fields.__wrapped__)(tail, flags, priority, is_whole)
+    common = (_common_fields if len(tail) <= REMEMBERED_BYTES else _common_fields.__wrapped__)(
+        tail, flags, priority, is_whole
+    )
     is_leased = _IS_LEASED[state_code]
     created_at_ms = created_high << 32 | created
     return replace(
-        alike,
+        common,
         id=entry[:16],
         state=_STATES[state_code],
         payload=Blob(entry[payload_at:], _CODECS[flags & _CODEC_BITS]),
@@ -251,7 +266,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         run_at_ms=ready_high << 32 | ready,
         started_at_ms=(started_high << 32 | started) or None,
         ended_at_ms=(ended_high << 32 | ended) or None,
-        planned_at_ms=alike.planned_at_ms or (created_at_ms if alike.repeat else None),
+        planned_at_ms=common.planned_at_ms or (created_at_ms if common.repeat else None),
         attempt=attempt,
         revision=revision,
         progress=progress / 1_000_000,
@@ -263,7 +278,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
 
 @lru_cache(1024)
 def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
-    """A job with what most jobs of a task have in common: reading that is most of the work."""
+    """Return a job with the fields that most jobs of a task share. Parsing these is most of the work, so it is cached."""
     policy, at = _read_short(tail, 0)
     queue, at = _read_short(tail, at)
     name, at = _read_long(tail, at)
@@ -339,7 +354,7 @@ def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...]]
 
 
 def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:
-    """The rule, its planned instant (0: the job's creation), and the other extras."""
+    """Return the rule, its planned instant (0: the job's creation), and the other extras."""
     rule, at = _read_short(extras, 6)
     return rule.decode(), int.from_bytes(extras[:6], "big"), extras[at:]
 
@@ -356,7 +371,7 @@ def _read_note(extras: bytes) -> tuple[str, bytes]:
 
 
 def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:
-    """Tries, and in milliseconds: lease, timeout, result's time to live, expiry."""
+    """Return tries and, in milliseconds, lease, timeout, time to live of the result, and expiry."""
     tries, lease, timeout, result_ttl, expires_at = (
         int.from_bytes(policy[start:end], "big") for start, end in ((0, 4), (4, 10), (10, 16), (16, 22), (22, 28))
     )
@@ -374,7 +389,7 @@ def _read_long(entry: bytes, at: int) -> tuple[bytes, int]:
 
 
 def pack_blob(blob: Blob | None) -> bytes:
-    """A result or an error: one byte of codec, then the content. Nothing is the empty string."""
+    """Pack a result or an error: one byte of codec, then the content. None is the empty string."""
     return b"" if blob is None else bytes([blob.codec]) + blob.data
 
 

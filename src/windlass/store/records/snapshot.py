@@ -1,5 +1,4 @@
-"""Records of jobs as they stand, for who moves them between deployments: as a new job's (record.py), and what became of
-it."""
+"""Snapshot of a job's record, for moving jobs between deployments: a new job's record plus its present state."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from .record import FINGERPRINT_BYTES, FORMAT, HEADER, HEADER_BYTES, NOBODY
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record says of a job beyond what was given when it was enqueued."""
+    """State of a job beyond what its producer specified."""
 
     fingerprint: bytes
     state: int
-    flags: int  # besides those of its content
+    flags: int  # except those derived from its content
     sequence: int
     created_at_ms: int
     run_at_ms: int
@@ -29,16 +28,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 _KEPT_FLAGS = int(Flag.HIDDEN | Flag.IN_HISTORY | Flag.HAS_MEMBERS | Flag.ODD_ROUND)
 
 
-def pack_snapshot(entry: bytes, standing: Snapshot) -> bytes:
-    """The record of a job as it stands, from the id + record of the same job as a new one. Nobody holds it."""
+def pack_snapshot(entry: bytes, snapshot: Snapshot) -> bytes:
+    """Return the record of an unleased job from its snapshot and its id + record as a new job."""
     _, _, flags, priority, *_, head_bytes = HEADER.unpack_from(entry, 16)
     at = 16 + HEADER_BYTES
-    times = (standing.sequence, standing.created_at_ms, standing.run_at_ms, standing.started_at_ms)
-    numbers = (*times, standing.ended_at_ms, 0, 0)  # no token, no deadline
+    times = (snapshot.sequence, snapshot.created_at_ms, snapshot.run_at_ms, snapshot.started_at_ms)
+    numbers = (*times, snapshot.ended_at_ms, 0, 0)  # no token, no deadline
     halves = [half for number in numbers for half in (number >> 32, number & 0xFFFFFFFF)]
-    last = (NOBODY, standing.attempt, standing.revision, standing.progress, head_bytes)
-    header = HEADER.pack(FORMAT, standing.state, flags | standing.flags, priority, *halves, *last)
-    return header + standing.fingerprint + entry[at + FINGERPRINT_BYTES :]
+    last = (NOBODY, snapshot.attempt, snapshot.revision, snapshot.progress, head_bytes)
+    header = HEADER.pack(FORMAT, snapshot.state, flags | snapshot.flags, priority, *halves, *last)
+    return header + snapshot.fingerprint + entry[at + FINGERPRINT_BYTES :]
 
 
 def read_snapshot(entry: bytes) -> Snapshot:

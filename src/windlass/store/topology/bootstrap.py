@@ -100,9 +100,9 @@ class Bootstrap:
         existing = int(stored) if stored else 1 if layout else 0
         if existing and wanted and existing != wanted:
             raise EngineUnsuitable(
-                f"The engine holds jobs in {existing} partition{'s' if existing > 1 else ''}, but the setting says {wanted}. "
-                f"The number is fixed when a namespace is first used: set partitions to {existing}, leave it out, "
-                "or use another namespace."
+                f"The engine holds jobs in {existing} partition{'s' if existing > 1 else ''}, but the setting says "
+                f"{wanted}. The number is fixed when a namespace is first used: set partitions to {existing}, leave it "
+                "out, or use another namespace."
             )
         if existing > PARTITIONS_MAX:
             raise EngineUnsuitable(f"The engine reports {existing} partitions; at most {PARTITIONS_MAX} are possible.")

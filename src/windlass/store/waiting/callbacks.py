@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
-from windlass.core.callbacks.callback import PendingCallback, PendingCallbackPage, PendingCallbacks, DeliveryCapacity
+from windlass.core.callbacks.callback import DeliveryCapacity, PendingCallback, PendingCallbackPage, PendingCallbacks
 from windlass.core.errors import BadInput
 from windlass.store.commands import callbacks
 from windlass.store.commands.command import Flow

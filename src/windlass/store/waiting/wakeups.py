@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.core.job import Job
-from windlass.store.connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
+from windlass.store.connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.records.leased_record import unpack_leased
 

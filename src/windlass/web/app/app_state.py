@@ -28,7 +28,7 @@ RefusalPage: TypeAlias = "Callable[[AppState, WindlassError, Head, RequestContex
 StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
 
 
-async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
+async def _always_admit(_head: Head, _roles: frozenset[Role]) -> bool:
     return True
 
 
@@ -44,7 +44,7 @@ class SessionControl(Protocol):
     async def needs_login(self) -> bool: ...
 
 
-def _followers(settings: Settings) -> Followers:
+def _new_followers(settings: Settings) -> Followers:
     return Followers(settings.followers_max, settings.token_followers_max)
 
 
@@ -62,9 +62,9 @@ class AppState:
         self.batcher = Gathering(service)
         self.meter = Meter()
         # Pages of the dashboard count apart: clients of the API must not take their places, nor the other way round.
-        self.followers, self.page_followers = _followers(self.settings), _followers(self.settings)
+        self.followers, self.page_followers = _new_followers(self.settings), _new_followers(self.settings)
         self.routes: Sequence[Route] = ()  # all that are served, once they are
-        self.still_admits: StillAdmits = _always  # whoever is being answered for long; the guard's, once there is one
+        self.still_admits: StillAdmits = _always_admit  # whoever is being answered for long; the guard's, once there is one
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
 

@@ -20,7 +20,7 @@ from windlass.wire.problems import HttpRefusal
 from .app_state import AppState
 from .audit import write_audit_entry
 from .auth import Authenticator
-from .encoding import answer, encoding_named, encoding_of_answer, encoding_of_body, refusal_answer
+from .content_negotiation import body_encoding, encoded_response, negotiate_encoding, problem_response, route_encoding
 from .problems import protocol_refusal
 from .query_string import parse_query
 from .request_context import RequestContext
@@ -34,14 +34,14 @@ _REPLIES = (Response, StreamedResponse)
 class WebApplication:
     """Answers requests by its routes."""
 
-    def __init__(self, router: Router, state: AppState, guard: Authenticator, body_max: int = BODY_MAX) -> None:
+    def __init__(self, router: Router, state: AppState, authenticator: Authenticator, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._state = state
         state.routes = router.routes
-        state.still_admits = guard.still_admits
-        state.session_control = guard
+        state.still_admits = authenticator.still_admits
+        state.session_control = authenticator
         self._base = state.settings.base_path
-        self._guard = guard
+        self._authenticator = authenticator
         self._body_max = body_max
 
     def plan(self, head: Head) -> Plan | Response:
@@ -50,19 +50,19 @@ class WebApplication:
                 head.path = head.path[len(self._base) :] or "/"
             route, names = self._router.find(head.method, head.path)
             head.operation, head.is_page = route.operation, route.is_page
-            who = self._guard.admit_cached(head, route.roles)
+            principal = self._authenticator.admit_cached(head, route.roles)
             if "content-encoding" in head.headers or "expect" in head.headers:
                 check_body_headers(head.headers)
         except WindlassError as error:
             return self._refused(error, head)
-        is_trusted = who is not None or self._guard.is_probably_admitted(head)
+        is_trusted = principal is not None or self._authenticator.is_probably_admitted(head)
         body_max = (route.body_max or self._body_max) if is_trusted else UNKNOWN_BODY_MAX
-        return Plan(partial(self._handle, route, names, who), body_max, route.streams_body, route.waits)
+        return Plan(partial(self._handle, route, names, principal), body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
         error = protocol_refusal(status, detail)
-        return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
+        return problem_response(error, Codec.JSON) if head is None else self._refused(error, head)
 
     def _refused(
         self,
@@ -74,11 +74,11 @@ class WebApplication:
         page = self._state.refusal_page
         if page is not None and (head.is_page or _wants_html_not_found(head)):
             return page(self._state, error, head, context)
-        words = self._router.error_formatter_at(head.path) or refusal_answer
+        words = self._router.error_formatter_at(head.path) or problem_response
         return words(error, _error_encoding(head) if encoding is None else encoding)
 
     def _handle(
-        self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request
+        self, route: Route, names: Mapping[str, str], principal: Principal | None, request: Request
     ) -> Awaitable[Reply] | DeferredReply | Response:
         headers = request.head.headers
         try:
@@ -87,18 +87,18 @@ class WebApplication:
             )
         except WindlassError as error:
             return self._refused(error, request.head, _fallback_encoding(route, request.head))
-        if who is None:
+        if principal is None:
             return self._admit_slowly(route, names, request, encodings)
-        return self._begin(route, names, who, request, encodings)
+        return self._begin(route, names, principal, request, encodings)
 
     async def _admit_slowly(
         self, route: Route, names: Mapping[str, str], request: Request, encodings: Encodings
     ) -> Reply:
         try:
-            who = await self._guard.admit(request.head, route.roles)
+            principal = await self._authenticator.admit(request.head, route.roles)
         except WindlassError as error:
             return self._refused(error, request.head, encodings[1])
-        begun = self._begin(route, names, who, request, encodings)
+        begun = self._begin(route, names, principal, request, encodings)
         if isinstance(begun, Response):
             return begun
         if isinstance(begun, DeferredReply):
@@ -107,16 +107,16 @@ class WebApplication:
         return await begun
 
     def _begin(
-        self, route: Route, names: Mapping[str, str], who: Principal, request: Request, encodings: Encodings
+        self, route: Route, names: Mapping[str, str], principal: Principal, request: Request, encodings: Encodings
     ) -> Awaitable[Reply] | DeferredReply | Response:
         head = request.head
         of_body, wanted = encodings
         context: RequestContext[Any, Any] | None = None
         try:
-            head.who = who.name
+            head.who = principal.name
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.body is None or route.streams_body else _body(request, route, of_body)
-            context = RequestContext(self._state, request, who, names, query, body, of_body, wanted)
+            context = RequestContext(self._state, request, principal, names, query, body, of_body, wanted)
             given = route.handler(context)
         except WindlassError as error:
             return self._refused(error, head, wanted, context)
@@ -128,8 +128,8 @@ class WebApplication:
         self, route: Route, context: RequestContext[Any, Any], given: DeferredAnswer[Any], future: asyncio.Future[Any]
     ) -> Response:
         try:
-            shaped = given.shaped(future.result())
-            return answer(shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers)
+            shaped = given.to_answer(future.result())
+            return encoded_response(shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers)
         except WindlassError as error:
             return self._refused(error, context.request.head, context.response_encoding, context)
 
@@ -157,8 +157,8 @@ async def _run_audited(route: Route, context: RequestContext[Any, Any], handling
 @lru_cache(256)
 def _encodings(takes_media: str, media: str, content_type: str, accept: str) -> Encodings:
     """Of the body, and of the answer."""
-    of_body = encoding_named(takes_media) if takes_media else encoding_of_body(content_type)
-    return of_body, encoding_named(media) if media else encoding_of_answer(accept, of_body)
+    of_body = route_encoding(takes_media) if takes_media else body_encoding(content_type)
+    return of_body, route_encoding(media) if media else negotiate_encoding(accept, of_body)
 
 
 def _fallback_encoding(route: Route, head: Head) -> Encoding:
@@ -183,10 +183,10 @@ def _body(request: Request, route: Route, encoding: Encoding) -> Any:
 
 def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
     if isinstance(given, Answer):
-        return answer(given.status or route.status, given.value, encoding, given.headers)
+        return encoded_response(given.status or route.status, given.value, encoding, given.headers)
     if isinstance(given, _REPLIES):
         return given
-    return Response(204) if given is None else answer(route.status, given, encoding)
+    return Response(204) if given is None else encoded_response(route.status, given, encoding)
 
 
 def _wants_html_not_found(head: Head) -> bool:
@@ -197,8 +197,8 @@ def _wants_html_not_found(head: Head) -> bool:
 def _error_encoding(head: Head) -> Encoding:
     """As the answer would have been; JSON where even that cannot be told."""
     try:
-        return encoding_of_answer(
-            head.headers.get("accept", ""), encoding_of_body(head.headers.get("content-type", ""))
+        return negotiate_encoding(
+            head.headers.get("accept", ""), body_encoding(head.headers.get("content-type", ""))
         )
     except HttpRefusal:
         return Codec.JSON

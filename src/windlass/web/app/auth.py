@@ -43,12 +43,12 @@ class Authenticator:
         session = None if shown else self._session(head)
         if session is not None:
             _check_session_use(head)
-            who = self._table.cached_session_principal(session)
+            principal = self._table.cached_session_principal(session)
         elif not shown:
             return self._without_token(head)
         else:
-            who = self._table.cached_principal(shown)
-        return None if who is None else self._checked(who, roles)
+            principal = self._table.cached_principal(shown)
+        return None if principal is None else self._checked(principal, roles)
 
     def is_probably_admitted(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
@@ -66,17 +66,17 @@ class Authenticator:
             await self._table.refresh()
             session = self._session(head)
             return self._without_token(head) if session is None else await self._in_session(head, session, roles)
-        who = await self._table.principal(shown)
-        if who is None:
+        principal = await self._table.principal(shown)
+        if principal is None:
             raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
-        return self._checked(who, roles or frozenset())
+        return self._checked(principal, roles or frozenset())
 
     async def _in_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
         _check_session_use(head)
-        who = await self._table.session_principal(session)
-        if who is None:
+        principal = await self._table.session_principal(session)
+        if principal is None:
             raise Unauthorized("This session has ended; log in again.")
-        return self._checked(who, roles or frozenset())
+        return self._checked(principal, roles or frozenset())
 
     def _session(self, head: Head) -> Session | None:
         """Where no tokens exist none is needed: an old cookie must not keep anybody out."""
@@ -109,22 +109,22 @@ class Authenticator:
                 if session is None:
                     self._without_token(head)
                     return True
-                who = await self._table.session_principal(session)
+                principal = await self._table.session_principal(session)
             else:
-                who = await self._table.principal(shown)
-            return who is not None and who.may(roles)
+                principal = await self._table.principal(shown)
+            return principal is not None and principal.may(roles)
         except (Unauthorized, Forbidden):
             return False
 
-    def _checked(self, who: Principal, roles: frozenset[Role]) -> Principal:
-        who.check(roles)
-        if who.rate:
-            pause_s = self._rate_limiter.acquire(who.name, who.rate, time.monotonic())
+    def _checked(self, principal: Principal, roles: frozenset[Role]) -> Principal:
+        principal.check(roles)
+        if principal.rate:
+            pause_s = self._rate_limiter.acquire(principal.name, principal.rate, time.monotonic())
             if pause_s > 0:
                 raise TooManyRequests(
-                    f"The token {who.name!r} may ask {who.rate} times a second; wait {pause_s:.1f} s."
+                    f"The token {principal.name!r} may ask {principal.rate} times a second; wait {pause_s:.1f} s."
                 )
-        return who
+        return principal
 
     def _without_token(self, head: Head) -> Principal:
         if self._table.has_tokens:

@@ -27,14 +27,14 @@ class Followers:
     def pause_s(self) -> float:
         return max(PAUSE_S, self.count * PAUSE_PER_FOLLOWER_S)
 
-    async def begin(self, who: Principal, following: SharedFollowing) -> CountedFollowing:
+    async def follow(self, principal: Principal, following: SharedFollowing) -> CountedFollowing:
         """Begin to follow; leave it with `__aexit__`. Raises TooManyRequests when there are too many."""
-        self._enter(who.name)
-        counted = CountedFollowing(self, who.name, following)
+        self._enter(principal.name)
+        counted = CountedFollowing(self, principal.name, following)
         try:
             await following.__aenter__()
         except BaseException:
-            counted.uncount()
+            counted.release()
             raise
         return counted
 
@@ -68,10 +68,10 @@ class CountedFollowing(AbstractAsyncContextManager["CountedFollowing"]):
         self._token = token
 
     async def __aexit__(self, *exc: object) -> None:
-        self.uncount()
+        self.release()
         await self.following.__aexit__(*exc)
 
-    def uncount(self) -> None:
+    def release(self) -> None:
         followers, self._followers = self._followers, None
         if followers is not None:
             followers.leave(self._token)

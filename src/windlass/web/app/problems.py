@@ -28,7 +28,7 @@ class NotAcceptable(HttpRefusal):
     sentence = "Answers are application/json or application/msgpack; ask for one of them in Accept."
 
 
-class UnsupportedMedia(HttpRefusal):
+class UnsupportedMediaType(HttpRefusal):
     code = "unsupported_media_type"
     status = 415
     sentence = "A body is application/json or application/msgpack; say which in Content-Type."
@@ -80,7 +80,7 @@ class InternalError(HttpRefusal):
     sentence = "The server failed; its log says why."
 
 
-class NotImplementedHere(HttpRefusal):
+class HttpFeatureNotSupported(HttpRefusal):
     code = "not_implemented"
     status = 501
     sentence = "This part of HTTP is not spoken here."
@@ -95,7 +95,7 @@ class Overloaded(HttpRefusal):
     headers = (("Retry-After", "1"),)
 
 
-class HttpVersion(HttpRefusal):
+class HttpVersionNotSupported(HttpRefusal):
     code = "http_version_not_supported"
     status = 505
     sentence = "Only HTTP/1.1 and HTTP/1.0 are spoken here."
@@ -107,8 +107,8 @@ PROTOCOL_REFUSALS: dict[int, type[errors.Refusal]] = {
     **{
         one.status: one
         for one in (
-            Malformed, RequestTimeout, UriTooLong, HeadersTooLarge, InternalError, NotImplementedHere, Overloaded,
-            HttpVersion,
+            Malformed, RequestTimeout, UriTooLong, HeadersTooLarge, InternalError, HttpFeatureNotSupported, Overloaded,
+            HttpVersionNotSupported,
         )
     },
 }  # fmt: skip

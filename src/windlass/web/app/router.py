@@ -43,7 +43,7 @@ class DeferredAnswer(msgspec.Struct, Generic[T], frozen=True):
     task."""
 
     future: asyncio.Future[T]
-    shaped: Callable[[T], Answer]  # makes the answer of its result
+    to_answer: Callable[[T], Answer]  # makes the answer of its result
 
 
 Handler: TypeAlias = Callable[[RequestContext[Any, Any]], Awaitable[Any] | DeferredAnswer[Any]]

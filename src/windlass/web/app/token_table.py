@@ -73,17 +73,17 @@ class TokenTable:
 
     async def start_session(self, text: str) -> StartedSession | None:
         """For whoever shows a token, so that it need not be shown again; None: it is nobody's."""
-        who = await self.principal(text)
-        if who is None:
+        principal = await self.principal(text)
+        if principal is None:
             return None
         now_s = time.time()
-        if who is STATIC and self._static is not None:
+        if principal is STATIC and self._static is not None:
             token_id, digest = sessions.STATIC_ID, self._static
         else:
             token = self._by_id[parse_token(text).id]
             token_id, digest = token.id, token.digest
         return StartedSession(
-            sessions.issue_session(token_id, digest, now_s, after_s=self._ended.get(token_id, 0)), who
+            sessions.issue_session(token_id, digest, now_s, after_s=self._ended.get(token_id, 0)), principal
         )
 
     def renew_session(self, session: Session) -> Session | None:

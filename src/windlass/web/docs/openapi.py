@@ -17,7 +17,7 @@ from windlass.web.app.problems import (
     HeadersTooLarge,
     NotAcceptable,
     UnsupportedContentEncoding,
-    UnsupportedMedia,
+    UnsupportedMediaType,
     UriTooLong,
 )
 from windlass.web.app.router import Route
@@ -277,7 +277,7 @@ def _common_refusals(route: Route) -> list[type[WindlassError]]:
     if route.body is not None:
         usual.append(errors.TooLarge)
     if not route.body_media:
-        usual.append(UnsupportedMedia)
+        usual.append(UnsupportedMediaType)
     if not route.response_media:
         usual.append(NotAcceptable)
     return usual

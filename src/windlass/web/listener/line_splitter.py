@@ -1,4 +1,4 @@
-"""Lines out of chunks, with a bound on each: no I/O."""
+"""Line splitter: lines from chunks of bytes, each with a maximum length. No I/O."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from windlass.core.errors import TooLarge
 
 
 class LineSplitter:
+    """Incremental splitter of one byte stream."""
+
     def __init__(self, line_max: int) -> None:
         self._line_max = line_max
-        self._rest: list[bytes] = []  # of a line that has begun; joined once, however small its pieces are
+        self._rest: list[bytes] = []  # pieces of an incomplete line, joined once when it ends
         self._length = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that are complete. One that is too long ends it all: where the next begins, nobody knows."""
+        """Return the lines that are complete. Raise TooLarge for a line that is too long; feed nothing afterwards."""
         first, *others = chunk.split(b"\n")
         self._add(first)
         lines: list[bytes] = []
         for piece in others:
-            lines.append(self._taken())
+            lines.append(self._pop_line())
             self._add(piece)
         return lines
 
@@ -30,14 +32,14 @@ class LineSplitter:
         if piece:
             self._rest.append(piece)
 
-    def _taken(self) -> bytes:
+    def _pop_line(self) -> bytes:
         line = b"".join(self._rest)
         self._rest, self._length = [], 0
         return line
 
     def end(self) -> list[bytes]:
-        """The last line, if nothing ended it."""
-        return [self._taken()] if self._rest else []
+        """Return the last line if it has no line feed."""
+        return [self._pop_line()] if self._rest else []
 
 
 def batches(lines: list[bytes], most: int) -> Iterator[list[bytes]]:

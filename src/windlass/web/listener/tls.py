@@ -1,4 +1,4 @@
-"""TLS from certificate files. What Python's defaults for servers allow, TLS 1.2 and newer, is allowed."""
+"""TLS context of a server from certificate files: Python's defaults, TLS 1.2 and newer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _Encrypted(Exception):
 
 
 def tls_context(certificate: str | Path, key: str | Path | None = None) -> ssl.SSLContext:
-    """For a server. The certificate's file holds its whole chain, and the key too where no file is given for it."""
+    """Load a certificate. Its file holds the whole chain, and the key too if no key file is given."""
     for file in (certificate, key or certificate):
         _check_readable(Path(file))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -22,7 +22,7 @@ def tls_context(certificate: str | Path, key: str | Path | None = None) -> ssl.S
     try:
         context.load_cert_chain(certificate, key, password=_refuse_password)
     except _Encrypted:
-        raise BadSetting(f"The TLS key {key or certificate} is encrypted; give one that is not.") from None
+        raise BadSetting(f"The TLS key {key or certificate} is encrypted; use a key without a password.") from None
     except ssl.SSLError as error:
         raise BadSetting(_explain(error, certificate, key)) from error
     return context
@@ -37,7 +37,7 @@ def _check_readable(file: Path) -> None:
 
 
 def _refuse_password() -> str:
-    """Otherwise OpenSSL would ask for it on the terminal, and wait."""
+    """Raise, because OpenSSL would otherwise prompt on the terminal and wait."""
     raise _Encrypted
 
 

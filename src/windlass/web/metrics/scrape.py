@@ -39,20 +39,20 @@ class _EngineReading(msgspec.Struct, frozen=True):
     left_out: int
 
 
-async def scrape(state: AppState, who: Principal) -> bytes:
+async def scrape(state: AppState, principal: Principal) -> bytes:
     """When the engine is away, what is known without it."""
     written = Exposition()
     seen = None
     with contextlib.suppress(WindlassError, TimeoutError):
         async with asyncio.timeout(ENGINE_TIMEOUT_S):
-            seen = await _read_engine(state.service, who.may_use)
+            seen = await _read_engine(state.service, principal.may_use)
     _write_engine(written, seen)
     if seen is not None:
         for write in (_write_jobs, _write_gauges, _write_minutes, _write_means):
             write(written, seen)
             await asyncio.sleep(0)  # thousands of lines each: others may go between
     _write_server(written, state)
-    if not who.queues:  # callbacks are counted over all queues
+    if not principal.queues:  # callbacks are counted over all queues
         _write_callbacks(written, state)
     _write_answers(written, state)
     _write_process(written, state)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.access.tokens import NewToken, TokenCredentials, Role, Token, Tokens, digest_of
+from windlass.core.access.tokens import NewToken, Role, Token, TokenCredentials, Tokens, digest_of
 from windlass.core.errors import Refusal, TooLarge
 from windlass.store.commands.command import Argument, Command, parse_reply, reply_parser
 
