@@ -59,7 +59,7 @@ async def live(context: RequestContext[None, LiveQuery]) -> StreamedResponse:
     if context.query.queue:
         context.check_queue(context.query.queue)
     following = context.service.follow(queue=context.query.queue, shared=True)
-    counted = await context.state.page_followers.begin(context.principal, following)
+    counted = await context.state.page_followers.follow(context.principal, following)
     return event_stream(_told(context, following), counted)
 
 

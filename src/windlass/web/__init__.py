@@ -1,1 +1,1 @@
-"""How HTTP reaches us. Knows no dialect: what is asked, and what may be answered, is the application's."""
+"""HTTP for all dialects: listener, application, API documents and metrics. It imports no dialect."""

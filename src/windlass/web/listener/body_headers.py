@@ -1,4 +1,4 @@
-"""Request headers that say how the body is encoded and what its sender waits for. Pure."""
+"""Checks of the headers Content-Encoding and Expect. No I/O."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _CONTINUE = "100-continue"
 
 
 def check_body_headers(headers: Mapping[str, str]) -> None:
-    """Raise a refusal when a body cannot be read as its sender means it."""
+    """Raise a refusal if the request has a content encoding or an expectation that is not supported."""
     for coding in _members(headers.get("content-encoding", "")):
         if coding != "identity":
             raise UnsupportedContentEncoding(
-                f"The content encoding {coding!r} is not understood here; send the body without Content-Encoding."
+                f"The content encoding {coding!r} is not supported; send the body without Content-Encoding."
             )
     for expected in _members(headers.get("expect", "")):
         if expected != _CONTINUE:
             raise ExpectationFailed(
-                f"The expectation {expected!r} cannot be met here; send it without Expect, or with {_CONTINUE}."
+                f"The expectation {expected!r} is not supported; send the request without Expect, or with {_CONTINUE}."
             )
 
 
@@ -29,5 +29,5 @@ def expects_continue(expect: str) -> bool:
 
 
 def _members(field: str) -> list[str]:
-    """Split a list as HTTP writes it: with commas, in any case, and perhaps with empty members."""
+    """Split a comma-separated header value into lower-case members, without empty ones."""
     return [member for part in field.lower().split(",") if (member := part.strip())]

@@ -1,5 +1,5 @@
-"""One connection: requests in, answers out in their order, one handler at a time, and no client waited for too long.
-What comes in is `intake`'s, what goes out is written by `outgoing`; what is answered is the application's."""
+"""One HTTP connection: run one handler at a time, answer in the order of the requests, enforce timeouts. Input is read
+by `reader`, output is written by `writer`; the application decides what is answered."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from .writer import ResponseWriter
 
 log = logging.getLogger("windlass.web")
 
-_GIVEN_UP = "The request was given up inside the server."
+_CANCELLED = "The server cancelled the request."
 
 
 class HttpConnection(RequestReader):
+    """Asyncio protocol of one client connection."""
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
@@ -71,14 +73,14 @@ class HttpConnection(RequestReader):
     # Answering.
 
     def _advance(self) -> None:
-        """Answers what can be answered at once, until there is something that takes its time."""
-        while self._task is None and self._next():
+        """Answer queued requests until a handler has to be waited for."""
+        while self._task is None and self._select_next():
             in_flight = self._current
-            assert in_flight is not None  # noqa: S101 — that is what `_next` says
-            self._begin(in_flight)
+            assert in_flight is not None  # noqa: S101 — set by `_select_next`
+            self._start(in_flight)
 
-    def _next(self) -> bool:
-        """True: there is a handler to run. Otherwise nothing can be answered before more is read or sent."""
+    def _select_next(self) -> bool:
+        """Make the next request the current one. Return False if no handler can run before more is read or sent."""
         while self._writer.drained is None and not self._closes_at and not self.client.is_gone:
             if not self._queue:
                 if self._has_eof:
@@ -108,38 +110,38 @@ class HttpConnection(RequestReader):
             if not in_flight.is_complete and not in_flight.received:
                 self._writer.send(serializer.CONTINUE)
 
-    def _begin(self, in_flight: InFlightRequest) -> None:
-        """Runs its handler, or at least begins to."""
+    def _start(self, in_flight: InFlightRequest) -> None:
+        """Call the handler, and answer at once if it returns a response."""
         plan, head = in_flight.plan, in_flight.head
-        assert plan is not None  # noqa: S101 — what has none is refused
+        assert plan is not None  # noqa: S101 — a request without a plan has a refusal
         assert head is not None  # noqa: S101
         self._listener.handlers_running += 1
         body = in_flight.body
         request = Request(head, body if type(body) is bytes else bytes(body), self.client, in_flight.stream)
         try:
-            begun = plan.handle(request)
+            result = plan.handle(request)
         except Exception:
             self._answer_exception(in_flight)
         else:
-            if type(begun) is DeferredReply:
-                self._task, self._deferred = begun.future, begun
-                begun.future.add_done_callback(self._answer_deferred)
+            if type(result) is DeferredReply:
+                self._task, self._deferred = result.future, result
+                result.future.add_done_callback(self._answer_deferred)
                 return
-            if type(begun) is not Response:
-                self._task = self._loop.create_task(self._serve(in_flight, begun))  # type: ignore[arg-type]
+            if type(result) is not Response:
+                self._task = self._loop.create_task(self._serve(in_flight, result))  # type: ignore[arg-type]
                 return
-            self._writer.write(in_flight, begun)
+            self._writer.write(in_flight, result)
         self._finish(in_flight)
 
     def _answer_deferred(self, future: asyncio.Future[Any]) -> None:
         in_flight, deferred = self._current, self._deferred
-        assert in_flight is not None  # noqa: S101 — it is what was deferred
+        assert in_flight is not None  # noqa: S101 — the deferred request is the current one
         assert deferred is not None  # noqa: S101
         self._deferred = None
         try:
             self._writer.write(in_flight, deferred.reply(future))
         except asyncio.CancelledError:
-            self._answer_failure(in_flight, 500, _GIVEN_UP)
+            self._answer_failure(in_flight, 500, _CANCELLED)
         except Exception:
             self._answer_exception(in_flight)
         self._finish(in_flight)
@@ -151,7 +153,7 @@ class HttpConnection(RequestReader):
             self._finish(in_flight)
 
     def _finish(self, in_flight: InFlightRequest) -> None:
-        """Nothing more is to be said about it; what waits behind it is next."""
+        """End the current request after its handler, and go on with the queue."""
         listener = self._listener
         listener.handlers_running -= 1
         self._current = None
@@ -161,13 +163,13 @@ class HttpConnection(RequestReader):
             if self._queue or self._has_eof:
                 self._advance()
         except Exception:
-            log.exception("A connection failed.")
+            log.exception("A connection failed unexpectedly; it is closed.")
             self._abort()
             self._task = None
         if self._is_lost:
             listener.unregister(self)
         elif self._task is None and listener.is_closing:
-            self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
+            self.stop_if_idle()  # an answer written before the stop did not announce that the connection closes
 
     async def _answer(self, in_flight: InFlightRequest, handling: Awaitable[Reply]) -> None:
         try:
@@ -180,29 +182,29 @@ class HttpConnection(RequestReader):
             if isinstance(self._task, asyncio.Task) and self._task.cancelling():
                 self._abort()
                 raise
-            self._answer_failure(in_flight, 500, _GIVEN_UP)
-        except IncompleteBody as cut:
+            self._answer_failure(in_flight, 500, _CANCELLED)
+        except IncompleteBody as error:
             in_flight.keep_alive = False
-            self._answer_failure(in_flight, 400, str(cut))
+            self._answer_failure(in_flight, 400, str(error))
         except Exception:
             self._answer_exception(in_flight)
 
     def _answer_exception(self, in_flight: InFlightRequest) -> None:
-        """What its handler raised."""
+        """Log the exception of a handler and answer 500."""
         head = in_flight.head
         assert head is not None  # noqa: S101 — it has a handler
         log.exception("The handler of %s %s failed.", head.method, head.path)
         self._answer_failure(in_flight, 500, "The server failed to answer; its log says why.")
 
     def _answer_failure(self, in_flight: InFlightRequest, status: int, detail: str) -> None:
-        """Of an answer that is already on its way the client learns by its missing end."""
+        """Answer with an error. If part of the answer is already sent, cut it: its missing end shows the failure."""
         if in_flight.is_answered:
             self._abort()
         else:
             self._writer.write(in_flight, self._writer.refuse(status, detail, in_flight))
 
     def _end(self, in_flight: InFlightRequest) -> None:
-        """The answer is written; now the connection is kept or left."""
+        """Release the request after its answer, then keep or close the connection."""
         in_flight.is_finished = True
         self._listener.buffered_bytes -= len(in_flight.body)
         in_flight.body = b""
@@ -220,21 +222,21 @@ class HttpConnection(RequestReader):
         self._listener.buffered_bytes -= len(in_flight.body)
         in_flight.body = b""
 
-    # Leaving.
+    # Closing.
 
     def _reject(self) -> None:
         if self._listener.has_too_many_rejected:
             self._abort()
             return
         in_flight = InFlightRequest(None, is_http10=False, keep_alive=False, length=None)
-        full = "The server has as many connections as it may; try again in a moment."
+        full = "The server has reached its limit of connections; try again in a moment."
         self._writer.write(in_flight, self._writer.refuse(503, full, None))
-        self._parser.stage = HEAD  # its request is on its way
+        self._parser.stage = HEAD  # a request will arrive and must be read, see `_close`
         self._close()
 
     def _close(self) -> None:
-        """Says no more. A client that has not finished sending is let finish for a moment: a socket closed with unread
-        bytes in it would take our last answer back."""
+        """Close after the last answer. If the client is still sending, read on for a moment: closing a socket with
+        unread bytes resets it, and the client could lose the answer."""
         if self._closes_at or self.client.is_gone:
             return
         while self._queue:
@@ -250,39 +252,39 @@ class HttpConnection(RequestReader):
             self._transport.write_eof()
 
     def stop_if_idle(self) -> None:
-        """When the server stops, a connection on which nothing is asked is closed, others after their answers."""
+        """Close an idle connection when the server stops; others close after their answers."""
         is_idle = self._task is None and not self._queue and self._parser.stage == BETWEEN
         if is_idle and self._listener.is_closing:
             self._close()
 
     def close_now(self) -> None:
-        """The end, whatever is under way."""
+        """Cancel the handler and cut the connection."""
         if self._task is not None:
             self._task.cancel()
         self._abort()
 
     def _abort(self) -> None:
-        """Nothing is written any more, though the transport says so a moment later."""
+        """Cut the connection. Nothing more is written, although the transport reports the loss a moment later."""
         if not self.client.is_gone:
             self.client.is_gone = True
             self._transport.abort()
 
     def sweep(self, now: float) -> None:
-        """Called about once a second: leaves a client that keeps us waiting for too long."""
+        """Close the connection if the client has exceeded a timeout. Called about once a second."""
         is_stuck = self._writer.is_stuck(now)
         if self.client.is_gone:
             return
         if is_stuck:
             self._abort()
         elif self._closes_at:
-            self._sweep_leaving(now)
+            self._sweep_closing(now)
         elif self._ignores_input:
             if self._task is None and not self._queue:
                 self._close()
         elif not self._is_paused:
             self._sweep_reading(now)
 
-    def _sweep_leaving(self, now: float) -> None:
+    def _sweep_closing(self, now: float) -> None:
         if self._writer.unsent:
             self._closes_at = now + self._listener.bounds.linger_timeout_s
         elif now >= self._closes_at:

@@ -1,4 +1,4 @@
-"""One request and its answer, from the first line of the one to the last byte of the other, and a body on its way."""
+"""In-flight request: a request from its first line to the last byte of its answer, and its body stream."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .messages import Head, IncompleteBody, Plan, Response
 
 
 class BodyStream:
-    """A body as its handler reads it: what has arrived, then what arrives. The connection bounds what is held."""
+    """Body of a request, read by its handler while it arrives. The connection bounds the buffer."""
 
-    __slots__ = ("_buffer", "_is_over", "_loop", "_reason", "_taken", "_waiter")
+    __slots__ = ("_buffer", "_is_over", "_loop", "_on_read", "_reason", "_waiter")
 
-    def __init__(self, taken: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, on_read: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self._buffer = bytearray()
-        self._taken = taken
+        self._on_read = on_read
         self._loop = loop
         self._is_over = False
         self._reason = ""
@@ -36,13 +36,13 @@ class BodyStream:
         self._wake()
 
     def abort(self, reason: str) -> None:
-        """What has arrived may still be read; then the reader is told why there is no more."""
+        """End the stream early. Buffered bytes can still be read; the next read then raises IncompleteBody."""
         if not self._is_over:
             self._reason = reason
             self._wake()
 
     def abandon(self) -> int:
-        """Nobody reads on. How many bytes were left."""
+        """Drop the buffer because the handler has ended. Return the number of bytes it had not read."""
         self.abort("The request has been answered.")
         unread = len(self._buffer)
         self._buffer.clear()
@@ -68,11 +68,13 @@ class BodyStream:
                 self._waiter = None
         data = bytes(self._buffer)
         self._buffer.clear()
-        self._taken()
+        self._on_read()
         return data
 
 
 class InFlightRequest:
+    """A request that is being received or answered."""
+
     __slots__ = (
         "body",
         "head",
@@ -92,19 +94,19 @@ class InFlightRequest:
     )
 
     def __init__(self, head: Head | None, *, is_http10: bool, keep_alive: bool, length: int | None) -> None:
-        self.head = head  # None: what arrived was not a request
+        self.head = head  # None: the input was not a valid request
         self.is_head_request = head is not None and head.method == "HEAD"
         self.is_http10 = is_http10  # HTTP/1.0
-        self.keep_alive = keep_alive  # the client wants to ask more on this connection
-        self.length = length  # of the body as announced; None: chunked
+        self.keep_alive = keep_alive  # the connection stays open after the answer
+        self.length = length  # announced length of the body; None: chunked
         self.received = 0  # bytes of the body
         self.body: bytes | bytearray = b""
         self.stream: BodyStream | None = None
         self.plan: Plan | None = None
         self.refusal: Response | None = None
         self.is_complete = False
-        self.is_answered = False  # at least its head is written
-        self.is_finished = False  # the answer is; what still comes of the body is not wanted
+        self.is_answered = False  # at least the head of the answer is written
+        self.is_finished = False  # the answer is complete; the rest of the body is discarded
         self.wants_continue = False
         self.started_at = 0.0
 
@@ -113,7 +115,7 @@ class InFlightRequest:
         return self.is_complete or self.refusal is not None or self.stream is not None
 
     def append(self, piece: bytes) -> None:
-        """A body that comes in one piece is not copied; one in many small pieces must not cost more than its length."""
+        """Append to the body. A single piece is not copied; many small pieces cost linear time."""
         if not self.body:
             self.body = piece
         elif isinstance(self.body, bytes):

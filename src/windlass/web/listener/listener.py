@@ -1,4 +1,4 @@
-"""The listening sockets of HTTP and their connections."""
+"""HTTP listener."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ OnAnswer = Callable[[Head | None, int, int, float, Client], None]
 
 
 class HttpListener(SocketServer[HttpConnection]):
+    """Listening sockets of HTTP and their connections."""
+
     def __init__(
         self, application: Application, bounds: Bounds | None = None, on_answer: OnAnswer | None = None
     ) -> None:

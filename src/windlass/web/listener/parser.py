@@ -1,5 +1,4 @@
-"""Bytes to requests, on llhttp. Refuses what is not HTTP/1.x or is beyond the bounds; what is done with a request
-is the connection's."""
+"""Request parser on llhttp. It rejects input that is not HTTP/1.x or exceeds the bounds."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ from .in_flight import InFlightRequest
 from .messages import Head
 
 BETWEEN, HEAD, BODY = range(3)
-_SLACK = 8 * 1024  # what stands between fields, and what was fed together with the end of the request before
+_SLACK = 8 * 1024  # bytes between fields, and data fed together with the end of the previous request
 
-# A request target with its scheme, as proxies are sent them. What it names stands above the header `Host`.
+# A request target with a scheme, as clients of proxies send it. Its host replaces the header `Host`.
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
 _SPACES = " \t"
-# Of the headers that nearly everybody sends, as they are written and as we call them.
+# Common headers as they are sent, and their lower-case names: a lookup is cheaper than decoding.
 _NAMES: dict[bytes, str] = {
     written.encode(): name
     for name in (
@@ -28,11 +27,13 @@ _NAMES: dict[bytes, str] = {
     )
     for written in (name, name.title())
 }  # fmt: skip
-_METHODS: dict[bytes, str] = {one.encode(): one for one in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}
+_METHODS: dict[bytes, str] = {
+    name.encode(): name for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+}
 
 
 class HttpProtocolError(Exception):
-    """What arrived cannot be answered otherwise than by this, and nothing after it can be read."""
+    """Invalid input, with the status and text of the answer. Input after it cannot be parsed."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -41,8 +42,10 @@ class HttpProtocolError(Exception):
 
 
 class Receiver(Protocol):
+    """Receiver of the parsed requests."""
+
     def begin(self, in_flight: InFlightRequest) -> None:
-        """The head is complete."""
+        """Accept a request whose head is complete."""
 
     def receive(self, in_flight: InFlightRequest, piece: bytes) -> None: ...
 
@@ -50,6 +53,8 @@ class Receiver(Protocol):
 
 
 class RequestParser:
+    """Incremental parser of one connection."""
+
     __slots__ = (
         "_bounds",
         "_extra_fields",
@@ -72,17 +77,17 @@ class RequestParser:
         self._receiver = receiver
         self._parser = HttpRequestParser(self)
         self.stage = BETWEEN
-        self.receiving: InFlightRequest | None = None  # whose body is being read
+        self.receiving: InFlightRequest | None = None  # the request whose body is being read
         self._target = b""
         self._headers: dict[str, str] = {}
-        self._extra_fields = 0  # repeated ones and trailers
-        self._size = 0  # of all fields
-        self._raw = 0  # bytes fed that nothing was heard of yet
+        self._extra_fields = 0  # repeated fields and trailers
+        self._size = 0  # bytes of all fields
+        self._raw = 0  # bytes fed since the parser last reported anything
         self._is_upgrading = False
         self._is_replaying = False
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Raises HttpProtocolError, and is of no use afterwards."""
+        """Parse more input. Raise HttpProtocolError if it is invalid; the parser cannot be used afterwards."""
         if self.stage == BETWEEN:
             self.stage = HEAD
         received = -1 if self.receiving is None else self.receiving.received
@@ -101,7 +106,7 @@ class RequestParser:
             self._count(len(data), received)
 
     def _count(self, size: int, received: int) -> None:
-        """The parser keeps a field until it ends: one without an end must not grow for ever."""
+        """Bound the bytes of an unfinished field: llhttp buffers a field until it ends."""
         in_flight = self.receiving
         if in_flight is not None and (received < 0 or in_flight.received != received):
             self._raw = 0
@@ -115,7 +120,7 @@ class RequestParser:
             431, f"The headers of a request may have {self._bounds.header_bytes_max} bytes in all."
         )
 
-    # What the parser calls.
+    # Called by llhttp.
 
     def on_url(self, piece: bytes) -> None:
         if self._is_replaying:
@@ -141,7 +146,7 @@ class RequestParser:
         self._headers[key] = text
 
     def _count_trailer(self) -> None:
-        """They are bounded together with the head, and otherwise nobody wants them."""
+        """Count a trailer towards the bounds of the head; it is not used otherwise."""
         if not self._is_replaying:
             self._extra_fields += 1
             self._check_fields()
@@ -167,10 +172,10 @@ class RequestParser:
             self._check_fields()
         parser = self._parser
         keep_alive = parser.should_keep_alive()
-        # Without that header it is what the version says.
+        # Without a Connection header, keep-alive follows from the version.
         is_http10 = not keep_alive if "connection" not in headers else parser.get_http_version() != "1.1"
         if is_http10 and parser.get_http_version() != "1.0":
-            raise HttpProtocolError(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+            raise HttpProtocolError(505, "Only HTTP/1.1 and HTTP/1.0 are supported.")
         if "upgrade" in headers and parser.should_upgrade():
             self._is_upgrading = True
         in_flight = InFlightRequest(
@@ -187,17 +192,17 @@ class RequestParser:
         if expects_continue(expect):
             in_flight.wants_continue = not in_flight.is_http10
         elif expect and in_flight.length != 0:
-            in_flight.keep_alive = False  # it will be refused, and the client may send its body after all, or not
+            in_flight.keep_alive = False  # it will be refused, and the client may or may not send its body
 
     def _head(self, headers: dict[str, str], is_http10: bool) -> Head:
         if "host" not in headers and not is_http10:
-            raise HttpProtocolError(400, "A request of HTTP/1.1 must have a Host header.")
+            raise HttpProtocolError(400, "An HTTP/1.1 request must have a Host header.")
         name = self._parser.get_method()
         target = self._target.decode("latin-1")
         if target[0] != "/":
             target = self._origin(name, target, headers)
         if "#" in target:
-            raise HttpProtocolError(400, "The target of a request has no fragment (#…).")
+            raise HttpProtocolError(400, "The target of a request must not have a fragment (#…).")
         path, _, query = target.partition("?")
         return Head(_METHODS.get(name) or name.decode("latin-1"), path, query, headers, self._peer)
 
@@ -206,7 +211,7 @@ class RequestParser:
             return target
         absolute = _ABSOLUTE.fullmatch(target)
         if absolute is None:
-            raise HttpProtocolError(400, "The target of a request must be a path that begins with a slash.")
+            raise HttpProtocolError(400, "The target of a request must be a path that starts with a slash.")
         host, path, query = absolute.groups()
         headers["host"] = host
         return (path or "/") if query is None else f"{path or '/'}?{query}"
@@ -219,7 +224,7 @@ class RequestParser:
         if is_http10:
             raise HttpProtocolError(400, "Transfer-Encoding is not part of HTTP/1.0.")
         if coding.lower() != "chunked":
-            raise HttpProtocolError(501, "The only Transfer-Encoding that is understood is chunked.")
+            raise HttpProtocolError(501, "The only supported Transfer-Encoding is chunked.")
         return None
 
     def on_body(self, piece: bytes) -> None:
@@ -241,8 +246,8 @@ class RequestParser:
         self._receiver.complete(in_flight)
 
     def _ignore_upgrade(self, rest: memoryview) -> None:
-        """The parser takes what follows for another protocol. We speak none, so a second parser is told the framing
-        alone and goes on with the body."""
+        """Continue after an Upgrade header. llhttp would treat the rest as another protocol, and none is supported: a
+        new parser gets the framing headers and reads the body."""
         in_flight = self.receiving
         assert in_flight is not None  # noqa: S101 — the upgrade was seen in its head
         self._is_upgrading = False
@@ -258,7 +263,7 @@ class RequestParser:
 
 def _explain(error: HttpParserError, start: bytes) -> tuple[int, str]:
     if start[:1] == b"\x16":
-        return 400, "This is the beginning of TLS, and this port speaks plain HTTP: use http:// instead of https://."
+        return 400, "The client started TLS, and this port serves plain HTTP: use http:// instead of https://."
     if start.startswith(b"PRI * HTTP/2"):
-        return 505, "HTTP/2 is not spoken here: use HTTP/1.1."
-    return 400, f"What was sent is not a valid HTTP request: {error}."
+        return 505, "HTTP/2 is not supported: use HTTP/1.1."
+    return 400, f"The input is not a valid HTTP request: {error}."

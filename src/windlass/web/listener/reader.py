@@ -1,5 +1,4 @@
-"""The receiving side of a connection: bytes become requests that wait for their answers, no more of them than the
-bounds allow. Answering is `protocol`'s."""
+"""Receiving side of a connection: read requests into a queue, within the bounds. `connection` answers them."""
 
 from __future__ import annotations
 
@@ -20,11 +19,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.web")
 
-# A packet is read in slices, so that thousands of small requests in one of them do not become objects all at once.
+# Received data is parsed in slices, so that a packet of many small requests does not become thousands of objects.
 _SLICE = 4096
 
 
 class RequestReader(asyncio.Protocol):
+    """Base class of a connection: input, its limits, and the queue of requests."""
+
     # Set when the connection is made.
     _transport: asyncio.Transport
     _parser: RequestParser
@@ -34,28 +35,28 @@ class RequestReader(asyncio.Protocol):
     def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
         self._loop = listener.loop
-        self._queue: deque[InFlightRequest] = deque()  # begun, not yet being answered
-        self._current: InFlightRequest | None = None  # whose handler runs
-        self._task: asyncio.Future[Any] | None = None  # what it waits for, if it does not answer at once
-        self._deferred: DeferredReply | None = None  # the same, where that is no task of ours
-        self._rest = b""  # received, not yet read: too much waits already
-        self._queued_bytes = 0  # bytes of the bodies in the queue
+        self._queue: deque[InFlightRequest] = deque()  # received, no handler started yet
+        self._current: InFlightRequest | None = None  # its handler is running
+        self._task: asyncio.Future[Any] | None = None  # of the current request; None if it is answered at once
+        self._deferred: DeferredReply | None = None  # set if `_task` is the future of a deferred reply
+        self._rest = b""  # received but not parsed, because the queue is full
+        self._queued_bytes = 0  # of the bodies in the queue
         self._discarded_bytes = 0
-        self._is_paused = False  # reading is
-        self._ignores_input = False  # what still comes is thrown away
+        self._is_paused = False  # reading from the transport
+        self._ignores_input = False  # further input is discarded
         self._has_eof = False
         self._is_lost = False
-        self._progress_at = 0.0  # when what is waited for began, or went on
+        self._progress_at = 0.0  # time of the last progress; timeouts count from it
         self._progress_bytes = 0
-        self._closes_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
+        self._closes_at = 0.0  # when a closing connection is cut; 0: it is not closing
 
     @abstractmethod
     def _advance(self) -> None:
-        """Answers what can be answered."""
+        """Answer requests of the queue."""
 
     @abstractmethod
     def _close(self) -> None:
-        """Ends the connection, with nothing under way."""
+        """Close the connection; no handler may be running."""
 
     @abstractmethod
     def stop_if_idle(self) -> None: ...
@@ -79,14 +80,14 @@ class RequestReader(asyncio.Protocol):
     def _read(self, data: bytes | memoryview) -> None:
         try:
             self._parser.feed(data)
-        except HttpProtocolError as problem:
-            self._fail(problem.status, problem.detail)
+        except HttpProtocolError as error:
+            self._fail(error.status, error.detail)
         except Exception:
-            log.exception("A request could not be read.")
+            log.exception("A request could not be parsed because of an unexpected error; it is answered 500.")
             self._fail(500, "The server failed to read the request.")
 
     def _read_rest(self) -> None:
-        """As much of what has been received as may wait here; with something left, or no room, reading pauses."""
+        """Parse received data up to the limits of the queue. Pause reading if data is left or the queue is full."""
         view = memoryview(self._rest)
         at = 0
         while at < len(view) and not self._ignores_input and not self._is_full():
@@ -104,7 +105,7 @@ class RequestReader(asyncio.Protocol):
         if receiving is not None and receiving.stream is not None and len(receiving.stream) >= bounds.stream_bytes_max:
             return True
         if self._current is None and not (self._queue and self._queue[0].is_ready):
-            return False  # nobody is served before this one: it must be read to its end
+            return False  # no request can be answered before this one is read to its end
         return len(self._queue) >= bounds.pipelined_max or self._queued_bytes >= bounds.pipelined_bytes_max
 
     def _pause(self) -> None:
@@ -119,13 +120,13 @@ class RequestReader(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _continue_reading(self) -> None:
-        """Something that filled us has been taken."""
+        """Resume reading after the queue or a body stream has been emptied."""
         if self._is_paused and not self.client.is_gone and not self._closes_at:
             self._read_rest()
             if self._has_eof and not self._rest and not self._ignores_input:
                 self._end_input()
 
-    # What the reader calls.
+    # Called by the parser.
 
     def begin(self, in_flight: InFlightRequest) -> None:
         self._queue.append(in_flight)
@@ -145,19 +146,21 @@ class RequestReader(asyncio.Protocol):
 
     def _plan(self, in_flight: InFlightRequest) -> Plan | Response:
         head = in_flight.head
-        assert head is not None  # noqa: S101 — the reader makes no other
+        assert head is not None  # noqa: S101 — the parser always sets it
         if self._listener.on_answer is not None:
             in_flight.started_at = perf_counter()
         try:
             return self._listener.application.plan(head)
         except Exception:
-            log.exception("No plan for %s %s.", head.method, head.path)
+            log.exception(
+                "Could not plan %s %s because of an unexpected error; it is answered 500.", head.method, head.path
+            )
             return self._writer.refuse(500, "The server failed to look at the request; its log says why.", in_flight)
 
     def receive(self, in_flight: InFlightRequest, piece: bytes) -> None:
         listener, size = self._listener, len(piece)
         if (
-            in_flight.received == in_flight.length == size  # all of it, as mostly
+            in_flight.received == in_flight.length == size  # the usual case: the whole body in one piece
             and in_flight.plan is not None
             and in_flight.stream is None
             and not in_flight.is_finished
@@ -171,14 +174,14 @@ class RequestReader(asyncio.Protocol):
         elif in_flight.stream is not None:
             in_flight.stream.feed(piece)
         else:
-            self._gather(in_flight, piece)
+            self._append(in_flight, piece)
 
-    def _gather(self, in_flight: InFlightRequest, piece: bytes) -> None:
+    def _append(self, in_flight: InFlightRequest, piece: bytes) -> None:
         plan, listener = in_flight.plan, self._listener
         if plan is not None and in_flight.received > plan.body_max:
             raise HttpProtocolError(413, _too_large(plan))
         if listener.buffered_bytes + len(piece) > listener.bounds.bodies_bytes_max:
-            raise HttpProtocolError(503, "The server holds as many request bodies as it may; try again.")
+            raise HttpProtocolError(503, "The server has reached its limit of buffered request bodies; try again.")
         in_flight.append(piece)
         self._queued_bytes += len(piece)
         listener.buffered_bytes += len(piece)
@@ -192,7 +195,7 @@ class RequestReader(asyncio.Protocol):
             self.stop_if_idle()
 
     def _drain(self, in_flight: InFlightRequest, size: int) -> None:
-        """An unwanted body is read to keep the connection, if it is short."""
+        """Discard an unwanted body. A long one closes the connection."""
         self._discarded_bytes += size
         if self._discarded_bytes > self._listener.bounds.drain_bytes_max:
             in_flight.keep_alive = False
@@ -201,9 +204,9 @@ class RequestReader(asyncio.Protocol):
                 self._close()
 
     def _fail(self, status: int, detail: str) -> None:
-        """The last word on this connection, after the answers that are owed before it."""
+        """Queue an error as the last answer of this connection."""
         if self._ignores_input:
-            return  # what follows a request that closes the connection is not looked at
+            return  # input after a request that closes the connection is not checked
         self._ignores_input = True
         in_flight = self._parser.receiving
         if in_flight is None:
@@ -218,7 +221,7 @@ class RequestReader(asyncio.Protocol):
             in_flight.refusal = self._writer.refuse(status, detail, in_flight)
 
     def _end_input(self) -> None:
-        """The client sends no more. What it has asked for in full is still answered."""
+        """Handle the end of input: complete requests are still answered."""
         if self._parser.receiving is not None:
             self._fail(400, "The client stopped sending before the end of the body.")
         self._ignores_input = True

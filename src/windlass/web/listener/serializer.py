@@ -1,4 +1,4 @@
-"""Answers as bytes. Whatever the application gives, no header can begin a line of its own."""
+"""Serializer of response heads. Header names and values are checked, so that no header can start a new line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from time import time
 
 KEEP = b""
 CLOSE = b"Connection: close\r\n"
-KEEP_OLD = b"Connection: keep-alive\r\n"  # HTTP/1.0 must be told
+KEEP_HTTP10 = b"Connection: keep-alive\r\n"  # HTTP/1.0 closes without it
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
-_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\nServer: windlass\r\nDate: ".encode() for one in HTTPStatus}
+_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\nServer: windlass\r\nDate: ".encode()
+    for status in HTTPStatus
+}
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-_OURS = frozenset(("connection", "content-length", "date", "server", "transfer-encoding"))
+_RESERVED = frozenset(("connection", "content-length", "date", "server", "transfer-encoding"))
 BODILESS = frozenset((204, 304))
 
-_types: dict[str, bytes] = {"": b""}  # content types as lines; an application has few of them
+_types: dict[str, bytes] = {"": b""}  # cache of Content-Type lines
 _TYPES_MAX = 256
 
 
@@ -31,7 +34,7 @@ class _Date:
 
 
 def date_line() -> bytes:
-    """The value of `Date` with its line's end; made once a second."""
+    """Return the value of `Date` with the end of its line. It is formatted once a second."""
     second = int(time())
     if second != _Date.second:
         _Date.second = second
@@ -42,12 +45,12 @@ def date_line() -> bytes:
 def head_lines(
     status: int, headers: tuple[tuple[str, str], ...], content_type: str, length: int | None, connection: bytes
 ) -> bytes:
-    """Everything before the body. No length: chunked, or ended by the connection's end."""
+    """Return everything before the body. Without a length the body is chunked or ends with the connection."""
     line = _LINES.get(status) or _unusual_line(status)
     type_line = _types.get(content_type)
     if type_line is None:
         type_line = _type_line(content_type)
-    more = _more_lines(headers) if headers else b""
+    more = _header_lines(headers) if headers else b""
     if length is not None and status not in BODILESS:
         return b"%b%b%b%b%bContent-Length: %d\r\n\r\n" % (line, date_line(), type_line, more, connection, length)
     return b"%b%b%b%b%b\r\n" % (line, date_line(), type_line, more, connection)
@@ -55,7 +58,7 @@ def head_lines(
 
 def _unusual_line(status: int) -> bytes:
     if not 200 <= status <= 599:
-        raise ValueError(f"{status} cannot be the status of an answer.")
+        raise ValueError(f"{status} is not a valid status of a response; it must be from 200 to 599.")
     return f"HTTP/1.1 {status} \r\nServer: windlass\r\nDate: ".encode()
 
 
@@ -66,33 +69,29 @@ def _type_line(content_type: str) -> bytes:
     return line
 
 
-def _more_lines(headers: tuple[tuple[str, str], ...]) -> bytes:
+def _header_lines(headers: tuple[tuple[str, str], ...]) -> bytes:
     lines = b""
     for name, value in headers:
-        _check_more(name)
+        _check_header_name(name)
         lines += _line(name, value)
     return lines
 
 
 @lru_cache(256)
-def _check_more(name: str) -> None:
-    if name.lower() in _OURS:
-        raise ValueError(f"The header {name} is written by the protocol, not by the application.")
-    _check_name(name)
-
-
-def _check_name(name: str) -> None:
+def _check_header_name(name: str) -> None:
+    if name.lower() in _RESERVED:
+        raise ValueError(f"The header {name} is set by the listener; the application must not set it.")
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} cannot be the name of a header.")
+        raise ValueError(f"{name!r} is not a valid header name.")
 
 
 def _line(name: str, value: str) -> bytes:
     if not value.isprintable() and not _VALUE.fullmatch(value):
-        raise ValueError(f"The header {name} holds a control character.")
+        raise ValueError(f"The value of the header {name} has a control character.")
     try:
         return f"{name}: {value}\r\n".encode("latin-1")
     except UnicodeEncodeError:
-        raise ValueError(f"The header {name} holds a character that headers cannot hold.") from None
+        raise ValueError(f"The value of the header {name} has a character outside Latin-1.") from None
 
 
 def chunk(data: bytes) -> bytes:

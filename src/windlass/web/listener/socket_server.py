@@ -1,5 +1,4 @@
-"""Listening sockets and all their connections, whatever they speak: how many there may be, how long each may keep us
-waiting, and how they end when the server stops."""
+"""Socket server for any protocol: listening sockets, the number of connections, timeouts and graceful stop."""
 
 from __future__ import annotations
 
@@ -15,51 +14,50 @@ from typing import Generic, Protocol, TypeVar
 
 from .bounds import Bounds
 
-# For handlers that were cancelled after the grace.
-_CANCELLED_WITHIN_S = 5.0
+_CANCEL_TIMEOUT_S = 5.0  # for handlers that are cancelled after the grace period
 
 log = logging.getLogger("windlass.web")
 
 
 class ClientConnection(Protocol):
-    """A connection."""
+    """Connection of a client, as the socket server sees it."""
 
     def sweep(self, now: float) -> None:
-        """Called about once a second: leaves a client that keeps us waiting for too long."""
+        """Close the connection if the client has exceeded a timeout. Called about once a second."""
 
     def stop_if_idle(self) -> None:
-        """Leaves, if nothing is asked."""
+        """Close the connection if it has no request."""
 
     def close_now(self) -> None:
-        """The end, whatever is under way."""
+        """Cancel the handler and cut the connection."""
 
 
-G = TypeVar("G", bound=ClientConnection)
+C = TypeVar("C", bound=ClientConnection)
 
 
-class SocketServer(Generic[G]):
-    """Made inside the event loop that it will serve in."""
+class SocketServer(Generic[C]):
+    """Base class of listeners. Create it inside the event loop that will run it."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.loop = asyncio.get_running_loop()
-        self.stopping = asyncio.Event()  # waiting handlers end by it
-        self.is_stopping = False  # answers are the last of their connections
-        self.is_closing = False  # connections on which nothing is asked are left
-        self.idle_s = self.bounds.idle_timeout_s  # now
+        self.stopping = asyncio.Event()  # ends handlers that wait
+        self.is_stopping = False  # each connection closes after its next answer
+        self.is_closing = False  # idle connections are closed
+        self.idle_s = self.bounds.idle_timeout_s  # shorter while connections are scarce
         self.open = 0  # connections
-        self.handlers_running = 0  # handlers
-        self.buffered_bytes = 0  # bytes of requests held
+        self.handlers_running = 0
+        self.buffered_bytes = 0  # of requests
         self._servers: list[asyncio.Server] = []
-        self._connections: set[G] = set()  # also those whose client has gone while the handler runs on
-        self._rejected: set[G] = set()
+        self._connections: set[C] = set()  # including lost connections whose handler still runs
+        self._rejected: set[C] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
     @abstractmethod
     def _connection(self) -> asyncio.Protocol:
-        """A new one."""
+        """Create the protocol of a new connection."""
 
     async def start(
         self,
@@ -69,16 +67,18 @@ class SocketServer(Generic[G]):
         sock: socket | Sequence[socket] = (),
         ssl: ssl.SSLContext | None = None,
     ) -> None:
-        """Listens on a host's addresses, or on sockets that are given, which other processes may share. May be called
-        again for more of them."""
+        """Listen on the addresses of a host, or on open sockets, which other processes may share. Can be called again
+        for more addresses."""
         handshake_s = self.bounds.head_timeout_s if ssl is not None else None
         serve = partial(
             self.loop.create_server, self._connection, ssl=ssl, ssl_handshake_timeout=handshake_s, backlog=1024
         )
         sockets = [sock] if isinstance(sock, socket) else sock
         hosts = [host] if host is None or isinstance(host, str) else host
-        # One after the other: asyncio binds those of one call in any order.
-        servers = [serve(sock=one) for one in sockets] or [serve(host=one, port=port) for one in hosts]
+        # One call for each: within one call asyncio binds in any order.
+        servers = [serve(sock=open_socket) for open_socket in sockets] or [
+            serve(host=name, port=port) for name in hosts
+        ]
         try:
             while servers:
                 self._servers.append(await servers.pop(0))
@@ -88,16 +88,16 @@ class SocketServer(Generic[G]):
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        return [one.getsockname()[:2] for server in self._servers for one in server.sockets]
+        return [listening.getsockname()[:2] for server in self._servers for listening in server.sockets]
 
     @property
     def address(self) -> tuple[str, int]:
         return self.addresses[0]
 
-    # What connections call.
+    # Called by connections.
 
-    def register(self, connection: G) -> bool:
-        """False: there are too many already."""
+    def register(self, connection: C) -> bool:
+        """Add a connection. Return False if there are too many; the connection is then rejected."""
         self._is_empty.clear()
         if self._timer is None:
             self._timer = self.loop.call_later(self.bounds.sweep_s, self._sweep)
@@ -110,21 +110,21 @@ class SocketServer(Generic[G]):
 
     @property
     def has_too_many_rejected(self) -> bool:
-        """Even those that are turned away are too many to be told so."""
+        """Whether too many connections are being rejected for each to get an answer."""
         return len(self._rejected) > self.bounds.rejected_max
 
-    def mark_closed(self, connection: G) -> None:
+    def mark_closed(self, connection: C) -> None:
         if connection in self._connections:
             self.open -= 1
 
-    def unregister(self, connection: G) -> None:
+    def unregister(self, connection: C) -> None:
         self._connections.discard(connection)
         self._rejected.discard(connection)
         if not self._connections and not self._rejected:
             self._is_empty.set()
 
     def _sweep(self) -> None:
-        """One timer for all connections: what each has waited for is looked at, not counted down."""
+        """Check the timeouts of all connections. One timer for all is cheaper than one for each."""
         connections = [*self._connections, *self._rejected]
         self._timer = self.loop.call_later(self.bounds.sweep_s, self._sweep) if connections else None
         is_crowded = self.open * 4 >= self.bounds.connections_max * 3
@@ -134,11 +134,12 @@ class SocketServer(Generic[G]):
         for connection in connections:
             connection.sweep(now)
 
-    # The end.
+    # Stopping.
 
     async def stop(self, grace_s: float) -> None:
-        """Lets what was asked be answered, and after the grace cancels what is left. Each answer is its connection's
-        last now; a moment passes before silent ones are closed: what is on its way would be lost without a word."""
+        """Answer the requests that have arrived, then cancel the rest after the grace period. From now on each
+        connection closes after its next answer. Idle connections are closed a moment later, because requests in
+        transit would be lost without an answer."""
         self.is_stopping = True
         self.stopping.set()
         await self._wait_before_closing(min(self.bounds.stop_delay_s, grace_s))
@@ -156,16 +157,20 @@ class SocketServer(Generic[G]):
             self._timer.cancel()
             self._timer = None
 
-    async def _wait_before_closing(self, lull_s: float) -> None:
+    async def _wait_before_closing(self, delay_s: float) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(lull_s):
+            async with asyncio.timeout(delay_s):
                 await self._is_empty.wait()
 
     async def _cut(self) -> None:
         for connection in [*self._connections, *self._rejected]:
             connection.close_now()
         try:
-            async with asyncio.timeout(_CANCELLED_WITHIN_S):
+            async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 await self._is_empty.wait()
         except TimeoutError:
-            log.error("%d requests do not end although they were cancelled.", self.handlers_running)
+            log.error(
+                "%d handlers have not ended within %g s after they were cancelled; the server stops without them.",
+                self.handlers_running,
+                _CANCEL_TIMEOUT_S,
+            )

@@ -1,4 +1,4 @@
-"""The sending side of a connection: answers written as one piece or as they come, no faster than the client reads."""
+"""Response writer of a connection: whole or streamed responses, no faster than the client reads."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ log = logging.getLogger("windlass.web")
 
 
 class ResponseWriter:
-    __slots__ = ("_client", "_given", "_gone", "_listener", "_moved_at", "_transport", "drained")
+    """Sending side of one connection."""
+
+    __slots__ = ("_client", "_listener", "_moved_at", "_sent", "_transport", "_written", "drained")
 
     def __init__(self, transport: asyncio.Transport, client: Client, listener: HttpListener) -> None:
         self._transport = transport
         self._client = client
         self._listener = listener
-        self.drained: asyncio.Future[None] | None = None  # while the client reads too slowly for more
-        self._given = 0  # bytes handed to the transport
-        self._gone = 0  # of these, handed on by it when last looked at
-        self._moved_at = 0.0
+        self.drained: asyncio.Future[None] | None = None  # set while the client reads too slowly
+        self._written = 0  # bytes written to the transport
+        self._sent = 0  # bytes of these sent to the socket at the last check
+        self._moved_at = 0.0  # when `_sent` last changed
 
     def send(self, data: bytes) -> None:
         if not self._client.is_gone:
-            self._given += len(data)
+            self._written += len(data)
             self._transport.write(data)
 
     def refuse(self, status: int, detail: str, in_flight: InFlightRequest | None) -> Response:
         try:
             return self._listener.application.refuse(status, detail, in_flight.head if in_flight else None)
         except Exception:
-            log.exception("The application failed to refuse with %d: %s", status, detail)
+            log.exception("Could not format the error %d (%s); it is sent as plain text.", status, detail)
             return Response(status, detail.encode(), content_type="text/plain; charset=utf-8")
 
     def write(self, in_flight: InFlightRequest, answer: Response) -> None:
@@ -48,7 +50,7 @@ class ResponseWriter:
         try:
             head = serializer.head_lines(answer.status, answer.headers, answer.content_type, len(body), connection)
         except Exception:
-            log.exception("An answer could not be written.")
+            log.exception("Could not write the head of a response; it is replaced by a 500.")
             answer = Response(500, body := b"The server failed to write its answer.", content_type="text/plain")
             head = serializer.head_lines(500, (), answer.content_type, len(body), connection)
         in_flight.is_answered = True
@@ -61,15 +63,15 @@ class ResponseWriter:
         if in_flight.keep_alive and self._listener.is_stopping:
             in_flight.keep_alive = False
         if in_flight.keep_alive and not in_flight.is_complete:
-            # The rest of the body stands before the next request: it is read if it is short, or may be.
+            # The rest of the body precedes the next request: it is discarded if it is short or of unknown length.
             rest = 0 if in_flight.length is None else in_flight.length - in_flight.received
             in_flight.keep_alive = not in_flight.wants_continue and rest <= self._listener.bounds.drain_bytes_max
         if not in_flight.keep_alive:
             return serializer.CLOSE
-        return serializer.KEEP_OLD if in_flight.is_http10 else serializer.KEEP
+        return serializer.KEEP_HTTP10 if in_flight.is_http10 else serializer.KEEP
 
     async def write_stream(self, in_flight: InFlightRequest, answer: StreamedResponse) -> None:
-        """Written to its end even when the client has gone: only who waits is cancelled."""
+        """Write a streamed response. It is generated to its end even if the client has disconnected."""
         size = 0
         try:
             is_bare = self._begin_stream(in_flight, answer)
@@ -84,7 +86,7 @@ class ResponseWriter:
                         if self.drained is not None:
                             await self.drained
                 if answer.length not in (None, size):
-                    raise ValueError(f"An answer of {answer.length} bytes turned out to have others.")
+                    raise ValueError(f"A response announced {answer.length} bytes, but its body has another length.")
                 if is_chunked:
                     self.send(serializer.LAST_CHUNK)
         finally:
@@ -95,9 +97,9 @@ class ResponseWriter:
                 await close()
 
     def _begin_stream(self, in_flight: InFlightRequest, answer: StreamedResponse) -> bool:
-        """True: the head is all there is to say."""
+        """Write the head of a streamed response. Return True if it has no body."""
         if in_flight.is_http10 or self._listener.is_stopping:
-            in_flight.keep_alive = False  # of HTTP/1.0 because the end of the connection is the end of the answer
+            in_flight.keep_alive = False  # in HTTP/1.0 the end of the connection is the end of the body
         connection = serializer.KEEP if in_flight.keep_alive else serializer.CLOSE
         is_bodiless = answer.status in serializer.BODILESS
         if not in_flight.is_http10 and not is_bodiless and answer.length is None:
@@ -114,7 +116,7 @@ class ResponseWriter:
             try:
                 listener.on_answer(in_flight.head, status, size, duration_s, self._client)
             except Exception:
-                log.exception("An answer could not be noted.")
+                log.exception("Could not record a response in the metrics or the access log.")
 
     def pause(self) -> None:
         self.drained = self._listener.loop.create_future()
@@ -129,10 +131,10 @@ class ResponseWriter:
         return self._transport.get_write_buffer_size()
 
     def is_stuck(self, now: float) -> bool:
-        """Nothing of what is written has been read for too long. To be asked regularly."""
+        """Whether the client has read nothing for longer than the timeout. Must be called regularly."""
         unsent = self.unsent
-        gone = self._given - unsent
-        if not unsent or gone != self._gone:
-            self._gone = gone
+        sent = self._written - unsent
+        if not unsent or sent != self._sent:
+            self._sent = sent
             self._moved_at = now
         return now - self._moved_at > self._listener.bounds.write_timeout_s

@@ -11,16 +11,16 @@ from windlass.web.listener.messages import Response
 from windlass.wire.encoding import JSON, MSGPACK, Encoding, encode
 from windlass.wire.problems import headers_of, problem_of
 
-from .problems import NotAcceptable, UnsupportedMedia
+from .problems import NotAcceptable, UnsupportedMediaType
 
-_MEDIA: dict[str, Encoding] = {
+_ENCODINGS: dict[str, Encoding] = {
     JSON: Codec.JSON,
     MSGPACK: Codec.MSGPACK,
     "application/x-msgpack": Codec.MSGPACK,
     "application/vnd.msgpack": Codec.MSGPACK,
     "text/json": Codec.JSON,
 }
-_WILD = {"*/*": 0, "application/*": 1}  # how specific; a name of ours is more so
+_WILDCARDS = {"*/*": 0, "application/*": 1}  # how specific; a name of ours is more so
 _CONTENT_TYPES: dict[Codec, str] = {Codec.JSON: JSON, Codec.MSGPACK: MSGPACK}
 _PROBLEM_TYPES: dict[Codec, str] = {
     Codec.JSON: "application/problem+json",
@@ -28,48 +28,48 @@ _PROBLEM_TYPES: dict[Codec, str] = {
 }
 
 
-def encoding_named(media: str) -> Encoding:
+def route_encoding(media: str) -> Encoding:
     """Of a route that has one of its own; where that is neither, as its answers say."""
     return Codec.MSGPACK if media == MSGPACK else Codec.JSON
 
 
 @lru_cache(256)
-def encoding_of_body(content_type: str) -> Encoding:
+def body_encoding(content_type: str) -> Encoding:
     """A body without a type is JSON; curl's default, a form, is not taken for anything else than it says."""
     media = content_type.partition(";")[0].strip().lower()
     if not media:
         return Codec.JSON
-    if media not in _MEDIA:
-        raise UnsupportedMedia(f"{UnsupportedMedia.sentence[:-1]}, not {media}.")
-    return _MEDIA[media]
+    if media not in _ENCODINGS:
+        raise UnsupportedMediaType(f"{UnsupportedMediaType.sentence[:-1]}, not {media}.")
+    return _ENCODINGS[media]
 
 
 @lru_cache(256)
-def encoding_of_answer(accept: str, of_body: Encoding) -> Encoding:
+def negotiate_encoding(accept: str, of_body: Encoding) -> Encoding:
     """The best of what is accepted; where both are as good, the answer is as the question."""
     if not accept or accept == "*/*":
         return of_body
     other: Encoding = Codec.MSGPACK if of_body is Codec.JSON else Codec.JSON
-    weights = _weights(accept)
+    weights = _quality_values(accept)
     best = max((of_body, other), key=lambda one: weights[one])  # the first of equals
     if weights[best] <= 0:
         raise NotAcceptable
     return best
 
 
-def _weights(accept: str) -> dict[Encoding, float]:
+def _quality_values(accept: str) -> dict[Encoding, float]:
     """Of each encoding, what its most specific mention says."""
     found: dict[Encoding, tuple[int, float]] = {Codec.JSON: (-1, 0.0), Codec.MSGPACK: (-1, 0.0)}
     for part in accept.split(","):
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        named = _MEDIA.get(media.replace("problem+", ""))
-        weight = _weight(parameters)
-        for encoding in found if media in _WILD else () if named is None else (named,):
-            found[encoding] = max(found[encoding], (_WILD.get(media, 2), weight))
+        named = _ENCODINGS.get(media.replace("problem+", ""))
+        weight = _quality(parameters)
+        for encoding in found if media in _WILDCARDS else () if named is None else (named,):
+            found[encoding] = max(found[encoding], (_WILDCARDS.get(media, 2), weight))
     return {encoding: weight for encoding, (_, weight) in found.items()}
 
 
-def _weight(parameters: list[str]) -> float:
+def _quality(parameters: list[str]) -> float:
     for one in parameters:
         name, _, value = one.partition("=")
         if name.strip() == "q":
@@ -81,15 +81,15 @@ def _weight(parameters: list[str]) -> float:
     return 1.0
 
 
-def json_answer(status: int, written: bytes) -> Response:
+def json_response(status: int, written: bytes) -> Response:
     """Of what is JSON already."""
     return Response(status, written, (), JSON)
 
 
-def answer(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+def encoded_response(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:
     return Response(status, encode(value, encoding), headers, _CONTENT_TYPES[encoding])
 
 
-def refusal_answer(error: WindlassError, encoding: Encoding) -> Response:
+def problem_response(error: WindlassError, encoding: Encoding) -> Response:
     said = problem_of(error)
     return Response(said.status, encode(said, encoding), headers_of(error), _PROBLEM_TYPES[encoding])
