@@ -111,7 +111,7 @@ class Windlass(AppConnection, ScheduleDecorators):
         self.overrides: dict[Any, Factory] = {}
         # Returns the W3C traceparent of a new job. The id is empty for a schedule, whose jobs are made later.
         self.trace_source: Callable[[Call[Any], bytes], str] | None = None
-        self.declarations = Declarations()
+        self.declared = Declarations()
 
     # Tasks
 
@@ -165,7 +165,7 @@ class Windlass(AppConnection, ScheduleDecorators):
                 "name=."
             )
         self.tasks[made.name] = made
-        self.declarations.add_task(made)
+        self.declared.add_task(made)
         return made
 
     def queues(self) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ class Testing:
 
     async def _run_for(self, for_ms: int, concurrency: int, most: int) -> Summary:
         summary, service = Summary(), await self._app.aservice()
-        await self._app.declarations.apply(service)
+        await self._app.declared.apply(service)
         await self._pass_time(service, for_ms, lambda: self._run_now(summary, concurrency, most))
         return summary
 
@@ -242,7 +242,7 @@ class Testing:
     async def _advance(self, by_ms: int) -> None:
         async with self._require_store().clone() as twin:
             service = Service(twin)
-            await self._app.declarations.apply(service)
+            await self._app.declared.apply(service)
 
             async def nothing() -> None: ...
 

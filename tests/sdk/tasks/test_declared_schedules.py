@@ -22,7 +22,7 @@ SECONDS = 20
 
 async def declare(app: Windlass) -> None:
     """What a worker does when it starts."""
-    await app.declarations.apply(await app.aservice())
+    await app.declared.apply(await app.aservice())
 
 
 def complaints(caplog: Any) -> list[str]:
@@ -158,15 +158,15 @@ def test_wrong_declarations_are_refused_when_the_code_is_loaded(app: Windlass, s
         app.schedule("delayed", plain.using(delay=3).call(), every="1h")
     with pytest.raises(BadInput, match=r"app\.schedule"):
         app.cron("0 3 * * *")(with_argument)
-    with pytest.raises(BadInput, match="stands above"):
+    with pytest.raises(BadInput, match="put it above @app.task"):
         app.cron("0 3 * * *")(function)  # type: ignore[type-var]
-    with pytest.raises(BadInput, match="stands above"):
+    with pytest.raises(BadInput, match="put it above @app.task"):
         app.every("1h")(function)  # type: ignore[type-var]
     with pytest.raises(BadInput, match="needs a call"):
         app.schedule("no call", plain, every="1h")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="no time zone"):
         app.schedule("naive", plain.call(), every="1h", starts=datetime(2040, 1, 1))
-    assert app.declarations.schedules == []
+    assert app.declared.schedules == []
 
 
 def test_two_schedules_of_one_name(app: Windlass) -> None:
@@ -178,7 +178,7 @@ def test_two_schedules_of_one_name(app: Windlass) -> None:
     with pytest.raises(BadInput, match="already"):
         app.every("2h")(plain)
     app.every("2h", name="slower")(plain)
-    assert [one.name for one in app.declarations.schedules] == ["plain", "slower"]
+    assert [one.name for one in app.declared.schedules] == ["plain", "slower"]
 
 
 async def test_a_task_that_repeats(app: Windlass, working: Any) -> None:

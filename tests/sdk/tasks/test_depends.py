@@ -476,7 +476,7 @@ async def test_declarations_that_cannot_work(app: Windlass) -> None:
     def around(n: int = Depends(number)) -> int:
         return n + 1
 
-    with pytest.raises(BadInput, match="make itself"), app.override(number, around):
+    with pytest.raises(BadInput, match="depend on itself"), app.override(number, around):
         pass
 
     @app.task

@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Task[..., Any])
 class ScheduleDecorators:
     """Part of an application that declares schedules."""
 
-    declarations: Declarations
+    declared: Declarations
 
     def cron(
         self,
@@ -116,7 +116,7 @@ class ScheduleDecorators:
             check_schedule(wanted)
         except BadInput as refusal:
             raise BadInput(f"The schedule {name!r}: {refusal}") from None
-        self.declarations.add_schedule(wanted)
+        self.declared.add_schedule(wanted)
 
 
 def _call_without_arguments(task: Task[..., Any]) -> Call[Any]:

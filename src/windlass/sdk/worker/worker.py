@@ -160,7 +160,7 @@ class Worker:
         while True:
             try:
                 service = await self.app.aservice()
-                await self.app.declarations.apply(service)
+                await self.app.declared.apply(service)
                 return service
             except EngineUnavailable as error:
                 log.warning("The engine cannot be reached (%s); still trying.", error)
