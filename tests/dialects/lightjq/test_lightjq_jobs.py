@@ -103,7 +103,7 @@ WRONG_BYTES: list[tuple[bytes, str]] = [
     (b"\x82\xa4name\xa1n\xa8argument\x81\xa1a\xa1\xff", "argument"),
     (b"\x82\xa4name\xa1n\xa8argument\x81\x80\x01", "argument"),
     (b"\x82\xa4name\xa1n\xa8argument\x81\xa1a\xc1", "MessagePack"),
-    (b"\x82\xa4name\xa1n\xa8argument\x81\xa1a" + b"\x91" * 200 + b"\xc0", "levels of nesting"),
+    (b"\x82\xa4name\xa1n\xa8argument\x81\xa1a" + b"\x91" * 200 + b"\xc0", "100 levels"),
     (b"\x82\xa4name\xa1n\xa8argument\xdf\xff\xff\xff\xff", "MessagePack"),
 ]
 

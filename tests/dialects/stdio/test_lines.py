@@ -300,7 +300,7 @@ def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
 
 def test_a_message_without_an_instant_is_of_now_and_one_with_a_wrong_one_is_refused() -> None:
     assert spoken(line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")).age_ms == 0
-    with pytest.raises(BadInput, match="no instant"):
+    with pytest.raises(BadInput, match="not an instant"):
         read(line("job_queue/worker_idle", {"queue_name": "q"}, created_at="yesterday"))
 
 
@@ -439,7 +439,7 @@ def shapes(*texts: str) -> list[list[str]]:
     found = split_into_batches(reader.read(text.encode(), NOW_MS) for text in texts)
     return [
         [f"+{job.unique[-1]}" for job in one.jobs]
-        + [f"{said.info.name[-1]}:{said.kind}{said.unique[-1:]}" for said in one.report]
+        + [f"{said.info.name[-1]}:{said.kind}{said.unique[-1:]}" for said in one.reports]
         + ["tick"] * one.has_tick
         + ["show"] * len(one.list_requests)
         for one in found

@@ -429,7 +429,7 @@ async def test_an_engine_that_is_away_is_waited_for(engine: EngineProcess, caplo
             await talk.answered(add(1))
             await asyncio.to_thread(own.kill)
             talk.say(add(2), idle())
-            while "cannot be asked" not in caplog.text:
+            while "The engine is unavailable" not in caplog.text:
                 await asyncio.to_thread(time.sleep, 0.01)
             await asyncio.to_thread(own.start)
             assert await talk.assignments(1) == [(W, job_uuid(1))]

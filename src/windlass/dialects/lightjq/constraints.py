@@ -15,7 +15,7 @@ from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
 from windlass.core.validation.bounds import DURATION_MAX, NAME_MAX, UINT32_MAX
 from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS
+from windlass.web.app.router import ADMINS, READERS
 from windlass.wire.encoding import MSGPACK
 
 from .jobs import ensure_name_lanes
@@ -146,7 +146,7 @@ def constraint_shapes(limits: list[LimitState]) -> list[ConstraintShape]:
 
 
 @routes.post(
-    "/constraint", operation="set_constraint", roles=ADMIN, body=NewConstraint, body_media=MSGPACK,
+    "/constraint", operation="set_constraint", roles=ADMINS, body=NewConstraint, body_media=MSGPACK,
     response=Constrained, response_media=MSGPACK, status=201, is_audited=True, is_listed=False,
     refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
@@ -165,7 +165,7 @@ async def set_constraint(context: RequestContext[NewConstraint, None]) -> Constr
 
 
 @routes.get(
-    "/constraint", operation="constraints", roles=READS, response=list[ConstraintShape], body_media=MSGPACK,
+    "/constraint", operation="constraints", roles=READERS, response=list[ConstraintShape], body_media=MSGPACK,
     response_media=MSGPACK, is_listed=False, refuses=(errors.EngineError,),
 )  # fmt: skip
 async def constraints(context: RequestContext[None, None]) -> list[ConstraintShape]:
@@ -177,7 +177,7 @@ async def constraints(context: RequestContext[None, None]) -> list[ConstraintSha
 
 
 @routes.delete(
-    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, body_media=MSGPACK,
+    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMINS, body_media=MSGPACK,
     response_media=MSGPACK, is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
 )  # fmt: skip
 async def remove_constraint(context: RequestContext[None, None]) -> None:

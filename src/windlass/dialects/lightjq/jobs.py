@@ -18,7 +18,7 @@ from windlass.core.states import State
 from windlass.core.validation.bounds import DURATION_MAX, INT32_MAX, INT32_MIN, NAME_MAX, UINT32_MAX
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCES, READS
+from windlass.web.app.router import PRODUCERS, READERS
 from windlass.wire.encoding import MSGPACK
 from windlass.wire.problems import HttpRefusal
 
@@ -101,7 +101,7 @@ async def ensure_name_lanes(state: AppState) -> None:
 
 
 @routes.post(
-    "/job", operation="push_job", roles=PRODUCES, body=PushedJob, body_media=MSGPACK, response=Pushed,
+    "/job", operation="push_job", roles=PRODUCERS, body=PushedJob, body_media=MSGPACK, response=Pushed,
     response_media=MSGPACK, status=201, is_listed=False,
     refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
@@ -127,14 +127,14 @@ async def _describe_job(context: RequestContext[Any, Any], timeline: Timeline) -
     """Return the status of a job. A result with keep_result is consumed if the client is connected and may read it."""
     job, result = timeline.job, NIL
     if job.state is State.FINISHED and keeps_result(job) and not context.request.client.is_gone:
-        is_read = is_read_once(job) and context.request.head.method == "GET" and context.principal.may(PRODUCES)
+        is_read = is_read_once(job) and context.request.head.method == "GET" and context.principal.may(PRODUCERS)
         ending = await context.service.result(job.id, consume=is_read)
         result = NIL if ending is None or ending.result is None else value_of(ending.result)
     return shape_of(timeline, result)
 
 
 @routes.get(
-    "/job/{id}", operation="job_status", roles=PRODUCES | READS, response=StatusShape, body_media=MSGPACK,
+    "/job/{id}", operation="job_status", roles=PRODUCERS | READERS, response=StatusShape, body_media=MSGPACK,
     response_media=MSGPACK, is_listed=False, refuses=(UnknownJob, errors.EngineError),
 )  # fmt: skip
 async def job_status(context: RequestContext[None, None]) -> StatusShape:
@@ -147,7 +147,7 @@ async def job_status(context: RequestContext[None, None]) -> StatusShape:
 
 
 @routes.get(
-    "/job/{id}/polling", operation="poll_job", roles=PRODUCES | READS, query=PollingQuery, response=StatusShape,
+    "/job/{id}/polling", operation="poll_job", roles=PRODUCERS | READERS, query=PollingQuery, response=StatusShape,
     body_media=MSGPACK, response_media=MSGPACK, is_listed=False, waits=True,
     refuses=(UnknownJob, NotEnded, errors.EngineError),
 )  # fmt: skip
@@ -176,7 +176,7 @@ async def _expired_as_unknown(operation: Awaitable[T]) -> T:
 
 
 @routes.delete(
-    "/job/{id}", operation="cancel_job", status=204, roles=PRODUCES, body_media=MSGPACK, response_media=MSGPACK,
+    "/job/{id}", operation="cancel_job", status=204, roles=PRODUCERS, body_media=MSGPACK, response_media=MSGPACK,
     is_listed=False, refuses=(UnknownJob, NotCancelable, errors.EngineError),
 )  # fmt: skip
 async def cancel_job(context: RequestContext[None, None]) -> None:

@@ -14,7 +14,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Fail, Finish
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import WORKS
+from windlass.web.app.router import WORKERS
 from windlass.wire.encoding import MSGPACK
 
 from .jobs import find_job
@@ -65,7 +65,7 @@ def _check_instant(text: str) -> None:
 
 
 @routes.post(
-    "/done", operation="report_done", status=204, roles=WORKS, body=Success | Failure, body_media=MSGPACK,
+    "/done", operation="report_done", status=204, roles=WORKERS, body=Success | Failure, body_media=MSGPACK,
     response_media=MSGPACK, is_listed=False, refuses=(
         errors.UnknownJob, errors.UnknownWorker, errors.StaleLease, errors.AlreadyEnded, errors.Unsettled,
         errors.TooLarge, errors.EngineError,

@@ -16,7 +16,7 @@ from windlass.core.operations import Listing, Worker
 from windlass.core.text.codecs import as_json, as_msgpack
 from windlass.core.validation.bounds import CURSOR_MAX, NAME_MAX, PAGE_MAX, UINT32_MAX
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import READS, Routes
+from windlass.web.app.router import READERS, Routes
 from windlass.wire.encoding import Encoding
 from windlass.wire.values import Value
 
@@ -86,7 +86,7 @@ class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.get(
-    "/jobs", operation="ui_jobs", roles=READS, query=JobsPageQuery, response=JobsPage, is_listed=False,
+    "/jobs", operation="ui_jobs", roles=READERS, query=JobsPageQuery, response=JobsPage, is_listed=False,
     refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
 async def ui_jobs(context: RequestContext[None, JobsPageQuery]) -> JobsPage:
@@ -188,7 +188,7 @@ def _worker_row(worker: Worker) -> ListedWorker:
 
 
 @routes.get(
-    "/workers", operation="ui_workers", roles=READS, query=WorkersPageQuery, response=WorkersPage, is_listed=False,
+    "/workers", operation="ui_workers", roles=READERS, query=WorkersPageQuery, response=WorkersPage, is_listed=False,
     refuses=(errors.EngineError,),
 )  # fmt: skip
 async def ui_workers(context: RequestContext[None, WorkersPageQuery]) -> WorkersPage:
@@ -228,7 +228,7 @@ class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.get(
-    "/stats", operation="ui_stats", roles=READS, response=StatsShape, is_listed=False, refuses=(errors.EngineError,)
+    "/stats", operation="ui_stats", roles=READERS, response=StatsShape, is_listed=False, refuses=(errors.EngineError,)
 )  # fmt: skip
 async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
     """Count jobs and workers, and show the use of each constraint."""

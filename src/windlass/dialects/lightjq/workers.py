@@ -15,7 +15,7 @@ from windlass.core.ids import format_id
 from windlass.core.operations import WorkerInfo
 from windlass.core.queue import DAY_MS
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import WORKS
+from windlass.web.app.router import WORKERS
 from windlass.wire.encoding import MSGPACK
 
 from .jobs import ensure_name_lanes
@@ -49,7 +49,7 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 @routes.post(
-    "/worker", operation="register_worker", roles=WORKS, body=NewWorker, body_media=MSGPACK, response=Registered,
+    "/worker", operation="register_worker", roles=WORKERS, body=NewWorker, body_media=MSGPACK, response=Registered,
     response_media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
 async def register_worker(context: RequestContext[NewWorker, None]) -> Registered:
@@ -73,7 +73,7 @@ def parse_worker_header(context: RequestContext[Any, Any]) -> bytes:
 
 
 @routes.delete(
-    "/worker", operation="remove_worker", status=204, roles=WORKS, body_media=MSGPACK, response_media=MSGPACK,
+    "/worker", operation="remove_worker", status=204, roles=WORKERS, body_media=MSGPACK, response_media=MSGPACK,
     is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def remove_worker(context: RequestContext[None, None]) -> None:
@@ -85,7 +85,7 @@ async def remove_worker(context: RequestContext[None, None]) -> None:
 
 
 @routes.post(
-    "/worker/beat", operation="beat_worker", status=204, roles=WORKS, body_media=MSGPACK, response_media=MSGPACK,
+    "/worker/beat", operation="beat_worker", status=204, roles=WORKERS, body_media=MSGPACK, response_media=MSGPACK,
     is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def beat_worker(context: RequestContext[None, None]) -> None:

@@ -1,1 +1,1 @@
-"""The processor's dialect: messages as single lines of JSON on stdin and stdout, logs on stderr."""
+"""Processor dialect: messages as lines of JSON on stdin and stdout, and a log on stderr."""

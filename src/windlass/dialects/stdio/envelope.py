@@ -1,4 +1,4 @@
-"""What every message has around its payload, and the line that it makes. Topics are told apart in messages.py."""
+"""Envelope of a message, and its form as a line of JSON. messages.py interprets the topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NULL = msgspec.Raw(b"null")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who this processor is, and the namespaces of what it hears and says."""
+    """Identity of this processor, and the namespaces of the topics that it reads and writes."""
 
     name: str = "job_queue"
     uuid: str
@@ -30,7 +30,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity_from(environment: Mapping[str, str]) -> Identity:
-    """An empty variable is one that is not set."""
+    """Read the identity from the environment. Empty variables count as not set."""
     known = {name: value for name, value in environment.items() if value}
     return Identity(
         name=known.get("SERVICE_NAME", "job_queue"),
@@ -46,7 +46,7 @@ def process_identity() -> Identity:
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """A message as it came. What else stands in it is not looked at."""
+    """Envelope of a message that was read. Other fields are ignored."""
 
     topic: str
     payload: msgspec.Raw = NULL
@@ -59,17 +59,17 @@ _decode = msgspec.json.Decoder(Envelope).decode
 
 
 def parse_envelope(line: bytes) -> Envelope:
-    """BadInput says what is wrong with a line."""
+    """Parse a line. Raise BadInput if it is not a message."""
     try:
         if not line.isascii():
-            line.decode()  # strings inside of the payload are not looked at yet
+            line.decode()  # the decoder does not check strings in the payload
         if is_too_deep(line, Codec.JSON, NESTING_MAX):
-            raise BadInput(f"The message is nested in more than {NESTING_MAX} levels.")
+            raise BadInput(f"The message is nested more than {NESTING_MAX} levels deep.")
         return _decode(line)
     except UnicodeDecodeError as error:
         raise BadInput(f"The line is not UTF-8: {error}.") from error
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadInput(f"The line is no message: {str(error).removesuffix('.')}.") from error
+        raise BadInput(f"The line is not a message: {str(error).removesuffix('.')}.") from error
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_message(sender: Identity, topic: str, payload: bytes, now_ms: int) -> bytes:
-    """A message to be written, with the end of its line. `topic` is without the namespace."""
+    """Encode a message as a line, with the line end. `topic` has no namespace."""
     message = _Message(
         f"{sender.publisher}/{topic}",
         sender.name,

@@ -1,5 +1,6 @@
-"""Jobs that come in another way than through this process, or come back: workers that are idle here are given them at
-once. Nothing is asked while nobody is idle."""
+"""Assignment of jobs that arrive in another way than through this process, or are requeued, to idle workers.
+
+The engine is not called while no worker is idle."""
 
 from __future__ import annotations
 
@@ -19,25 +20,25 @@ log = logging.getLogger("windlass.processor")
 
 QUEUES_AT_ONCE = 1000
 TROUBLE_PAUSE_S = 1.0
-STOP_ANSWER_S = 5.0  # for the engine's answer when it is told to stop
+STOP_ANSWER_S = 5.0  # to wait for the engine's answer when the session stops
 
 
 class IdleWorkerWatch:
-    """`note` that somebody is idle in a queue for so long; `run` until cancelled."""
+    """Waits for jobs in the queues of idle workers. `note_idle` adds a queue; `run` ends when it is cancelled."""
 
     def __init__(
         self,
         service: Service,
         options: ProcessorOptions,
-        outlet: OutputPipe[LeaseRef],
-        hand_out: Callable[[Dispatch], None],
+        output: OutputPipe[LeaseRef],
+        write_assignments: Callable[[Dispatch], None],
     ) -> None:
         self._service = service
         self._options = options
-        self._output = outlet
-        self._write_assignments = hand_out
+        self._output = output
+        self._write_assignments = write_assignments
         self._idle_until_s: dict[str, float] = {}
-        self._watched: dict[int, frozenset[str]] = {}  # partition -> what is waited for now
+        self._watched: dict[int, frozenset[str]] = {}  # queues by partition
         self._changed: dict[int, asyncio.Event] = {}
 
     @property
@@ -49,22 +50,22 @@ class IdleWorkerWatch:
     def note_idle(self, queue: str, idle_ms: int) -> None:
         until_s = time.monotonic() + idle_ms / 1000
         self._idle_until_s[queue] = max(until_s, self._idle_until_s.get(queue, 0.0))
-        home = self._service.store.partition_of_queue(queue)
-        if queue not in self._watched.get(home, ()) and home in self._changed:
-            self._changed[home].set()
+        partition = self._service.store.partition_of_queue(queue)
+        if queue not in self._watched.get(partition, ()) and partition in self._changed:
+            self._changed[partition].set()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for home in range(self._service.store.partitions):
-                self._changed[home] = asyncio.Event()
-                group.create_task(self._watch_partition(home), name=f"windlass-processor-{home}")
+            for partition in range(self._service.store.partitions):
+                self._changed[partition] = asyncio.Event()
+                group.create_task(self._watch_partition(partition), name=f"windlass-processor-{partition}")
 
-    async def _watch_partition(self, home: int) -> None:
-        changed = self._changed[home]
+    async def _watch_partition(self, partition: int) -> None:
+        changed = self._changed[partition]
         while True:
             changed.clear()
-            queues = [one for one in self.queues if self._service.store.partition_of_queue(one) == home]
-            self._watched[home] = frozenset(queues[:QUEUES_AT_ONCE])
+            queues = [queue for queue in self.queues if self._service.store.partition_of_queue(queue) == partition]
+            self._watched[partition] = frozenset(queues[:QUEUES_AT_ONCE])
             if not queues:
                 await changed.wait()
                 continue
@@ -72,13 +73,13 @@ class IdleWorkerWatch:
             try:
                 await self._wait_for_jobs(queues[:QUEUES_AT_ONCE], changed)
             except WindlassError as error:
-                log.error("Idle workers cannot be given jobs (%s); trying again.", error)
+                log.error("Cannot give jobs to idle workers: %s. Trying again.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     async def _wait_for_jobs(self, queues: list[str], changed: asyncio.Event) -> None:
         left_s = max(self._idle_until_s.get(queue, 0.0) for queue in queues) - time.monotonic()
         options = self._options
-        asking = asyncio.ensure_future(
+        assigning = asyncio.ensure_future(
             self._service.assign(
                 queues,
                 accept_ms=options.accept_ms,
@@ -88,12 +89,12 @@ class IdleWorkerWatch:
             )
         )
         try:
-            self._write_assignments(await asyncio.shield(asking))
+            self._write_assignments(await asyncio.shield(assigning))
         except asyncio.CancelledError:
-            # What the engine has given by now reaches its workers.
+            # Jobs that the engine has assigned by now must reach their workers.
             changed.set()
-            await asyncio.wait({asking}, timeout=STOP_ANSWER_S)
-            if asking.done() and not asking.cancelled() and asking.exception() is None:
-                self._write_assignments(asking.result())
-            asking.cancel()
+            await asyncio.wait({assigning}, timeout=STOP_ANSWER_S)
+            if assigning.done() and not assigning.cancelled() and assigning.exception() is None:
+                self._write_assignments(assigning.result())
+            assigning.cancel()
             raise

@@ -1,4 +1,6 @@
-"""The processor's job ⇄ a job of the engine. What a client gave is stored and handed on as it was written."""
+"""Conversion between jobs of the processor and jobs of the engine.
+
+The payload is stored, and sent to the worker, exactly as the client wrote it."""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ from windlass.core.validation.values import check_new_name
 from . import instants
 
 HIGHEST_PRIORITY, DEFAULT_PRIORITY, LOWEST_PRIORITY = 0, 5, 9
-DEFAULT_JOB_NAME = "job"  # where it has no command
+DEFAULT_JOB_NAME = "job"  # of a job without a usable command
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _NIL_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 def parse_priority(given: Any) -> int:
-    """0 is the highest; a number as text is tolerated."""
+    """Parse a priority: a number from 0, the highest, to 9, also as text."""
     if given is None:
         return DEFAULT_PRIORITY
     if isinstance(given, str) and re.fullmatch(r"\s*[0-9]{1,3}\s*", given, re.ASCII):
@@ -50,7 +52,7 @@ def _job_name(command: Any) -> str:
 
 
 def new_job(raw: bytes, fields: dict[str, Any], *, keep_ms: int, attempts: int) -> NewJob:
-    """The uuid is the job's unique key within its queue, as long as anything is known of the job."""
+    """Make a job. Its uuid is the unique key in the queue, as long as the engine keeps any record of the job."""
     job = NewJob(
         queue=fields["queue_name"],
         name=_job_name(fields.get("command")),
@@ -66,12 +68,12 @@ def new_job(raw: bytes, fields: dict[str, Any], *, keep_ms: int, attempts: int) 
 
 
 def engine_id(uuid: str) -> bytes:
-    """A job that was not added here is known by the id that the engine gave it; empty: this can be none."""
+    """Return the engine's id in a uuid, for jobs that were not added by a processor. Empty: it cannot be an id."""
     return parse_id(uuid) if _UUID.fullmatch(uuid) else b""
 
 
 def worker_id(uuid: str) -> bytes:
-    """Sixteen bytes that stand for a worker: those of its uuid, if it is one as it is usually written."""
+    """Return the 16 bytes that identify a worker: its uuid in canonical form, or else a hash of the text."""
     if _UUID.fullmatch(uuid) and uuid != _NIL_UUID:
         return parse_id(uuid)
     return hashlib.sha256(uuid.encode()).digest()[:16]
@@ -88,29 +90,30 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _parse_stored(job: Job) -> _StoredFields | None:
+    """Return fields of a job that a processor added, or None for any other job."""
     if not job.unique or job.payload.codec is not Codec.JSON:
         return None
     try:
-        known = _decode_stored(job.payload.data)
+        stored = _decode_stored(job.payload.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return known if known.uuid == job.unique else None
+    return stored if stored.uuid == job.unique else None
 
 
 def encode_assignment(job: Job) -> bytes:
-    """The stored job and when it was dispatched. A job that came in another way is described as one of ours."""
+    """Encode the stored job with `dispatched_at`. A job from another dialect gets the fields of a processor job."""
     dispatched_at = _encode(instants.format_instant(job.started_at_ms or 0))
-    known = _parse_stored(job)
-    if known is None:
+    stored = _parse_stored(job)
+    if stored is None:
         return _encode_other_job(job, dispatched_at)
-    if known.dispatched_at is not msgspec.UNSET:
+    if stored.dispatched_at is not msgspec.UNSET:
         return _encode(_decode_fields(job.payload.data) | {"dispatched_at": msgspec.Raw(dispatched_at)})
     return job.payload.data.rstrip()[:-1] + b',"dispatched_at":' + dispatched_at + b"}"
 
 
 def _encode_other_job(job: Job, dispatched_at: bytes) -> bytes:
     args = as_json(job.payload)
-    shown = {
+    fields = {
         "uuid": job.key,
         "queue_name": job.queue,
         "priority": min(max(job.priority + DEFAULT_PRIORITY, HIGHEST_PRIORITY), LOWEST_PRIORITY),
@@ -119,6 +122,6 @@ def _encode_other_job(job: Job, dispatched_at: bytes) -> bytes:
         "args": args,
         "dispatched_at": msgspec.Raw(dispatched_at),
     }
-    if args is None:  # bytes that no JSON can hold
-        shown["args_base64"] = base64.b64encode(job.payload.data).decode()
-    return _encode(shown)
+    if args is None:  # bytes that JSON cannot hold
+        fields["args_base64"] = base64.b64encode(job.payload.data).decode()
+    return _encode(fields)

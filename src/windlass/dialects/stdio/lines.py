@@ -1,23 +1,23 @@
-"""Bytes as they come from a pipe → lines. A line that is too long is passed over in constant memory."""
+"""Splits the bytes of a pipe into lines. A line that is too long is skipped in constant memory."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-LINE_MAX = 4 * 1024 * 1024  # a payload of a megabyte, escaped as wastefully as JSON can, has room
+LINE_MAX = 4 * 1024 * 1024  # room for a payload of a megabyte in the longest JSON escapes
 
 
 class TooLong(NamedTuple):
-    """In the place of a line that was passed over."""
+    """Stands for a line that was skipped."""
 
     most: int = LINE_MAX
 
     def __str__(self) -> str:
-        return f"A line has more than {self.most} bytes; it was passed over."
+        return f"A line has more than {self.most} bytes; it was skipped."
 
 
 class LineBuffer:
-    """`feed` gives the lines that are whole by now, without blank ones; `close` the last one, if nothing ended it."""
+    """`feed` returns the complete lines except blank ones, `close` a last line without a line end."""
 
     def __init__(self, most: int = LINE_MAX) -> None:
         self._most = most
@@ -31,9 +31,9 @@ class LineBuffer:
             self._append(first)
             return []
         self._append(first)
-        found = [self._take_line(), *(self._check_length(line) for line in rest[:-1])]
+        lines = [self._take_line(), *(self._check_length(line) for line in rest[:-1])]
         self._append(rest[-1])
-        return [line for line in found if line]
+        return [line for line in lines if line]
 
     def close(self) -> list[bytes | TooLong]:
         line = self._take_line()

@@ -1,4 +1,4 @@
-"""Answers to requests for lists: what waits, who works, how far jobs are. No client relies on their form."""
+"""Answers to list requests: queued jobs, workers, progress. The form is ours: no known client reads it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ ROWS_MAX = 1000
 WORKERS_SCANNED_MAX = 10_000
 
 
-async def answer_list_request(service: Service, asked: ListMessage, options: ProcessorOptions) -> bytes:
-    """The payload of the answer."""
+async def answer_list_request(service: Service, request: ListMessage, options: ProcessorOptions) -> bytes:
+    """Return the payload of the answer."""
     rows: list[dict[str, Any]] = []
-    what = "workers" if asked.kind == "workers" else "jobs"
-    found = _worker_rows(service, asked.queue) if asked.kind == "workers" else _job_rows(service, asked, options)
+    key = "workers" if request.kind == "workers" else "jobs"
+    candidates = (
+        _worker_rows(service, request.queue) if request.kind == "workers" else _job_rows(service, request, options)
+    )
     is_complete = True
-    async for at_ms, row in found:
-        if not asked.later_than_ms <= at_ms <= asked.earlier_than_ms:
+    async for at_ms, row in candidates:
+        if not request.later_than_ms <= at_ms <= request.earlier_than_ms:
             continue
         if len(rows) == ROWS_MAX:
             is_complete = False
             break
         rows.append(row)
-    return msgspec.json.encode({"queue_name": asked.queue, what: rows, "is_complete": is_complete})
+    return msgspec.json.encode({"queue_name": request.queue, key: rows, "is_complete": is_complete})
 
 
 async def _all_workers(service: Service) -> AsyncIterator[Worker]:
@@ -59,14 +61,14 @@ async def _worker_rows(service: Service, queue: str) -> AsyncIterator[tuple[int,
 
 
 async def _job_rows(
-    service: Service, asked: ListMessage, options: ProcessorOptions
+    service: Service, request: ListMessage, options: ProcessorOptions
 ) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-    names = {} if asked.kind == "queued" else {one.id: one.info.name async for one in _all_workers(service)}
-    wanted = {"queued": State.QUEUED, "dispatched": State.DISPATCHED, "progress": State.RUNNING}[asked.kind]
+    names = {} if request.kind == "queued" else {worker.id: worker.info.name async for worker in _all_workers(service)}
+    wanted = {"queued": State.QUEUED, "dispatched": State.DISPATCHED, "progress": State.RUNNING}[request.kind]
     cursor = ""
     while True:
         state = "queued" if wanted is State.QUEUED else "running"
-        page = await service.jobs(Listing(queue=asked.queue, state=state, most=PAGE_MAX, cursor=cursor))
+        page = await service.jobs(Listing(queue=request.queue, state=state, most=PAGE_MAX, cursor=cursor))
         for job in page.jobs:
             if job.state is wanted:
                 yield _job_row(job, names, options)

@@ -1,5 +1,6 @@
-"""The log as the processor writes it: one object per line on stderr. Who does not read it stops nothing: what has no
-room is left out, and counted."""
+"""Log of the processor: a JSON object per line on stderr.
+
+A reader that does not keep up does not block the processor: lines without room are dropped and counted."""
 
 from __future__ import annotations
 
@@ -22,27 +23,27 @@ def log_line(record: logging.LogRecord) -> bytes:
         message += "\n" + "".join(traceback.format_exception(*record.exc_info))
     if len(message) > MESSAGE_MAX:
         message = message[:MESSAGE_MAX] + " …"
-    shown = {
+    fields = {
         "log_level": record.levelname,
         "created_at": instants.format_instant(int(record.created * 1000)),
         "log_message": message.encode(errors="backslashreplace").decode(),
     }
-    return escape_control_in_json(msgspec.json.encode(shown).decode()).encode() + b"\n"
+    return escape_control_in_json(msgspec.json.encode(fields).decode()).encode() + b"\n"
 
 
 class LineHandler(logging.Handler):
-    def __init__(self, outlet: OutputPipe[None]) -> None:
+    def __init__(self, output: OutputPipe[None]) -> None:
         super().__init__()
-        self._output = outlet
-        self._left_out = 0
+        self._output = output
+        self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self._output.has_room:
-            self._left_out += 1
+            self._dropped += 1
             return
-        if self._left_out:
-            count, self._left_out = self._left_out, 0
-            said = f"{count} lines of the log were left out: nobody read them."
-            left_out = logging.LogRecord(record.name, logging.WARNING, "", 0, said, None, None)
-            self._output.put(log_line(left_out))
+        if self._dropped:
+            count, self._dropped = self._dropped, 0
+            text = f"Dropped {count} log lines, because stderr was not read."
+            notice = logging.LogRecord(record.name, logging.WARNING, "", 0, text, None, None)
+            self._output.put(log_line(notice))
         self._output.put(log_line(record))

@@ -1,5 +1,7 @@
-"""Does what messages ask for: round by round on the service, and writes what follows. Nothing that was read is dropped
-because the engine is away: it is asked again until it answers, and meanwhile nothing more is read."""
+"""Handles messages batch by batch, and writes the assignments and answers that follow.
+
+No message is dropped while the engine is unavailable: the call is repeated until it succeeds, and no more input is
+read until then."""
 
 from __future__ import annotations
 
@@ -32,43 +34,43 @@ _TRANSIENT_ERRORS = (EngineUnavailable, EngineNotPermitted, PartitionStopped)
 
 class MessageRouter:
     def __init__(
-        self, service: Service, identity: Identity, options: ProcessorOptions, outlet: OutputPipe[LeaseRef]
+        self, service: Service, identity: Identity, options: ProcessorOptions, output: OutputPipe[LeaseRef]
     ) -> None:
         self._service = service
         self._identity = identity
         self._options = options
-        self._output = outlet
-        self.watch = IdleWorkerWatch(service, options, outlet, self._write_assignments)
+        self._output = output
+        self.watch = IdleWorkerWatch(service, options, output, self._write_assignments)
 
     async def handle(self, messages: Sequence[Message]) -> None:
-        for one in split_into_batches(messages):
+        for batch in split_into_batches(messages):
             try:
-                await self._run_batch(one)
+                await self._run_batch(batch)
             except WindlassError as error:
-                log.error("%d messages could not be dealt with: %s", len(one.jobs) + len(one.report), error)
+                log.error("Dropped %d messages: %s", len(batch.jobs) + len(batch.reports), error)
             except Exception:
-                # A mistake of ours must not end the talk of everybody else.
-                log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.report))
+                # An internal error must not end the session.
+                log.exception("Dropped %d messages because of an internal error.", len(batch.jobs) + len(batch.reports))
 
-    async def _run_batch(self, one: MessageBatch) -> None:
-        await asyncio.gather(self._add(one.jobs), self._report_workers(one))
-        queues = list(one.queues)
-        if one.has_tick:
+    async def _run_batch(self, batch: MessageBatch) -> None:
+        await asyncio.gather(self._add(batch.jobs), self._report_workers(batch))
+        queues = list(batch.queues)
+        if batch.has_tick:
             await self._retry_while_unreachable(self._service.recover())
             queues = self.watch.queues
         for first in range(0, len(queues), QUEUES_AT_ONCE):
             await self._assign(queues[first : first + QUEUES_AT_ONCE])
-        for asked in one.list_requests:
+        for request in batch.list_requests:
             await self._output.wait_for_room()
-            payload = await answer_list_request(self._service, asked, self._options)
-            await self._write_message(f"job_queue/{asked.name}_response", payload)
+            payload = await answer_list_request(self._service, request, self._options)
+            await self._write_message(f"job_queue/{request.name}_response", payload)
 
-    async def _retry_while_unreachable(self, question: Operation[T]) -> T:
+    async def _retry_while_unreachable(self, operation: Operation[T]) -> T:
         while True:
             try:
-                return await question
+                return await operation
             except _TRANSIENT_ERRORS as error:
-                log.error("The engine cannot be asked (%s); trying again.", error)
+                log.error("The engine is unavailable: %s. Trying again; no input is read until then.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     async def _add(self, new: Sequence[NewJob]) -> None:
@@ -79,48 +81,55 @@ class MessageRouter:
             if isinstance(answer, Refusal):
                 log.error("Job %s was not added to %s: %s", job.unique, job.queue, answer)
             elif answer.status == "existing":
-                log.warning("Job %s is in %s already; it is left as it was.", job.unique, job.queue)
+                log.warning("Job %s is already in %s; it was not changed.", job.unique, job.queue)
             else:
                 log.debug("Job %s was added to %s as %s.", job.unique, job.queue, format_id(answer.id))
 
-    async def _report_workers(self, round_: MessageBatch) -> None:
-        if not round_.report:
+    async def _report_workers(self, batch: MessageBatch) -> None:
+        if not batch.reports:
             return
         answers = await self._retry_while_unreachable(
-            self._service.report_worker(round_.report, silent_ms=self._options.expiry_ms)
+            self._service.report_worker(batch.reports, silent_ms=self._options.expiry_ms)
         )
-        for one, answer in zip(round_.report, answers, strict=True):
-            if one.idle_ms and one.queue in round_.queues:  # the watch dispatches: not after an old message alone
-                self.watch.note_idle(one.queue, one.idle_ms)
+        for report, answer in zip(batch.reports, answers, strict=True):
+            if report.idle_ms and report.queue in batch.queues:  # an old message alone must not trigger a dispatch
+                self.watch.note_idle(report.queue, report.idle_ms)
             if isinstance(answer, Refusal):
                 log.warning(
-                    "Worker %s said %s of job %s in %s: %s", one.info.name, one.kind, one.unique, one.queue, answer
+                    "The message of worker %s (%s, job %s in %s) had no effect: %s",
+                    report.info.name,
+                    report.kind,
+                    report.unique,
+                    report.queue,
+                    answer,
                 )
             else:
-                log.debug("Worker %s in %s: %s.", one.info.name, one.queue, f"{one.kind} {one.unique}".rstrip())
+                log.debug(
+                    "Worker %s in %s: %s.", report.info.name, report.queue, f"{report.kind} {report.unique}".rstrip()
+                )
 
     async def _assign(self, queues: Sequence[str]) -> None:
-        """While there are jobs and idle workers; only as fast as assignments can be written."""
+        """Give jobs to idle workers until either run out, and not faster than assignments can be written."""
         options = self._options
         while True:
             await self._output.wait_for_room()
             if self._output.is_broken:
                 return
-            question = self._service.assign(
+            operation = self._service.assign(
                 queues,
                 most=ASSIGN_BATCH,
                 accept_ms=options.accept_ms,
                 spends_attempt=options.attempts > 0,
-                ring_ms=options.expiry_ms,  # for those who stay idle the watch hears of jobs that come later
+                ring_ms=options.expiry_ms,  # wakes the watch when a job comes later for a worker that stays idle
             )
-            found = await self._retry_while_unreachable(question)
-            self._write_assignments(found)
-            if len(found.jobs) < ASSIGN_BATCH:
+            dispatch = await self._retry_while_unreachable(operation)
+            self._write_assignments(dispatch)
+            if len(dispatch.jobs) < ASSIGN_BATCH:
                 return
 
-    def _write_assignments(self, found: Dispatch) -> None:
-        for job in found.jobs:
-            worker = _worker_name(job.worker or b"", found)
+    def _write_assignments(self, dispatch: Dispatch) -> None:
+        for job in dispatch.jobs:
+            worker = _worker_name(job.worker or b"", dispatch)
             topic = f"job_queue/workers/{worker}/job_assignment"
             line = encode_message(self._identity, topic, jobs.encode_assignment(job), job.started_at_ms or 0)
             self._output.put(line, LeaseRef(job.id, job.lease_token))
@@ -130,12 +139,12 @@ class MessageRouter:
         self._output.put(encode_message(self._identity, topic, payload, await self._service.now()))
 
     async def release_unwritten(self) -> None:
-        """What was dispatched and could not be written: nobody can have got it."""
-        held = self._output.take_unwritten()
-        if held:
-            log.warning("%d jobs go back: their assignments could not be written.", len(held))
-            await self._service.release(held)
+        """Release the jobs whose assignments were not written."""
+        leases = self._output.take_unwritten()
+        if leases:
+            log.warning("Released %d jobs: their assignments could not be written.", len(leases))
+            await self._service.release(leases)
 
 
-def _worker_name(worker: bytes, found: Dispatch) -> str:
-    return found.workers[worker].name or format_id(worker)
+def _worker_name(worker: bytes, dispatch: Dispatch) -> str:
+    return dispatch.workers[worker].name or format_id(worker)

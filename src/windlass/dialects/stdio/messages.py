@@ -1,9 +1,8 @@
-"""An envelope → what it asks for. No I/O, and no clock but the one that is given."""
+"""Interpretation of messages by their topic. No I/O; the time is an argument."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -24,13 +23,13 @@ _WORKER_TOPIC = re.compile(r"workers/\w{8}-\w{4}-\w{4}-\w{4}-\w{12}/(\w+)")
 
 
 class ProcessorOptions(NamedTuple):
-    """What the operator has chosen."""
+    """Options of the processor, set by the operator."""
 
     tick_ms: int = 3_000
-    expiry_ms: int = 9_000  # a worker that is silent for so long is gone
-    accept_ms: int = 9_000  # a dispatched job goes back unless it is accepted by then
-    attempts: int = 0  # 0: any number
-    keep_ms: int = 3_600_000  # finished jobs
+    expiry_ms: int = 9_000  # a worker that is silent for longer is removed
+    accept_ms: int = 9_000  # a dispatched job is requeued if it is not accepted in time
+    attempts: int = 0  # 0: no limit
+    keep_ms: int = 3_600_000  # how long finished jobs are kept
 
 
 class AddJobMessage(NamedTuple):
@@ -40,7 +39,7 @@ class AddJobMessage(NamedTuple):
 class WorkerMessage(NamedTuple):
     report: WorkerReport
     warning: str = ""
-    is_fresh: bool = True  # less than a tick old: when it makes its sender idle, it triggers a dispatch
+    is_fresh: bool = True  # less than a tick old: only a fresh message of an idle worker triggers a dispatch
 
     @property
     def makes_idle(self) -> bool:
@@ -48,14 +47,14 @@ class WorkerMessage(NamedTuple):
 
 
 class TickMessage(NamedTuple):
-    """Time to look after silent workers and dispatches that nobody accepted."""
+    """Request to remove silent workers and to requeue jobs that were not accepted."""
 
 
 ListKind: TypeAlias = Literal["queued", "workers", "progress", "dispatched"]
 
 
 class ListMessage(NamedTuple):
-    name: str  # as it was asked
+    name: str  # of the request, for the topic of the answer
     kind: ListKind
     queue: str
     later_than_ms: float
@@ -63,7 +62,7 @@ class ListMessage(NamedTuple):
 
 
 class IgnoredMessage(NamedTuple):
-    """Nobody here is meant, or nothing follows from it."""
+    """A message for another program, or without an effect."""
 
     reason: str = ""
 
@@ -90,25 +89,29 @@ def _required_text(fields: dict[str, Any], name: str, most: int) -> str:
 
 
 def _parse_progress(fields: dict[str, Any]) -> tuple[float, str]:
-    """Where it is missing nothing is done yet. A worker that counts wrongly is alive all the same."""
+    """Return the progress, 0 by default, and a warning.
+
+    A value out of range is clamped: the worker is alive, so its message counts."""
     status = fields.get("status")
     given: Any = fields.get("progress", status.get("progress", 0) if isinstance(status, dict) else 0)
     if type(given) not in (int, float):
         raise BadInput(f"progress must be a number from 0 to 1, not {str(given)[:40]!r}.")
     clamped = min(max(given, 0), 1)
-    return float(clamped), "" if clamped == given else f"A progress of {str(given)[:40]} was taken as {clamped}."
+    return float(
+        clamped
+    ), "" if clamped == given else f"Progress {str(given)[:40]} is not between 0 and 1; using {clamped}."
 
 
 class MessageReader:
-    """Knows how a line is meant for one processor."""
+    """Parser of the lines of one processor."""
 
     def __init__(self, identity: Identity, options: ProcessorOptions) -> None:
         self._prefix = f"{identity.listener}/"
         self._options = options
-        self._queues: dict[str, tuple[str, ...]] = {}  # worker -> those that it has named
+        self._queues: dict[str, tuple[str, ...]] = {}  # by worker, from its messages
 
     def read(self, line: bytes, now_ms: int) -> Message:
-        """A refusal says what is wrong with it."""
+        """Parse a line. Raise a Refusal if it is not valid."""
         envelope = parse_envelope(line)
         topic = envelope.topic.removeprefix(self._prefix)
         if topic == envelope.topic and not _has_no_namespace(topic):
@@ -116,9 +119,9 @@ class MessageReader:
         if topic == "tick":
             return TickMessage()
         word = topic.removeprefix("job_queue/")
-        found = _WORKER_TOPIC.fullmatch(word) if topic != word else None
-        if found:
-            return self._read_report(found[1], envelope, now_ms)
+        match = _WORKER_TOPIC.fullmatch(word) if topic != word else None
+        if match:
+            return self._read_report(match[1], envelope, now_ms)
         if topic != word and word in _REPORT_TOPICS:
             return self._read_report(word, envelope, now_ms)
         if topic != word and word == "add_job":
@@ -126,7 +129,7 @@ class MessageReader:
         if word in _LIST_TOPICS:
             return _list_message(word, envelope)
         return (
-            IgnoredMessage("del_job does nothing; `windlass jobs cancel` does.") if word == "del_job" else NOT_ADDRESSED
+            IgnoredMessage("del_job has no effect; use `windlass jobs cancel`.") if word == "del_job" else NOT_ADDRESSED
         )
 
     def _read_new_job(self, envelope: Envelope) -> AddJobMessage:
@@ -139,27 +142,27 @@ class MessageReader:
         )
 
     def _read_report(self, word: str, envelope: Envelope, now_ms: int) -> Message:
-        says = _REPORT_TOPICS.get(word)
-        if says is None:
+        kind = _REPORT_TOPICS.get(word)
+        if kind is None:
             return NOT_ADDRESSED
         if not _SERVICE_UUID.fullmatch(envelope.service_uuid):
-            raise BadInput("A worker's message needs its service_uuid: letters, digits and dashes.")
+            raise BadInput("A message of a worker needs its service_uuid: letters, digits and dashes.")
         fields = _decode_payload(envelope.payload)
         queue = _required_text(fields, "queue_name", QUEUE_MAX)
         age_ms = max(0, now_ms - instants.parse_instant(envelope.created_at)) if envelope.created_at else 0
-        idle_ms = max(0, self._options.expiry_ms - age_ms) if says in ("idle", "finished") else 0
-        uuid = "" if says == "idle" else _required_text(fields, "uuid", UNIQUE_MAX)
-        progress, warning = _parse_progress(fields) if says == "progress" else (0.0, "")
+        idle_ms = max(0, self._options.expiry_ms - age_ms) if kind in ("idle", "finished") else 0
+        uuid = "" if kind == "idle" else _required_text(fields, "uuid", UNIQUE_MAX)
+        progress, warning = _parse_progress(fields) if kind == "progress" else (0.0, "")
         result = None
-        if says == "finished":
+        if kind == "finished":
             result, warning = _result(bytes(envelope.payload))
-        elif says == "idle":
+        elif kind == "idle":
             warning = self._age_warning(envelope.service_uuid, age_ms)
-        said = WorkerReport(
+        report = WorkerReport(
             queue=queue,
             worker=jobs.worker_id(envelope.service_uuid),
             info=self._worker_info(envelope, queue),
-            kind=says,
+            kind=kind,
             unique=uuid,
             id=jobs.engine_id(uuid),
             age_ms=age_ms,
@@ -167,16 +170,16 @@ class MessageReader:
             progress=progress,
             result=result,
         )
-        check_worker_report(said)
-        return WorkerMessage(said, warning, is_fresh=age_ms < self._options.tick_ms)
+        check_worker_report(report)
+        return WorkerMessage(report, warning, is_fresh=age_ms < self._options.tick_ms)
 
     def _age_warning(self, worker: str, age_ms: int) -> str:
         if age_ms >= self._options.expiry_ms:
-            return f"Worker {worker} said {age_ms} ms ago that it is idle: too old to give it a job."
+            return f"The idle message of worker {worker} is {age_ms} ms old: too old to give it a job."
         if age_ms >= self._options.tick_ms:
             return (
-                f"Worker {worker} said {age_ms} ms ago that it is idle, which is more than a tick: it gets a job with "
-                "the next message that triggers a dispatch. Check its clock, and whether messages are held up."
+                f"The idle message of worker {worker} is {age_ms} ms old, more than a tick. The worker gets a job with "
+                "the next message that triggers a dispatch. Check its clock, and whether messages are delayed."
             )
         return ""
 
@@ -192,17 +195,17 @@ class MessageReader:
 
 
 def _has_no_namespace(topic: str) -> bool:
-    """Some clients leave the namespace out."""
+    """Whether the client left out the namespace, as some do."""
     return topic == "tick" or topic.startswith("job_queue/")
 
 
 def _result(payload: bytes) -> tuple[Blob | None, str]:
     if len(payload) > RESULT_MAX:
-        return None, f"What was said with the end of a job has more than {RESULT_MAX} bytes; it is not kept."
+        return None, f"The message on the end of a job has more than {RESULT_MAX} bytes; its content is not kept."
     return Blob(payload), ""
 
 
-# Both forms of a topic, `job_queue/<word>` and `job_queue/workers/<uuid>/<word>`, mean the same.
+# `job_queue/<word>` and `job_queue/workers/<uuid>/<word>` have the same meaning.
 _REPORT_TOPICS: dict[str, WorkerReportKind] = {
     "worker_idle": "idle",
     "request_job": "idle",
@@ -228,13 +231,14 @@ _LIST_TOPICS: dict[str, ListKind] = {
 def _list_message(word: str, envelope: Envelope) -> ListMessage:
     fields = _decode_payload(envelope.payload)
     queue = _required_text(fields, "queue_name", QUEUE_MAX)
-    edge: Callable[[str, str], float] = lambda name, usual: _parse_bound(fields.get(name, usual))  # noqa: E731
-    return ListMessage(word, _LIST_TOPICS[word], queue, edge("later_than", "-inf"), edge("earlier_than", "+inf"))
+    later_than_ms = _parse_bound(fields.get("later_than", "-inf"))
+    earlier_than_ms = _parse_bound(fields.get("earlier_than", "+inf"))
+    return ListMessage(word, _LIST_TOPICS[word], queue, later_than_ms, earlier_than_ms)
 
 
 def _parse_bound(given: Any) -> float:
     if given in ("-inf", "+inf", "inf"):
         return float(given)
     if not isinstance(given, str):
-        raise BadInput("later_than and earlier_than are instants, -inf or +inf.")
+        raise BadInput("later_than and earlier_than must be instants, -inf or +inf.")
     return instants.parse_instant(given)

@@ -1,5 +1,6 @@
-"""stdin and stdout as they are: pipes, files or terminals, each with a thread that may block. Both hold in bounded
-memory: who reads slowly holds back who writes."""
+"""Input and output through file descriptors: pipes, files or terminals, each with a thread that may block.
+
+Both use bounded memory, so a slow reader slows the writer down."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-CHUNK_BYTES = 64 * 1024  # as much as a pipe usually holds
+CHUNK_BYTES = 64 * 1024  # usual capacity of a pipe
 CHUNKS_AHEAD = 16
 PENDING_BYTES = 1024 * 1024
 
 
 class InputPipe:
-    """Reads a file descriptor from its thread; `chunks` gives all that has come by now, and nothing at its end."""
+    """Reads a file descriptor in a thread. `chunks` returns all data read so far, and nothing at the end."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -26,7 +27,7 @@ class InputPipe:
         self._ready: asyncio.Queue[bytes] = asyncio.Queue()
         self._room = threading.Semaphore(CHUNKS_AHEAD)
         self._is_over = False
-        threading.Thread(target=self._read, name="windlass-intake", daemon=True).start()
+        threading.Thread(target=self._read, name="windlass-input", daemon=True).start()
 
     def _read(self) -> None:
         data = b"x"
@@ -36,22 +37,22 @@ class InputPipe:
                 data = os.read(self._fd, CHUNK_BYTES)
             except OSError:
                 data = b""
-            with contextlib.suppress(RuntimeError):  # nobody reads any more
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._ready.put_nowait, data)
 
     async def chunks(self) -> list[bytes]:
         if self._is_over:
             return []
-        found = [await self._ready.get()]
+        chunks = [await self._ready.get()]
         while not self._ready.empty():
-            found.append(self._ready.get_nowait())
-        self._room.release(len(found))
-        self._is_over = not found[-1]
-        return [data for data in found if data]
+            chunks.append(self._ready.get_nowait())
+        self._room.release(len(chunks))
+        self._is_over = not chunks[-1]
+        return [data for data in chunks if data]
 
 
 class OutputPipe(Generic[T]):
-    """Writes lines from its thread, in order. What a line was made for is given back when it could not be written."""
+    """Writes lines in a thread, in order. `take_unwritten` returns the items of lines that were not written."""
 
     def __init__(self, fd: int, *, most: int = PENDING_BYTES) -> None:
         self._fd = fd
@@ -62,11 +63,11 @@ class OutputPipe(Generic[T]):
         self._is_broken = False
         self._is_closed = False
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        threading.Thread(target=self._write, name=f"windlass-outlet-{fd}", daemon=True).start()
+        threading.Thread(target=self._write, name=f"windlass-output-{fd}", daemon=True).start()
 
     @property
     def is_broken(self) -> bool:
-        """Nobody reads what is written."""
+        """Whether the reader is gone."""
         return self._is_broken
 
     @property
@@ -74,14 +75,14 @@ class OutputPipe(Generic[T]):
         return self._bytes < self._most
 
     def put(self, line: bytes, item: T | None = None) -> None:
-        """Not bounded by itself: `room` is to be awaited before."""
+        """Add a line. Await `wait_for_room` before: this method has no bound."""
         with self._changed:
             self._pending.append((line, item))
             self._bytes += len(line)
             self._changed.notify()
 
     async def wait_for_room(self) -> None:
-        """Until a line may be put, or never will be written."""
+        """Wait until there is room for a line, or the pipe is broken."""
         await self._wait_until(lambda: self.has_room or self._is_broken)
 
     async def flush(self, within_s: float | None = None) -> None:
@@ -93,21 +94,21 @@ class OutputPipe(Generic[T]):
         await self._wait_until(lambda: self._is_broken)
 
     def take_unwritten(self) -> list[T]:
-        """What the lines were made for that nobody has got; none of them is written any more."""
+        """Stop writing, and return the items of the lines that were not written."""
         with self._changed:
             self._is_closed = True
-            left = [item for _, item in self._pending if item is not None]
+            items = [item for _, item in self._pending if item is not None]
             self._pending.clear()
             self._changed.notify()
-        return left
+        return items
 
-    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
         event = asyncio.Event()
         waiting = (asyncio.get_running_loop(), event)
         with self._changed:
             self._waiting.add(waiting)
         try:
-            while not is_so():
+            while not condition():
                 await event.wait()
                 event.clear()
         finally:

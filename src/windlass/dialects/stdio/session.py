@@ -1,4 +1,6 @@
-"""One processor from its first line to the end of its input: reads as fast as what was read can be dealt with."""
+"""Session of one processor, from its first line to the end of its input.
+
+Input is read only as fast as messages are handled."""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ from .pipes import InputPipe, OutputPipe
 
 log = logging.getLogger("windlass.processor")
 
-FLUSH_S = 5.0  # for what is written when it is told to stop
-QUOTED_BYTES = 200  # bytes of a bad line that the log shows
+FLUSH_S = 5.0  # to finish messages and output after `stop`
+QUOTED_BYTES = 200  # of a bad line, in the log
 
 
 class ProcessorSession:
-    """`await run()`; `stop()` ends it as the end of its input does."""
+    """Runs with `run` until the end of its input. `stop` has the same effect as the end of the input."""
 
     def __init__(
         self, service: Service, identity: Identity, options: ProcessorOptions, *, stdin: int = 0, stdout: int = 1
@@ -42,7 +44,7 @@ class ProcessorSession:
         self._stopped.set()
 
     async def run(self) -> bool:
-        """False: nobody reads what it writes."""
+        """Run the session. Return False if stdout is not read any more."""
         watching = asyncio.create_task(self._router.watch.run(), name="windlass-processor-watch")
         reading = asyncio.create_task(self._read(), name="windlass-processor-read")
         ends = [asyncio.create_task(end) for end in (_wait_for(self._stopped), self._output.wait_until_broken())]
@@ -58,12 +60,12 @@ class ProcessorSession:
             await self._output.flush(FLUSH_S if self._stopped.is_set() else None)
             await self._router.release_unwritten()
         if self._output.is_broken:
-            log.error("Nobody reads what is written to stdout; start it again when somebody does.")
+            log.error("stdout is closed by its reader. Start the processor again together with a reader.")
         return not self._output.is_broken
 
     async def _read(self) -> None:
-        intake = InputPipe(self._input_fd)
-        while chunks := await intake.chunks():
+        pipe = InputPipe(self._input_fd)
+        while chunks := await pipe.chunks():
             await self._handle_lines(self._lines.feed(b"".join(chunks)))
         await self._handle_lines(self._lines.close())
 
@@ -72,8 +74,8 @@ class ProcessorSession:
             return
         now_ms = time.time_ns() // 1_000_000
         messages = [self._message(line, now_ms) for line in lines]
-        # Not to be torn apart when it is told to stop: what was read is dealt with.
-        await _finish_despite_cancel(self._router.handle([one for one in messages if one is not None]))
+        # Messages that were read are handled even if the session is stopped.
+        await _finish_despite_cancel(self._router.handle([message for message in messages if message is not None]))
 
     def _message(self, line: bytes | TooLong, now_ms: int) -> Message | None:
         if isinstance(line, TooLong):
@@ -82,7 +84,7 @@ class ProcessorSession:
         try:
             message = self._reader.read(line, now_ms)
         except Refusal as error:
-            log.error("%s The line: %s", error, line[:QUOTED_BYTES].decode(errors="backslashreplace"))
+            log.error("%s The line was ignored: %s", error, line[:QUOTED_BYTES].decode(errors="backslashreplace"))
             return None
         if isinstance(message, WorkerMessage | IgnoredMessage) and (warning := _warning(message)):
             log.warning("%s", warning)
