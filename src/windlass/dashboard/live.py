@@ -19,7 +19,7 @@ from windlass.store.events.buffer import ROOM as BUFFER_MAX
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import READS, Routes
+from windlass.web.app.router import READERS, Routes
 from windlass.web.app.sse import event_stream
 from windlass.web.listener.messages import StreamedResponse
 from windlass.wire import sse
@@ -53,7 +53,7 @@ class Look(NamedTuple):
     last: AuditEntry | None = None
 
 
-@routes.get("/live", roles=READS, query=LiveQuery, response_media=sse.EVENT_STREAM, waits=True, is_listed=False)
+@routes.get("/live", roles=READERS, query=LiveQuery, response_media=sse.EVENT_STREAM, waits=True, is_listed=False)
 async def live(context: RequestContext[None, LiveQuery]) -> StreamedResponse:
     """That something happens, as server-sent events."""
     if context.query.queue:
@@ -78,7 +78,7 @@ async def _told(context: RequestContext[None, LiveQuery], following: SharedFollo
         if news == "away":
             yield sse.encode_frame(news, NOTHING)  # at once: who may follow cannot be looked up now
             continue
-        if not await context.state.still_admits(context.request.head, READS):
+        if not await context.state.still_admits(context.request.head, READERS):
             return
         if events:
             yield sse.encode_frame("happened", msgspec.json.encode(await _gathered(context, following, events)))

@@ -16,7 +16,7 @@ from windlass.web.app.audit import write_audit_entry
 from windlass.web.app.auth import is_same_origin
 from windlass.web.app.query_string import parse_query
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS, Routes
+from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.web.listener.messages import Response
 from windlass.wire.problems import HttpRefusal
 
@@ -96,7 +96,7 @@ class DashboardRoutes(Routes):
         template: str,
         *,
         page: str,
-        roles: frozenset[Role] | None = READS,
+        roles: frozenset[Role] | None = READERS,
         query: type[msgspec.Struct] | None = None,
     ) -> Callable[[PageHandler], PageHandler]:
         """The handler gives what its template shows. `page`: the word of the navigation that it belongs to."""
@@ -118,7 +118,7 @@ class DashboardRoutes(Routes):
         verb: str,
         form: type[F],
         *,
-        roles: frozenset[Role] = ADMIN,
+        roles: frozenset[Role] = ADMINS,
         asks: Callable[[F], str] | str = "",
         patience_s: float = PATIENCE_S,
         again: Callable[[Visit[Any], F, WindlassError], Awaitable[Response]] | None = None,

@@ -14,7 +14,7 @@ from windlass.core.job import NULL_BLOB, Blob, Codec, NewJob
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation.bounds import DURATION_MAX, QUEUE_MAX, UINT32_MAX
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCES, Routes
+from windlass.web.app.router import PRODUCERS, Routes
 from windlass.web.listener.messages import Response
 from windlass.wire.encoding import Encoding
 from windlass.wire.problems import headers_of, status_for
@@ -69,7 +69,7 @@ class JobberAnswer(msgspec.Struct, frozen=True):
 
 
 @routes.post(
-    "/queue", operation="jobber_queue", roles=PRODUCES, body=JobberJob, body_media="application/json",
+    "/queue", operation="jobber_queue", roles=PRODUCERS, body=JobberJob, body_media="application/json",
     response=JobberAnswer, response_media="application/json", status=201,
     refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip

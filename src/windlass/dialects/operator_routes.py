@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import READS, Route, Routes
+from windlass.web.app.router import READERS, Route, Routes
 from windlass.web.docs.docs_page import render_docs_page
 from windlass.web.docs.openapi import build_document
 from windlass.web.listener.messages import Response
@@ -36,7 +36,7 @@ _PAGE_HEADERS = (
 )
 
 
-@routes.get("/metrics", roles=READS, response_media=CONTENT_TYPE)
+@routes.get("/metrics", roles=READERS, response_media=CONTENT_TYPE)
 async def metrics(context: RequestContext[None, None]) -> Response:
     """Metrics for Prometheus, in its text format.
 

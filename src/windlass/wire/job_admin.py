@@ -8,15 +8,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.bulk_action import ActionStatus, Verb
+from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
-from windlass.core.operations import Edited, Listing
+from windlass.core.operations import Edit, Edited, Listing
 from windlass.core.states import State
 from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, REASON_MAX, SOUGHT_MAX, TAG_MAX, UINT32_MAX
 
+from .encoding import Encoding
 from .fields import Id, Instant, Name, Priority, StateName
 from .shape import RequestShape, ResponseShape, component_name
-from .values import CodecName, Value
+from .values import CodecName, Value, decode_value
 
 
 @component_name("Plainly")
@@ -91,6 +93,22 @@ class EditShape(RequestShape, frozen=True, kw_only=True):
         int, Meta(ge=0, le=UINT32_MAX, description="Edit only if the job has this revision; 0: any revision.")
     ] = 0
     in_any_state: Annotated[bool, Meta(description="Also edit a job that is running or has ended.")] = False
+
+    def edit(self, job_id: bytes, encoding: Encoding) -> Edit:
+        payload = decode_value("payload", self.payload, self.payload_base64, self.payload_codec, encoding)
+        others = (self.name, self.priority, self.run_at_ms, self.repeat)
+        if payload is None and all(field is UNSET for field in others):
+            raise BadInput("This edit changes nothing; give a name, priority, run_at_ms, payload or repeat.")
+        return Edit(
+            id=job_id,
+            name="" if self.name is UNSET else self.name,
+            priority=None if self.priority is UNSET else self.priority,
+            run_at_ms=None if self.run_at_ms is UNSET else self.run_at_ms,
+            payload=payload,
+            repeat=None if self.repeat is UNSET else self.repeat,
+            if_revision=self.if_revision,
+            in_any_state=self.in_any_state,
+        )
 
 
 class EditItem(EditShape, frozen=True, kw_only=True):

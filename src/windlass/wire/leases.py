@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.errors import Refusal
 from windlass.core.ids import parse_id
-from windlass.core.operations import Filter, Take
+from windlass.core.operations import Filter, Finish, Take, Update
 from windlass.core.validation.bounds import (
     INT32_MAX,
     INT32_MIN,
@@ -23,10 +23,11 @@ from windlass.core.validation.bounds import (
     TAKE_MAX,
 )
 
+from .encoding import Encoding
 from .fields import WAIT_MAX_MS, Duration, DurationOrForever, Id, Instant, LeaseToken, Name, QueueName
 from .jobs import JobShape
 from .shape import ItemResult, RequestShape, ResponseShape, component_name
-from .values import CodecName, Value
+from .values import CodecName, Value, decode_value
 
 
 class TakeShape(RequestShape, frozen=True, kw_only=True):
@@ -115,6 +116,10 @@ class ProgressShape(LeaseRefShape, frozen=True, kw_only=True):
     payload_base64: str | UnsetType = UNSET
     payload_codec: CodecName | UnsetType = UNSET
 
+    def update(self, job_id: bytes, encoding: Encoding) -> Update:
+        payload = decode_value("payload", self.payload, self.payload_base64, self.payload_codec, encoding)
+        return Update(id=job_id, token=self.token, progress=self.progress, note=self.note, payload=payload)
+
 
 class ProgressItem(ProgressShape, frozen=True, kw_only=True):
     id: Id
@@ -130,6 +135,10 @@ class FinishShape(LeaseRefShape, frozen=True, kw_only=True):
     result_base64: str | UnsetType = UNSET
     result_codec: CodecName | UnsetType = UNSET
     ignore_repeat: Annotated[bool, Meta(description="End a repeating job for good.")] = False
+
+    def finish(self, job_id: bytes, encoding: Encoding) -> Finish:
+        result = decode_value("result", self.result, self.result_base64, self.result_codec, encoding)
+        return Finish(job_id, self.token, result, self.ignore_repeat)
 
 
 class FinishItem(FinishShape, frozen=True, kw_only=True):

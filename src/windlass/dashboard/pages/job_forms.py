@@ -13,7 +13,7 @@ from windlass.dashboard.forms.payload import editable
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.rendering import shown
 from windlass.dashboard.routes import DashboardRoutes, Form
-from windlass.web.app.router import ADMIN, PRODUCES
+from windlass.web.app.router import ADMINS, PRODUCERS
 from windlass.web.listener.messages import Response
 from windlass.wire.problems import status_for
 
@@ -54,7 +54,7 @@ class FormView(msgspec.Struct, frozen=True):
         return "payload" in self.trouble.lower()
 
 
-@routes.page("/jobs/new", "job_new.html", page="jobs", roles=PRODUCES, query=NewQuery)
+@routes.page("/jobs/new", "job_new.html", page="jobs", roles=PRODUCERS, query=NewQuery)
 async def new_job(visit: Visit[NewQuery]) -> FormView:
     """A new job, or a copy of one."""
     query = visit.query
@@ -76,7 +76,7 @@ async def new_job(visit: Visit[NewQuery]) -> FormView:
     return FormView(form, original, await _queues(visit), kept=_kept(visit, original.payload))
 
 
-@routes.page("/jobs/{id}/edit", "job_edit.html", page="jobs", roles=ADMIN)
+@routes.page("/jobs/{id}/edit", "job_edit.html", page="jobs", roles=ADMINS)
 async def job_edit(visit: Visit[None]) -> FormView:
     """Changes of a job that has not started."""
     original = await _original(visit, visit.names["id"])

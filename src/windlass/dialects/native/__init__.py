@@ -1,4 +1,4 @@
-"""The native API, /api/v1: the verbs of the service over HTTP, for any language."""
+"""Native HTTP API under /api/v1: the operations of the service for clients in any language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from . import (
     history,
     job_admin,
     jobs,
-    jobs_by_id,
     limits,
     queues,
     reports,
@@ -22,6 +21,6 @@ from . import (
     workers,
 )
 
-_JOBS = (enqueue, atomic_enqueue, jobs, jobs_by_id, failures, events, job_admin, bulk_actions, take, reports)
-_AROUND = (queues, history, limits, schedules, workers, callbacks, admin)
-ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))
+_JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, events, job_admin, bulk_actions, take, reports)
+_OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, admin)
+ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_OTHER_ROUTES))

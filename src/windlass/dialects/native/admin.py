@@ -1,11 +1,11 @@
-"""The deployment as such: what it is, whether it is well, who may ask it, and who changed what."""
+"""Routes of the deployment: info, doctor, tokens and audit log."""
 
 from __future__ import annotations
 
 from windlass import __version__
 from windlass.core import errors
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, KNOWS, Answer, Routes
+from windlass.web.app.router import ADMINS, JOB_READERS, Answer, Routes
 from windlass.wire.admin import (
     AuditEntryShape,
     AuditPageShape,
@@ -25,80 +25,71 @@ from windlass.wire.shape import to_shape
 routes = Routes("/api/v1", tag="Steering")
 
 
-@routes.get("/info", roles=KNOWS, response=InfoShape)
+@routes.get("/info", roles=JOB_READERS, response=InfoShape)
 async def info(context: RequestContext[None, None]) -> InfoShape:
-    """What answers here: its version, its engine, and what time it is there.
+    """Read the version of the server, its engine, and the time of the engine.
 
-    It is about no queue: any token may ask."""
+    Any token may read it, as it concerns no queue."""
     store = context.service.store
-    found = await store.open()
+    deployment = await store.open()
     return InfoShape(
         version=__version__,
-        engine=EngineShape(product=found.product, version=found.version, is_embedded=store.is_embedded),
-        partitions=found.partitions,
+        engine=EngineShape(product=deployment.product, version=deployment.version, is_embedded=store.is_embedded),
+        partitions=deployment.partitions,
         durability=store.durability,
         now_ms=await context.service.now(),
     )
 
 
-# The doctor
-
-
-@routes.post("/doctor", roles=ADMIN, body=DoctorShape, response=DiagnosisShape, is_audited=True)
+@routes.post("/doctor", roles=ADMINS, body=DoctorShape, response=DiagnosisShape, is_audited=True)
 async def doctor(context: RequestContext[DoctorShape, None]) -> DiagnosisShape:
-    """Look for disagreement between records and indexes, and for risks in the engine's settings.
+    """Check that records and indexes agree, and that the settings of the engine are safe.
 
-    It reads everything, in bounded steps: with millions of jobs the answer takes its time."""
+    It reads all data, in bounded steps. With millions of jobs it takes a long time."""
     context.check_all_queues()
     context.audit_target, context.audit_detail = "", "repair" if context.body.repair else ""
     return diagnosis_shape(await context.service.doctor(context.body.repair))
 
 
-# Tokens
-
-
-@routes.get("/tokens", roles=ADMIN, response=TokensShape)
+@routes.get("/tokens", roles=ADMINS, response=TokensShape)
 async def tokens(context: RequestContext[None, None]) -> TokensShape:
-    """All tokens, by name; without their secrets, which nobody knows any more."""
+    """List all tokens by name, without their secrets, which are not stored."""
     context.check_all_queues()
-    found = await context.service.tokens()
-    return TokensShape(tokens=[token_shape(one) for one in found.tokens])
+    stored = await context.service.tokens()
+    return TokensShape(tokens=[token_shape(token) for token in stored.tokens])
 
 
 @routes.post(
-    "/tokens", roles=ADMIN, body=NewTokenShape, response=CreatedTokenShape, status=201, is_audited=True,
+    "/tokens", roles=ADMINS, body=NewTokenShape, response=CreatedTokenShape, status=201, is_audited=True,
     refuses=(errors.TooLarge, errors.TokenExists, errors.EngineFull),
 )  # fmt: skip
 async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
-    """Make a token.
+    """Create a token.
 
-    The answer has its text, which is kept nowhere and never told again. From the first token on, every request needs
+    Only this answer contains the text of the token, which is not stored. Once a token exists, every request needs
     one."""
     context.audit_target = context.body.name
     context.audit_detail = " ".join((*sorted(context.body.roles), *context.body.queues))
     context.check_all_queues()
-    made = await context.service.create_token(context.body.new_token())
+    created = await context.service.create_token(context.body.new_token())
     return Answer(
-        CreatedTokenShape(token=token_shape(made.token), text=made.text), headers=(("Cache-Control", "no-store"),)
+        CreatedTokenShape(token=token_shape(created.token), text=created.text), headers=(("Cache-Control", "no-store"),)
     )
 
 
 @routes.delete(
-    "/tokens/{name}", roles=ADMIN, is_audited=True, refuses=(errors.TooLarge, errors.UnknownToken, errors.EngineFull)
+    "/tokens/{name}", roles=ADMINS, is_audited=True, refuses=(errors.TooLarge, errors.UnknownToken, errors.EngineFull)
 )
 async def revoke_token(context: RequestContext[None, None]) -> None:
-    """Revoke a token; servers refuse it within a second."""
+    """Revoke a token. Servers refuse it within a second."""
     context.audit_target = context.path["name"]
     context.check_all_queues()
     await context.service.revoke_token(context.audit_target)
 
 
-# The audit log
-
-
-@routes.get("/audit", roles=ADMIN, query=AuditQuery, response=AuditPageShape)
+@routes.get("/audit", roles=ADMINS, query=AuditQuery, response=AuditPageShape)
 async def audit(context: RequestContext[None, AuditQuery]) -> AuditPageShape:
-    """Who changed what, newest first: the last 10,000 entries."""
+    """List the last 10,000 audited requests, newest first."""
     context.check_all_queues()
     page = await context.service.audits(most=context.query.most, cursor=context.query.cursor)
-    return AuditPageShape(entries=[to_shape(one, AuditEntryShape) for one in page.entries], cursor=page.cursor)
+    return AuditPageShape(entries=[to_shape(entry, AuditEntryShape) for entry in page.entries], cursor=page.cursor)

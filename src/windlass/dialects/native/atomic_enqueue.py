@@ -1,4 +1,4 @@
-"""Jobs that are accepted together or not at all, as those of a flow: they may wait for each other."""
+"""Route of the atomic enqueue: jobs that are accepted together or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from windlass.core.errors import Refusal
 from windlass.core.job_template import prepare_single
 from windlass.core.operations import Enqueued
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCES, Routes
+from windlass.web.app.router import PRODUCERS, Routes
 from windlass.wire.enqueue import AcceptedWholeShape, EnqueueQuery, WholeShape, enqueued_shape
 
 from .relations import read_relations
@@ -16,7 +16,7 @@ routes = Routes("/api/v1", tag="Producing")
 
 
 @routes.post(
-    "/jobs:whole", roles=PRODUCES, body=WholeShape, query=EnqueueQuery, response=AcceptedWholeShape,
+    "/jobs:whole", roles=PRODUCERS, body=WholeShape, query=EnqueueQuery, response=AcceptedWholeShape,
     refuses=(
         errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.UnknownParent,
         errors.ParentState, errors.UnknownMember, errors.CrossPartition, errors.Unsettled, errors.WrongState,
@@ -24,10 +24,10 @@ routes = Routes("/api/v1", tag="Producing")
     ),
 )  # fmt: skip
 async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> AcceptedWholeShape:
-    """Enqueue up to 2,000 jobs as a whole: all are accepted, or none.
+    """Enqueue up to 2,000 jobs atomically: all are accepted, or none.
 
-    They may wait for each other (`after`, `parent`) by ids that the caller makes. All lie in one partition, and none
-    has a unique key. Sent again with the same ids, it changes nothing."""
+    The jobs may wait for each other (`after`, `parent`) by ids that the client generates. All must be in one partition,
+    and none may have a unique key. A repeated request with the same ids changes nothing."""
     for item in context.body.items:
         context.check_queue(item.queue)
     jobs = [prepare_single(item.new_job(context.body_encoding)) for item in context.body.items]
@@ -35,10 +35,10 @@ async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> Ac
     if relations is not None:
         relations.check_whole(jobs)
     answers = await context.service.enqueue(jobs, durability=context.query.durability, whole=True)
-    return AcceptedWholeShape(jobs=[enqueued_shape(_accepted(one)) for one in answers])
+    return AcceptedWholeShape(jobs=[enqueued_shape(_raise_refusal(answer)) for answer in answers])
 
 
-def _accepted(answer: Enqueued | Refusal) -> Enqueued:
+def _raise_refusal(answer: Enqueued | Refusal) -> Enqueued:
     if isinstance(answer, Refusal):
         raise answer
     return answer

@@ -1,4 +1,4 @@
-"""Actions on all jobs that match a list's conditions: asked for, looked at, called off."""
+"""Routes of bulk actions: actions on all jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from windlass.core.bulk_action import Action, ActionStatus
 from windlass.core.ids import format_id
 from windlass.core.operations import Listing
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS, Routes
+from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.wire.job_admin import ActionShape, ActionsShape, ActionStatusShape, CancelledShape, action_status_shape
 
-from .jobs import ABSENT, looked_at
+from .jobs import ABSENT, read_job
 
 routes = Routes("/api/v1", tag="Acting")
 
 
-def _may_use(context: RequestContext[Any, Any], listing: Listing) -> None:
+def _check_listing(context: RequestContext[Any, Any], listing: Listing) -> None:
     context.check_queue(listing.queue) if listing.queue else context.check_all_queues()
 
 
@@ -28,56 +28,60 @@ def _check_found(context: RequestContext[Any, Any], listing: Listing) -> None:
 
 
 @routes.post(
-    "/actions", roles=ADMIN, body=ActionShape, response=ActionStatusShape, is_audited=True,
+    "/actions", roles=ADMINS, body=ActionShape, response=ActionStatusShape, is_audited=True,
     refuses=(errors.TooLarge, errors.EngineFull, errors.QueueFull, errors.LimitsChanged),
 )  # fmt: skip
 async def act(context: RequestContext[ActionShape, None]) -> ActionStatusShape:
     """Retry, cancel, delete or requeue all jobs that match, in the background.
 
-    A server carries it out in bounded steps; when it dies, another goes on. Jobs that come into the list later are left
-    alone."""
+    A server runs the action in bounded steps. If that server dies, another one continues. Jobs that match only later
+    are not affected."""
     body = context.body
     listing = Listing(**msgspec.structs.asdict(body.matches))
     context.audit_target = listing.queue or "all queues"
     context.audit_detail = msgspec.json.encode(body).decode()
-    question = context.service.act(
+    operation = context.service.act(
         Action(verb=body.verb, listing=listing, reason=body.reason, asked_by=context.principal.name[:255])
     )
-    _may_use(context, listing)
-    return action_status_shape(await question)
+    _check_listing(context, listing)
+    return action_status_shape(await operation)
 
 
-@routes.get("/actions", roles=READS, response=ActionsShape)
+@routes.get("/actions", roles=READERS, response=ActionsShape)
 async def actions(context: RequestContext[None, None]) -> ActionsShape:
-    """Actions under way, and the last ones that have ended.
+    """List the running actions, and the last ones that have ended.
 
-    A token for some queues sees those on these queues."""
+    A token limited to some queues sees the actions on these queues."""
     found = await context.service.actions()
     return ActionsShape(
-        actions=[action_status_shape(one) for one in found if not context.principal.queues or _is_seen(context, one)]
+        actions=[
+            action_status_shape(status)
+            for status in found
+            if not context.principal.queues or _is_visible(context, status)
+        ]
     )
 
 
-def _is_seen(context: RequestContext[Any, Any], status: ActionStatus) -> bool:
+def _is_visible(context: RequestContext[Any, Any], status: ActionStatus) -> bool:
     return bool(status.listing.queue) and context.principal.may_use(status.listing.queue)
 
 
-@routes.get("/actions/{id}", roles=READS, response=ActionStatusShape, refuses=ABSENT)
+@routes.get("/actions/{id}", roles=READERS, response=ActionStatusShape, refuses=ABSENT)
 async def action(context: RequestContext[None, None]) -> ActionStatusShape:
-    """One action, and how far it has come."""
-    found = await looked_at(context.service.action(context.job_id))
+    """Read one action and its progress."""
+    found = await read_job(context.service.action(context.job_id))
     _check_found(context, found.listing)
     return action_status_shape(found)
 
 
 @routes.post(
-    "/actions/{id}/cancel", roles=ADMIN, response=CancelledShape, is_audited=True,
+    "/actions/{id}/cancel", roles=ADMINS, response=CancelledShape, is_audited=True,
     refuses=(errors.UnknownJob, errors.AlreadyEnded, errors.WrongState),
 )  # fmt: skip
 async def cancel_action(context: RequestContext[None, None]) -> CancelledShape:
-    """Call an action off; what it has done stays done.
+    """Cancel an action. Changes that it has already made stay.
 
-    `requested`: it ends after the step that it is in."""
+    `requested`: the action ends after its current step."""
     action_id = context.job_id
     context.audit_target = format_id(action_id)
     _check_found(context, (await context.service.action(action_id)).listing)

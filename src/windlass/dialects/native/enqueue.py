@@ -1,4 +1,4 @@
-"""Jobs come in: one, many at once, or a stream of them."""
+"""Routes that enqueue jobs: one, a batch, or a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
 from windlass.web.app.content_negotiation import json_response
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCES, Answer, DeferredAnswer, Routes
+from windlass.web.app.router import PRODUCERS, Answer, DeferredAnswer, Routes
 from windlass.web.listener.line_splitter import LineSplitter, batches
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire.encoding import Encoding, decode
@@ -39,9 +39,9 @@ routes = Routes("/api/v1", tag="Producing")
 
 KEY_MAX = 255
 _HEADERS = {
-    "Idempotency-Key": "Up to 255 characters of your choice; a request that is repeated with it makes no second job."
+    "Idempotency-Key": "Up to 255 characters of your choice. A repeated request with the same key adds no second job."
 }
-STEP = 500  # jobs of a stream that are enqueued together
+STREAM_BATCH = 500  # jobs of a stream that are enqueued together
 LINE_MAX = 2 * 1024 * 1024
 _REFUSES = (
     errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.RevisionConflict,
@@ -49,41 +49,40 @@ _REFUSES = (
     errors.Unsettled, errors.WrongState, errors.BadSetting,
 )  # fmt: skip
 
-
-AskOne: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
+EnqueueContext: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
 
 
 @routes.post(
-    "/jobs", roles=PRODUCES, body=NewJobShape, query=EnqueueQuery, response=EnqueuedShape, status=201,
+    "/jobs", roles=PRODUCERS, body=NewJobShape, query=EnqueueQuery, response=EnqueuedShape, status=201,
     other_responses={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
-def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
+def enqueue(context: EnqueueContext) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     """Enqueue one job.
 
-    201 when it was accepted, 200 when it was there already (same id, same `Idempotency-Key`, or a unique key that
-    another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
-    it has gone, the same key names the same job. The same key with another content is refused."""
+    201: the job was accepted. 200: it exists already (same id, same `Idempotency-Key`, or a unique key that another job
+    has). With an `Idempotency-Key` a request can be repeated: the same key means the same job while the job exists and
+    for ten minutes after its removal. The same key with other contents is refused."""
     context.check_queue(context.body.queue)
     job = context.body.prepare(context.body_encoding)
     if "idempotency-key" in context.request.head.headers:
         [job] = _with_ids(context, [job])
     if context.principal.queues and named_by(job.template.job):
         return _enqueue_related(context, job)
-    return DeferredAnswer(context.state.batcher.enqueue(job, context.query.durability), _accepted)
+    return DeferredAnswer(context.state.batcher.enqueue(job, context.query.durability), _answer)
 
 
-async def _enqueue_related(context: AskOne, job: PreparedJob) -> Answer:
-    """Enqueue a job that names others, for a token that is for some queues."""
-    [answer] = await _enqueued(context, [job])
+async def _enqueue_related(context: EnqueueContext, job: PreparedJob) -> Answer:
+    """Enqueue a job that names other jobs, for a token limited to some queues."""
+    [answer] = await _enqueue(context, [job])
     if isinstance(answer, Refusal):
         raise answer
-    return _accepted(answer)
+    return _answer(answer)
 
 
-async def _enqueued(
+async def _enqueue(
     context: RequestContext[Any, EnqueueQuery], jobs: Sequence[PreparedJob], *, refuses_all: bool = False
 ) -> Sequence[Enqueued | Refusal]:
-    """Enqueue jobs as the token may. `refuses_all`: a relation to a job of another queue refuses all of them."""
+    """Enqueue jobs within the rights of the token. `refuses_all`: a relation to a job of another queue refuses all."""
     relations = await read_relations(context, jobs)
     if relations is None:
         return await context.service.enqueue(jobs, durability=context.query.durability)
@@ -92,38 +91,38 @@ async def _enqueued(
     return await relations.enqueue(jobs, context.query.durability)
 
 
-def _accepted(done: Enqueued) -> Answer:
-    shape = enqueued_shape(done)
+def _answer(enqueued: Enqueued) -> Answer:
+    shape = enqueued_shape(enqueued)
     location = (("Location", f"/api/v1/jobs/{shape.id}"),)
-    return Answer(shape, 200 if done.status in ("existing", "ended") else 201, location)
+    return Answer(shape, 200 if enqueued.status in ("existing", "ended") else 201, location)
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, body=Items[NewJobShape], decode_body=decode_jobs, query=EnqueueQuery,
+    "/jobs:batch", roles=PRODUCERS, body=Items[NewJobShape], decode_body=decode_jobs, query=EnqueueQuery,
     response=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
 async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
-    Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
-    whole list: repeat it with the same jobs in the same order."""
+    Each job is accepted or refused separately. The results are in the order of the items. An `Idempotency-Key` applies
+    to the whole list: repeat it with the same jobs in the same order."""
     for queue in {job.template.job.queue for job in context.body} if context.principal.queues else ():
         context.check_queue(queue)
-    answers = await _enqueued(context, _with_ids(context, context.body), refuses_all=True)
+    answers = await _enqueue(context, _with_ids(context, context.body), refuses_all=True)
     if context.response_encoding is Codec.JSON and are_all_accepted(answers):
         return json_response(200, encode_accepted(answers))
     return to_results(answers, enqueued_shape)
 
 
 def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) -> Sequence[PreparedJob]:
-    """With a key, ids follow from it and from who asks: what is repeated is recognised by the engine itself."""
+    """Derive job ids from the idempotency key and the token, so that the engine recognises a repeated request."""
     key = context.request.head.headers.get("idempotency-key")
     if key is None:
         return jobs
     if not 0 < len(key) <= KEY_MAX:
         raise BadInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters.")
     if any(job.template.job.id for job in jobs):
-        raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
+        raise BadInput("Give an id or an Idempotency-Key, not both: the id is derived from the key.")
     return [
         PreparedJob(
             job.template,
@@ -135,21 +134,21 @@ def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) ->
 
 
 def _id_for(context: RequestContext[Any, Any], text: str, queue: str) -> bytes:
-    """A UUID of version 8, made of a digest, at home where the queue is."""
+    """Make a UUID of version 8 from a digest, in the partition of the queue."""
     digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).digest()
-    home = 0x8000 | context.service.store.partition_of_queue(queue)
-    return digest[:6] + home.to_bytes(2, "big") + bytes([digest[8] & 0x3F | 0x80]) + digest[9:]
+    partition = 0x8000 | context.service.store.partition_of_queue(queue)
+    return digest[:6] + partition.to_bytes(2, "big") + bytes([digest[8] & 0x3F | 0x80]) + digest[9:]
 
 
 @routes.post(
-    "/jobs:stream", roles=PRODUCES, body=NewJobShape, body_media="application/x-ndjson", query=EnqueueQuery,
+    "/jobs:stream", roles=PRODUCERS, body=NewJobShape, body_media="application/x-ndjson", query=EnqueueQuery,
     response=StreamStep, response_media="application/x-ndjson", streams_body=True, refuses=(),
 )  # fmt: skip
 async def enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> StreamedResponse:
     """Enqueue any number of jobs, one JSON object per line.
 
-    The answer is a stream of lines, too: one `{"line", "error"}` for each line that was refused, and again and
-    again how far it has come; what a line counts as accepted is safe. The last line has `is_end`."""
+    The answer is also a stream of lines: a `{"line", "error"}` for each refused line, and regular progress lines. Jobs
+    that a progress line counts as accepted are stored. The last line has `is_end`."""
     return StreamedResponse(200, _enqueue_stream(context), (), "application/x-ndjson")
 
 
@@ -186,9 +185,9 @@ async def _enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> AsyncI
     assert context.request.chunks is not None  # noqa: S101 (the route streams)
     try:
         async for chunk in context.request.chunks:
-            for batch in batches(lines.feed(chunk), STEP):
+            for batch in batches(lines.feed(chunk), STREAM_BATCH):
                 yield await _step(context, batch, progress)
-        for batch in batches(lines.end(), STEP):
+        for batch in batches(lines.end(), STREAM_BATCH):
             yield await _step(context, batch, progress)
         yield progress.line(is_end=True)
     except WindlassError as error:
@@ -196,14 +195,14 @@ async def _enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> AsyncI
 
 
 async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[bytes], progress: _Progress) -> bytes:
-    """One call of the engine; answers with what was refused and how far we are."""
+    """Enqueue one batch of lines. Returns the lines of the answer: refusals, then progress."""
     jobs: list[tuple[int, PreparedJob]] = []
-    said: list[bytes] = []
+    output: list[bytes] = []
     encoding: Encoding = Codec.JSON
 
     def refuse(number: int, error: Refusal) -> None:
         progress.refused += 1
-        said.append(_line(StreamRefusal(line=number, error=problem_of(error))))
+        output.append(_line(StreamRefusal(line=number, error=problem_of(error))))
 
     for text in batch:
         progress.lines += 1
@@ -213,14 +212,14 @@ async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[byt
             shape = decode(text, NewJobShape, encoding)
             context.check_queue(shape.queue)
             job = shape.prepare(encoding)
-            context.service.enqueue([job])  # checked here, so that one bad line is refused alone
+            context.service.enqueue([job])  # validates the job, so that only a bad line is refused
             jobs.append((progress.lines, job))
         except Refusal as error:
             refuse(progress.lines, error)
-    answers = await _enqueued(context, [job for _, job in jobs]) if jobs else []
+    answers = await _enqueue(context, [job for _, job in jobs]) if jobs else []
     for (number, _), answer in zip(jobs, answers, strict=True):
         if isinstance(answer, Refusal):
             refuse(number, answer)
         else:
             progress.count(answer)
-    return b"".join(said) + progress.line()
+    return b"".join(output) + progress.line()

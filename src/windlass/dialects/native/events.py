@@ -18,7 +18,7 @@ from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.events.buffer import Told
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import KNOWS, READS, Routes
+from windlass.web.app.router import JOB_READERS, READERS, Routes
 from windlass.web.app.sse import event_stream
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire import sse
@@ -116,7 +116,7 @@ async def _pause(context: RequestContext[Any, Any]) -> None:
 
 
 @routes.get(
-    "/events", roles=READS, query=EventsQuery, response=EventShape, response_media=sse.EVENT_STREAM, waits=True,
+    "/events", roles=READERS, query=EventsQuery, response=EventShape, response_media=sse.EVENT_STREAM, waits=True,
     headers=_HEADERS, refuses=(errors.TooLarge,),
 )  # fmt: skip
 async def events(context: RequestContext[None, EventsQuery]) -> StreamedResponse:
@@ -143,7 +143,7 @@ async def _everything(
         if not frames and (not arrivals or clock() - written_at_s >= sse.KEEP_ALIVE_S):
             frames = [sse.encode_keep_alive(following.reached)]
         for chunk in _chunks(frames):
-            if not await context.state.still_admits(context.request.head, READS):
+            if not await context.state.still_admits(context.request.head, READERS):
                 return
             yield chunk
         if frames:
@@ -165,7 +165,7 @@ def _is_for(context: RequestContext[Any, Any], event: Event) -> bool:
 
 
 @routes.get(
-    "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, response=EventShape, other_responses={204: None},
+    "/jobs/{id}/events", roles=JOB_READERS, query=JobEventsQuery, response=EventShape, other_responses={204: None},
     response_media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
 )  # fmt: skip
 async def job_events(context: RequestContext[None, JobEventsQuery]) -> StreamedResponse | Response:
@@ -214,7 +214,7 @@ async def _until_its_end(
         arrivals = await _next(context, following)
         frames, is_over = await _up_to_its_end(context, job.id, arrivals)
         for chunk in _chunks(frames or [sse.encode_keep_alive(following.reached)]):
-            if not await context.state.still_admits(context.request.head, KNOWS):
+            if not await context.state.still_admits(context.request.head, JOB_READERS):
                 return
             yield chunk
         if arrivals and not is_over:

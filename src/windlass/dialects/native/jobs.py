@@ -1,18 +1,20 @@
-"""Jobs are looked at: one by its id, how it ended, why it does not run, what it said, its members; or pages of them."""
+"""Routes that read jobs: records, results, explanations, logs, members and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from windlass.core import errors
+from windlass.core.errors import Refusal
 from windlass.core.explain.reasons import Explanation
-from windlass.core.ids import format_id
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import Timeline
 from windlass.core.log import Logs
 from windlass.core.operations import Listing
 from windlass.core.states import State
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import KNOWS, READS, STEERS, Answer, Routes
+from windlass.web.app.router import JOB_CONTROLLERS, JOB_READERS, READERS, Answer, Routes
 from windlass.wire.jobs import (
     EndingShape,
     JobsQuery,
@@ -22,6 +24,7 @@ from windlass.wire.jobs import (
     PageShape,
     ResultQuery,
     TimelineShape,
+    WantedItem,
     attempt_shape,
     ending_shape,
     job_shape,
@@ -29,6 +32,7 @@ from windlass.wire.jobs import (
     timeline_shape,
 )
 from windlass.wire.problems import HttpRefusal
+from windlass.wire.shape import Items, Results, to_results
 
 routes = Routes("/api/v1", tag="Looking")
 
@@ -36,7 +40,7 @@ T = TypeVar("T")
 
 
 class Gone(HttpRefusal):
-    """To somebody who only looks, an end that nothing is kept of is no conflict."""
+    """The job has ended and is not kept. For a read this is 410, not a conflict."""
 
     code = errors.AlreadyEnded.code
     status = 410
@@ -46,115 +50,121 @@ class Gone(HttpRefusal):
 ABSENT = (errors.UnknownJob, Gone)
 
 
-async def looked_at(question: Awaitable[T]) -> T:
+async def read_job(operation: Awaitable[T]) -> T:
+    """Run an operation that reads a job. A job that is not kept raises Gone."""
     try:
-        return await question
+        return await operation
     except errors.AlreadyEnded as error:
         raise Gone from error
 
 
-@routes.get("/jobs/{id}", roles=KNOWS, response=TimelineShape, refuses=ABSENT)
+@routes.get("/jobs/{id}", roles=JOB_READERS, response=TimelineShape, refuses=ABSENT)
 async def job(context: RequestContext[None, None]) -> TimelineShape:
-    """A job with the attempts that ended badly."""
-    timeline = await looked_at(context.service.job([context.job_id]).one())
+    """Read a job with its unsuccessful attempts."""
+    timeline = await read_job(context.service.job([context.job_id]).one())
     context.check_found(timeline.job.queue)
     return timeline_shape(timeline, context.response_encoding)
 
 
-# How it ended
+@routes.post("/jobs:get", roles=JOB_READERS, body=Items[WantedItem], response=Results[TimelineShape])
+async def job_many(context: RequestContext[Items[WantedItem], Any]) -> Results[TimelineShape]:
+    """Read up to 1,000 jobs with their unsuccessful attempts, each with its own result."""
+    found: Sequence[Timeline | Refusal] = await context.service.job([parse_id(item.id) for item in context.body.items])
+    for timeline in found:
+        if isinstance(timeline, Timeline):
+            context.check_found(timeline.job.queue, f"job {timeline.job.key}")
+    return to_results(found, lambda timeline: timeline_shape(timeline, context.response_encoding))
 
 
 @routes.get(
-    "/jobs/{id}/result", roles=KNOWS, query=ResultQuery, response=EndingShape, other_responses={202: NotEndedShape}, waits=True,
-    refuses=ABSENT,
+    "/jobs/{id}/result", roles=JOB_READERS, query=ResultQuery, response=EndingShape,
+    other_responses={202: NotEndedShape}, waits=True, refuses=ABSENT,
 )  # fmt: skip
 async def result(context: RequestContext[None, ResultQuery]) -> Answer | EndingShape:
-    """How a job ended.
+    """Read the result of a job.
 
-    200 when it has, 202 when it has not within `wait_ms`: then ask again. Nothing polls: a waiting request is answered
-    the moment the job ends."""
+    200: the job has ended. 202: it has not ended within `wait_ms`; repeat the request. A waiting request is answered as
+    soon as the job ends."""
     job_id, wait_ms = context.job_id, context.query.wait_ms
     consume = context.query.consume and context.request.head.method == "GET"  # HEAD changes nothing
     if consume:
-        context.principal.check(STEERS)
+        context.principal.check(JOB_CONTROLLERS)
     await context.check_jobs([job_id])
-    ending = await looked_at(
+    ending = await read_job(
         context.state.wait_or_stop(context.service.result(job_id, wait_ms=wait_ms, consume=consume), None)
     )
     if ending is not None:
         return ending_shape(ending, context.response_encoding)
-    state = (await looked_at(context.service.job([job_id]).one())).job.state
-    if state.is_ended:  # in this very moment
-        ending = await looked_at(context.service.result(job_id, consume=consume))
+    state = (await read_job(context.service.job([job_id]).one())).job.state
+    if state.is_ended:  # since the first read
+        ending = await read_job(context.service.result(job_id, consume=consume))
     if ending is not None:
         return ending_shape(ending, context.response_encoding)
     return Answer(NotEndedShape(state=state.label), 202)  # type: ignore[arg-type]
 
 
-# What is known about it
-
-
-@routes.get("/jobs/{id}/explain", roles=KNOWS, response=Explanation, refuses=ABSENT)
+@routes.get("/jobs/{id}/explain", roles=JOB_READERS, response=Explanation, refuses=ABSENT)
 async def explain(context: RequestContext[None, None]) -> Explanation:
-    """Why a job does not run, who has it, or how it ended.
+    """Explain why a job does not run, which worker runs it, or how it ended.
 
-    `summary` says it in words; `reasons` as data, the most decisive first, each with a `kind` and a sentence."""
+    `summary` is a text. `reasons` is data, the most decisive reason first; each has a `kind` and a sentence."""
     job_id = context.job_id
     await context.check_jobs([job_id])
-    return await looked_at(context.service.explain_within(job_id, context.principal.queues))
+    return await read_job(context.service.explain_within(job_id, context.principal.queues))
 
 
-@routes.get("/jobs/{id}/logs", roles=KNOWS, response=Logs, refuses=ABSENT)
+@routes.get("/jobs/{id}/logs", roles=JOB_READERS, response=Logs, refuses=ABSENT)
 async def logs(context: RequestContext[None, None]) -> Logs:
-    """The last lines that running code has left with a job, of all its attempts."""
+    """Read the last log lines of a job, of all its attempts."""
     job_id = context.job_id
     await context.check_jobs([job_id])
-    return await looked_at(context.service.logs(job_id))
+    return await read_job(context.service.logs(job_id))
 
 
 @routes.get(
-    "/jobs/{id}/members", roles=KNOWS, query=MembersQuery, response=MembersShape, refuses=(*ABSENT, errors.TooLarge)
+    "/jobs/{id}/members",
+    roles=JOB_READERS,
+    query=MembersQuery,
+    response=MembersShape,
+    refuses=(*ABSENT, errors.TooLarge),
 )
 async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
-    """One page of a job's children and of the jobs it waits for.
+    """List the children of a job and the jobs it waits for, by page.
 
-    With payloads and outcomes; by `state` (may be given several times) if wanted. A token for some queues sees the
-    members in these."""
+    Members include payloads and results. `state` filters and may be repeated. A token limited to some queues sees the
+    members in these queues."""
     job_id, query = context.job_id, context.query
     await context.check_jobs([job_id])
     states = tuple(State[name.upper()] for name in query.state)
-    page = await looked_at(context.service.list_members(job_id, states, most=query.most, cursor=query.cursor))
+    page = await read_job(context.service.list_members(job_id, states, most=query.most, cursor=query.cursor))
     return MembersShape(
         members=[
-            member_shape(one, context.response_encoding)
-            for one in page.members
-            if context.principal.may_use(one.job.queue)
+            member_shape(member, context.response_encoding)
+            for member in page.members
+            if context.principal.may_use(member.job.queue)
         ],
         cursor=page.cursor,
     )
 
 
-# Pages of jobs
-
-
-@routes.get("/jobs", roles=READS, query=JobsQuery, response=PageShape, refuses=(errors.TooLarge,))
+@routes.get("/jobs", roles=READERS, query=JobsQuery, response=PageShape, refuses=(errors.TooLarge,))
 async def jobs(context: RequestContext[None, JobsQuery]) -> PageShape:
-    """One page of jobs, by state, of one queue or of all, or by tag.
+    """List jobs by state or by tag, of one queue or of all queues, by page.
 
-    The other conditions narrow it further. A page looks at a bounded number of jobs: go on with its cursor. A
-    token for some queues sees the jobs in these."""
+    The other conditions are filters. A page examines a bounded number of jobs; continue with its cursor. A token
+    limited to some queues sees the jobs in these queues."""
     query = context.query
     listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
-    question = context.service.jobs_within(listing, context.principal.queues)
+    operation = context.service.jobs_within(listing, context.principal.queues)
     if query.queue:
         context.check_queue(query.queue)
-    page = await question
-    said = page.last_attempts
+    page = await operation
     return PageShape(
-        jobs=[job_shape(one, context.response_encoding) for one in page.jobs],
+        jobs=[job_shape(job, context.response_encoding) for job in page.jobs],
         cursor=page.cursor,
         looked_at=page.looked_at,
         last_attempts={
-            format_id(job_id): attempt_shape(one, context.response_encoding) for job_id, one in said.items()
+            format_id(job_id): attempt_shape(attempt, context.response_encoding)
+            for job_id, attempt in page.last_attempts.items()
         },
     )

@@ -1,4 +1,4 @@
-"""Limits: how many matching jobs may run at once or start per time, and how full each is."""
+"""Routes of limits on running jobs and on start rates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.core import errors
 from windlass.core.ids import format_id
 from windlass.core.limits.limit import LimitState
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS, Routes
+from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.wire.limits import (
     HoldersQuery,
     LimitHolderShape,
@@ -24,42 +24,42 @@ from windlass.wire.limits import (
 routes = Routes("/api/v1", tag="Limits")
 
 
-@routes.get("/limits", roles=READS, response=LimitsShape)
+@routes.get("/limits", roles=READERS, response=LimitsShape)
 async def limits(context: RequestContext[None, None]) -> LimitsShape:
-    """All limits, by name, and how full they are.
+    """List all limits by name, with their usage.
 
-    A token for some queues is shown the limits that are about one of them."""
+    A token limited to some queues sees the limits that match one of these queues."""
     return LimitsShape(
-        limits=[limit_state_shape(one) for one in await context.service.limits() if _may_see(context, one)]
+        limits=[limit_state_shape(state) for state in await context.service.limits() if _is_visible(context, state)]
     )
 
 
 @routes.get(
-    "/limits/{name}/holders", roles=READS, query=HoldersQuery, response=LimitHoldersShape,
+    "/limits/{name}/holders", roles=READERS, query=HoldersQuery, response=LimitHoldersShape,
     refuses=(errors.TooLarge, errors.UnknownLimit),
 )  # fmt: skip
 async def limit_holders(context: RequestContext[None, HoldersQuery]) -> LimitHoldersShape:
-    """Which jobs run under a limit; of one per key, under one of its keys."""
+    """List the jobs that run under a limit, or under one key of it."""
     context.check_all_queues()
     query = context.query
     found = await context.service.holders(context.path["name"], key=query.key, start=query.start, most=query.most)
-    holders = [LimitHolderShape(id=format_id(one.id), since_ms=one.since_ms) for one in found.holders]
+    holders = [LimitHolderShape(id=format_id(holder.id), since_ms=holder.since_ms) for holder in found.holders]
     return LimitHoldersShape(count=found.count, holders=holders)
 
 
-def _may_see(context: RequestContext[Any, Any], found: LimitState) -> bool:
-    queue = found.limit.matches.queue
+def _is_visible(context: RequestContext[Any, Any], state: LimitState) -> bool:
+    queue = state.limit.matches.queue
     return not context.principal.queues or (bool(queue) and context.principal.may_use(queue))
 
 
 @routes.put(
-    "/limits/{name}", roles=ADMIN, body=LimitShape, response=MatchedShape, is_audited=True,
+    "/limits/{name}", roles=ADMINS, body=LimitShape, response=MatchedShape, is_audited=True,
     refuses=(errors.TooLarge, errors.CrossPartition, errors.EngineFull),
 )  # fmt: skip
 async def set_limit(context: RequestContext[LimitShape, None]) -> MatchedShape:
-    """Set a limit, or change the one of this name.
+    """Create or change a limit.
 
-    Jobs that run already count; those that wait are matched anew."""
+    Running jobs count at once. Waiting jobs are matched again."""
     context.audit_target = context.path["name"]
     context.audit_detail = msgspec.json.encode(context.body).decode()
     context.check_all_queues()
@@ -67,11 +67,11 @@ async def set_limit(context: RequestContext[LimitShape, None]) -> MatchedShape:
 
 
 @routes.delete(
-    "/limits/{name}", roles=ADMIN, response=MatchedShape, is_audited=True,
+    "/limits/{name}", roles=ADMINS, response=MatchedShape, is_audited=True,
     refuses=(errors.TooLarge, errors.UnknownLimit, errors.EngineFull),
 )  # fmt: skip
 async def remove_limit(context: RequestContext[None, None]) -> MatchedShape:
-    """Take a limit away; what it held back may run at once."""
+    """Remove a limit. Jobs that it blocked may run at once."""
     context.audit_target = context.path["name"]
     context.check_all_queues()
     return MatchedShape(changed=await context.service.unlimit(context.audit_target))

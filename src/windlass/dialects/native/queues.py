@@ -1,4 +1,4 @@
-"""Queues: what they hold, their properties, pauses and shares; and how they are emptied."""
+"""Routes of queues: statistics, configuration, lane weights, pauses and purges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.core.validation.limits import check_weights
 from windlass.core.validation.values import check_text
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS, Routes
+from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.wire.queues import (
     ActivePauseShape,
     AllWeightsShape,
@@ -38,19 +38,18 @@ from windlass.wire.shape import to_shape
 
 routes = Routes("/api/v1", tag="Queues")
 
-PURGED_AT_ONCE = 500
-_READING = {"roles": READS, "refuses": (errors.TooLarge,)}
-_CHANGING = {"roles": ADMIN, "refuses": (errors.TooLarge, errors.EngineFull), "is_audited": True}
+PURGE_MAX = 500  # jobs per request
+_READING = {"roles": READERS, "refuses": (errors.TooLarge,)}
+_CHANGING = {"roles": ADMINS, "refuses": (errors.TooLarge, errors.EngineFull), "is_audited": True}
 
-
-AskQueue: TypeAlias = RequestContext[None, None]
+QueueContext: TypeAlias = RequestContext[None, None]
 
 
 @routes.get("/queues", query=QueuesQuery, response=QueuesShape, **_READING)
 async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
-    """All queues that hold something or are configured, by name, with what they hold.
+    """List all queues that have jobs or a configuration, by name, with their statistics.
 
-    A token for some queues is shown these."""
+    A token limited to some queues sees these queues."""
     check_text("after", context.query.after, QUEUE_MAX, may_be_empty=True)
     names = [
         name
@@ -65,52 +64,51 @@ async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
 
 
 @routes.get("/queues/{queue}", response=QueueShape, **_READING)
-async def queue(context: AskQueue) -> QueueShape:
-    """One queue: what it holds, its properties, its pauses, the weights of its lanes.
+async def queue(context: QueueContext) -> QueueShape:
+    """Read a queue: its statistics, configuration, pauses and lane weights.
 
-    A queue that nobody has used has nothing in it and the default properties."""
-    name = _queue(context)
+    A queue that was never used is empty and has the default configuration."""
+    name = _checked_queue(context)
     [stats] = await context.service.stats([name])
     return QueueShape(
         stats=to_shape(stats, QueueStatsShape),
         configuration=to_shape(await context.service.configuration(name), ConfigurationShape),
-        pauses=[to_shape(one, ActivePauseShape) for one in await context.service.pauses(name)],
+        pauses=[to_shape(pause, ActivePauseShape) for pause in await context.service.pauses(name)],
         weights=await context.service.set_weights(name, {}),
     )
 
 
-def _queue(context: RequestContext[Any, Any]) -> str:
+def _checked_queue(context: RequestContext[Any, Any]) -> str:
     name = context.path["queue"]
     context.audit_target = name
     context.check_queue(name)
     return name
 
 
-# Properties
-
-
 @routes.get("/queues/{queue}/configuration", response=ConfigurationShape, **_READING)
-async def queue_configuration(context: AskQueue) -> ConfigurationShape:
-    """The properties of a queue."""
-    return to_shape(await context.service.configuration(_queue(context)), ConfigurationShape)
+async def queue_configuration(context: QueueContext) -> ConfigurationShape:
+    """Read the configuration of a queue."""
+    return to_shape(await context.service.configuration(_checked_queue(context)), ConfigurationShape)
 
 
 @routes.patch("/queues/{queue}/configuration", body=ConfigurationChangesShape, response=ConfigurationShape, **_CHANGING)
 async def configure_queue(context: RequestContext[ConfigurationChangesShape, None]) -> ConfigurationShape:
-    """Change properties of a queue while jobs flow.
+    """Change the configuration of a queue. Running jobs are not interrupted.
 
-    Answers all of them, as they are now."""
+    The answer is the whole configuration after the change."""
     changes = context.body.changes()
     context.audit_detail = msgspec.json.encode(changes).decode()
-    return to_shape(await context.service.configure(_queue(context), changes), ConfigurationShape)
+    return to_shape(await context.service.configure(_checked_queue(context), changes), ConfigurationShape)
 
 
-@routes.put("/queues/{queue}/weights", body=WeightsShape, response=AllWeightsShape, **_CHANGING)
-async def weigh_lanes(context: RequestContext[WeightsShape, None]) -> AllWeightsShape:
+@routes.put(
+    "/queues/{queue}/weights", body=WeightsShape, response=AllWeightsShape, operation="weigh_lanes", **_CHANGING
+)
+async def set_lane_weights(context: RequestContext[WeightsShape, None]) -> AllWeightsShape:
     """Set the weights of lanes, 1 to 100.
 
-    Lanes that are not named have 1 again."""
-    name, wanted = _queue(context), context.body.weights
+    Lanes that are not named get weight 1."""
+    name, wanted = _checked_queue(context), context.body.weights
     context.audit_detail = msgspec.json.encode(wanted).decode()
     check_weights(name, wanted)
     before = await context.service.set_weights(name, {})
@@ -119,18 +117,15 @@ async def weigh_lanes(context: RequestContext[WeightsShape, None]) -> AllWeights
 
 @routes.get("/queues/{queue}/lanes", query=LanesQuery, response=Lanes, **_READING)
 async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
-    """One page of the lanes in which jobs wait: how many, how long, and what holds each back."""
-    return await context.service.lanes(_queue(context), most=context.query.most, cursor=context.query.cursor)
-
-
-# Pauses
+    """List the lanes with waiting jobs, by page: the number of jobs, their age, and what blocks each lane."""
+    return await context.service.lanes(_checked_queue(context), most=context.query.most, cursor=context.query.cursor)
 
 
 @routes.get("/queues/{queue}/pauses", response=PausesShape, **_READING)
-async def queue_pauses(context: AskQueue) -> PausesShape:
-    """What is paused in a queue, since when and why."""
+async def queue_pauses(context: QueueContext) -> PausesShape:
+    """List the pauses of a queue, with start and reason."""
     return PausesShape(
-        pauses=[to_shape(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))]
+        pauses=[to_shape(pause, ActivePauseShape) for pause in await context.service.pauses(_checked_queue(context))]
     )
 
 
@@ -139,40 +134,37 @@ async def queue_pauses(context: AskQueue) -> PausesShape:
     **_CHANGING | {"refuses": (errors.TooLarge, errors.EngineFull, errors.NamesNeedLanes)},
 )  # fmt: skip
 async def pause_queue(context: RequestContext[PauseShape, None]) -> WasPausedShape:
-    """Let nothing be taken from a queue, or from a lane or a name of it.
+    """Pause a queue, a lane, or the jobs of one name: no job is taken from it.
 
-    What runs goes on."""
-    name, body = _queue(context), context.body
-    context.audit_detail = _part(body) + body.reason
+    Running jobs continue."""
+    name, body = _checked_queue(context), context.body
+    context.audit_detail = _describe_part(body) + body.reason
     is_new = await context.service.pause(name, lane=body.lane, name=body.name, reason=body.reason)
     return WasPausedShape(was_paused=not is_new)
 
 
 @routes.post("/queues/{queue}/resume", body=ResumeShape, response=WasPausedShape, **_CHANGING)
 async def resume_queue(context: RequestContext[ResumeShape, None]) -> WasPausedShape:
-    """Let jobs be taken again, at once."""
-    name, body = _queue(context), context.body
-    context.audit_detail = _part(body)
+    """End a pause: jobs can be taken again at once."""
+    name, body = _checked_queue(context), context.body
+    context.audit_detail = _describe_part(body)
     return WasPausedShape(was_paused=await context.service.resume(name, lane=body.lane, name=body.name))
 
 
-def _part(body: ResumeShape) -> str:
+def _describe_part(body: ResumeShape) -> str:
     return f"lane {body.lane}: " if body.lane else f"name {body.name}: " if body.name else ""
-
-
-# Purging
 
 
 @routes.post("/queues/{queue}/purge", body=PurgeShape, response=PurgedShape, **_CHANGING)
 async def purge_queue(context: RequestContext[PurgeShape, None]) -> PurgedShape:
     """Delete the jobs of a queue that are in one state, up to 500 per request.
 
-    Repeat it with the cursor of the answer until `is_done`. Jobs that come in after the first request stay, and so
-    do those that have been taken meanwhile."""
-    name, state = _queue(context), context.body.state
+    Repeat the request with the cursor of the answer until `is_done`. Jobs that arrive after the first request are kept,
+    and so are jobs that are taken before their turn."""
+    name, state = _checked_queue(context), context.body.state
     until_ms, _, cursor = context.body.cursor.partition(":")
-    until = _instant(until_ms) if context.body.cursor else await context.service.now()
-    listing = Listing(queue=name, state=state, most=PURGED_AT_ONCE, cursor=cursor)
+    until = _parse_instant(until_ms) if context.body.cursor else await context.service.now()
+    listing = Listing(queue=name, state=state, most=PURGE_MAX, cursor=cursor)
     page = await context.service.jobs(listing)
     ids = [job.id for job in page.jobs if job.created_at_ms <= until and _is_still(job.state, state)]
     answers = await context.service.delete(ids) if ids else []
@@ -181,11 +173,11 @@ async def purge_queue(context: RequestContext[PurgeShape, None]) -> PurgedShape:
     return PurgedShape(deleted=deleted, is_done=not page.cursor, cursor=f"{until}:{page.cursor}" if page.cursor else "")
 
 
-def _instant(text: str) -> int:
+def _parse_instant(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise BadInput("The cursor is not one that a purge gave out; start again without it.")
+        raise BadInput("The cursor is not from a purge; start again without a cursor.")
     return int(text)
 
 
-def _is_still(found: State, wanted: str) -> bool:
-    return found.label == ("finished" if wanted == "history" else wanted)
+def _is_still(state: State, wanted: str) -> bool:
+    return state.label == ("finished" if wanted == "history" else wanted)

@@ -1,4 +1,4 @@
-"""Relations of new jobs, checked for tokens that are for some queues: every job they name must be in one of these."""
+"""Access check for relations of new jobs: a token limited to some queues may only name jobs in these queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.web.app.request_context import RequestContext
 
 
 def named_by(job: NewJob) -> tuple[bytes, ...]:
-    """Return the ids of the jobs that a new job names."""
+    """Return the ids of the parent and of the jobs that a new job waits for."""
     return (job.parent, *job.after) if job.parent else job.after
 
 
@@ -25,11 +25,11 @@ def _id_of(job: PreparedJob) -> bytes:
 
 
 class Relations:
-    """Queues of the jobs that the new jobs of one request name, read once before any of them is enqueued.
+    """Queues of the jobs that the new jobs of one request name, read once before any new job is enqueued.
 
-    The read comes before the enqueue, and that is enough: a stored job never changes its queue, and a removed id is not
-    accepted for another job for at least ten minutes. An id without a job is different, as another client may use it
-    for a job at any moment. It is refused here, unless a job of the same request was accepted under it."""
+    Reading before the enqueue is safe: a stored job never changes its queue, and a removed id is not accepted for
+    another job for at least ten minutes. An id without a job is not safe, as another client may use it for a job at any
+    moment. It is refused here, unless a job of the same request was accepted under it."""
 
     def __init__(self, service: Service, who: Principal, queues: Mapping[bytes, str | Refusal]) -> None:
         self._service = service
@@ -37,7 +37,7 @@ class Relations:
         self._queues = queues
 
     def check(self, jobs: Sequence[PreparedJob]) -> None:
-        """Raise Forbidden when one of the jobs names a job of another queue."""
+        """Raise Forbidden if one of the jobs names a job in another queue."""
         for job in jobs:
             for related in named_by(job.template.job):
                 queue = self._queues[related]
@@ -45,8 +45,8 @@ class Relations:
                     self._who.check_found(queue, f"job {format_id(related)}")
 
     def check_whole(self, jobs: Sequence[PreparedJob]) -> None:
-        """Raise the first refusal. Ids of earlier jobs count as accepted: if another client takes one of them in this
-        moment, the engine refuses the whole list with `id_conflict`."""
+        """Raise the first refusal. Ids of earlier jobs count as accepted: if another client uses one of them first, the
+        engine refuses the whole list with `id_conflict`."""
         self.check(jobs)
         accepted: set[bytes] = set()
         for job in jobs:
@@ -56,13 +56,13 @@ class Relations:
             accepted.add(_id_of(job))
 
     def _refusal_of(self, job: PreparedJob, accepted: set[bytes]) -> Refusal | None:
-        """Return why a job cannot be enqueued. `accepted`: ids that this request itself made jobs of."""
+        """Return the reason why a job cannot be enqueued. `accepted`: ids of jobs that this request has enqueued."""
         try:
             self.check([job])
         except Forbidden as refusal:
             return refusal
         if isinstance(self._queues.get(_id_of(job)), str):
-            return None  # the request is repeated: the job is stored, and nothing is related to it again
+            return None  # a repeated request: the job is stored, and its relations do not change
         new = job.template.job
         for related in named_by(new):
             if isinstance(self._queues[related], UnknownJob) and related not in accepted:
@@ -70,8 +70,8 @@ class Relations:
         return None
 
     async def enqueue(self, jobs: Sequence[PreparedJob], durability: Durability | None) -> list[Enqueued | Refusal]:
-        """Enqueue jobs, each accepted or refused by itself. A job that names another one of the list is sent after the
-        answer about that one: if its id was taken by a job of another queue in this moment, the relation is refused."""
+        """Enqueue jobs, each accepted or refused separately. A job that names another job of the list is sent after the
+        answer about that job: if a job in another queue has taken its id, the relation is refused."""
         answers: dict[int, Enqueued | Refusal] = {}
         accepted: set[bytes] = set()
         for places in self._rounds(jobs):
@@ -84,7 +84,7 @@ class Relations:
         return [answers[place] for place in range(len(jobs))]
 
     def _rounds(self, jobs: Sequence[PreparedJob]) -> Iterator[range]:
-        """Cut the list before each job that names a new job of the same part."""
+        """Split the list before each job that names a new job of the same round."""
         start = 0
         new: set[bytes] = set()
         for place, job in enumerate(jobs):
@@ -98,8 +98,8 @@ class Relations:
 
 
 async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) -> Relations | None:
-    """Read the queues of all jobs that these name, in one call. None: there is nothing to check, as the token is for
-    all queues or the jobs name no others."""
+    """Read the queues of all jobs that the new jobs name, in one call. Returns None if there is nothing to check: the
+    token is for all queues, or the jobs name no others."""
     if not context.principal.queues:
         return None
     related = [job for job in jobs if named_by(job.template.job)]

@@ -1,4 +1,4 @@
-"""Those who hold jobs report: that they live, how far they are, how it ended, what they have to say."""
+"""Routes of lease holders: accept, extend, progress, finish, fail, release, log and emit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from windlass.core.errors import Refusal
 from windlass.core.event import Emit
 from windlass.core.job import Timeline
 from windlass.core.log import Log, LogLine
-from windlass.core.operations import Fail, Finish, LeaseRef, Update
+from windlass.core.operations import Fail, LeaseRef
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import WORKS, Routes
+from windlass.web.app.router import WORKERS, Routes
 from windlass.wire.leases import (
     RECORDED,
     AcceptedShape,
@@ -49,84 +49,67 @@ routes = Routes("/api/v1", tag="Working")
 _NO_LEASE = (errors.UnknownJob, errors.StaleLease, errors.AlreadyEnded, errors.WrongState)
 
 
-async def _by_lease(
-    context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]], ask_for: Any
-) -> list[Any]:
-    """One call for each length of lease that is asked for: usually one."""
+async def _run_by_lease(pairs: Sequence[tuple[bytes, LeaseShape]], operation: Any) -> list[Any]:
+    """Run one operation for each distinct length of the lease; usually there is one."""
     answers: dict[int, Any] = {}
     for lease_ms in dict.fromkeys(shape.lease_ms for _, shape in pairs):
-        places = [place for place, (_, shape) in enumerate(pairs) if shape.lease_ms == lease_ms]
-        held = [LeaseRef(pairs[place][0], pairs[place][1].token) for place in places]
-        answers |= zip(places, await ask_for(held, lease_ms=lease_ms), strict=True)
-    return [answers[place] for place in range(len(pairs))]
+        indexes = [index for index, (_, shape) in enumerate(pairs) if shape.lease_ms == lease_ms]
+        leases = [LeaseRef(pairs[index][0], pairs[index][1].token) for index in indexes]
+        answers |= zip(indexes, await operation(leases, lease_ms=lease_ms), strict=True)
+    return [answers[index] for index in range(len(pairs))]
 
 
-@verb(routes, "accept", roles=WORKS, body=LeaseShape, item=LeaseItem, response=AcceptedShape, refuses=_NO_LEASE)
+@verb(routes, "accept", roles=WORKERS, body=LeaseShape, item=LeaseItem, response=AcceptedShape, refuses=_NO_LEASE)
 async def accept(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
-    """Accept a job that was only dispatched: from now on it runs."""
-    answers = await _by_lease(context, pairs, context.service.accept)
-    return [one if isinstance(one, Refusal) else AcceptedShape(deadline_at_ms=one) for one in answers]
+    """Accept a dispatched job: it runs from now on."""
+    answers = await _run_by_lease(pairs, context.service.accept)
+    return [answer if isinstance(answer, Refusal) else AcceptedShape(deadline_at_ms=answer) for answer in answers]
 
 
-@verb(routes, "extend", roles=WORKS, body=LeaseShape, item=LeaseItem, response=ExtendedShape, refuses=_NO_LEASE)
+@verb(routes, "extend", roles=WORKERS, body=LeaseShape, item=LeaseItem, response=ExtendedShape, refuses=_NO_LEASE)
 async def extend(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
-    """Extend a lease: a heartbeat."""
+    """Extend a lease."""
     return [
-        one
-        if isinstance(one, Refusal)
-        else ExtendedShape(deadline_at_ms=one.deadline_at_ms, is_cancel_requested=one.is_cancel_requested)
-        for one in await _by_lease(context, pairs, context.service.extend)
+        answer
+        if isinstance(answer, Refusal)
+        else ExtendedShape(deadline_at_ms=answer.deadline_at_ms, is_cancel_requested=answer.is_cancel_requested)
+        for answer in await _run_by_lease(pairs, context.service.extend)
     ]
 
 
 @verb(
-    routes, "progress", roles=WORKS, body=ProgressShape, item=ProgressItem, response=UpdatedShape,
+    routes, "progress", roles=WORKERS, body=ProgressShape, item=ProgressItem, response=UpdatedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )  # fmt: skip
 async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, ProgressShape]]) -> list[Any]:
     """Report progress, a note, or a new payload."""
-    requests = [
-        Update(
-            id=job_id,
-            token=shape.token,
-            progress=shape.progress,
-            note=shape.note,
-            payload=decode_value(
-                "payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding
-            ),
-        )
-        for job_id, shape in pairs
-    ]
+    requests = [shape.update(job_id, context.body_encoding) for job_id, shape in pairs]
     return [
-        one
-        if isinstance(one, Refusal)
-        else UpdatedShape(revision=one.revision, is_cancel_requested=one.is_cancel_requested)
-        for one in await context.service.update(requests)
+        answer
+        if isinstance(answer, Refusal)
+        else UpdatedShape(revision=answer.revision, is_cancel_requested=answer.is_cancel_requested)
+        for answer in await context.service.update(requests)
     ]
-
-
-def finish_of(context: RequestContext[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
-    result = decode_value("result", shape.result, shape.result_base64, shape.result_codec, context.body_encoding)
-    return Finish(job_id, shape.token, result, shape.ignore_repeat)
 
 
 @verb(
-    routes, "finish", roles=WORKS, body=FinishShape, item=FinishItem, response=FinishedShape,
+    routes, "finish", roles=WORKERS, body=FinishShape, item=FinishItem, response=FinishedShape,
     refuses=(*_NO_LEASE, errors.TooLarge, errors.Unsettled),
 )  # fmt: skip
 async def finish(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
-    """Finish a job, with its result."""
-    return [finished_shape(one) for one in await context.service.finish([finish_of(context, *pair) for pair in pairs])]
+    """Finish a job with its result."""
+    requests = [shape.finish(job_id, context.body_encoding) for job_id, shape in pairs]
+    return [finished_shape(answer) for answer in await context.service.finish(requests)]
 
 
-async def failures_of(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
-    """What `auto` means is in the jobs: they are read first."""
-    wanted = [job_id for job_id, shape in pairs if shape.then == "auto"]
-    found = dict(zip(wanted, await context.service.job(wanted), strict=True)) if wanted else {}
-    return [_failure(context, job_id, shape, found.get(job_id)) for job_id, shape in pairs]
+async def build_failures(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
+    """Convert reports of failure. Jobs with `auto` are read first, for their retry policy."""
+    ids = [job_id for job_id, shape in pairs if shape.then == "auto"]
+    found = dict(zip(ids, await context.service.job(ids), strict=True)) if ids else {}
+    return [_build_failure(context, job_id, shape, found.get(job_id)) for job_id, shape in pairs]
 
 
-def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape, found: Any) -> Fail:
+def _build_failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape, found: Any) -> Fail:
     then, delay_ms = shape.then, shape.delay_ms
     if then == "auto":
         then = "final"
@@ -144,58 +127,57 @@ def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape,
 
 
 @verb(
-    routes, "fail", roles=WORKS, body=FailShape, item=FailItem, response=FailedShape,
+    routes, "fail", roles=WORKERS, body=FailShape, item=FailItem, response=FailedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )  # fmt: skip
 async def fail(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Any]:
-    """End an attempt badly: to be retried, for good, or as cancelled."""
-    return [failed_shape(one) for one in await context.service.fail(await failures_of(context, pairs))]
+    """Fail an attempt: retry the job, fail it for good, or end it as cancelled."""
+    return [failed_shape(answer) for answer in await context.service.fail(await build_failures(context, pairs))]
 
 
-@verb(routes, "release", roles=WORKS, body=LeaseRefShape, item=LeaseRefItem, response=ReleasedShape, refuses=_NO_LEASE)
+@verb(
+    routes, "release", roles=WORKERS, body=LeaseRefShape, item=LeaseRefItem, response=ReleasedShape, refuses=_NO_LEASE
+)
 async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseRefShape]]) -> list[Any]:
-    """Give a job back unworked; no attempt is spent."""
+    """Release a job without running it. The attempt does not count."""
     answers = await context.service.release([LeaseRef(job_id, shape.token) for job_id, shape in pairs])
-    return [one if isinstance(one, Refusal) else ReleasedShape(state=one) for one in answers]
-
-
-# What running code says
+    return [answer if isinstance(answer, Refusal) else ReleasedShape(state=answer) for answer in answers]
 
 
 @verb(
     routes,
     "log",
-    roles=WORKS,
+    roles=WORKERS,
     body=LogShape,
     item=LogItem,
     response=RecordedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )
 async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
-    """Leave lines with a job: the last ones are kept as long as the job is."""
+    """Append log lines to a job. The last lines are kept as long as the job."""
     requests = [
         Log(job_id, shape.token, [LogLine(line.at_ms, line.level, line.text) for line in shape.lines])
         for job_id, shape in pairs
     ]
-    return [one if isinstance(one, Refusal) else RECORDED for one in await context.service.log(requests)]
+    return [answer if isinstance(answer, Refusal) else RECORDED for answer in await context.service.log(requests)]
 
 
 @verb(
     routes,
     "emit",
-    roles=WORKS,
+    roles=WORKERS,
     body=EmitShape,
     item=EmitItem,
     response=RecordedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )
 async def emit(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
-    """Send a value to those who follow the job; nothing is kept when nobody does."""
-    requests = [Emit(job_id, shape.token, _emitted(context, shape)) for job_id, shape in pairs]
-    return [one if isinstance(one, Refusal) else RECORDED for one in await context.service.emit(requests)]
+    """Send a value to the followers of a job. Without followers it is not kept."""
+    requests = [Emit(job_id, shape.token, _emitted_value(context, shape)) for job_id, shape in pairs]
+    return [answer if isinstance(answer, Refusal) else RECORDED for answer in await context.service.emit(requests)]
 
 
-def _emitted(context: RequestContext[Any, Any], shape: EmitShape) -> Any:
+def _emitted_value(context: RequestContext[Any, Any], shape: EmitShape) -> Any:
     value = decode_value("value", shape.value, shape.value_base64, shape.value_codec, context.body_encoding)
     if value is None:
         raise errors.BadInput("Give a value.")

@@ -1,4 +1,4 @@
-"""Schedules: made, changed, paused, run by hand, read."""
+"""Routes of schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from windlass.core import errors
 from windlass.core.ids import format_id
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS, Answer, Routes
+from windlass.web.app.router import ADMINS, READERS, Answer, Routes
 from windlass.wire.enqueue import EnqueuedShape, enqueued_shape
 from windlass.wire.schedules import (
     PauseScheduleShape,
@@ -21,24 +21,24 @@ from windlass.wire.schedules import (
 routes = Routes("/api/v1", tag="Schedules")
 
 _KNOWN = (errors.TooLarge, errors.UnknownSchedule)
-_CHANGING = {"roles": ADMIN, "is_audited": True}
+_CHANGING = {"roles": ADMINS, "is_audited": True}
+
+ScheduleContext: TypeAlias = RequestContext[None, None]
 
 
-AskByName: TypeAlias = RequestContext[None, None]
+@routes.get("/schedules", roles=READERS, response=SchedulesShape)
+async def schedules(context: ScheduleContext) -> SchedulesShape:
+    """List all schedules by name.
+
+    A token limited to some queues sees the schedules that enqueue jobs there."""
+    statuses = await context.service.schedules()
+    visible = [status for status in statuses if context.principal.may_use(status.schedule.job.queue)]
+    return SchedulesShape(schedules=[schedule_status_shape(status, context.response_encoding) for status in visible])
 
 
-@routes.get("/schedules", roles=READS, response=SchedulesShape)
-async def schedules(context: AskByName) -> SchedulesShape:
-    """All schedules, by name.
-
-    A token for some queues is shown those that make jobs there."""
-    found = [one for one in await context.service.schedules() if context.principal.may_use(one.schedule.job.queue)]
-    return SchedulesShape(schedules=[schedule_status_shape(one, context.response_encoding) for one in found])
-
-
-@routes.get("/schedules/{name}", roles=READS, response=ScheduleStatusShape, refuses=_KNOWN)
-async def schedule(context: AskByName) -> ScheduleStatusShape:
-    """One schedule: its rhythm, its job, its next and last occurrence."""
+@routes.get("/schedules/{name}", roles=READERS, response=ScheduleStatusShape, refuses=_KNOWN)
+async def schedule(context: ScheduleContext) -> ScheduleStatusShape:
+    """Read a schedule: its timing, its job, its next and last occurrence."""
     found = await context.service.schedule_of(context.path["name"])
     context.check_found(found.schedule.job.queue, "this schedule")
     return schedule_status_shape(found, context.response_encoding)
@@ -49,10 +49,10 @@ async def schedule(context: AskByName) -> ScheduleStatusShape:
     refuses=(errors.TooLarge, errors.RevisionConflict, errors.CrossPartition, errors.EngineFull), **_CHANGING,
 )  # fmt: skip
 async def set_schedule(context: RequestContext[ScheduleShape, RevisionQuery]) -> ScheduleStatusShape:
-    """Make a schedule, or change the one of this name.
+    """Create or change a schedule.
 
-    Its next occurrence is computed anew when its rhythm is another. One that is the same already is left alone."""
-    name = _changed(context)
+    If the timing changes, the next occurrence is computed again. A schedule that is the same already is not changed."""
+    name = _checked_name(context)
     context.audit_detail = f"jobs {context.body.job.name} in {context.body.job.queue}"
     wanted = context.body.schedule(name, context.body_encoding)
     return schedule_status_shape(
@@ -64,8 +64,8 @@ async def set_schedule(context: RequestContext[ScheduleShape, RevisionQuery]) ->
     "/schedules/{name}", query=RevisionQuery, refuses=(*_KNOWN, errors.RevisionConflict, errors.EngineFull), **_CHANGING
 )
 async def remove_schedule(context: RequestContext[None, RevisionQuery]) -> None:
-    """Remove a schedule; the jobs that it made stay."""
-    await context.service.unschedule(_changed(context), if_revision=context.query.if_revision)
+    """Remove a schedule. Jobs that it enqueued stay."""
+    await context.service.unschedule(_checked_name(context), if_revision=context.query.if_revision)
 
 
 @routes.post(
@@ -73,8 +73,8 @@ async def remove_schedule(context: RequestContext[None, RevisionQuery]) -> None:
     refuses=(*_KNOWN, errors.EngineFull), **_CHANGING,
 )  # fmt: skip
 async def pause_schedule(context: RequestContext[PauseScheduleShape, None]) -> ScheduleStatusShape:
-    """Let a schedule fire no more until it is resumed."""
-    name = _changed(context)
+    """Pause a schedule until it is resumed."""
+    name = _checked_name(context)
     context.audit_detail = context.body.reason
     return schedule_status_shape(
         await context.service.pause_schedule(name, reason=context.body.reason), context.response_encoding
@@ -84,27 +84,29 @@ async def pause_schedule(context: RequestContext[PauseScheduleShape, None]) -> S
 @routes.post(
     "/schedules/{name}/resume", response=ScheduleStatusShape, refuses=(*_KNOWN, errors.EngineFull), **_CHANGING
 )
-async def resume_schedule(context: AskByName) -> ScheduleStatusShape:
-    """Let a paused schedule go on with its next occurrence.
+async def resume_schedule(context: ScheduleContext) -> ScheduleStatusShape:
+    """Resume a paused schedule with its next occurrence.
 
-    What came while it was paused is passed over."""
-    return schedule_status_shape(await context.service.resume_schedule(_changed(context)), context.response_encoding)
+    Occurrences during the pause are skipped."""
+    return schedule_status_shape(
+        await context.service.resume_schedule(_checked_name(context)), context.response_encoding
+    )
 
 
 @routes.post(
     "/schedules/{name}/run", response=EnqueuedShape, status=201, other_responses={200: EnqueuedShape},
     refuses=(*_KNOWN, errors.QueueFull, errors.EngineFull, errors.UnknownMember, errors.CrossPartition), **_CHANGING,
 )  # fmt: skip
-async def run_schedule(context: AskByName) -> Answer:
-    """Make the job of a schedule now, apart from its rhythm.
+async def run_schedule(context: ScheduleContext) -> Answer:
+    """Enqueue the job of a schedule now, apart from its timing.
 
-    Also when it is paused, or when another of its jobs runs. 200 when another job holds its unique key."""
-    done = await context.service.run_schedule(_changed(context))
-    location = (("Location", f"/api/v1/jobs/{format_id(done.id)}"),)
-    return Answer(enqueued_shape(done), 200 if done.status in ("existing", "ended") else 201, location)
+    This works while the schedule is paused or another of its jobs runs. 200: another job has its unique key."""
+    enqueued = await context.service.run_schedule(_checked_name(context))
+    location = (("Location", f"/api/v1/jobs/{format_id(enqueued.id)}"),)
+    return Answer(enqueued_shape(enqueued), 200 if enqueued.status in ("existing", "ended") else 201, location)
 
 
-def _changed(context: RequestContext[Any, Any]) -> str:
+def _checked_name(context: RequestContext[Any, Any]) -> str:
     context.audit_target = context.path["name"]
     context.check_all_queues()
     return context.audit_target

@@ -1,4 +1,4 @@
-"""A verb about jobs is two routes: about one, with its id in the path, and about many, with an id in each item."""
+"""Pairs of routes for one verb: on one job, with its id in the path, and on a batch, with an id in each item."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from windlass.web.app.router import Routes
 from windlass.wire.shape import Items, RequestShape, Results, to_results
 
 S = TypeVar("S", bound=RequestShape)
-TOLD = 10  # ids of many
-# What is wanted of which job; answers in the same order, refusals among them.
+AUDITED_IDS = 10  # of a batch, in the audit log
+# Takes pairs of a job id and a shape; returns answers in the same order, refusals among them.
 Perform: TypeAlias = Callable[[RequestContext[Any, Any], Sequence[tuple[bytes, Any]]], Awaitable[Sequence[Any]]]
 
 
@@ -30,12 +30,12 @@ def verb(
     is_audited: bool = False,
     method: str = "POST",
 ) -> Callable[[Perform], Perform]:
-    """`item` is `body` with an id. The function is given pairs of an id and a shape, one or many. PATCH and DELETE of
-    one are of the job's own path; what goes with a DELETE stands in the query."""
+    """Add both routes of a verb. `item` is `body` with an id. PATCH and DELETE use the path of the job itself. DELETE
+    takes `body` from the query."""
     place = "query" if method == "DELETE" else "body"
 
     def add(perform: Perform) -> Perform:
-        async def one(context: RequestContext[Any, Any]) -> Any:
+        async def run_single(context: RequestContext[Any, Any]) -> Any:
             job_id = context.job_id
             if is_audited:
                 context.audit_target = format_id(job_id)
@@ -45,28 +45,28 @@ def verb(
                 raise answer
             return answer
 
-        async def many(context: RequestContext[Items[Any], Any]) -> Results[Any]:
-            pairs = [(parse_id(each.id), each) for each in context.body.items]
+        async def run_batch(context: RequestContext[Items[Any], Any]) -> Results[Any]:
+            pairs = [(parse_id(item.id), item) for item in context.body.items]
             if is_audited:
-                context.audit_target = _listed([job_id for job_id, _ in pairs])
+                context.audit_target = _summarize_ids([job_id for job_id, _ in pairs])
             await context.check_jobs([job_id for job_id, _ in pairs])
             return to_results(await perform(context, pairs), lambda answer: answer)
 
         summary, _, description = (perform.__doc__ or "").partition("\n")
-        one.__doc__ = perform.__doc__
-        many.__doc__ = f"{summary.rstrip('.')}: up to 1,000 jobs, each answered by itself.\n{description}"
+        run_single.__doc__ = perform.__doc__
+        run_batch.__doc__ = f"{summary.rstrip('.')}, for up to 1,000 jobs, each with its own result.\n{description}"
         shared: dict[str, Any] = {"roles": roles, "is_audited": is_audited}
-        about_one: Any = {place: body, "response": response, "refuses": refuses}
+        single: Any = {place: body, "response": response, "refuses": refuses}
         path = f"/jobs/{{id}}/{name}" if method == "POST" else "/jobs/{id}"
-        routes(method, path, operation=name, **about_one, **shared)(one)
-        about_many: Any = {"body": Items[item], "response": Results[response]}  # type: ignore[valid-type]
-        routes.post(f"/jobs:{name}", operation=f"{name}_many", **about_many, **shared)(many)
+        routes(method, path, operation=name, **single, **shared)(run_single)
+        batch: Any = {"body": Items[item], "response": Results[response]}  # type: ignore[valid-type]
+        routes.post(f"/jobs:{name}", operation=f"{name}_many", **batch, **shared)(run_batch)
         return perform
 
     return add
 
 
-def _listed(ids: Sequence[bytes]) -> str:
-    """For the audit log: the first of them, and how many more."""
-    first = ", ".join(map(format_id, ids[:TOLD]))
-    return f"{first} and {len(ids) - TOLD} more" if len(ids) > TOLD else first
+def _summarize_ids(ids: Sequence[bytes]) -> str:
+    """Format ids for the audit log: the first ones, and the number of others."""
+    first = ", ".join(map(format_id, ids[:AUDITED_IDS]))
+    return f"{first} and {len(ids) - AUDITED_IDS} more" if len(ids) > AUDITED_IDS else first

@@ -1,4 +1,4 @@
-"""Workers as such: who they are, whether they live, and what each holds."""
+"""Routes of workers: registration, heartbeats and stop requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import WorkerInfo
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMIN, READS, WORKS, Routes
+from windlass.web.app.router import ADMINS, READERS, WORKERS, Routes
 from windlass.wire.workers import (
     BeatShape,
     ExpectedShape,
@@ -26,20 +26,20 @@ from windlass.wire.workers import (
 routes = Routes("/api/v1", tag="Workers")
 
 
-@routes.get("/workers", roles=READS, query=WorkersQuery, response=WorkersShape)
+@routes.get("/workers", roles=READERS, query=WorkersQuery, response=WorkersShape)
 async def workers(context: RequestContext[None, WorkersQuery]) -> WorkersShape:
-    """Registered workers, and what each runs."""
+    """List the registered workers and the jobs that each holds."""
     context.check_all_queues()
     found = await context.service.workers(start=context.query.start, most=context.query.most)
-    return WorkersShape(workers=[registered_shape(one) for one in found])
+    return WorkersShape(workers=[registered_shape(worker) for worker in found])
 
 
-@routes.put("/workers/{id}", roles=WORKS, body=WorkerShape, response=ExpectedShape, refuses=(errors.TooLarge,))
+@routes.put("/workers/{id}", roles=WORKERS, body=WorkerShape, response=ExpectedShape, refuses=(errors.TooLarge,))
 async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
-    """A worker says what it is, and how often it will beat.
+    """Register a worker and the interval of its heartbeats.
 
-    What a registered worker has taken goes back to its queue when it falls silent. Register again when a beat is
-    refused with `unknown_worker`."""
+    Jobs of a registered worker return to their queues if its heartbeats stop. Register again if a heartbeat is refused
+    with `unknown_worker`."""
     worker, body = _worker_id(context), context.body
     for queue in body.queues:
         context.check_queue(queue)
@@ -51,41 +51,43 @@ async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
 
 @routes.post(
     "/workers/{id}/beat",
-    roles=WORKS,
+    roles=WORKERS,
     body=BeatShape,
     response=HeartbeatReplyShape,
     refuses=(errors.UnknownWorker, errors.TooLarge),
 )
 async def beat(context: RequestContext[BeatShape, None]) -> HeartbeatReplyShape:
-    """Heartbeat of a worker: the answer says whether it is to end.
+    """Send a heartbeat. The answer says whether the worker is asked to stop.
 
-    A worker that names the jobs it holds also hears of leases under its name that it does not know, because the answer
-    to a take was lost. It releases them, and they run at once instead of when their leases end."""
+    If the heartbeat lists the held jobs, the answer lists leases of the worker that are not among them, because the
+    answer to a take was lost. Release them, so that these jobs run at once and not after their leases expire."""
     worker, held = _worker_id(context), context.body.held
     await context.check_worker(worker)
     if held is None:
         return HeartbeatReplyShape(is_asked_to_stop=await context.service.beat([worker]).one())
-    heard = await context.service.beat_holding(worker, [parse_id(text) for text in held])
-    unclaimed = tuple(UnclaimedShape(id=format_id(one.id), token=one.token) for one in heard.unclaimed)
-    return HeartbeatReplyShape(is_asked_to_stop=heard.is_asked_to_stop, unclaimed=unclaimed)
+    reply = await context.service.beat_holding(worker, [parse_id(text) for text in held])
+    unclaimed = tuple(UnclaimedShape(id=format_id(lease.id), token=lease.token) for lease in reply.unclaimed)
+    return HeartbeatReplyShape(is_asked_to_stop=reply.is_asked_to_stop, unclaimed=unclaimed)
 
 
 @routes.post(
-    "/workers/{id}/stop", roles=ADMIN, response=StopRequestedShape, refuses=(errors.UnknownWorker,), is_audited=True
+    "/workers/{id}/stop", roles=ADMINS, response=StopRequestedShape, refuses=(errors.UnknownWorker,), is_audited=True
 )
 async def stop_worker(context: RequestContext[None, None]) -> StopRequestedShape:
-    """Ask a worker to end gently.
+    """Ask a worker to stop gracefully.
 
-    With its next heartbeat it hears so: it takes no more, ends what it runs, and leaves. One that jobs are pushed to
-    gets no more."""
+    The answer to its next heartbeat says so: it takes no more jobs, finishes the running ones and deregisters. A push
+    worker gets no more jobs."""
     worker = _worker_id(context)
     context.audit_target = format_id(worker)
     return StopRequestedShape(was_asked=not await context.service.stop_worker(worker))
 
 
-@routes.delete("/workers/{id}", roles=WORKS, response=GivenBackShape, refuses=(errors.UnknownWorker,))
-async def forget(context: RequestContext[None, None]) -> GivenBackShape:
-    """A worker leaves; what it holds goes back."""
+@routes.delete(
+    "/workers/{id}", roles=WORKERS, response=GivenBackShape, refuses=(errors.UnknownWorker,), operation="forget"
+)
+async def deregister(context: RequestContext[None, None]) -> GivenBackShape:
+    """Deregister a worker. Its jobs return to their queues."""
     worker = _worker_id(context)
     await context.check_worker(worker, with_jobs=True)
     return GivenBackShape(given_back=await context.service.forget(worker))
@@ -96,4 +98,6 @@ def _worker_id(context: RequestContext[Any, Any]) -> bytes:
     try:
         return parse_id(text)
     except BadInput as error:
-        raise BadInput(f"{text!r} is not the id of a worker; it is a UUID that the worker makes for itself.") from error
+        raise BadInput(
+            f"{text!r} is not the id of a worker; a worker id is a UUID that the worker generates."
+        ) from error

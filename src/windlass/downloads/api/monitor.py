@@ -17,7 +17,7 @@ from windlass.service import Service
 from windlass.service.aggregations import COMPONENT_MAX
 from windlass.web.app.problems import NotFound
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import READS, Answer
+from windlass.web.app.router import READERS, Answer
 from windlass.web.listener.messages import Response
 from windlass.wire.problems import HttpRefusal
 
@@ -60,7 +60,7 @@ async def _exists(file: str) -> bool:
 
 
 @routes.get(
-    "/stats/{name}", operation="stats", roles=READS, response=dict[str, int], response_media=_JSON,
+    "/stats/{name}", operation="stats", roles=READERS, response=dict[str, int], response_media=_JSON,
     refuses=(NotFound, errors.BadInput, errors.EngineError),
 )  # fmt: skip
 async def stats(context: RequestContext[None, None]) -> Answer:
@@ -86,7 +86,7 @@ def summed(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 @routes.get(
-    "/dashboard/aggregations", operation="waiting_aggregations", roles=READS, response=list[WaitingJobs], response_media=_JSON,
+    "/dashboard/aggregations", operation="waiting_aggregations", roles=READERS, response=list[WaitingJobs], response_media=_JSON,
     refuses=(errors.EngineError,),
 )  # fmt: skip
 async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:

@@ -1,4 +1,5 @@
-"""From a request's head to its route, past the guard, to the handler and back: the same way for all dialects."""
+"""Web application: find the route, authenticate, decode, call the handler, encode the answer. The same for all
+dialects."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ from .query_string import parse_query
 from .request_context import RequestContext
 from .router import Answer, DeferredAnswer, Route, Router
 
-UNKNOWN_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
+UNKNOWN_BODY_MAX = 64 * 1024  # body of a client whose token is not verified yet
 Encodings: TypeAlias = tuple[Encoding, Encoding]
 _REPLIES = (Response, StreamedResponse)
 
 
 class WebApplication:
-    """Answers requests by its routes."""
+    """Application of the HTTP listener."""
 
     def __init__(self, router: Router, state: AppState, authenticator: Authenticator, body_max: int = BODY_MAX) -> None:
         self._router = router
@@ -54,17 +55,17 @@ class WebApplication:
             if "content-encoding" in head.headers or "expect" in head.headers:
                 check_body_headers(head.headers)
         except WindlassError as error:
-            return self._refused(error, head)
+            return self._error_response(error, head)
         is_trusted = principal is not None or self._authenticator.is_probably_admitted(head)
         body_max = (route.body_max or self._body_max) if is_trusted else UNKNOWN_BODY_MAX
         return Plan(partial(self._handle, route, names, principal), body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
-        """What the protocol has to say itself."""
+        """Format a protocol error as a response."""
         error = protocol_refusal(status, detail)
-        return problem_response(error, Codec.JSON) if head is None else self._refused(error, head)
+        return problem_response(error, Codec.JSON) if head is None else self._error_response(error, head)
 
-    def _refused(
+    def _error_response(
         self,
         error: WindlassError,
         head: Head,
@@ -74,8 +75,8 @@ class WebApplication:
         page = self._state.refusal_page
         if page is not None and (head.is_page or _wants_html_not_found(head)):
             return page(self._state, error, head, context)
-        words = self._router.error_formatter_at(head.path) or problem_response
-        return words(error, _error_encoding(head) if encoding is None else encoding)
+        formatter = self._router.error_formatter_at(head.path) or problem_response
+        return formatter(error, _error_encoding(head) if encoding is None else encoding)
 
     def _handle(
         self, route: Route, names: Mapping[str, str], principal: Principal | None, request: Request
@@ -86,67 +87,67 @@ class WebApplication:
                 route.body_media, route.response_media, headers.get("content-type", ""), headers.get("accept", "")
             )
         except WindlassError as error:
-            return self._refused(error, request.head, _fallback_encoding(route, request.head))
+            return self._error_response(error, request.head, _fallback_encoding(route, request.head))
         if principal is None:
-            return self._admit_slowly(route, names, request, encodings)
-        return self._begin(route, names, principal, request, encodings)
+            return self._admit_and_start(route, names, request, encodings)
+        return self._start(route, names, principal, request, encodings)
 
-    async def _admit_slowly(
+    async def _admit_and_start(
         self, route: Route, names: Mapping[str, str], request: Request, encodings: Encodings
     ) -> Reply:
         try:
             principal = await self._authenticator.admit(request.head, route.roles)
         except WindlassError as error:
-            return self._refused(error, request.head, encodings[1])
-        begun = self._begin(route, names, principal, request, encodings)
-        if isinstance(begun, Response):
-            return begun
-        if isinstance(begun, DeferredReply):
-            await asyncio.wait((begun.future,))
-            return begun.reply(begun.future)
-        return await begun
+            return self._error_response(error, request.head, encodings[1])
+        result = self._start(route, names, principal, request, encodings)
+        if isinstance(result, Response):
+            return result
+        if isinstance(result, DeferredReply):
+            await asyncio.wait((result.future,))
+            return result.reply(result.future)
+        return await result
 
-    def _begin(
+    def _start(
         self, route: Route, names: Mapping[str, str], principal: Principal, request: Request, encodings: Encodings
     ) -> Awaitable[Reply] | DeferredReply | Response:
         head = request.head
-        of_body, wanted = encodings
+        of_body, of_response = encodings
         context: RequestContext[Any, Any] | None = None
         try:
-            head.who = principal.name
+            head.principal_name = principal.name
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.body is None or route.streams_body else _body(request, route, of_body)
-            context = RequestContext(self._state, request, principal, names, query, body, of_body, wanted)
-            given = route.handler(context)
+            context = RequestContext(self._state, request, principal, names, query, body, of_body, of_response)
+            result = route.handler(context)
         except WindlassError as error:
-            return self._refused(error, head, wanted, context)
-        if type(given) is DeferredAnswer:
-            return DeferredReply(given.future, partial(self._reply_later, route, context, given))
-        return self._reply(route, context, given)  # type: ignore[arg-type]  # an awaitable
+            return self._error_response(error, head, of_response, context)
+        if type(result) is DeferredAnswer:
+            return DeferredReply(result.future, partial(self._reply_deferred, route, context, result))
+        return self._reply(route, context, result)  # type: ignore[arg-type]  # an awaitable
 
-    def _reply_later(
-        self, route: Route, context: RequestContext[Any, Any], given: DeferredAnswer[Any], future: asyncio.Future[Any]
+    def _reply_deferred(
+        self, route: Route, context: RequestContext[Any, Any], deferred: DeferredAnswer[Any], future: asyncio.Future[Any]
     ) -> Response:
         try:
-            shaped = given.to_answer(future.result())
+            shaped = deferred.to_answer(future.result())
             return encoded_response(shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers)
         except WindlassError as error:
-            return self._refused(error, context.request.head, context.response_encoding, context)
+            return self._error_response(error, context.request.head, context.response_encoding, context)
 
     async def _reply(self, route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Reply:
         try:
-            given = await (_run_audited(route, context, handling) if route.is_audited else handling)
-            return _reply(route, given, context.response_encoding)
+            result = await (_run_audited(route, context, handling) if route.is_audited else handling)
+            return _to_reply(route, result, context.response_encoding)
         except WindlassError as error:
-            return self._refused(error, context.request.head, context.response_encoding, context)
+            return self._error_response(error, context.request.head, context.response_encoding, context)
 
 
 async def _run_audited(route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Any:
     outcome = "unknown"
     try:
-        given = await handling
+        result = await handling
         outcome = DONE
-        return given
+        return result
     except WindlassError as error:
         outcome = error.code
         raise
@@ -155,14 +156,14 @@ async def _run_audited(route: Route, context: RequestContext[Any, Any], handling
 
 
 @lru_cache(256)
-def _encodings(takes_media: str, media: str, content_type: str, accept: str) -> Encodings:
-    """Of the body, and of the answer."""
-    of_body = route_encoding(takes_media) if takes_media else body_encoding(content_type)
-    return of_body, route_encoding(media) if media else negotiate_encoding(accept, of_body)
+def _encodings(body_media: str, response_media: str, content_type: str, accept: str) -> Encodings:
+    """Return the encodings of the body and of the response."""
+    of_body = route_encoding(body_media) if body_media else body_encoding(content_type)
+    return of_body, route_encoding(response_media) if response_media else negotiate_encoding(accept, of_body)
 
 
 def _fallback_encoding(route: Route, head: Head) -> Encoding:
-    """Where one of both cannot be told: the body's, else JSON."""
+    """Return the encoding of an error if the request's encodings are not supported: that of the body, else JSON."""
     try:
         return _encodings(route.body_media, "", head.headers.get("content-type", ""), "")[0]
     except HttpRefusal:
@@ -170,32 +171,30 @@ def _fallback_encoding(route: Route, head: Head) -> Encoding:
 
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
-    if not request.body and route.may_be_empty:
+    if not request.body and route.is_body_optional:
         return route.body()
     if not request.body:
-        raise BadInput("The body is empty; this path wants one, see /docs.")
-    return (
-        decode(request.body, route.body, encoding)
-        if route.decode_body is None
-        else route.decode_body(request.body, encoding)
-    )
+        raise BadInput("The body is empty; this path needs one, see /docs.")
+    if route.decode_body is not None:
+        return route.decode_body(request.body, encoding)
+    return decode(request.body, route.body, encoding)
 
 
-def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
-    if isinstance(given, Answer):
-        return encoded_response(given.status or route.status, given.value, encoding, given.headers)
-    if isinstance(given, _REPLIES):
-        return given
-    return Response(204) if given is None else encoded_response(route.status, given, encoding)
+def _to_reply(route: Route, result: Any, encoding: Encoding) -> Reply:
+    if isinstance(result, Answer):
+        return encoded_response(result.status or route.status, result.value, encoding, result.headers)
+    if isinstance(result, _REPLIES):
+        return result
+    return Response(204) if result is None else encoded_response(route.status, result, encoding)
 
 
 def _wants_html_not_found(head: Head) -> bool:
-    """Somebody with a browser, at a path where nothing is."""
+    """Whether a browser asked for a path without a route."""
     return not head.operation and head.method == "GET" and "text/html" in head.headers.get("accept", "")
 
 
 def _error_encoding(head: Head) -> Encoding:
-    """As the answer would have been; JSON where even that cannot be told."""
+    """Return the encoding that the response would have had, or JSON if it cannot be negotiated."""
     try:
         return negotiate_encoding(
             head.headers.get("accept", ""), body_encoding(head.headers.get("content-type", ""))

@@ -1,4 +1,4 @@
-"""JSON and MessagePack on every route: which one a request is in, which one its answer will be in, and both ways."""
+"""Content negotiation between JSON and MessagePack, and encoded responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENCODINGS: dict[str, Encoding] = {
     "application/vnd.msgpack": Codec.MSGPACK,
     "text/json": Codec.JSON,
 }
-_WILDCARDS = {"*/*": 0, "application/*": 1}  # how specific; a name of ours is more so
+_WILDCARDS = {"*/*": 0, "application/*": 1}  # with their specificity; a full media type has 2
 _CONTENT_TYPES: dict[Codec, str] = {Codec.JSON: JSON, Codec.MSGPACK: MSGPACK}
 _PROBLEM_TYPES: dict[Codec, str] = {
     Codec.JSON: "application/problem+json",
@@ -29,13 +29,13 @@ _PROBLEM_TYPES: dict[Codec, str] = {
 
 
 def route_encoding(media: str) -> Encoding:
-    """Of a route that has one of its own; where that is neither, as its answers say."""
+    """Return the encoding of a route with a fixed media type. Errors of other media types are JSON."""
     return Codec.MSGPACK if media == MSGPACK else Codec.JSON
 
 
 @lru_cache(256)
 def body_encoding(content_type: str) -> Encoding:
-    """A body without a type is JSON; curl's default, a form, is not taken for anything else than it says."""
+    """Return the encoding of a body. Without a content type it is JSON; a form, the default of curl, is refused."""
     media = content_type.partition(";")[0].strip().lower()
     if not media:
         return Codec.JSON
@@ -46,19 +46,19 @@ def body_encoding(content_type: str) -> Encoding:
 
 @lru_cache(256)
 def negotiate_encoding(accept: str, of_body: Encoding) -> Encoding:
-    """The best of what is accepted; where both are as good, the answer is as the question."""
+    """Return the encoding that the client prefers; of equal ones, that of the body."""
     if not accept or accept == "*/*":
         return of_body
     other: Encoding = Codec.MSGPACK if of_body is Codec.JSON else Codec.JSON
     weights = _quality_values(accept)
-    best = max((of_body, other), key=lambda one: weights[one])  # the first of equals
+    best = max((of_body, other), key=lambda encoding: weights[encoding])  # the first of equals
     if weights[best] <= 0:
         raise NotAcceptable
     return best
 
 
 def _quality_values(accept: str) -> dict[Encoding, float]:
-    """Of each encoding, what its most specific mention says."""
+    """Return the quality value of each encoding by its most specific media range."""
     found: dict[Encoding, tuple[int, float]] = {Codec.JSON: (-1, 0.0), Codec.MSGPACK: (-1, 0.0)}
     for part in accept.split(","):
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))
@@ -70,8 +70,8 @@ def _quality_values(accept: str) -> dict[Encoding, float]:
 
 
 def _quality(parameters: list[str]) -> float:
-    for one in parameters:
-        name, _, value = one.partition("=")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
         if name.strip() == "q":
             try:
                 weight = float(value)
@@ -81,9 +81,9 @@ def _quality(parameters: list[str]) -> float:
     return 1.0
 
 
-def json_response(status: int, written: bytes) -> Response:
-    """Of what is JSON already."""
-    return Response(status, written, (), JSON)
+def json_response(status: int, body: bytes) -> Response:
+    """Return a response whose body is encoded JSON."""
+    return Response(status, body, (), JSON)
 
 
 def encoded_response(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:
@@ -91,5 +91,5 @@ def encoded_response(status: int, value: Any, encoding: Encoding, headers: tuple
 
 
 def problem_response(error: WindlassError, encoding: Encoding) -> Response:
-    said = problem_of(error)
-    return Response(said.status, encode(said, encoding), headers_of(error), _PROBLEM_TYPES[encoding])
+    problem = problem_of(error)
+    return Response(problem.status, encode(problem, encoding), headers_of(error), _PROBLEM_TYPES[encoding])

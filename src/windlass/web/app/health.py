@@ -1,4 +1,4 @@
-"""Is this process alive, and should requests be sent to it? Asked by supervisors and balancers, without a token."""
+"""Liveness and readiness routes for supervisors and load balancers. They need no token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .router import Routes
 
 routes = Routes(tag="Health")
 
-PING_S = 1.0
+PING_TIMEOUT_S = 1.0
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -25,24 +25,25 @@ class Health(msgspec.Struct, frozen=True):
 class NotReady(HttpRefusal):
     code = "not_ready"
     status = 503
-    sentence = "This server is not ready; ask again in a moment."
+    sentence = "This server is not ready; try again in a moment."
     headers = (("Retry-After", "1"),)
 
 
 @routes.get("/healthz", roles=None, response=Health)
 async def healthz(context: RequestContext[None, None]) -> Health:
-    """Whether the process answers.
+    """Check whether the process answers.
 
-    200 as long as it does, whatever the engine does: a process that only lacks its engine must not be restarted."""
+    200 as long as it does, whatever the state of the engine: a process that only lacks its engine must not be
+    restarted."""
     return Health("ok")
 
 
 @routes.get("/readyz", roles=None, response=Health, refuses=(NotReady,))
 async def readyz(context: RequestContext[None, None]) -> Health:
-    """Whether requests should be sent here.
+    """Check whether requests should be sent here.
 
-    200 when the engine answers within a second and the loops tick; else 503 with a sentence that says what is
-    missing."""
+    200 when the engine answers within a second and the background loops run; else 503 with a sentence that says what
+    is missing."""
     missing = await _missing(context.state)
     if missing:
         raise NotReady(" ".join(missing))
@@ -56,16 +57,16 @@ async def _missing(state: AppState) -> list[str]:
     late = state.pulse.late(state.service.store.partitions)
     if late:
         among = f" of the partitions {', '.join(map(str, late))}" if state.service.store.partitions > 1 else ""
-        missing.append(f"The loops{among} have not ticked lately.")
+        missing.append(f"The background loops{among} have not run recently.")
     return missing
 
 
 async def _missing_engine(state: AppState) -> list[str]:
     try:
-        async with asyncio.timeout(PING_S):
+        async with asyncio.timeout(PING_TIMEOUT_S):
             await state.service.ping()
     except TimeoutError:
-        return [f"The engine has not answered within {PING_S:g} s."]
+        return [f"The engine has not answered within {PING_TIMEOUT_S:g} s."]
     except WindlassError as error:
         return [f"The engine does not answer: {error}"]
     return []

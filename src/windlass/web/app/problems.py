@@ -1,4 +1,4 @@
-"""A no as HTTP says it: a status and a problem (RFC 9457) whose `code` is ours and stable."""
+"""Refusals of HTTP itself, each with its status and its stable code."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from windlass.wire.problems import HttpRefusal
 class NotFound(HttpRefusal):
     code = "not_found"
     status = 404
-    sentence = "There is nothing at this path; /docs lists what there is."
+    sentence = "There is nothing at this path; /docs lists all paths."
 
 
 class MethodNotAllowed(HttpRefusal):
     code = "method_not_allowed"
     status = 405
-    sentence = "This path does not know this method."
+    sentence = "This path does not support this method."
 
     def __init__(self, allowed: str) -> None:
-        super().__init__(f"This path knows {allowed} only.")
+        super().__init__(f"This path supports {allowed} only.")
         self.headers = (("Allow", allowed),)
 
 
@@ -37,18 +37,18 @@ class UnsupportedMediaType(HttpRefusal):
 class UnsupportedContentEncoding(HttpRefusal):
     code = "unsupported_content_encoding"
     status = 415
-    sentence = "The content encoding of the body is not understood here; send it without Content-Encoding."
-    headers = (("Accept-Encoding", "identity"),)  # RFC 9110, 12.5.3: which codings the server would have understood
+    sentence = "The content encoding of the body is not supported; send it without Content-Encoding."
+    headers = (("Accept-Encoding", "identity"),)  # RFC 9110, 12.5.3: the supported codings
 
 
 class ExpectationFailed(HttpRefusal):
     code = "expectation_failed"
     status = 417
-    sentence = "The only expectation that can be met here is 100-continue; send the request without Expect."
+    sentence = "The only supported expectation is 100-continue; send the request without Expect."
 
 
 class Malformed(HttpRefusal):
-    """What came is no HTTP, or none that is allowed here; the protocol closes the connection."""
+    """Invalid HTTP; the listener closes the connection."""
 
     code = "malformed_request"
     sentence = "This is not a well-formed HTTP request."
@@ -73,7 +73,7 @@ class HeadersTooLarge(HttpRefusal):
 
 
 class InternalError(HttpRefusal):
-    """A fault of ours; the server's log says which."""
+    """Unexpected error in the server."""
 
     code = "internal_error"
     status = 500
@@ -83,30 +83,30 @@ class InternalError(HttpRefusal):
 class HttpFeatureNotSupported(HttpRefusal):
     code = "not_implemented"
     status = 501
-    sentence = "This part of HTTP is not spoken here."
+    sentence = "This part of HTTP is not supported."
 
 
 class Overloaded(HttpRefusal):
-    """The server stops, or has as many connections or requests as it may."""
+    """The server stops, or has reached its limit of connections or requests."""
 
     code = "unavailable"
     status = 503
-    sentence = "The server has too much to do, or stops; try again."
+    sentence = "The server is overloaded or stopping; try again."
     headers = (("Retry-After", "1"),)
 
 
 class HttpVersionNotSupported(HttpRefusal):
     code = "http_version_not_supported"
     status = 505
-    sentence = "Only HTTP/1.1 and HTTP/1.0 are spoken here."
+    sentence = "Only HTTP/1.1 and HTTP/1.0 are supported."
 
 
-# What the protocol has to say itself.
+# Refusals by the listener, by status.
 PROTOCOL_REFUSALS: dict[int, type[errors.Refusal]] = {
     413: errors.TooLarge,
     **{
-        one.status: one
-        for one in (
+        refusal.status: refusal
+        for refusal in (
             Malformed, RequestTimeout, UriTooLong, HeadersTooLarge, InternalError, HttpFeatureNotSupported, Overloaded,
             HttpVersionNotSupported,
         )

@@ -1,4 +1,4 @@
-"""Request context: one request as its handler sees it."""
+"""Request context: a request with everything that its handler needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANY_ROLE = frozenset(Role)
 
 
 class RequestContext(Generic[B, Q]):
-    """One request as its handler sees it."""
+    """A request, its principal and the application state. The `check_…` methods enforce the queues of the token."""
 
     __slots__ = (
         "audit_detail",
@@ -53,10 +53,10 @@ class RequestContext(Generic[B, Q]):
         self.path = path
         self.query = query
         self.body = body
-        self.body_encoding = body_encoding  # of the body
-        self.response_encoding = response_encoding  # of the answer
-        self.audit_target = request.head.path  # for the audit log
-        self.audit_detail = ""  # ... of what was asked for
+        self.body_encoding = body_encoding
+        self.response_encoding = response_encoding
+        self.audit_target = request.head.path
+        self.audit_detail = ""
 
     @property
     def service(self) -> Service:
@@ -67,26 +67,26 @@ class RequestContext(Generic[B, Q]):
         return parse_id(self.path["id"])
 
     def check_queue(self, queue: str) -> None:
-        """Raises Forbidden when the token is for other queues."""
+        """Raise Forbidden if the token is for other queues."""
         if self.principal.queues:
             self.principal.check(_ANY_ROLE, queue)
 
     def check_found(self, queue: str, what: str = "this job") -> None:
-        """Raise Forbidden when what was found by its id or name belongs to a queue outside the token's."""
+        """Raise Forbidden if a thing that was found by id or name belongs to a queue that the token may not use."""
         if self.principal.queues:
             self.principal.check_found(queue, what)
 
     async def check_jobs(self, ids: Sequence[bytes]) -> None:
-        """Raise Forbidden when one of these jobs is in a queue outside the token's. This costs one read, and only for
-        tokens that are for some queues. An id without a job passes: the operation itself refuses it."""
+        """Raise Forbidden if one of these jobs is in a queue that the token may not use. It costs one read, and only
+        for tokens restricted to queues. Unknown ids pass: the operation itself refuses them."""
         if self.principal.queues and ids:
             for job_id, queue in zip(ids, await self.service.queue_of(ids), strict=True):
                 if isinstance(queue, str):
                     self.principal.check_found(queue, f"job {format_id(job_id)}")
 
     async def check_worker(self, worker: bytes, *, with_jobs: bool = False) -> None:
-        """Raise Forbidden when a worker serves a queue outside the token's. `with_jobs`: also when it holds a job of
-        such a queue, for operations that end leases. An id without a worker passes."""
+        """Raise Forbidden if a worker serves a queue that the token may not use. `with_jobs`: also if it holds a job of
+        such a queue, for operations that end leases. Unknown ids pass."""
         if not self.principal.queues:
             return
         found = await self.service.worker(worker)
@@ -96,6 +96,6 @@ class RequestContext(Generic[B, Q]):
                 self.principal.check_found(queue, "this worker")
 
     def check_all_queues(self) -> None:
-        """For what is not about one queue."""
+        """Raise Forbidden if the token is restricted to queues, for operations on all queues."""
         if self.principal.queues:
             raise Forbidden(f"The token {self.principal.name!r} is for some queues only; this is about all of them.")

@@ -1,4 +1,4 @@
-"""Which function answers which request: one table, from which requests are dispatched and OpenAPI is written."""
+"""Routes and router. The route table dispatches requests and is the source of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -21,37 +21,38 @@ from .request_context import RequestContext
 
 T = TypeVar("T")
 ErrorFormatter: TypeAlias = Callable[[WindlassError, Encoding], Response]
-# Which roles may do it; an admin may do everything. None: anybody, even without a token.
-READS = frozenset({Role.READ})
-PRODUCES = frozenset({Role.PRODUCE})
-WORKS = frozenset({Role.WORK})
-KNOWS = frozenset({Role.READ, Role.PRODUCE, Role.WORK})  # of a job whose id one has
-STEERS = frozenset({Role.PRODUCE})  # ... what its producer may do to it
-ADMIN = frozenset({Role.ADMIN})
+# Roles that may call a route; admins may call all. None instead of a set: no token is needed.
+READERS = frozenset({Role.READ})
+PRODUCERS = frozenset({Role.PRODUCE})
+WORKERS = frozenset({Role.WORK})
+JOB_READERS = frozenset({Role.READ, Role.PRODUCE, Role.WORK})  # read a job by its id
+JOB_CONTROLLERS = frozenset({Role.PRODUCE})  # actions that are open to the producer of a job
+ADMINS = frozenset({Role.ADMIN})
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """An answer that is not just the route's own good one."""
+    """Result of a handler with its own status or headers."""
 
     value: Any
-    status: int = 0  # 0: the route's
+    status: int = 0  # 0: the status of the route
     headers: Headers = ()
 
 
 class DeferredAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """What a handler gives that waits for one future and nothing else. Such a handler is no coroutine, and needs no
-    task."""
+    """Result of a handler that waits for a single future. Such a handler is no coroutine and needs no task."""
 
     future: asyncio.Future[T]
-    to_answer: Callable[[T], Answer]  # makes the answer of its result
+    to_answer: Callable[[T], Answer]  # called with the result of the future
 
 
 Handler: TypeAlias = Callable[[RequestContext[Any, Any]], Awaitable[Any] | DeferredAnswer[Any]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """Route: method, path, handler and its description for OpenAPI."""
+
     method: str
-    path: str  # with {names} of segments
+    path: str  # parameters as {name}
     handler: Handler
     operation: str
     tag: str
@@ -59,29 +60,29 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     roles: frozenset[Role] | None
     body: Any = None  # type of the body
-    decode_body: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
+    decode_body: Callable[[bytes, Encoding], Any] | None = None  # replaces decoding as `body`
     query: type[msgspec.Struct] | None = None
-    form: type[msgspec.Struct] | None = None  # fields of a form, which the dashboard reads from the body itself
-    response: Any = None  # type of the good answer; None: it has no body
+    form: type[msgspec.Struct] | None = None  # fields of a form of the dashboard, which decodes it itself
+    response: Any = None  # type of the successful response; None: it has no body
     status: int = 200
-    other_responses: Mapping[int, Any] = {}  # other good answers
+    other_responses: Mapping[int, Any] = {}  # types of other successful responses by status
     refuses: tuple[type[WindlassError], ...] = ()
-    response_media: str = ""  # of an answer that is neither JSON nor MessagePack
-    body_media: str = ""  # of such a body
+    response_media: str = ""  # media type of the response, if it is not negotiated
+    body_media: str = ""  # media type of the body, if it is fixed
     waits: bool = False
     streams_body: bool = False
-    headers: Mapping[str, str] = {}  # that it looks at, each with its description
-    required_headers: tuple[str, ...] = ()  # those of them without which it refuses
+    headers: Mapping[str, str] = {}  # headers that the handler uses, with their descriptions
+    required_headers: tuple[str, ...] = ()
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
     is_page: bool = False  # of the dashboard
-    body_max: int = 0  # 0: the server's
-    error_formatter: ErrorFormatter | None = None  # how its dialect says no; None: as a problem
-    error_body: Any = None  # the type of what these words are; None: plain text
+    body_max: int = 0  # bytes; 0: the limit of the server
+    error_formatter: ErrorFormatter | None = None  # of its dialect; None: problem details
+    error_body: Any = None  # type of a formatted error; None: plain text
 
     @property
-    def may_be_empty(self) -> bool:
-        """Whether a body says nothing that an absent one would not."""
+    def is_body_optional(self) -> bool:
+        """Whether the body may be missing because all its fields have defaults."""
         if self.body_media or not (isinstance(self.body, type) and issubclass(self.body, msgspec.Struct)):
             return False
         return not any(field.required for field in msgspec.structs.fields(self.body))
@@ -92,12 +93,13 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Routes:
-    """The routes of one subject; a dialect has one or several."""
+    """Routes of one subject; a dialect has one or several."""
 
     def __init__(
         self, prefix: str = "", *, tag: str = "", error_formatter: ErrorFormatter | None = None, error_body: Any = None
     ) -> None:
-        """`error_formatter`: a dialect's own way to say no, for everything below its prefix; `error_body`: its type, if no text."""
+        """`error_formatter`: formats all errors below the prefix. `error_body`: type of a formatted error, None for
+        plain text."""
         self.prefix = prefix
         self.tag = tag
         self.error_formatter = error_formatter
@@ -144,28 +146,31 @@ class Routes:
         return self("DELETE", path, **more)
 
 
-NOTHING: Mapping[str, str] = {}
+NO_PARAMETERS: Mapping[str, str] = {}
 Methods: TypeAlias = dict[str, Route]
 
 
 class Router:
-    """Finds a route by method and path. Segments are split before they are decoded: names may hold any character."""
+    """Lookup of routes by method and path. The path is split before its segments are decoded, so that a parameter may
+    hold any character."""
 
     def __init__(self, routes: Iterable[Routes]) -> None:
         tables = list(routes)
-        self.routes = [route for some in tables for route in some.all]
-        self._words = [(f"{some.prefix}/", some.error_formatter) for some in tables if some.error_formatter is not None]
-        self._plain: dict[str, Methods] = {}
-        self._with_names: dict[int, list[tuple[list[str], Methods]]] = {}
+        self.routes = [route for table in tables for route in table.all]
+        self._error_formatters = [
+            (f"{table.prefix}/", table.error_formatter) for table in tables if table.error_formatter is not None
+        ]
+        self._static: dict[str, Methods] = {}
+        self._parametrized: dict[int, list[tuple[list[str], Methods]]] = {}  # by the number of segments
         for route in self.routes:
             if self._methods_at(route.path).setdefault(route.method, route) is not route:
                 raise ValueError(f"{route.method} {route.path} is declared twice")
 
     def _methods_at(self, path: str) -> Methods:
         if "{" not in path:
-            return self._plain.setdefault(path, {})
+            return self._static.setdefault(path, {})
         parts = path.split("/")
-        candidates = self._with_names.setdefault(len(parts), [])
+        candidates = self._parametrized.setdefault(len(parts), [])
         for known, methods in candidates:
             if known == parts:
                 return methods
@@ -173,48 +178,47 @@ class Router:
         return candidates[-1][1]
 
     def error_formatter_at(self, path: str) -> ErrorFormatter | None:
-        """In which words something is refused there."""
-        return next((words for prefix, words in self._words if path.startswith(prefix)), None)
+        """Return the error formatter of the dialect that the path belongs to."""
+        return next((formatter for prefix, formatter in self._error_formatters if path.startswith(prefix)), None)
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
-        methods = self._plain.get(path)
-        names: Mapping[str, str] = NOTHING
+        methods = self._static.get(path)
+        parameters: Mapping[str, str] = NO_PARAMETERS
         if methods is None:
-            methods, names = self._find_slowly(path)
+            methods, parameters = self._find_parametrized(path)
         route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
         if route is None:
-            raise MethodNotAllowed(_allowed(methods))
-        return route, names
+            raise MethodNotAllowed(_allowed_methods(methods))
+        return route, parameters
 
-    def _find_slowly(self, path: str) -> tuple[Methods, Mapping[str, str]]:
-        """Also where a client has encoded more than it had to, as the colon of jobs:batch."""
+    def _find_parametrized(self, path: str) -> tuple[Methods, Mapping[str, str]]:
+        """Find a path with parameters, or a static path with a percent-encoded colon as in jobs%3Abatch."""
         try:
-            return self._find_with_names(path)
+            return self._match(path)
         except NotFound:
-            unreserved = path.replace("%3A", ":").replace("%3a", ":")
-            if unreserved in self._plain:
-                return self._plain[unreserved], NOTHING
+            decoded = path.replace("%3A", ":").replace("%3a", ":")
+            if decoded in self._static:
+                return self._static[decoded], NO_PARAMETERS
             raise
 
-    def _find_with_names(self, path: str) -> tuple[Methods, Mapping[str, str]]:
-        given = path.split("/")
-        for parts, methods in self._with_names.get(len(given), ()):
-            if all(part == one or (part[:1] == "{" and one) for part, one in zip(parts, given, strict=True)):
-                return methods, {
-                    part[1:-1]: _decoded(one) for part, one in zip(parts, given, strict=True) if part[:1] == "{"
-                }
+    def _match(self, path: str) -> tuple[Methods, Mapping[str, str]]:
+        segments = path.split("/")
+        for parts, methods in self._parametrized.get(len(segments), ()):
+            pairs = list(zip(parts, segments, strict=True))
+            if all(part == segment or (part[:1] == "{" and segment) for part, segment in pairs):
+                return methods, {part[1:-1]: _decode(segment) for part, segment in pairs if part[:1] == "{"}
         raise NotFound
 
 
-def _allowed(methods: Methods) -> str:
+def _allowed_methods(methods: Methods) -> str:
     return ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
 
 
-def _decoded(segment: str) -> str:
+def _decode(segment: str) -> str:
     try:
         return unquote(segment, errors="strict")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{segment!r} in the path is not UTF-8 once its % signs are decoded.") from error
+        raise BadInput(f"{segment!r} in the path is not UTF-8 after percent-decoding.") from error
 
 
 Given: TypeAlias = Response | StreamedResponse | Answer | msgspec.Struct | None

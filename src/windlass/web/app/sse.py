@@ -1,4 +1,4 @@
-"""Server-sent events as bytes, and an answer made of them. What is told is a dialect's."""
+"""Streamed response of server-sent events."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from windlass.web.listener.messages import StreamedResponse
 from windlass.wire.sse import EVENT_STREAM
 
-_HEADERS = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))  # a proxy must not hold back what happens
+_HEADERS = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))  # proxies must not buffer events
 
 
 class FrameStream:
-    """What a stream says, and what it listens to meanwhile: that ends with it, also when nobody ever reads a frame."""
+    """Frames and the subscription that they come from. Closing ends both, even if no frame was read."""
 
     def __init__(self, frames: AsyncGenerator[bytes, None], source: AbstractAsyncContextManager[Any] | None) -> None:
         self._frames = frames

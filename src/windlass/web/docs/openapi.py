@@ -134,7 +134,7 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     if route.body is not None:
         schema = refs[_key(route.body)]
         written["requestBody"] = {
-            "required": not route.may_be_empty,
+            "required": not route.is_body_optional,
             "content": {one: {"schema": schema} for one in _media(route.body_media)},
         }
     written["security"] = [] if route.roles is None else [{"token": []}]
