@@ -12,12 +12,12 @@ from windlass.core.validation.values import check_glob, check_integer, check_tex
 from windlass.store.commands.command import Flow
 from windlass.store.operation import Operation
 
-from .jobs import Reading
+from .jobs import JobOperations
 
 REMEMBERED_MS = 5_000
 
 
-class Failing(Reading):
+class FailureGroupOperations(JobOperations):
     def failures(
         self, *, queue: str = "", name: str = "", looked_at: int = 2_000, queues: tuple[str, ...] = ()
     ) -> Operation[Failures]:

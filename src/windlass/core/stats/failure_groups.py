@@ -1,4 +1,4 @@
-"""Failed jobs, grouped by what went wrong."""
+"""Failed jobs grouped by their error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOKED_AT_MAX = 10_000  # failed jobs, for one answer
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Failed jobs of one queue and name whose last errors have one shape."""
+    """Failed jobs of one queue and name whose last errors have the same shape."""
 
     queue: str
     name: str
@@ -22,24 +22,24 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     first_at_ms: int
     last_at_ms: int
-    sample: bytes  # id of the one that failed last
-    sample_error: str  # what it says, in one line
+    sample: bytes  # id of the job that failed last
+    sample_error: str  # its error in one line
 
 
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest group first."""
+    """Failure groups, largest first."""
 
     groups: list[FailureGroup]
-    looked_at: int  # the last failed jobs
-    is_all: bool  # there are no others
-    at_ms: int  # when this was read
+    looked_at: int  # number of examined jobs: the latest failed ones
+    is_all: bool  # all failed jobs were examined
+    at_ms: int  # time of the read
 
 
-def group_failures(jobs: Iterable[Job], said: Mapping[bytes, Attempt]) -> list[FailureGroup]:
-    """Of jobs in the order of their ends, the last one first."""
+def group_failures(jobs: Iterable[Job], last_attempts: Mapping[bytes, Attempt]) -> list[FailureGroup]:
+    """Group failed jobs, given in the order of their ends, latest first."""
     found: dict[tuple[str, str, str], FailureGroup] = {}
     for job in jobs:
-        attempt, ended_at_ms = said.get(job.id), job.ended_at_ms or 0
+        attempt, ended_at_ms = last_attempts.get(job.id), job.ended_at_ms or 0
         key = (job.queue, job.name, error_shape(attempt))
         known = found.get(key)
         if known is None:
@@ -60,16 +60,16 @@ def group_failures(jobs: Iterable[Job], said: Mapping[bytes, Attempt]) -> list[F
 
 
 def merge_groups(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
-    """Groups of one page after another: equal ones become one."""
+    """Merge equal groups of several pages, given latest page first, and sort them by size."""
     found: dict[tuple[str, str, str], FailureGroup] = {}
-    for one in groups:
-        key = (one.queue, one.name, one.error_shape)
+    for group in groups:
+        key = (group.queue, group.name, group.error_shape)
         known = found.get(key)
         if known is not None:
-            one = msgspec.structs.replace(
+            group = msgspec.structs.replace(
                 known,
-                count=known.count + one.count,
-                first_at_ms=min(known.first_at_ms, one.first_at_ms),
+                count=known.count + group.count,
+                first_at_ms=min(known.first_at_ms, group.first_at_ms),
             )
-        found[key] = one
-    return sorted(found.values(), key=lambda one: (-one.count, -one.last_at_ms, one.queue, one.name))
+        found[key] = group
+    return sorted(found.values(), key=lambda group: (-group.count, -group.last_at_ms, group.queue, group.name))

@@ -126,11 +126,17 @@ class WebApplication:
         return self._reply(route, context, result)  # type: ignore[arg-type]  # an awaitable
 
     def _reply_deferred(
-        self, route: Route, context: RequestContext[Any, Any], deferred: DeferredAnswer[Any], future: asyncio.Future[Any]
+        self,
+        route: Route,
+        context: RequestContext[Any, Any],
+        deferred: DeferredAnswer[Any],
+        future: asyncio.Future[Any],
     ) -> Response:
         try:
             shaped = deferred.to_answer(future.result())
-            return encoded_response(shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers)
+            return encoded_response(
+                shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers
+            )
         except WindlassError as error:
             return self._error_response(error, context.request.head, context.response_encoding, context)
 
@@ -196,8 +202,6 @@ def _wants_html_not_found(head: Head) -> bool:
 def _error_encoding(head: Head) -> Encoding:
     """Return the encoding that the response would have had, or JSON if it cannot be negotiated."""
     try:
-        return negotiate_encoding(
-            head.headers.get("accept", ""), body_encoding(head.headers.get("content-type", ""))
-        )
+        return negotiate_encoding(head.headers.get("accept", ""), body_encoding(head.headers.get("content-type", "")))
     except HttpRefusal:
         return Codec.JSON

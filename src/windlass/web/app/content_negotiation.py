@@ -86,7 +86,9 @@ def json_response(status: int, body: bytes) -> Response:
     return Response(status, body, (), JSON)
 
 
-def encoded_response(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+def encoded_response(
+    status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()
+) -> Response:
     return Response(status, encode(value, encoding), headers, _CONTENT_TYPES[encoding])
 
 

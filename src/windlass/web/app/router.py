@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.core.access.tokens import Role
 from windlass.core.errors import BadInput, WindlassError
-from windlass.web.listener.messages import Response, StreamedResponse
+from windlass.web.listener.messages import Response
 from windlass.wire.encoding import Encoding
 from windlass.wire.problems import Headers
 
@@ -204,9 +204,14 @@ class Router:
     def _match(self, path: str) -> tuple[Methods, Mapping[str, str]]:
         segments = path.split("/")
         for parts, methods in self._parametrized.get(len(segments), ()):
-            pairs = list(zip(parts, segments, strict=True))
-            if all(part == segment or (part[:1] == "{" and segment) for part, segment in pairs):
-                return methods, {part[1:-1]: _decode(segment) for part, segment in pairs if part[:1] == "{"}
+            if all(
+                part == segment or (part[:1] == "{" and segment) for part, segment in zip(parts, segments, strict=True)
+            ):
+                return methods, {
+                    part[1:-1]: _decode(segment)
+                    for part, segment in zip(parts, segments, strict=True)
+                    if part[:1] == "{"
+                }
         raise NotFound
 
 
@@ -219,6 +224,3 @@ def _decode(segment: str) -> str:
         return unquote(segment, errors="strict")
     except UnicodeDecodeError as error:
         raise BadInput(f"{segment!r} in the path is not UTF-8 after percent-decoding.") from error
-
-
-Given: TypeAlias = Response | StreamedResponse | Answer | msgspec.Struct | None
