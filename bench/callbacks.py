@@ -12,7 +12,7 @@ import uvloop
 from windlass.background.callbacks.notifier import AT_ONCE, AT_ONCE_TO_ONE
 from windlass.core.job import Callback, NewJob
 from windlass.core.operations import Finish, Take
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
@@ -87,7 +87,7 @@ def posted_per_s(count: int, to: int) -> float:
     """Post with the same client and as many concurrent requests, without a queue."""
 
     async def main() -> float:
-        async with receivers(to, count) as (urls, _, _enough), Outbound(read_policy("", is_local=True)) as outbound:
+        async with receivers(to, count) as (urls, _, _enough), Outbound(parse_policy("", is_local=True)) as outbound:
             left = iter(range(count))
 
             async def post() -> None:

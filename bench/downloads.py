@@ -15,7 +15,7 @@ import uvloop
 
 from windlass.core.job import Blob, NewJob
 from windlass.downloads.worker import NAME, QUEUE, Options, Processor
-from windlass.outbound import Outbound, Wanted, read_policy
+from windlass.outbound import Outbound, FetchRequest, parse_policy
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
@@ -28,7 +28,7 @@ COUNT = 4_000
 AT_ONCE = 50
 LARGE = 2 * 1024**3
 MIB = 1024**2
-POLICY = read_policy("", is_local=True)
+POLICY = parse_policy("", is_local=True)
 
 
 @contextlib.contextmanager
@@ -94,7 +94,7 @@ def fetched_per_s(base: str, count: int) -> float:
 
 
 async def _read(outbound: Outbound, url: str) -> None:
-    async with outbound.get(Wanted(url=url)) as incoming:
+    async with outbound.get(FetchRequest(url=url)) as incoming:
         while await incoming.read():
             pass
 

@@ -14,7 +14,7 @@ import uvloop
 from windlass.background.push_dispatcher import AT_ONCE
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import WorkerInfo
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
@@ -98,7 +98,7 @@ def posted_per_s(count: int) -> float:
     """Post with the same client and the same number of concurrent requests, without a queue."""
 
     async def main() -> float:
-        async with worker(count) as (url, _, _enough), Outbound(read_policy("", is_local=True)) as outbound:
+        async with worker(count) as (url, _, _enough), Outbound(parse_policy("", is_local=True)) as outbound:
             left = iter(range(count))
 
             async def post() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from windlass.background.bulk_runner import LEASE_MS, Actor
+from windlass.background.bulk_runner import LEASE_MS, BulkRunner
 from windlass.core.bulk_action import QUEUE, Action, ActionStatus
 from windlass.core.errors import BadInput, UnknownJob
 from windlass.core.job import Blob, NewJob
@@ -49,7 +49,7 @@ def retry(**listing: object) -> Action:
 async def done(service: Service, action: Action, step: int = 3) -> ActionStatus:
     asked = await service.act(action)
     assert (asked.state, asked.looked_at, asked.asked_by) == ("queued", 0, action.asked_by)
-    assert await Actor(step=step).act_once(service) == 1
+    assert await BulkRunner(step=step).act_once(service) == 1
     return await service.action(asked.id)
 
 
@@ -92,7 +92,7 @@ async def test_what_comes_into_the_list_later_is_left_alone(service: Service) ->
     asked = await service.act(retry(queue="q"))
     service.store.clock_offset_ms += 1_000
     await fail(service, 3)
-    await Actor().act_once(service)
+    await BulkRunner().act_once(service)
     assert (await service.action(asked.id)).done == 2
     assert await counts(service) == (2, 3, 0)
 
@@ -107,7 +107,7 @@ async def test_refusals_are_counted_by_their_code(service: Service) -> None:
 async def test_an_action_is_called_off_between_steps(service: Service) -> None:
     await fail(service, 9)
     asked = await service.act(retry(queue="q"))
-    actor = Actor(step=2)
+    actor = BulkRunner(step=2)
     step_on = actor._step_on
 
     async def and_cancel(*args: object) -> object:
@@ -128,7 +128,7 @@ async def test_an_action_is_called_off_between_steps(service: Service) -> None:
 async def test_another_process_goes_on_where_one_died(service: Service) -> None:
     await fail(service, 9)
     asked = await service.act(retry(queue="q"))
-    actor = Actor(step=2)
+    actor = BulkRunner(step=2)
     note, notes = actor._note, 0
 
     async def and_die(*args: object) -> bool:
@@ -142,10 +142,10 @@ async def test_another_process_goes_on_where_one_died(service: Service) -> None:
     with pytest.raises(RuntimeError, match="killed"):
         await actor.act_once(service)
     assert (await service.action(asked.id)).done == 4, "two steps were noted, the third was not"
-    assert await Actor().act_once(service) == 0, "it is leased"
+    assert await BulkRunner().act_once(service) == 0, "it is leased"
     service.store.clock_offset_ms += LEASE_MS + 1_000
     await service.recover()
-    assert await Actor().act_once(service) == 1
+    assert await BulkRunner().act_once(service) == 1
     found = await service.action(asked.id)
     assert (found.state, found.done, found.looked_at) == ("finished", 7, 7), "what the third step did is not seen again"
     assert await counts(service) == (9, 0, 0)
@@ -154,7 +154,7 @@ async def test_another_process_goes_on_where_one_died(service: Service) -> None:
 async def test_one_that_is_stopped_gives_its_action_back_at_once(service: Service) -> None:
     await fail(service, 3)
     asked = await service.act(retry(queue="q"))
-    actor, begun = Actor(step=1), asyncio.Event()
+    actor, begun = BulkRunner(step=1), asyncio.Event()
 
     async def and_wait(*_args: object) -> bool:
         begun.set()
@@ -167,7 +167,7 @@ async def test_one_that_is_stopped_gives_its_action_back_at_once(service: Servic
     work.cancel()
     await asyncio.wait({work})
     assert (await service.action(asked.id)).state == "queued"
-    assert await Actor().act_once(service) == 1
+    assert await BulkRunner().act_once(service) == 1
     assert await counts(service) == (3, 0, 0)
 
 
@@ -180,7 +180,7 @@ async def test_what_carries_actions_is_spared(service: Service) -> None:
 
 async def test_a_job_that_is_no_action_fails(service: Service) -> None:
     made = await service.enqueue([NewJob(queue=QUEUE, name="retry")]).one()
-    assert await Actor().act_once(service) == 1
+    assert await BulkRunner().act_once(service) == 1
     assert (await service.job([made.id]).one()).job.state.label == "failed"
     assert await service.actions() == []
     with pytest.raises(UnknownJob):
@@ -202,7 +202,7 @@ async def test_an_action_that_is_carried_out_while_it_is_listed_is_listed_once(s
     question = next(flow)
     for _ in range(pages):
         question = flow.send(await service.store.run(_ask(question)))
-    assert await Actor().act_once(service) == 1
+    assert await BulkRunner().act_once(service) == 1
     listed = await service.store.run(_go_on(flow, question))
     assert [found.id for found in listed] == [asked.id]
 

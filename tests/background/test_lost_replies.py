@@ -13,11 +13,11 @@ from tests.downloads.origin import Origin, answer, at_work, end_of, put
 from tests.support.engine_process import EngineProcess
 from tests.support.lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from windlass.background import reconciler
-from windlass.background.push_dispatcher import ACCEPT_MS, Dispatcher
+from windlass.background.push_dispatcher import ACCEPT_MS, PushDispatcher
 from windlass.core.job import Job, NewJob
 from windlass.core.states import State
 from windlass.downloads.worker import QUEUE, leases
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -60,14 +60,14 @@ async def test_a_download_that_its_process_never_heard_of(
 async def test_a_dispatch_whose_push_was_never_made_goes_back_unless_it_is_accepted_in_time(
     lossy: Service, service: Service, way: LossyWay
 ) -> None:
-    async with WorkerServer(slots=1).open() as worker, Outbound(read_policy("", is_local=True)) as outbound:
+    async with WorkerServer(slots=1).open() as worker, Outbound(parse_policy("", is_local=True)) as outbound:
         await worker.register(service)
         job_id = (await service.enqueue([NewJob(queue="q", name="n")]).one()).id
         way.lose("dispatch")
-        assert await Dispatcher(outbound).push_once(lossy) == 0
+        assert await PushDispatcher(outbound).push_once(lossy) == 0
         assert ((await read(service, job_id)).state, worker.jobs) == (State.DISPATCHED, [])
         service.store.clock_offset_ms += ACCEPT_MS
         await service.recover()
-        assert await Dispatcher(outbound).push_once(lossy) == 1
+        assert await PushDispatcher(outbound).push_once(lossy) == 1
         job = await read(service, job_id)
         assert (job.state, job.attempt, len(worker.jobs)) == (State.RUNNING, 1, 1)

@@ -19,12 +19,12 @@ from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.callbacks.signing import compute_digest, verify_signature
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.operations import Fail, Finish, Take
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
-POLICY = read_policy("", is_local=True)
+POLICY = parse_policy("", is_local=True)
 KEY, OTHER = "k" * 32, "o" * 32
 HOUR_MS = 3_600_000
 

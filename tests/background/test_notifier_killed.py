@@ -18,7 +18,7 @@ from windlass.background.callbacks.notifier import LEASE_MS, Notifier
 from windlass.core.callbacks.signing import verify_signature
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.operations import Finish, Take
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -61,7 +61,7 @@ async def test_a_killed_server_loses_no_callback(service: Service, store: Store)
         is_dead = True
         never.set()
         store.clock_offset_ms += LEASE_MS  # those that it was delivering are due again
-        async with Outbound(read_policy("", is_local=True)) as outbound:
+        async with Outbound(parse_policy("", is_local=True)) as outbound:
             notifier = Notifier({"http": HttpBackend(outbound, (KEY,))})
             while (await service.callbacks(most=1)).callbacks:
                 await notifier.deliver_once(service)

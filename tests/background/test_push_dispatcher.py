@@ -12,18 +12,18 @@ import msgspec
 import pytest
 
 from tests.background.worker_server import WorkerServer
-from windlass.background.push_dispatcher import Dispatcher
+from windlass.background.push_dispatcher import PushDispatcher
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.operations import Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
-POLICY = read_policy("", is_local=True)
+POLICY = parse_policy("", is_local=True)
 A, B = b"a" * 16, b"b" * 16
 
 
@@ -35,9 +35,9 @@ async def opened(service: Service, store: Store) -> AsyncIterator[Service]:
 
 
 @contextlib.asynccontextmanager
-async def dispatcher(**options: Any) -> AsyncIterator[Dispatcher]:
+async def dispatcher(**options: Any) -> AsyncIterator[PushDispatcher]:
     async with Outbound(POLICY) as outbound:
-        yield Dispatcher(outbound, **options)
+        yield PushDispatcher(outbound, **options)
 
 
 @contextlib.asynccontextmanager
@@ -244,10 +244,10 @@ async def test_a_worker_that_says_it_is_another_now_is_dropped_at_once(opened: S
 
 
 async def test_an_address_that_must_not_be_dialled_is_not(opened: Service) -> None:
-    async with WorkerServer().open() as worker, Outbound(read_policy("no", is_local=True)) as outbound:
+    async with WorkerServer().open() as worker, Outbound(parse_policy("no", is_local=True)) as outbound:
         await worker.register(opened)
         (job_id,) = await put(opened)
-        await Dispatcher(outbound).push_once(opened)
+        await PushDispatcher(outbound).push_once(opened)
         assert worker.jobs == []
         assert (await read(opened, job_id)).state is State.QUEUED
 

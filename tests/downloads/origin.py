@@ -15,10 +15,10 @@ import msgspec
 
 from windlass.core.job import Blob, Ending, NewJob, Timeline
 from windlass.downloads.worker import NAME, QUEUE, Options, Processor
-from windlass.outbound import Outbound, Policy, read_policy
+from windlass.outbound import Outbound, Policy, parse_policy
 from windlass.service import Service
 
-LOCAL = read_policy("", is_local=True)
+LOCAL = parse_policy("", is_local=True)
 BASE = "http://files.example/d"
 
 

@@ -17,7 +17,7 @@ from tests.downloads.origin import BASE, Asked, AtWork, Handler, Origin, answer,
 from windlass.core.errors import EngineUnavailable
 from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
-from windlass.outbound import read_policy
+from windlass.outbound import parse_policy
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -329,7 +329,7 @@ async def test_a_redirect_inward_is_refused(opened: Service, tmp_path: Path) -> 
         inward = inner.url().replace("127.0.0.1", "127.0.0.2")
         async with (
             Origin(redirect(inward)).open() as origin,
-            at_work(opened, tmp_path, policy=read_policy("127.0.0.1/32", is_local=False)) as work,
+            at_work(opened, tmp_path, policy=parse_policy("127.0.0.1/32", is_local=False)) as work,
         ):
             end = await work.download(origin.url())
         assert "127.0.0.2 is not a public address" in end["message"]
@@ -416,7 +416,7 @@ async def test_a_proxy_leads_nowhere_that_is_forbidden(opened: Service, tmp_path
         at_work(
             opened,
             tmp_path,
-            policy=read_policy("127.0.0.1/32", is_local=False),
+            policy=parse_policy("127.0.0.1/32", is_local=False),
             given={"proxy_of": proxy_of},
         ) as work,
     ):

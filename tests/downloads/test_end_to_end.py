@@ -23,7 +23,7 @@ from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import Notifier
 from windlass.core.ids import format_id
 from windlass.downloads.worker import callback_body
-from windlass.outbound import Outbound, read_policy
+from windlass.outbound import Outbound, parse_policy
 from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
@@ -296,7 +296,7 @@ async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -
 
 async def _deliver(service: Service) -> None:
     """What a notifier does that comes later."""
-    async with Outbound(read_policy("yes", is_local=True)) as outbound:
+    async with Outbound(parse_policy("yes", is_local=True)) as outbound:
         backend = HttpBackend(outbound, ())
         notifier = Notifier({"http": backend}, bodies={"downloads": lambda debt: callback_body(debt, "")})
         assert await notifier.deliver_once(service) == 1

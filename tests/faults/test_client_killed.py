@@ -50,7 +50,7 @@ STEPS = [
     lambda: service.finish([Finish(held[0].id, held[0].lease_token)]).wait(),
     lambda: service.fail([Fail(id=held[1].id, token=held[1].lease_token, then="retry", delay_ms=1_000)]).wait(),
     lambda: service.release(leases()[2:]).wait(),
-    lambda: service.exchange([], [], Take(queues=("q",), most=2, worker=worker)).wait(),
+    lambda: service.finish_and_take([], [], Take(queues=("q",), most=2, worker=worker)).wait(),
     lambda: (print("waiting", flush=True), service.take(Take(queues=("empty",), wait_ms=60_000)).wait()),
 ]
 for number, step in enumerate(STEPS):

@@ -58,9 +58,9 @@ from windlass.downloads.api.order_form import OrderForm, read_order
 from windlass.downloads.worker.content_type import mime_type_of
 from windlass.downloads.worker.globs import read_globs
 from windlass.downloads.worker.image_size import NotAnImage, image_size
-from windlass.outbound import AstrayRedirect, checked_url, read_policy, read_proxy
-from windlass.outbound.redirects import target_of
-from windlass.outbound.urls import without_credentials
+from windlass.outbound import InvalidRedirect, parse_http_url, parse_policy, parse_proxy
+from windlass.outbound.redirects import redirect_target
+from windlass.outbound.urls import split_credentials
 from windlass.sdk.callbacks import BadSignature, verify_callback
 from windlass.server.serve import ROUTES
 from windlass.settings import load
@@ -341,9 +341,9 @@ def _engine_url(data: bytes) -> Any:
 
 def _outgoing_url(data: bytes) -> Any:
     text, location = _lines(data, 2)
-    without_credentials(text)
-    url = checked_url(text)
-    _answered_or(AstrayRedirect, lambda: target_of(url, location))
+    split_credentials(text)
+    url = parse_http_url(text)
+    _answered_or(InvalidRedirect, lambda: redirect_target(url, location))
     return str(url)
 
 
@@ -400,8 +400,8 @@ PARSERS: dict[str, Parser] = {
     "signatures": Parser(_signature, (BadSignature,)),
     "engine_urls": Parser(_engine_url, _REFUSALS),
     "outgoing_urls": Parser(_outgoing_url, (BadInput,)),
-    "proxies": Parser(lambda data: read_proxy(_text(data)).authorization, (BadInput,)),
-    "allowed_networks": Parser(lambda data: read_policy(_text(data), is_local=False), _REFUSALS),
+    "proxies": Parser(lambda data: parse_proxy(_text(data)).authorization, (BadInput,)),
+    "allowed_networks": Parser(lambda data: parse_policy(_text(data), is_local=False), _REFUSALS),
     "settings": Parser(_settings, _REFUSALS),
     "images": Parser(_image, ()),
     "beginnings_of_files": Parser(mime_type_of, (), grows=False),

@@ -8,11 +8,11 @@ import pytest
 from tests.outbound.test_outbound import Names, Site
 from tests.outbound.test_outbound_get import read
 from windlass.core.errors import BadInput, WindlassError
-from windlass.outbound import AddressForbidden, AstrayRedirect, Outbound, Wanted, read_policy
+from windlass.outbound import AddressForbidden, InvalidRedirect, Outbound, FetchRequest, parse_policy
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "127.0.0.2"  # stands for an address that may be dialled: the only one that is allowed here
-POLICY = read_policy(f"{PUBLIC}/32", is_local=False)
+POLICY = parse_policy(f"{PUBLIC}/32", is_local=False)
 
 # What stands between http:// and the path, and lead to 127.0.0.1 (or to what is no better) in some program's eyes.
 HOSTS = [
@@ -48,7 +48,7 @@ async def test_no_host_leads_inward(host: str) -> None:
             with pytest.raises((AddressForbidden, BadInput)):
                 await outbound.post(url, b"", {})
             with pytest.raises((AddressForbidden, BadInput)):
-                await read(outbound, Wanted(url=url))
+                await read(outbound, FetchRequest(url=url))
         assert inner.asked == []
 
 
@@ -57,8 +57,8 @@ async def test_no_redirect_leads_inward(host: str) -> None:
     async with Site().open() as inner, Site().open(PUBLIC) as outer, Outbound(POLICY, Fallible()) as outbound:
         there = _url(host, inner.port).encode("utf-8")
         outer._answer = b"HTTP/1.1 302 Found\r\nLocation: " + there + b"\r\nContent-Length: 0\r\n\r\n"
-        with pytest.raises((AddressForbidden, AstrayRedirect)):
-            await read(outbound, Wanted(url=f"http://{PUBLIC}:{outer.port}/"))
+        with pytest.raises((AddressForbidden, InvalidRedirect)):
+            await read(outbound, FetchRequest(url=f"http://{PUBLIC}:{outer.port}/"))
         assert len(outer.asked) == 1
         assert inner.asked == []
         assert (await outbound.post(f"http://{PUBLIC}:{outer.port}/", b"", {})).status == 302
@@ -69,9 +69,9 @@ async def test_no_redirect_leads_inward(host: str) -> None:
 async def test_no_proxy_is_sent_inward_or_is_inward(host: str) -> None:
     async with Site().open() as inner, Site().open(PUBLIC) as proxy, Outbound(POLICY, Fallible()) as outbound:
         with pytest.raises((AddressForbidden, BadInput)):
-            await read(outbound, Wanted(url=_url(host, 80), proxy=f"http://{PUBLIC}:{proxy.port}"))
+            await read(outbound, FetchRequest(url=_url(host, 80), proxy=f"http://{PUBLIC}:{proxy.port}"))
         with pytest.raises((AddressForbidden, BadInput)):
-            await read(outbound, Wanted(url=f"http://{PUBLIC}:{proxy.port}/", proxy=_url(host, inner.port)[:-7]))
+            await read(outbound, FetchRequest(url=f"http://{PUBLIC}:{proxy.port}/", proxy=_url(host, inner.port)[:-7]))
         assert proxy.asked == inner.asked == []
 
 
@@ -82,7 +82,7 @@ async def test_other_schemes_are_none(pattern: str) -> None:
         with pytest.raises(BadInput):
             await outbound.post(url, b"", {})
         with pytest.raises(BadInput):
-            await read(outbound, Wanted(url=url))
+            await read(outbound, FetchRequest(url=url))
         assert inner.asked == []
 
 
@@ -104,7 +104,7 @@ async def test_nothing_of_ours_goes_along_to_another_site() -> None:
         where = f"HTTP/1.1 302 F\r\nLocation: http://{PUBLIC}:{other.port}/\r\nContent-Length: 0\r\n\r\n"
         outer._answer = where.encode()
         url = f"http://me:password@{PUBLIC}:{outer.port}/"
-        await read(outbound, Wanted(url=url, headers={"X-Api-Key": "secret", "Cookie": "a=b", "Accept": "text/plain"}))
+        await read(outbound, FetchRequest(url=url, headers={"X-Api-Key": "secret", "Cookie": "a=b", "Accept": "text/plain"}))
         assert b"Basic" in outer.asked[0]
         for secret in (b"Authorization", b"X-Api-Key", b"Cookie", b"password"):
             assert secret not in other.asked[0]
@@ -117,7 +117,7 @@ async def test_no_header_brings_another_with_it(name: str) -> None:
         for headers in ({name: "a"}, {"X-Fine": f"a\r\n{name}: b"}, {"X-Fine": "a\nb"}, {"X-Fine": "a\0b"}):
             for ask in (
                 lambda given=headers: outbound.post(f"http://{PUBLIC}:{site.port}/", b"", given),
-                lambda given=headers: read(outbound, Wanted(url=f"http://{PUBLIC}:{site.port}/", headers=given)),
+                lambda given=headers: read(outbound, FetchRequest(url=f"http://{PUBLIC}:{site.port}/", headers=given)),
             ):
                 with pytest.raises(WindlassError):
                     await ask()

@@ -11,10 +11,10 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from windlass.core.errors import BadInput
-from windlass.outbound import AddressForbidden, AnswerTooLarge, Outbound, Policy, Unanswered, Wanted, read_policy
+from windlass.outbound import AddressForbidden, ResponseTooLarge, Outbound, Policy, RequestFailed, FetchRequest, parse_policy
 
 pytestmark = pytest.mark.anyio
-LOCAL = read_policy("", is_local=True)
+LOCAL = parse_policy("", is_local=True)
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -102,7 +102,7 @@ async def test_a_request_and_its_answer() -> None:
     "url", ["http://127.0.0.1:{}", "http://[::ffff:127.0.0.1]:{}", "http://localhost:{}", "http://0.0.0.0:{}"]
 )
 async def test_an_address_that_is_not_allowed_is_never_dialled(url: str) -> None:
-    async with Site().open("0.0.0.0") as site, Outbound(read_policy("", is_local=False)) as outbound:  # noqa: S104
+    async with Site().open("0.0.0.0") as site, Outbound(parse_policy("", is_local=False)) as outbound:  # noqa: S104
         with pytest.raises(AddressForbidden, match="WINDLASS_ALLOW_PRIVATE_ADDRESSES"):
             await outbound.post(url.format(site.port), b"", {})
         assert site.asked == []
@@ -124,7 +124,7 @@ async def test_a_connection_of_another_policy_is_not_used_again() -> None:
         with pytest.raises(AddressForbidden, match=r"WINDLASS_ALLOW_PRIVATE_ADDRESSES.*no token exists"):
             await outbound.post(site.url, b"", {})
         with pytest.raises(AddressForbidden):
-            async with outbound.get(Wanted(url=site.url)):
+            async with outbound.get(FetchRequest(url=site.url)):
                 pass
         changing.policy = LOCAL
         await outbound.post(site.url, b"", {})
@@ -132,7 +132,7 @@ async def test_a_connection_of_another_policy_is_not_used_again() -> None:
 
 
 async def test_the_address_behind_a_name_is_what_counts() -> None:
-    async with Site().open() as site, Outbound(read_policy("no", is_local=True), Names(["127.0.0.1"])) as outbound:
+    async with Site().open() as site, Outbound(parse_policy("no", is_local=True), Names(["127.0.0.1"])) as outbound:
         with pytest.raises(AddressForbidden):
             await outbound.post(f"http://worker.example:{site.port}", b"", {})
         assert site.asked == []
@@ -141,8 +141,8 @@ async def test_the_address_behind_a_name_is_what_counts() -> None:
 async def test_a_name_that_changes_between_two_looks_gains_nothing() -> None:
     """Each look is dialled as it was checked: there is no second look to deceive."""
     names = Names(["127.0.0.2"], ["127.0.0.1"])
-    async with Site().open() as site, Outbound(read_policy("127.0.0.2/32", is_local=False), names) as outbound:
-        with pytest.raises(Unanswered) as first:
+    async with Site().open() as site, Outbound(parse_policy("127.0.0.2/32", is_local=False), names) as outbound:
+        with pytest.raises(RequestFailed) as first:
             await outbound.post(f"http://worker.example:{site.port}", b"", {})
         assert not isinstance(first.value, AddressForbidden)  # 127.0.0.2 was dialled, where nobody listens
         assert names.asked == ["worker.example"]
@@ -186,7 +186,7 @@ async def test_an_answer_that_is_too_long_is_given_up() -> None:
             await writer.drain()
 
     async with Site(endless).open() as site, Outbound(LOCAL) as outbound, asyncio.timeout(20):
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await outbound.post(site.url, b"", {}, timeout_s=15, answer_max=10_000)
 
 
@@ -197,7 +197,7 @@ async def test_an_answer_that_does_not_come_is_given_up(said: bytes) -> None:
         await asyncio.sleep(60)
 
     async with Site(stall).open() as site, Outbound(LOCAL) as outbound, asyncio.timeout(20):
-        with pytest.raises(Unanswered, match="has not answered within"):
+        with pytest.raises(RequestFailed, match="has not answered within"):
             await outbound.post(site.url, b"", {}, timeout_s=0.2)
 
 
@@ -207,7 +207,7 @@ async def test_an_answer_that_does_not_come_is_given_up(said: bytes) -> None:
 )
 async def test_what_is_not_http_is_no_answer(said: bytes) -> None:
     async with Site(said).open() as site, Outbound(LOCAL) as outbound:
-        with pytest.raises(Unanswered):
+        with pytest.raises(RequestFailed):
             await outbound.post(site.url, b"", {}, timeout_s=10)
 
 
@@ -215,13 +215,13 @@ async def test_nobody_listens() -> None:
     async with Site().open() as site:
         url = site.url
     async with Outbound(LOCAL) as outbound:
-        with pytest.raises(Unanswered, match="cannot be reached"):
+        with pytest.raises(RequestFailed, match="cannot be reached"):
             await outbound.post(url, b"", {})
 
 
 async def test_a_certificate_of_nobody_we_know_is_no_answer() -> None:
     async with Site(b"\x15\x03\x03\x00\x02\x02\x28").open() as site, Outbound(LOCAL) as outbound:
-        with pytest.raises(Unanswered):
+        with pytest.raises(RequestFailed):
             await outbound.post(site.url.replace("http:", "https:"), b"", {}, timeout_s=5)
 
 

@@ -9,13 +9,13 @@ from aiohttp.abc import ResolveResult
 
 from tests.outbound.test_outbound import LOCAL, Names, Site
 from windlass.core.errors import BadInput
-from windlass.outbound import AddressForbidden, Outbound, TlsFailed, Unanswered, Wanted, fetch, read_policy, read_proxy
+from windlass.outbound import AddressForbidden, Outbound, TlsFailed, RequestFailed, FetchRequest, fetch, parse_policy, parse_proxy
 
 pytestmark = pytest.mark.anyio
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
-async def read(outbound: Outbound, wanted: Wanted) -> bytes:
+async def read(outbound: Outbound, wanted: FetchRequest) -> bytes:
     async with asyncio.timeout(30), outbound.get(wanted) as incoming:
         parts = []
         while part := await incoming.read():
@@ -32,14 +32,14 @@ async def test_one_connection_serves_many() -> None:
 
     async with Site(fine).open() as site, Outbound(LOCAL) as outbound:
         for _ in range(5):
-            assert await read(outbound, Wanted(url=site.url)) == b"hello"
+            assert await read(outbound, FetchRequest(url=site.url)) == b"hello"
         assert len(connections) == 1
 
 
 async def test_the_address_behind_a_name_is_what_counts() -> None:
-    async with Site(FINE).open() as site, Outbound(read_policy("no", is_local=True), Names(["127.0.0.1"])) as outbound:
+    async with Site(FINE).open() as site, Outbound(parse_policy("no", is_local=True), Names(["127.0.0.1"])) as outbound:
         with pytest.raises(AddressForbidden):
-            await read(outbound, Wanted(url=f"http://files.example:{site.port}/"))
+            await read(outbound, FetchRequest(url=f"http://files.example:{site.port}/"))
         assert site.asked == []
 
 
@@ -50,9 +50,9 @@ async def test_a_name_that_turns_inward_after_the_redirect_gains_nothing() -> No
         site._answer = (
             f"HTTP/1.1 302 F\r\nLocation: http://b.example:{site.port}/\r\nContent-Length: 0\r\n\r\n".encode()
         )
-        async with Outbound(read_policy("127.0.0.1/32", is_local=False), names) as outbound:
+        async with Outbound(parse_policy("127.0.0.1/32", is_local=False), names) as outbound:
             with pytest.raises(AddressForbidden, match=r"127\.0\.0\.2"):
-                await read(outbound, Wanted(url=f"http://a.example:{site.port}/"))
+                await read(outbound, FetchRequest(url=f"http://a.example:{site.port}/"))
         assert len(site.asked) == 1
 
 
@@ -64,23 +64,23 @@ async def test_a_name_that_nobody_answers_for_is_given_up(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(fetch, "DIAL_S", 0.05)
     async with Outbound(LOCAL, Silent([])) as outbound:
-        with pytest.raises(Unanswered, match="cannot be reached in time"):
-            await read(outbound, Wanted(url="http://silent.example/"))
+        with pytest.raises(RequestFailed, match="cannot be reached in time"):
+            await read(outbound, FetchRequest(url="http://silent.example/"))
 
 
 async def test_a_long_url_is_fetched() -> None:
     async with Site(FINE).open() as site, Outbound(LOCAL) as outbound:
-        assert await read(outbound, Wanted(url=f"{site.url}/?signed={'x' * 8000}")) == b"hello"
+        assert await read(outbound, FetchRequest(url=f"{site.url}/?signed={'x' * 8000}")) == b"hello"
 
 
 async def test_what_a_proxy_would_reach_is_checked_by_what_its_name_means_here() -> None:
     names = Names(["127.0.0.2"])
     async with (
         Site(FINE).open() as proxy,
-        Outbound(read_policy("127.0.0.1/32", is_local=False), names) as outbound,
+        Outbound(parse_policy("127.0.0.1/32", is_local=False), names) as outbound,
     ):
         with pytest.raises(AddressForbidden, match=r"127\.0\.0\.2"):
-            await read(outbound, Wanted(url="http://inside.example/", proxy=proxy.url))
+            await read(outbound, FetchRequest(url="http://inside.example/", proxy=proxy.url))
         assert proxy.asked == []
 
 
@@ -88,14 +88,14 @@ async def test_what_a_proxy_would_reach_is_checked_by_what_its_name_means_here()
 async def test_trouble_of_the_reader_stays_its_own(kind: type[Exception]) -> None:
     async with Site(FINE).open() as site, Outbound(LOCAL) as outbound:
         with pytest.raises(kind, match="mine"):
-            async with outbound.get(Wanted(url=site.url, timeout_s=20)):
+            async with outbound.get(FetchRequest(url=site.url, timeout_s=20)):
                 raise kind("mine")
 
 
 async def test_time_counts_while_the_reader_does_something_else() -> None:
     async with Site(FINE).open() as site, Outbound(LOCAL) as outbound:
-        with pytest.raises(Unanswered, match="has not been read within"):
-            async with outbound.get(Wanted(url=site.url, timeout_s=0.05)):
+        with pytest.raises(RequestFailed, match="has not been read within"):
+            async with outbound.get(FetchRequest(url=site.url, timeout_s=0.05)):
                 await asyncio.sleep(30)
 
 
@@ -114,8 +114,8 @@ async def test_trouble_tells_no_password_and_no_signature() -> None:
     for answer, timeout_s in ((cut, None), (around, None), (silent, 0.05)):
         async with Site(answer).open() as site, Outbound(LOCAL) as outbound:
             url = f"http://me:SECRET@127.0.0.1:{site.port}/SECRET?key=SECRET#SECRET"
-            with pytest.raises(Unanswered) as raised:
-                await read(outbound, Wanted(url=url, timeout_s=timeout_s))
+            with pytest.raises(RequestFailed) as raised:
+                await read(outbound, FetchRequest(url=url, timeout_s=timeout_s))
             assert "SECRET" not in str(raised.value)
 
 
@@ -128,7 +128,7 @@ async def test_an_answer_that_is_not_tls() -> None:
     async with await asyncio.start_server(plain, "127.0.0.1", 0) as server, Outbound(LOCAL) as outbound:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(TlsFailed):
-            await read(outbound, Wanted(url=f"https://127.0.0.1:{port}/"))
+            await read(outbound, FetchRequest(url=f"https://127.0.0.1:{port}/"))
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ async def test_an_answer_that_is_not_tls() -> None:
 )
 def test_what_is_no_proxy(text: str) -> None:
     with pytest.raises(BadInput):
-        read_proxy(text)
+        parse_proxy(text)
 
 
 def test_a_proxy_with_a_password() -> None:
-    assert read_proxy("http://me:p%40ss@127.0.0.1:3128") == (
-        read_proxy("http://127.0.0.1:3128").url,
+    assert parse_proxy("http://me:p%40ss@127.0.0.1:3128") == (
+        parse_proxy("http://127.0.0.1:3128").url,
         "Basic bWU6cEBzcw==",
     )

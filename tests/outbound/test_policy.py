@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.errors import BadInput, BadSetting
-from windlass.outbound import checked_url, read_policy
+from windlass.outbound import parse_http_url, parse_policy
 
 PUBLIC = ("93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1")
 NOT_PUBLIC = (
@@ -24,45 +24,45 @@ NOT_ADDRESSES = ("", "localhost", "1.2.3", "127.1", "2130706433", "0x7f000001", 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_may_be_dialled(address: str) -> None:
-    assert read_policy("no", is_local=False).may_dial(address)
+    assert parse_policy("no", is_local=False).is_allowed(address)
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_others_only_when_they_are_allowed(address: str) -> None:
-    assert not read_policy("no", is_local=True).may_dial(address)
-    assert read_policy("yes", is_local=False).may_dial(address)
+    assert not parse_policy("no", is_local=True).is_allowed(address)
+    assert parse_policy("yes", is_local=False).is_allowed(address)
 
 
 @pytest.mark.parametrize("address", [*MULTICAST, *NOT_ADDRESSES])
 def test_some_never(address: str) -> None:
-    assert not read_policy("yes", is_local=True).may_dial(address)
+    assert not parse_policy("yes", is_local=True).is_allowed(address)
 
 
 def test_networks_are_allowed_one_by_one() -> None:
-    policy = read_policy("10.1.0.0/16, fd00::/8", is_local=False)
-    assert [policy.may_dial(one) for one in ("10.1.2.3", "10.2.0.1", "fd00::5", "127.0.0.1")] == [
+    policy = parse_policy("10.1.0.0/16, fd00::/8", is_local=False)
+    assert [policy.is_allowed(one) for one in ("10.1.2.3", "10.2.0.1", "fd00::5", "127.0.0.1")] == [
         True,
         False,
         True,
         False,
     ]
-    assert policy.may_dial("::ffff:10.1.2.3")
-    assert policy.may_dial("64:ff9b::a01:203")
+    assert policy.is_allowed("::ffff:10.1.2.3")
+    assert policy.is_allowed("64:ff9b::a01:203")
 
 
 def test_unless_said_otherwise_loopback_is_for_servers_on_loopback() -> None:
-    local, other = read_policy("", is_local=True), read_policy("", is_local=False)
+    local, other = parse_policy("", is_local=True), parse_policy("", is_local=False)
     for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
-        assert local.may_dial(address)
-        assert not other.may_dial(address)
-    assert not local.may_dial("10.0.0.1")
-    assert not local.may_dial("0.0.0.0")  # noqa: S104
+        assert local.is_allowed(address)
+        assert not other.is_allowed(address)
+    assert not local.is_allowed("10.0.0.1")
+    assert not local.is_allowed("0.0.0.0")  # noqa: S104
 
 
 @pytest.mark.parametrize("text", ["maybe", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8;fd00::/8", ","])
 def test_a_wrong_setting_is_said(text: str) -> None:
     with pytest.raises(BadSetting, match="allow_private_addresses"):
-        read_policy(text, is_local=True)
+        parse_policy(text, is_local=True)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_wrong_setting_is_said(text: str) -> None:
     ],
 )  # fmt: skip
 def test_urls_that_are_taken(text: str) -> None:
-    assert checked_url(text).scheme in ("http", "https")
+    assert parse_http_url(text).scheme in ("http", "https")
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_urls_that_are_taken(text: str) -> None:
 )  # fmt: skip
 def test_urls_that_are_not(text: str) -> None:
     with pytest.raises(BadInput):
-        checked_url(text)
+        parse_http_url(text)

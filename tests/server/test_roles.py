@@ -12,7 +12,7 @@ from windlass.core.errors import BadInput, BadSetting
 from windlass.core.operations import Worker
 from windlass.core.server_roles import parse_roles
 from windlass.downloads.wiring import download_base
-from windlass.outbound import read_policy
+from windlass.outbound import parse_policy
 from windlass.server import open_server, open_sockets
 from windlass.service import Service
 from windlass.settings import Settings, load
@@ -85,9 +85,9 @@ async def test_a_processor_apart_reaches_private_addresses_only_when_told(store:
     """Who gives it orders is not known where it runs."""
     apart = Settings(port=1, roles="processor", download_dir=str(tmp_path))
     async with open_server(store.clone(), apart) as running:
-        assert await running.state.policy.current() == read_policy("no", is_local=True)
+        assert await running.state.policy.current() == parse_policy("no", is_local=True)
     async with open_server(store, Settings(port=0, bedrock_port=None, roles="api")) as running:
-        assert await running.state.policy.current() == read_policy("", is_local=True)
+        assert await running.state.policy.current() == parse_policy("", is_local=True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from windlass.core.job import Blob, NewJob
 from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.operations import Listing
 from windlass.service import Service
-from windlass.service.batcher import Gathering
+from windlass.service.batcher import RequestBatcher
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
@@ -38,7 +38,7 @@ async def listed(service: Service) -> list[bytes]:
 @one_engine
 async def test_many_callers_need_few_calls_and_keep_their_order(service: Service) -> None:
     async with service.store:
-        gathering = Gathering(service)
+        gathering = RequestBatcher(service)
         await gathering.enqueue(new())
         before = await calls_of(service)
         answers = await asyncio.gather(*(gathering.enqueue(new(number)) for number in range(1, 301)))
@@ -51,7 +51,7 @@ async def test_many_callers_need_few_calls_and_keep_their_order(service: Service
 @one_engine
 async def test_what_is_refused_concerns_nobody_else(service: Service) -> None:
     async with service.store:
-        gathering = Gathering(service)
+        gathering = RequestBatcher(service)
         taken = await gathering.enqueue(new(1))
         answers = await asyncio.gather(
             gathering.enqueue(new(2)),
@@ -74,7 +74,7 @@ async def test_what_is_refused_concerns_nobody_else(service: Service) -> None:
 @one_engine
 async def test_levels_of_durability_are_kept_apart(service: Service) -> None:
     async with service.store:
-        gathering = Gathering(service)
+        gathering = RequestBatcher(service)
         answers = await asyncio.gather(
             gathering.enqueue(new(1), "memory"),
             gathering.enqueue(new(2), "nonsense"),  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ async def test_levels_of_durability_are_kept_apart(service: Service) -> None:
 @one_engine
 async def test_a_caller_who_goes_takes_nobody_along(service: Service) -> None:
     async with service.store:
-        gathering = Gathering(service)
+        gathering = RequestBatcher(service)
         gone, stays = gathering.enqueue(new(1)), gathering.enqueue(new(2))
         gone.cancel()
         assert (await stays).status == "queued"
@@ -96,7 +96,7 @@ async def test_a_caller_who_goes_takes_nobody_along(service: Service) -> None:
 async def test_an_engine_that_is_away_is_told_to_all_and_work_goes_on_after_it() -> None:
     with EngineProcess("valkey") as engine:
         async with Store(parse_url(engine.unix_url), patience_s=0.2) as store:
-            gathering = Gathering(Service(store))
+            gathering = RequestBatcher(Service(store))
             await gathering.enqueue(new())
             engine.kill()
             answers = await asyncio.gather(*(gathering.enqueue(new(n)) for n in range(3)), return_exceptions=True)
@@ -108,7 +108,7 @@ async def test_an_engine_that_is_away_is_told_to_all_and_work_goes_on_after_it()
 @one_engine
 async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_each_other(service: Service) -> None:
     async with service.store:
-        gathering = Gathering(service)
+        gathering = RequestBatcher(service)
         first = number_of_id((await gathering.enqueue_numbered(new())).id)
         assert first is not None
         before = await calls_of(service)
@@ -122,7 +122,7 @@ async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_ea
 @one_engine
 async def test_jobs_of_one_form_have_the_ids_that_they_were_given(service: Service) -> None:
     async with service.store:
-        gathering, form = Gathering(service), JobTemplate(new())
+        gathering, form = RequestBatcher(service), JobTemplate(new())
         given = [PreparedJob(form, Blob(b"1"), b"i" * 16), PreparedJob(form, Blob(b"2")), PreparedJob(form, Blob(b"3"), b"j" * 16)]
         answers = await asyncio.gather(*map(gathering.enqueue, given))
         assert [answers[0].id, answers[2].id] == [b"i" * 16, b"j" * 16]

@@ -61,7 +61,7 @@ def test_an_import_draws_behind_the_numbers_it_brought(service: Service, target:
     put(service, new(id=drawn[3]))
     target.import_jobs(list(service.export())).wait()
     assert read(target, drawn[3]).id == drawn[3]
-    assert number_of_id(target.draw("q").wait()[0]) == 5
+    assert number_of_id(target.reserve_numbers("q").wait()[0]) == 5
 
 
 @pytest.mark.parametrize(

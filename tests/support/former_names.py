@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from windlass.core.validation import values
+
 
 @contextmanager
 def former_names() -> Iterator[None]:

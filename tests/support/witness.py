@@ -65,7 +65,7 @@ async def work(service: Service, witness: Witness, queues: Sequence[str] = QUEUE
     held: list[Job] = []
     while not witness.is_over:
         done = [Finish(job.id, job.lease_token) for job in held]
-        answer = await service.exchange(done, [], Take(queues=tuple(queues), most=4, lease_ms=LEASE_MS))
+        answer = await service.finish_and_take(done, [], Take(queues=tuple(queues), most=4, lease_ms=LEASE_MS))
         witness.was_told(held, answer.finished)
         held = answer.taken.jobs
         witness.saw(held)

@@ -248,8 +248,8 @@ async def test_redirections_are_followed(cluster: ClusterProcesses) -> None:
     wrong = next(node for node in cluster.primaries if node is not cluster.primary_of(slot))
     for kind in (ReconnectingConnection, SyncReconnectingConnection):
         known = Cluster(addresses)
-        known.look_now()
-        known.moved(slot, wrong.endpoint)
+        known.refresh_sync()
+        known.redirect_slot(slot, wrong.endpoint)
         link = kind(known.route(slot), patience_s=5.0)
         assert await _called(link, "SET", keys[0], "1") == b"OK"
         assert known.primary_of(slot) == cluster.primary_of(slot).endpoint, "the map was corrected"

@@ -10,7 +10,7 @@ from windlass.core.access.tokens import NewToken, Principal, Role
 from windlass.core.errors import Forbidden, TooManyRequests, Unauthorized, WindlassError
 from windlass.service import Service
 from windlass.web.app.auth import ANONYMOUS, LOCAL, Authenticator
-from windlass.web.app.router import ADMIN, PRODUCES, READS
+from windlass.web.app.router import ADMINS, PRODUCERS, READERS
 from windlass.web.app.token_table import TokenTable
 from windlass.web.listener.messages import Head
 
@@ -37,7 +37,7 @@ def guard(table: TokenTable) -> Authenticator:
     return Authenticator(table, is_open=True, is_local=True)
 
 
-async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | None = PRODUCES) -> Principal:
+async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | None = PRODUCERS) -> Principal:
     """As the application does it: at once where that goes, and what is said at once is what would be said slowly."""
     slowly = await _outcome(guard, head, roles)
     at_once: Principal | type[WindlassError] | None
@@ -72,9 +72,9 @@ async def _outcome(guard: Authenticator, head: Head, roles: frozenset[Role] | No
     ],
 )
 async def test_this_machine_is_admin_while_there_is_no_token(guard: Authenticator, host: str) -> None:
-    assert await _admitted(guard, _head(host=host), ADMIN) is LOCAL
-    assert guard.admit_cached(_head(host=host), ADMIN) is LOCAL  # what was read is remembered
-    assert await _admitted(guard, _head(host=host, authorization="Basic eDp5"), ADMIN) is LOCAL
+    assert await _admitted(guard, _head(host=host), ADMINS) is LOCAL
+    assert guard.admit_cached(_head(host=host), ADMINS) is LOCAL  # what was read is remembered
+    assert await _admitted(guard, _head(host=host, authorization="Basic eDp5"), ADMINS) is LOCAL
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ async def test_with_a_token_nobody_comes_in_without(guard: Authenticator, servic
         # Who has a token may come under any name and from any page: it is the token that is trusted.
         head = _head(host="queue.example", origin="https://shop.example", authorization=f"{kind} {made.text}")
         assert await _admitted(guard, head) == Principal("one", frozenset({Role.PRODUCE}), ("mail*",))
-    assert guard.admit_cached(head, PRODUCES) is not None
+    assert guard.admit_cached(head, PRODUCERS) is not None
 
 
 async def test_a_role_that_is_missing_is_named(guard: Authenticator, service: Service) -> None:
@@ -191,15 +191,15 @@ async def test_a_role_that_is_missing_is_named(guard: Authenticator, service: Se
     admin = await service.create_token(NewToken(name="boss", roles=frozenset({Role.ADMIN})))
     with pytest.raises(Forbidden, match="produce"):
         await _admitted(guard, _head(authorization=f"Bearer {reader.text}"))
-    for roles in (READS, PRODUCES, ADMIN):
+    for roles in (READERS, PRODUCERS, ADMINS):
         assert (await _admitted(guard, _head(authorization=f"Bearer {admin.text}"), roles)).name == "boss"
 
 
 async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
     table = TokenTable(service, STATIC)
     guard = Authenticator(table, is_open=True, is_local=True)
-    assert guard.admit_cached(_head(authorization=f"Bearer {STATIC}"), ADMIN) in (None, Principal("static", ADMIN))
-    assert (await _admitted(guard, _head(authorization=f"Bearer {STATIC}"), ADMIN)).roles == ADMIN
+    assert guard.admit_cached(_head(authorization=f"Bearer {STATIC}"), ADMINS) in (None, Principal("static", ADMINS))
+    assert (await _admitted(guard, _head(authorization=f"Bearer {STATIC}"), ADMINS)).roles == ADMINS
     with pytest.raises(Unauthorized):
         await _admitted(guard, _head(host="localhost"))
     await table.close()
@@ -209,10 +209,10 @@ async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
 async def test_a_token_asks_no_more_often_than_it_may(guard: Authenticator, service: Service) -> None:
     made = await service.create_token(NewToken(name="slow", roles=frozenset({Role.PRODUCE}), rate=1))
     head = _head(authorization=f"Bearer {made.text}")
-    assert (await guard.admit(head, PRODUCES)).name == "slow"
+    assert (await guard.admit(head, PRODUCERS)).name == "slow"
     for _ in range(3):
         with pytest.raises(TooManyRequests, match=r"'slow' may ask 1 times a second; wait \d"):
-            await guard.admit(head, PRODUCES)
+            await guard.admit(head, PRODUCERS)
 
 
 async def test_who_is_not_known_may_not_send_much(guard: Authenticator, service: Service, table: TokenTable) -> None:

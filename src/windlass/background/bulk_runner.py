@@ -23,12 +23,12 @@ log = logging.getLogger("windlass.background")
 STEP = 200  # jobs
 LEASE_MS = 30_000
 WAIT_MS = 60_000
-BREATH_S = 0.005  # between steps: others want the engine too
+STEP_PAUSE_S = 0.005  # between steps: others want the engine too
 TROUBLE_PAUSE_S = 1.0
-FAREWELL_S = 2.0
+RELEASE_TIMEOUT_S = 2.0
 
 
-class Actor:
+class BulkRunner:
     """`await actor.run(service)` until cancelled; `act_once` carries out what is there without waiting, for tests."""
 
     def __init__(self, *, step: int = STEP) -> None:
@@ -52,7 +52,7 @@ class Actor:
                 log.info("Action %s is left alone: %s", job.key, refusal)
             except asyncio.CancelledError:
                 with contextlib.suppress(WindlassError, TimeoutError):
-                    async with asyncio.timeout(FAREWELL_S):
+                    async with asyncio.timeout(RELEASE_TIMEOUT_S):
                         await service.release([LeaseRef(job.id, job.lease_token)])
                 raise
         return len(taken.jobs)
@@ -69,7 +69,7 @@ class Actor:
         while is_wanted and not carried.is_through:
             carried = await self._step_on(service, carried)
             is_wanted = await self._note(service, job, carried)
-            await asyncio.sleep(BREATH_S)
+            await asyncio.sleep(STEP_PAUSE_S)
         await self._end(service, job, carried)
 
     async def _step_on(self, service: Service, carried: ActionProgress) -> ActionProgress:

@@ -13,7 +13,7 @@ import msgspec
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Dispatch, Fail, PushOutcome, PushReport, Redirect
-from windlass.outbound import Outbound, Unanswered
+from windlass.outbound import Outbound, RequestFailed
 from windlass.service import Service
 
 from .push_message import address_of, headers_of, lease_ms_of, message_of, outcome_of
@@ -28,7 +28,7 @@ ANSWER_MAX = 64 * 1024
 TROUBLE_PAUSE_S = 1.0
 
 
-class Dispatcher:
+class PushDispatcher:
     """`await dispatcher.run(service)` until cancelled; `push_once` is one round without waiting, for tests."""
 
     def __init__(self, outbound: Outbound, *, answer_s: float = ANSWER_S, accept_ms: int = ACCEPT_MS) -> None:
@@ -100,7 +100,7 @@ class Dispatcher:
             answered = await self._outbound.post(
                 url, message, headers_of(worker), timeout_s=self._answer_s, answer_max=ANSWER_MAX
             )
-        except (Unanswered, Refusal) as error:
+        except (RequestFailed, Refusal) as error:
             log.info("Job %s could not be pushed: %s", job.key, error)
             return "unreachable"
         outcome = outcome_of(answered.status)

@@ -13,15 +13,15 @@ from windlass.core.errors import WindlassError
 from windlass.service import Service
 from windlass.service.aggregations import STATS_INTERVAL_MS
 
-from .loop import say_why
+from .loop import log_unexpected_end
 
 log = logging.getLogger("windlass.server")
 
 
 @contextlib.asynccontextmanager
-async def publishing(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> AsyncIterator[None]:
-    telling = asyncio.create_task(_tell(service, component, numbers), name=f"windlass-{component}-numbers")
-    telling.add_done_callback(say_why)
+async def publish_stats(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> AsyncIterator[None]:
+    telling = asyncio.create_task(_publish_loop(service, component, numbers), name=f"windlass-{component}-numbers")
+    telling.add_done_callback(log_unexpected_end)
     try:
         yield
     finally:
@@ -29,7 +29,7 @@ async def publishing(service: Service, component: str, numbers: Callable[[], Map
         await asyncio.wait({telling})
 
 
-async def _tell(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> None:
+async def _publish_loop(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> None:
     instance = f"{socket.gethostname()[:200]}:{os.getpid()}"
     while True:
         try:

@@ -157,7 +157,7 @@ class FinishedAndTaken(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Request for one page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
+    """Request for a page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
 
     queue: str = ""  # empty, with a state: all queues, merged in the order of the list
     state: str = ""  # queued, scheduled, waiting, running, finished, failed, cancelled, history

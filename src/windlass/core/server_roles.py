@@ -1,4 +1,4 @@
-"""Roles of a server process: serve requests, process downloads, deliver callbacks. Background loops run in every role."""
+"""Roles of a server process: serve requests, process downloads, deliver callbacks. Every role runs background loops."""
 
 from __future__ import annotations
 

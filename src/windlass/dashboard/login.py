@@ -47,7 +47,7 @@ async def _log_in(context: RequestContext[None, None]) -> Response:
         begun = await session_control.start_session(token)
     if begun is None:
         return shown("login.html", Login(form.next, _UNKNOWN), visit, status=401)
-    if not begun.who.may(frozenset({Role.READ})):
+    if not begun.principal.may(frozenset({Role.READ})):
         return shown("login.html", Login(form.next, _CANNOT_LOOK), visit, status=403)
     return _to(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LIFETIME_S))
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from windlass.background.loop import say_why
-from windlass.background.stats_publisher import publishing
+from windlass.background.loop import log_unexpected_end
+from windlass.background.stats_publisher import publish_stats
 from windlass.core.errors import BadSetting
 from windlass.core.server_roles import PROCESSOR, parse_roles
 from windlass.deployment import download_dir
@@ -56,9 +56,9 @@ async def downloading(service: Service, policy: PolicySource, settings: Settings
     async with Outbound(policy) as outbound:
         processor = Processor(outbound, _options(settings, base), proxy_of=proxy_of)
         working = asyncio.create_task(processor.run(service), name="windlass-processor")
-        working.add_done_callback(say_why)
+        working.add_done_callback(log_unexpected_end)
         try:
-            async with publishing(service, PROCESSOR, processor.numbers):
+            async with publish_stats(service, PROCESSOR, processor.numbers):
                 yield
         finally:
             working.cancel()

@@ -5,35 +5,35 @@ from __future__ import annotations
 from windlass.core.errors import WindlassError
 
 
-class Unanswered(WindlassError):
+class RequestFailed(WindlassError):
     """No connection, no answer in time, or none that is HTTP."""
 
     code = "unanswered"
 
 
-class AddressForbidden(Unanswered):
+class AddressForbidden(RequestFailed):
     """The address must not be dialled from here."""
 
     code = "address_forbidden"
 
 
-class AnswerTooLarge(Unanswered):
+class ResponseTooLarge(RequestFailed):
     code = "answer_too_large"
 
 
-class TlsFailed(Unanswered):
+class TlsFailed(RequestFailed):
     """The other side is not who it should be, or speaks TLS in no way that we do."""
 
     code = "tls_failed"
 
 
-class CutShort(Unanswered):
+class TruncatedBody(RequestFailed):
     """The body ended before its announced end."""
 
     code = "cut_short"
 
 
-class AstrayRedirect(Unanswered):
+class InvalidRedirect(RequestFailed):
     """A redirect to where nobody can go, or too many of them."""
 
     code = "astray_redirect"

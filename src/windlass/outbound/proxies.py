@@ -11,7 +11,7 @@ from yarl import URL
 
 from windlass.core.errors import BadInput
 
-from .urls import basic, checked_url, without_credentials
+from .urls import basic_auth, parse_http_url, split_credentials
 
 
 class Proxy(NamedTuple):
@@ -19,16 +19,16 @@ class Proxy(NamedTuple):
     authorization: str  # empty: it asks for none
 
 
-def read_proxy(text: str) -> Proxy:
+def parse_proxy(text: str) -> Proxy:
     """`http://` or `https://`, perhaps with a user and a password. BadInput: it cannot be used."""
-    address, credentials = without_credentials(text)
-    url = checked_url(address)
+    address, credentials = split_credentials(text)
+    url = parse_http_url(address)
     if url.path not in ("", "/") or url.query_string:
         raise BadInput("A proxy is a scheme, a host and a port, without a path.")
-    return Proxy(url, basic(*credentials) if credentials else "")
+    return Proxy(url, basic_auth(*credentials) if credentials else "")
 
 
-def proxy_of_environment(url: URL) -> str:
+def environment_proxy(url: URL) -> str:
     """Empty: none."""
     host = url.raw_host or ""
     if _is_this_machine(host):

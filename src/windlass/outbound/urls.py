@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$")
 
 
-def checked_url(text: str, most: int = URL_MAX) -> URL:
+def parse_http_url(text: str, most: int = URL_MAX) -> URL:
     """The URL, or BadInput with what is wrong with it. Forms that different programs read differently are refused."""
     if len(text) > most or any(char <= " " or char in "\\\x7f" for char in text):
         raise BadInput(f"A URL has at most {most} characters, and no blanks, backslashes or control characters.")
@@ -42,7 +42,7 @@ def checked_url(text: str, most: int = URL_MAX) -> URL:
     return url
 
 
-def without_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
+def split_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
     """The URL without its user and password, and these two."""
     scheme, mark, rest = text.partition("://")
     end = next((at for at, character in enumerate(rest) if character in "/?#"), len(rest))
@@ -55,11 +55,11 @@ def without_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
 
 def origin_of(text: str) -> str:
     """Scheme, host and port alone."""
-    scheme, _, rest = without_credentials(text)[0].partition("://")
+    scheme, _, rest = split_credentials(text)[0].partition("://")
     return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0]}"
 
 
-def basic(user: str, password: str) -> str:
+def basic_auth(user: str, password: str) -> str:
     """As a header has them."""
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 from windlass.core.errors import BadInput
 from windlass.core.job import Durability
 from windlass.service import Service
-from windlass.service.batcher import Gathering
+from windlass.service.batcher import RequestBatcher
 from windlass.settings import Settings, load
 from windlass.store.store import Store
 
@@ -36,7 +36,7 @@ class LoopConnection(NamedTuple):
     """Connection of one event loop. Closing the generator closes it; the loop does so at its end at the latest."""
 
     service: Service
-    batcher: Gathering  # joins single calls into batches
+    batcher: RequestBatcher  # joins single calls into batches
     closer: AsyncGenerator[Service, None]
 
 
@@ -168,7 +168,7 @@ class AppConnection:
     async def _connect_loop(self, loop: asyncio.AbstractEventLoop) -> LoopConnection:
         closer = _close_with_loop(self.any_store.clone(), self._loop_connections)
         service = await anext(closer)
-        self._loop_connections[loop] = found = LoopConnection(service, Gathering(service), closer)
+        self._loop_connections[loop] = found = LoopConnection(service, RequestBatcher(service), closer)
         return found
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ from windlass.background.callbacks.backend import Backend
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.kafka_backend import KafkaBackend
 from windlass.background.callbacks.notifier import Notifier
-from windlass.background.loop import say_why
-from windlass.background.stats_publisher import publishing
+from windlass.background.loop import log_unexpected_end
+from windlass.background.stats_publisher import publish_stats
 from windlass.core.callbacks.kafka_config import parse_kafka_config
 from windlass.core.callbacks.signing import parse_keys
 from windlass.core.server_roles import NOTIFIER, parse_roles
@@ -44,9 +44,9 @@ async def run_notifier(
             retry_delay_ms=settings.callback_retry_delay_ms,
         )
         delivering = asyncio.create_task(notifier.run(service), name="windlass-notifier")
-        delivering.add_done_callback(say_why)
+        delivering.add_done_callback(log_unexpected_end)
         try:
-            async with publishing(service, NOTIFIER, notifier.numbers):
+            async with publish_stats(service, NOTIFIER, notifier.numbers):
                 yield notifier
         finally:
             delivering.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.errors import EngineUnavailable
-from windlass.outbound import Policy, PolicySource, read_policy
+from windlass.outbound import Policy, PolicySource, parse_policy
 from windlass.settings import Settings
 from windlass.web.app.token_table import TokenTable
 
@@ -27,7 +27,7 @@ class LoopbackUntilTokens:
 
 def policy_of(settings: Settings, tokens: TokenTable, *, is_local: bool) -> PolicySource:
     """`is_local`: only this machine can reach the server. What the settings name wins over the default."""
-    policy = read_policy(settings.allow_private_addresses, is_local=is_local)
+    policy = parse_policy(settings.allow_private_addresses, is_local=is_local)
     if settings.allow_private_addresses.strip() or not is_local:
         return policy
     return LoopbackUntilTokens(tokens, policy)

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from msgspec import structs
 
 from windlass import dashboard
-from windlass.background.bulk_runner import Actor
-from windlass.background.liveness import Pulse
-from windlass.background.loop import say_why
-from windlass.background.push_dispatcher import Dispatcher
+from windlass.background.bulk_runner import BulkRunner
+from windlass.background.liveness import Liveness
+from windlass.background.loop import log_unexpected_end
+from windlass.background.push_dispatcher import PushDispatcher
 from windlass.core.errors import BadSetting
 from windlass.core.server_roles import API, parse_roles
 from windlass.dialects import jobber, lightjq, native, operator_routes
@@ -56,7 +56,7 @@ HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process that doe
 class Server:
     """A server that answers. `hurry`: what is under way when it stops is given up."""
 
-    def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
+    def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Liveness) -> None:
         self.service = service
         self.pulse = pulse
         self.state = AppState(service, pulse, settings)
@@ -99,7 +99,7 @@ async def open_server(
     tls = _tls(settings)
     listening = sockets or open_sockets(settings)
     try:
-        pulse = Pulse()
+        pulse = Liveness()
         async with open_service(store, pulse) as service:
             server = Server(service, settings, listening, pulse)
             await _check_exposure(server)
@@ -135,8 +135,8 @@ async def open_server(
 async def _run_push_dispatcher(service: Service, policy: PolicySource) -> AsyncIterator[None]:
     """Jobs are pushed to workers, until the block ends and what is under way is told."""
     async with Outbound(policy) as outbound:
-        dispatching = asyncio.create_task(Dispatcher(outbound).run(service), name="windlass-dispatcher")
-        dispatching.add_done_callback(say_why)
+        dispatching = asyncio.create_task(PushDispatcher(outbound).run(service), name="windlass-dispatcher")
+        dispatching.add_done_callback(log_unexpected_end)
         try:
             yield
         finally:
@@ -147,8 +147,8 @@ async def _run_push_dispatcher(service: Service, policy: PolicySource) -> AsyncI
 @contextlib.asynccontextmanager
 async def _run_bulk_actions(service: Service) -> AsyncIterator[None]:
     """Actions on all jobs that match are carried out, until the block ends."""
-    acting = asyncio.create_task(Actor().run(service), name="windlass-actor")
-    acting.add_done_callback(say_why)
+    acting = asyncio.create_task(BulkRunner().run(service), name="windlass-actor")
+    acting.add_done_callback(log_unexpected_end)
     try:
         yield
     finally:

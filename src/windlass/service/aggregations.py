@@ -14,7 +14,7 @@ from windlass.store.commands.admin import statistics
 from windlass.store.commands.command import Command, Flow
 from windlass.store.operation import Operation
 
-from .facet import Asking, T, ask, asked_once
+from .facet import Facet, T, send, send_or_raise
 
 COMPONENT_MAX = 64
 INSTANCE_MAX = 255
@@ -24,7 +24,7 @@ STATS_INTERVAL_MS = 5_000
 STATS_KEPT_MS = 2 * STATS_INTERVAL_MS
 
 
-class Aggregating(Asking):
+class AggregationOperations(Facet):
     def aggregations(self, limit: str, *, most: int = 100, cursor: str = "") -> Operation[AggregationPage]:
         """The keys of a limit with `own_caps` that have jobs, or had until a moment ago; in their order."""
         check_text("limit", limit, LIMIT_NAME_MAX)
@@ -59,9 +59,9 @@ class Aggregating(Asking):
             check_text("the name of a number", name, COMPONENT_MAX * 2)
             check_integer(name, number, INT64_MIN, INT64_MAX)
         call = statistics.publish_stats(component, instance, numbers, STATS_KEPT_MS)
-        return Operation(self.store, lambda: asked_once(call))
+        return Operation(self.store, lambda: send_or_raise(call))
 
     def stats_of(self, component: str) -> Operation[dict[str, dict[str, int]]]:
         """By instance, what it said last; nothing of those that have been silent for two intervals."""
         check_text("component", component, COMPONENT_MAX)
-        return Operation(self.store, lambda: ask(statistics.stats_of(component)))
+        return Operation(self.store, lambda: send(statistics.stats_of(component)))

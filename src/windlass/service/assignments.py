@@ -19,11 +19,11 @@ from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import assign as assign_waiting
 from windlass.store.waiting.take import parts_of
 
-from .facet import Asking
+from .facet import Facet
 from .repeat import finish_flow
 
 
-class Assigning(Asking):
+class AssignmentOperations(Facet):
     def report_worker(self, requests: Sequence[WorkerReport], *, silent_ms: int) -> BatchOperation[WorkerReportOutcome]:
         """Messages of workers, in their order. A worker that is silent for `silent_ms` is gone, and what it works on
         goes back; so does a job that its worker has not spoken of for so long, though it has said that it is idle."""

@@ -22,27 +22,27 @@ T = TypeVar("T")
 IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
 
 
-class Gathering:
+class RequestBatcher:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._jobs: dict[Durability | None, _Line[NewJob | PreparedJob, Enqueued]] = {}
-        self._numbered: _Line[NewJob | PreparedJob, Enqueued] | None = None
+        self._jobs: dict[Durability | None, _PendingBatch[NewJob | PreparedJob, Enqueued]] = {}
+        self._numbered: _PendingBatch[NewJob | PreparedJob, Enqueued] | None = None
 
     def enqueue(self, job: NewJob | PreparedJob, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
         """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
         line = self._jobs.get(durability)
         if line is None:
-            line = self._jobs[durability] = _Line(lambda jobs: self._service.enqueue(jobs, durability=durability))
+            line = self._jobs[durability] = _PendingBatch(lambda jobs: self._service.enqueue(jobs, durability=durability))
         return line.join(job)
 
     def enqueue_numbered(self, job: NewJob | PreparedJob) -> asyncio.Future[Enqueued]:
         """As `service.enqueue_numbered` of one job."""
         if self._numbered is None:
-            self._numbered = _Line(self._service.enqueue_numbered)
+            self._numbered = _PendingBatch(self._service.enqueue_numbered)
         return self._numbered.join(job)
 
 
-class _Line(Generic[G, T]):
+class _PendingBatch(Generic[G, T]):
     """Those who ask for the same, each with something of its own."""
 
     __slots__ = ("_ask", "_in_flight", "_is_flush_due", "_loop", "_waiting")

@@ -19,15 +19,15 @@ from windlass.store.commands.command import Flow
 from windlass.store.commands.queues import QueueHistories, history
 from windlass.store.operation import Operation
 
-from .enqueue import Producing
-from .failure_groups import Failing
+from .enqueue import EnqueueOperations
+from .failure_groups import FailureGroupOperations
 
 SHOWN_PER_STATE = 50
 KEPT_MS = 7 * DAY_MS
 _STATES = ("scheduled", "queued", "running", "failed", "cancelled", "finished")  # as a job goes: none is missed
 
 
-class Acting(Failing, Producing):
+class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
     def act(self, action: Action) -> Operation[ActionStatus]:
         """Retries, cancels, deletes or requeues all jobs that match, in the background: a server carries it out in
         bounded steps, another goes on when it dies. Jobs that come into the list later are left alone."""

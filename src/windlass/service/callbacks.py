@@ -34,12 +34,12 @@ from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import callbacks as callbacks_waiting
 from windlass.store.waiting.callbacks import Opening
 
-from .facet import Asking, ask
+from .facet import Facet, send
 
 LOOKED_AT_MAX = 10_000  # callbacks of all jobs, to find those of one
 
 
-class Notifying(Asking):
+class CallbackOperations(Facet):
     def take_callbacks(
         self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: Opening | None = None
     ) -> Operation[PendingCallbacks]:
@@ -98,7 +98,7 @@ class Notifying(Asking):
         """Callbacks of one job that are owed or were given up; what was delivered is gone."""
         check_id("id", job_id)
         home = self.store.partition_of_job
-        return Operation(self.store, lambda: ask(callbacks.job_callbacks(job_id, LOOKED_AT_MAX, home(job_id))))
+        return Operation(self.store, lambda: send(callbacks.job_callbacks(job_id, LOOKED_AT_MAX, home(job_id))))
 
     def _home_of_debt(self, debt: bytes) -> int:
         return self.store.partition_of_job(debt[:16])

@@ -24,13 +24,13 @@ from windlass.store.commands.command import BYTES_MAX, BatchCommand, EngineTime,
 from windlass.store.limit_matcher import run_matched
 from windlass.store.operation import BatchOperation, Operation
 
-from .facet import Asking
-from .single_enqueue import AskedForOne
+from .facet import Facet
+from .single_enqueue import SingleEnqueue
 
 Entry: TypeAlias = tuple[bytes, PreparedJob]  # a job with its id
 
 
-class Producing(Asking):
+class EnqueueOperations(Facet):
     def enqueue(
         self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None, whole: bool = False
     ) -> BatchOperation[Enqueued]:
@@ -69,7 +69,7 @@ class Producing(Asking):
         """As `enqueue` of one job; a refusal is raised. The quickest way of a caller that blocks."""
         if type(job) is not PreparedJob or (durability or self.store.durability) != "memory":
             return self.enqueue((job,), durability=durability).one()
-        return AskedForOne(self._straight, self._checked(job), self._generally)
+        return SingleEnqueue(self._straight, self._checked(job), self._generally)
 
     def _generally(self, job: PreparedJob) -> Operation[Enqueued]:
         return self.enqueue((job,), durability="memory").one()

@@ -11,10 +11,10 @@ from windlass.store.events.follow import Following, page_flow
 from windlass.store.events.shared_follow import SharedFollowing
 from windlass.store.operation import Operation
 
-from .facet import Asking
+from .facet import Facet
 
 
-class FollowingEvents(Asking):
+class EventOperations(Facet):
     @overload
     def follow(
         self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[False] = False

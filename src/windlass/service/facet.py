@@ -22,7 +22,7 @@ S = TypeVar("S")
 Builder: TypeAlias = Callable[[Sequence[S], int], BatchCommand[T | Refusal]]
 
 
-class Asking:
+class Facet:
     def __init__(
         self, store: Store, *, payload_max: int = PAYLOAD_MAX, partitions: Sequence[int] | None = None
     ) -> None:
@@ -61,11 +61,11 @@ class Asking:
         return BatchOperation(self.store, lambda: split_by_partition(ids, self.store.partition_of_job, build))
 
 
-def ask(call: Command[T]) -> Flow[T]:
+def send(call: Command[T]) -> Flow[T]:
     return (yield call)  # type: ignore[no-any-return]
 
 
-def asked_once(call: Command[T | Refusal]) -> Flow[T]:
+def send_or_raise(call: Command[T | Refusal]) -> Flow[T]:
     """One call whose refusal is raised."""
     answer = yield call
     if isinstance(answer, Refusal):

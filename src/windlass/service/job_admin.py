@@ -15,10 +15,10 @@ from windlass.store.commands.limits import LimitMatch
 from windlass.store.limit_matcher import edit_jobs, requeue_jobs
 from windlass.store.operation import BatchOperation
 
-from .facet import Asking
+from .facet import Facet
 
 
-class Intervening(Asking):
+class JobAdminOperations(Facet):
     def cancel(
         self,
         ids: Sequence[bytes],

@@ -28,13 +28,13 @@ from windlass.store.job_pages import read_page, read_page_by_tag, read_page_of_q
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import job_end
 
-from .facet import asked_once
-from .queues import Queueing
+from .facet import send_or_raise
+from .queues import QueueOperations
 
 MERGED_MAX = 1_000  # queues in one list
 
 
-class Reading(Queueing):
+class JobOperations(QueueOperations):
     def job(self, ids: Sequence[bytes]) -> BatchOperation[Timeline]:
         """Jobs with their attempts."""
         check_list("ids", ids)
@@ -55,7 +55,7 @@ class Reading(Queueing):
         """The last lines that running code has left with a job, of all its attempts."""
         check_id("id", job_id)
         return Operation(
-            self.store, lambda: asked_once(logs_commands.logs(job_id, self.store.partition_of_job(job_id)))
+            self.store, lambda: send_or_raise(logs_commands.logs(job_id, self.store.partition_of_job(job_id)))
         )
 
     def now(self) -> Operation[int]:
@@ -94,7 +94,7 @@ class Reading(Queueing):
         return Operation(self.store, lambda: self._explain_flow(job_id, queues))
 
     def _explain_flow(self, job_id: bytes, queues: tuple[str, ...]) -> Flow[Explanation]:
-        facts: Facts = yield from asked_once(explaining.explain(job_id, self.store.partition_of_job(job_id)))
+        facts: Facts = yield from send_or_raise(explaining.explain(job_id, self.store.partition_of_job(job_id)))
         others = facts.others() if queues else []
         found = yield from split_by_partition(others, self.store.partition_of_job, jobs_commands.queue_of)
         # A job that has gone since the facts were read may have been in any queue: it is hidden too.

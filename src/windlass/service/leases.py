@@ -42,11 +42,11 @@ from windlass.store.limit_matcher import complete_jobs
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import take as take_waiting
 
-from .facet import Asking
-from .repeat import exchange_flow, finish_flow
+from .facet import Facet
+from .repeat import finish_and_take_flow, finish_flow
 
 
-class Working(Asking):
+class LeaseOperations(Facet):
     def take(self, request: Take, *, receive: take_waiting.Receive | None = None) -> Operation[Taken]:
         """Leases jobs; waits up to `wait_ms` for the first one. `receive`: who is given what is handed over (`by_hand`)
         as soon as that is heard; if it answers True, the take ends with nothing."""
@@ -87,7 +87,7 @@ class Working(Asking):
     def _exchange_flow(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
     ) -> Flow[FinishedAndTaken]:
-        return (yield from exchange_flow(self.store, request, self._parts_for(request), finishes, failures))
+        return (yield from finish_and_take_flow(self.store, request, self._parts_for(request), finishes, failures))
 
     def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         """Takes on dispatched jobs; answers their deadlines."""

@@ -13,12 +13,12 @@ from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import LevelPage, LimitChange, StoredLimits
 from windlass.store.operation import Operation
 
-from .facet import Asking, asked_once
+from .facet import Facet, send_or_raise
 
 LEVELS_MAX = 1_000  # keys shown per limit
 
 
-class Limiting(Asking):
+class LimitOperations(Facet):
     def limit(self, limit: Limit) -> Operation[int]:
         """Sets a limit. Jobs that run already count; waiting ones are matched anew. Answers how many changed."""
         check_limit(limit)
@@ -41,7 +41,7 @@ class Limiting(Asking):
         home = yield from self._find_limit(name)
         if home is None:
             raise UnknownLimit(f"There is no limit {name!r}.")
-        changed = yield from asked_once(limits.unlimit(name, home))
+        changed = yield from send_or_raise(limits.unlimit(name, home))
         reached = {changed.before.matches.queue} if changed.before else {""}
         return (yield from self._settle(changed, reached, home))
 

@@ -13,10 +13,10 @@ from windlass.store.commands import numbers
 from windlass.store.commands.command import Flow
 from windlass.store.operation import BatchOperation, Operation
 
-from .facet import Asking
+from .facet import Facet
 
 
-class Numbering(Asking):
+class NumberOperations(Facet):
     def reserve_numbers(self, queue: str, count: int = 1) -> Operation[list[bytes]]:
         """Ids for new jobs of a queue, made of numbers that follow each other. None is ever drawn twice."""
         check_text("queue", queue, QUEUE_MAX)

@@ -16,10 +16,10 @@ from windlass.store.commands.command import Flow
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import push as push_waiting
 
-from .facet import Asking, asked_once
+from .facet import Facet, send_or_raise
 
 
-class Dispatching(Asking):
+class PushOperations(Facet):
     def dispatch(self, *, most: int = 100, accept_ms: int = 10_000, wait_ms: int = 0) -> Operation[Dispatch]:
         """Leases jobs to registered workers that have a URL and room, the one with most free room first; each is to be
         pushed, and accepted within `accept_ms`. Waits up to `wait_ms` for the first, in one partition (`within`)."""
@@ -68,5 +68,5 @@ class Dispatching(Asking):
         check_redirect(request)
         return Operation(
             self.store,
-            lambda: asked_once(calls.redirect(request, self.store.partition_of_job(request.id))),
+            lambda: send_or_raise(calls.redirect(request, self.store.partition_of_job(request.id))),
         )

@@ -15,13 +15,13 @@ from windlass.store.commands.limits import StoredLimits
 from windlass.store.operation import Operation
 from windlass.store.waiting.take import parts_of
 
-from .facet import Asking, ask, asked_once
+from .facet import Facet, send, send_or_raise
 
 OVERVIEW_MS = 1_000
 PLACING = {"name_lanes", "aging_ms", "fair_share"}  # change where waiting jobs stand
 
 
-class Queueing(Asking):
+class QueueOperations(Facet):
     def queues(self) -> Operation[list[str]]:
         """The names of all queues that hold something or are configured, in order."""
         return Operation(self.store, self._queues_flow)
@@ -122,24 +122,24 @@ class Queueing(Asking):
         check_text("reason", reason, PAUSE_REASON_MAX, may_be_empty=True)
         return Operation(
             self.store,
-            lambda: asked_once(queues.pause(queue, lane, name, reason, self.store.partition_of_queue(queue))),
+            lambda: send_or_raise(queues.pause(queue, lane, name, reason, self.store.partition_of_queue(queue))),
         )
 
     def resume(self, queue: str, *, lane: str = "", name: str = "") -> Operation[bool]:
         """Lets jobs be taken again, at once. False: it was not paused."""
         check_resume(queue, lane, name)
         return Operation(
-            self.store, lambda: ask(queues.resume(queue, lane, name, self.store.partition_of_queue(queue)))
+            self.store, lambda: send(queues.resume(queue, lane, name, self.store.partition_of_queue(queue)))
         )
 
     def pauses(self, queue: str) -> Operation[list[Pause]]:
         """What is paused in a queue, since when and why."""
         check_text("queue", queue, QUEUE_MAX)
-        return Operation(self.store, lambda: ask(queues.pauses(queue, self.store.partition_of_queue(queue))))
+        return Operation(self.store, lambda: send(queues.pauses(queue, self.store.partition_of_queue(queue))))
 
     def set_weights(self, queue: str, weights: Mapping[str, int]) -> Operation[dict[str, int]]:
         """Sets the weights of lanes in a fair queue (1 to 100) and answers all that are not 1."""
         check_weights(queue, weights)
         return Operation(
-            self.store, lambda: ask(queues.set_weights(queue, weights, self.store.partition_of_queue(queue)))
+            self.store, lambda: send(queues.set_weights(queue, weights, self.store.partition_of_queue(queue)))
         )

@@ -28,38 +28,38 @@ def finish_flow(
         asked: dict[int, FinishReport] = {}
         for place, reply in zip(items, replies, strict=True):
             if isinstance(reply, NextRunNeeded):
-                asked[place] = _continued(requests[place], reply)
+                asked[place] = _with_next_run(requests[place], reply)
             else:
                 answers[place] = reply
         items = asked
     return answers
 
 
-def exchange_flow(
+def finish_and_take_flow(
     store: Store, request: Take, parts: Sequence[Part], finishes: Sequence[Finish], failures: Sequence[Fail]
 ) -> Flow[FinishedAndTaken]:
     """One call when all is in one partition. Otherwise outcomes are reported where their jobs are, and then taken."""
-    if len(parts) == 1 and _are_at_home(store, parts[0].partition, finishes, failures):
-        return (yield from _exchange_at_once(request, parts[0], finishes, failures))
+    if len(parts) == 1 and _are_all_in_partition(store, parts[0].partition, finishes, failures):
+        return (yield from _finish_and_take_in_one_call(request, parts[0], finishes, failures))
     finished = yield from finish_flow(finishes, store.partition_of_job)
-    failed = yield from _failed(store, failures)
+    failed = yield from _fail_flow(store, failures)
     found = yield from look_flow(request, parts, [take.UNREGISTERED] * len(parts), waits=True)
     return FinishedAndTaken(list(finished), list(failed), found.taken)
 
 
-def _are_at_home(store: Store, home: int, finishes: Sequence[Finish], failures: Sequence[Fail]) -> bool:
+def _are_all_in_partition(store: Store, home: int, finishes: Sequence[Finish], failures: Sequence[Fail]) -> bool:
     if store.partitions == 1:
         return True
     reported = [one.id for one in finishes] + [one.id for one in failures]
     return set(map(store.partition_of_job, reported)) <= {home}
 
 
-def _failed(store: Store, failures: Sequence[Fail]) -> Flow[list[FailOutcome | Refusal]]:
+def _fail_flow(store: Store, failures: Sequence[Fail]) -> Flow[list[FailOutcome | Refusal]]:
     build: Callable[[Sequence[Fail], int], BatchCommand[Any]] = reports.fail
     return split_by_partition(failures, lambda one: store.partition_of_job(one.id), build)
 
 
-def _exchange_at_once(
+def _finish_and_take_in_one_call(
     request: Take, part: Part, finishes: Sequence[Finish], failures: Sequence[Fail]
 ) -> Flow[FinishedAndTaken]:
     """With a job that repeats the first call only asks: the reports still come before the take, in one step."""
@@ -70,9 +70,9 @@ def _exchange_at_once(
             return reply
         for place, asked in enumerate(reply):
             if asked is not None:
-                items[place] = _continued(finishes[place], asked)
+                items[place] = _with_next_run(finishes[place], asked)
 
 
-def _continued(request: Finish, asked: NextRunNeeded) -> FinishWithNextRun:
+def _with_next_run(request: Finish, asked: NextRunNeeded) -> FinishWithNextRun:
     next_at_ms = parse(asked.rule).next_at_ms(asked.planned_at_ms, asked.started_at_ms, asked.now_ms)
     return FinishWithNextRun(request, next_at_ms, asked.revision)

@@ -20,7 +20,7 @@ from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.limit_matcher import refresh_limits
 from windlass.store.operation import Operation
 
-from .facet import Asking
+from .facet import Facet
 
 log = logging.getLogger("windlass.service")
 
@@ -29,7 +29,7 @@ JOBS_PER_CALL = 500
 JOB_BYTES_PER_STEP = 2 * MIB
 
 
-class Scheduling(Asking):
+class ScheduleOperations(Facet):
     def schedule(self, wanted: Schedule, *, if_revision: int = 0) -> Operation[ScheduleStatus]:
         """Makes a schedule, or changes the one of this name; its next occurrence is computed anew when its rhythm is
         another. One that is the same already is left alone."""

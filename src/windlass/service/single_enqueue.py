@@ -13,7 +13,7 @@ from windlass.store.batching.fast_enqueue import FastEnqueue
 from windlass.store.operation import Operation
 
 
-class AskedForOne(Operation[Enqueued]):
+class SingleEnqueue(Operation[Enqueued]):
     """A question asked twice is about the same job."""
 
     __slots__ = ("_general", "_generally", "_job", "_straight")

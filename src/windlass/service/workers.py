@@ -18,10 +18,10 @@ from windlass.store.commands import jobs, workers
 from windlass.store.commands.command import Flow, split_batch
 from windlass.store.operation import BatchOperation, Operation
 
-from .facet import Asking
+from .facet import Facet
 
 
-class Staffing(Asking):
+class WorkerOperations(Facet):
     def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Operation[int]:
         """A worker says what it is, and that it will beat at least every `beat_ms`."""
         check_worker_id(worker)

@@ -69,7 +69,7 @@ def start(
             reply = await sent
         except WindlassError:
             return await perform(effect)
-        return cast(Any, effect).answer(reply)
+        return cast(Any, effect).parse(reply)
 
     return run(flow, perform_received, first)
 
@@ -96,6 +96,6 @@ def start_sync(
             reply = receive()
         except WindlassError:
             return perform(effect)
-        return cast(Any, effect).answer(reply)
+        return cast(Any, effect).parse(reply)
 
     return lambda: run_sync(flow, perform_received, first)

@@ -1,4 +1,4 @@
-"""Pages of jobs: which index a listing reads, and how its cursor goes on from one index to the next."""
+"""Pages of jobs: which indexes a listing reads, and how its cursor continues from one index to the next."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from .commands.command import Flow
 from .commands.jobs import IndexPage, IndexPosition
 
 QUEUED_INDEXES = ("ready", "laned")  # the default lane, then all others
-LOOKED_AT_TOGETHER = 2_000  # jobs, for a page over several queues; each has its share
-ROUNDS_MAX = 10  # until such a page is full
+LOOKED_AT_TOGETHER = 2_000  # jobs read for a page over several queues, divided among them
+ROUNDS_MAX = 10  # to fill such a page
 
 
 def read_page(listing: Listing, partition: int) -> Flow[Page]:
     if listing.state == "queued":
-        return (yield from _page_of_queued(listing, partition))
+        return (yield from _read_page_of_queued(listing, partition))
     found: IndexPage = yield jobs_commands.jobs(listing.state, listing.queue, listing, partition)
     return found.page
 
 
 def read_page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
-    """Partition after partition, the empty ones passed over; with several of them the cursor says in which it is."""
-    home, rest = _home_in(listing.cursor, partitions)
+    """Read a page of a tag's jobs, partition after partition. With several partitions the cursor names the current."""
+    partition, rest = _split_cursor(listing.cursor, partitions)
     while True:
         narrowed = msgspec.structs.replace(listing, cursor=rest)
-        found: Page = (yield jobs_commands.jobs("t", listing.tag, narrowed, home)).page
+        found: Page = (yield jobs_commands.jobs("t", listing.tag, narrowed, partition)).page
         if partitions == 1:
             return found
         if found.cursor:
-            return msgspec.structs.replace(found, cursor=f"{home}:{found.cursor}")
-        home, rest = home + 1, ""
-        if found.jobs or home == partitions:
-            return msgspec.structs.replace(found, cursor=f"{home}:" if home < partitions else "")
+            return msgspec.structs.replace(found, cursor=f"{partition}:{found.cursor}")
+        partition, rest = partition + 1, ""
+        if found.jobs or partition == partitions:
+            return msgspec.structs.replace(found, cursor=f"{partition}:" if partition < partitions else "")
 
 
-def _home_in(cursor: str, partitions: int) -> tuple[int, str]:
+def _split_cursor(cursor: str, partitions: int) -> tuple[int, str]:
     if partitions == 1 or not cursor:
         return 0, cursor
-    home, colon, rest = cursor.partition(":")
-    if not (colon and home.isascii() and home.isdigit() and int(home) < partitions):
-        raise BadInput("The cursor is not one that a page gave out; start again without it.")
-    return int(home), rest
+    partition, colon, rest = cursor.partition(":")
+    if not (colon and partition.isascii() and partition.isdigit() and int(partition) < partitions):
+        raise BadInput("The cursor does not come from a page; start again without it.")
+    return int(partition), rest
 
 
-def _page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
-    """The cursor says in which of the two indexes it is."""
+def _read_page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
+    """Read a page of queued jobs. The cursor names the current one of the two indexes."""
     index, _, rest = listing.cursor.partition(":") if listing.cursor else ("ready", "", "")
     if index not in QUEUED_INDEXES:
-        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+        raise BadInput("The cursor does not come from a page; start again without it.")
     narrowed = msgspec.structs.replace(listing, cursor=rest)
     found: Page = (yield jobs_commands.jobs(index, listing.queue, narrowed, partition)).page
     if found.cursor:
@@ -62,50 +62,56 @@ def _page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
     return msgspec.structs.replace(found, cursor="laned:" if index == "ready" else "")
 
 
-def read_page_of_queues(listing: Listing, queues: Sequence[QueueStats], home_of: Callable[[str], int]) -> Flow[Page]:
-    """Of several queues, merged. The cursor is a position in the order that they share: every index goes on from there.
-    Nothing is shown from beyond the place that the least advanced of them has seen; while that makes the page short, it
-    alone is asked to go on."""
-    sources = [(index, one.queue, home_of(one.queue)) for one in queues for index in _indexes(listing.state, one)]
+def read_page_of_queues(
+    listing: Listing, queues: Sequence[QueueStats], partition_of: Callable[[str], int]
+) -> Flow[Page]:
+    """Read a merged page of several queues.
+
+    The cursor is a position in the order that the indexes share: every index continues from there. The page ends at the
+    position of the index that was read least far. While that makes the page short, only that index is read further.
+    """
+    sources = [
+        (index, stats.queue, partition_of(stats.queue)) for stats in queues for index in _indexes(listing.state, stats)
+    ]
     if not sources:
         return Page([], "")
     share = max(2, min(listing.most, 4 * listing.most // len(sources)))
     looked_at = max(share, LOOKED_AT_TOGETHER // len(sources))
     narrowed = msgspec.structs.replace(listing, most=share)
     replies: list[IndexPage] = yield [
-        jobs_commands.jobs(index, queue, narrowed, home, min(looked_at, jobs_commands.LOOKED_AT))
-        for index, queue, home in sources
+        jobs_commands.jobs(index, queue, narrowed, partition, min(looked_at, jobs_commands.LOOKED_AT))
+        for index, queue, partition in sources
     ]
     for _ in range(ROUNDS_MAX):
-        behind = _behind(listing, replies)
+        behind = _least_advanced(listing, replies)
         if behind is None:
             break
-        index, queue, home = sources[behind]
+        index, queue, partition = sources[behind]
         further = msgspec.structs.replace(listing, cursor=_cursor_of(replies[behind]))
-        more: IndexPage = yield jobs_commands.jobs(index, queue, further, home)
-        replies[behind] = _continued(replies[behind], more)
-    return _merged(listing, replies)
+        more: IndexPage = yield jobs_commands.jobs(index, queue, further, partition)
+        replies[behind] = _extend_page(replies[behind], more)
+    return _merge_pages(listing, replies)
 
 
-def _behind(listing: Listing, replies: Sequence[IndexPage]) -> int | None:
-    """The one that ends a page too early; None: the page is full, all is seen, or enough was looked at."""
+def _least_advanced(listing: Listing, replies: Sequence[IndexPage]) -> int | None:
+    """Return the source that ends the page too early; None: the page is full, all is read, or enough was read."""
     ends = [(found.until, at) for at, found in enumerate(replies) if found.until]
     if not ends or sum(found.looked_at for found in replies) >= LOOKED_AT_TOGETHER:
         return None
     bound, at = max(ends) if listing.newest_first else min(ends)
-    seen = sum(_is_within(listing, place, bound) for found in replies for place in found.positions)
+    seen = sum(_is_within(listing, position, bound) for found in replies for position in found.positions)
     return at if seen < listing.most else None
 
 
-def _is_within(listing: Listing, place: IndexPosition, bound: IndexPosition) -> bool:
-    return place >= bound if listing.newest_first else place <= bound
+def _is_within(listing: Listing, position: IndexPosition, bound: IndexPosition) -> bool:
+    return position >= bound if listing.newest_first else position <= bound
 
 
 def _cursor_of(found: IndexPage) -> str:
     return found.until.cursor if found.until else ""
 
 
-def _continued(found: IndexPage, more: IndexPage) -> IndexPage:
+def _extend_page(found: IndexPage, more: IndexPage) -> IndexPage:
     return IndexPage(
         found.jobs + more.jobs,
         found.positions + more.positions,
@@ -121,7 +127,7 @@ def _indexes(state: str, stats: QueueStats) -> Sequence[str]:
     return QUEUED_INDEXES if stats.lanes or stats.blocked_lanes else QUEUED_INDEXES[:1]
 
 
-def _merged(listing: Listing, replies: Sequence[IndexPage]) -> Page:
+def _merge_pages(listing: Listing, replies: Sequence[IndexPage]) -> Page:
     ends = [found.until for found in replies if found.until]
     bound = (max(ends) if listing.newest_first else min(ends)) if ends else None
     entries = sorted(
@@ -131,13 +137,13 @@ def _merged(listing: Listing, replies: Sequence[IndexPage]) -> Page:
     )
     if bound is not None:
         entries = [entry for entry in entries if _is_within(listing, entry[0], bound)]
-    shown = entries[: listing.most]
-    last = shown[-1][0] if len(entries) > len(shown) else bound
-    said = {job_id: one for found in replies for job_id, one in found.last_attempts.items()}
-    jobs = [job for _, job in shown]
+    entries_shown = entries[: listing.most]
+    last = entries_shown[-1][0] if len(entries) > len(entries_shown) else bound
+    attempts = {job_id: attempt for found in replies for job_id, attempt in found.last_attempts.items()}
+    jobs = [job for _, job in entries_shown]
     return Page(
         jobs,
         last.cursor if last else "",
         sum(found.looked_at for found in replies),
-        {job.id: said[job.id] for job in jobs if job.id in said},
+        {job.id: attempts[job.id] for job in jobs if job.id in attempts},
     )

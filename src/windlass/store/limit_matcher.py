@@ -1,4 +1,4 @@
-"""Matching jobs against limits, and doing it again when these have changed."""
+"""Matcher of jobs against limits, which matches again when the limits have changed."""
 
 from __future__ import annotations
 
@@ -22,81 +22,81 @@ from .job_pages import read_page
 R = TypeVar("R")
 T = TypeVar("T")
 C = TypeVar("C", Edit, CompleteWithChildren)
-LIVE = ("queued", "scheduled", "waiting", "running")
-PAGE = 200
+LIVE_STATES = ("queued", "scheduled", "waiting", "running")
+PAGE_SIZE = 200
 
 
-def refresh_limits(known: KnownLimits, partition: int) -> Flow[LimitTable]:
+def refresh_limits(cache: KnownLimits, partition: int) -> Flow[LimitTable]:
     found: limits.StoredLimits = yield limits.limits(partition)
-    return known.learn(partition, found.table)
+    return cache.learn(partition, found.table)
 
 
 def run_matched(
-    known: KnownLimits,
+    cache: KnownLimits,
     requests: Sequence[R],
     partition_of: Callable[[R], int],
     attempt: Callable[[Sequence[R]], Flow[list[T | Refusal]]],
 ) -> Flow[list[T | Refusal]]:
-    """Makes the attempt; what was matched against old limits is matched and tried again."""
+    """Run an attempt, and repeat it for the requests that were matched against outdated limits."""
     answers = yield from attempt(requests)
-    while LimitsChanged in map(type, answers):  # by the thousand, and hardly ever
-        stale = [place for place, answer in enumerate(answers) if type(answer) is LimitsChanged]
-        for partition in sorted({partition_of(requests[place]) for place in stale}):
-            yield from refresh_limits(known, partition)
-        again = yield from attempt([requests[place] for place in stale])
-        for place, answer in zip(stale, again, strict=True):
-            answers[place] = answer
+    while LimitsChanged in map(type, answers):  # fast: there may be thousands of answers, rarely with this one
+        stale = [index for index, answer in enumerate(answers) if type(answer) is LimitsChanged]
+        for partition in sorted({partition_of(requests[index]) for index in stale}):
+            yield from refresh_limits(cache, partition)
+        again = yield from attempt([requests[index] for index in stale])
+        for index, answer in zip(stale, again, strict=True):
+            answers[index] = answer
     return answers
 
 
 def edit_jobs(
-    known: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
+    cache: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
 ) -> Flow[list[Edited | Refusal]]:
-    """Edits; where there are limits, a new name or payload is matched against them, guarded by the job's revision."""
-    return _guarded(known, requests, partition_of, job_admin.edit)
+    """Edit jobs. If there are limits, match a new name or payload against them, guarded by the job's revision."""
+    return _run_guarded(cache, requests, partition_of, job_admin.edit)
 
 
 def complete_jobs(
-    known: KnownLimits, requests: Sequence[CompleteWithChildren], partition_of: Callable[[CompleteWithChildren], int]
+    cache: KnownLimits, requests: Sequence[CompleteWithChildren], partition_of: Callable[[CompleteWithChildren], int]
 ) -> Flow[list[CompletionOutcome | Refusal]]:
-    """As edits; one that goes on after its end is matched too, whatever it is made of."""
-    return _guarded(known, requests, partition_of, reports.complete_with_children)
+    """Complete jobs with their children. A job that continues is matched like an edit, whatever its content."""
+    return _run_guarded(cache, requests, partition_of, reports.complete_with_children)
 
 
-def _guarded(
-    known: KnownLimits,
+def _run_guarded(
+    cache: KnownLimits,
     requests: Sequence[C],
     partition_of: Callable[[C], int],
     build: Callable[[Sequence[tuple[C, str | None]], int, int], BatchCommand[Any]],
 ) -> Flow[list[Any]]:
     def attempt(part: Sequence[C]) -> Flow[list[Any]]:
-        prepared = yield from _with_limits(known, part, partition_of)
+        prepared = yield from _add_limits(cache, part, partition_of)
         answers: list[Any] = yield from split_by_partition(
             prepared,
-            lambda one: partition_of(one[0]),
-            lambda some, home: build(some, known.table(home).version, home),
+            lambda pair: partition_of(pair[0]),
+            lambda pairs, partition: build(pairs, cache.table(partition).version, partition),
         )
         return [
-            # The guard was ours, not the caller's: once more, with the job as it is now.
+            # The guard was ours, not the caller's: repeat with the present state of the job.
             LimitsChanged() if isinstance(answer, RevisionConflict) and not request.if_revision else answer
             for request, answer in zip(part, answers, strict=True)
         ]
 
-    return run_matched(known, requests, partition_of, attempt)
+    return run_matched(cache, requests, partition_of, attempt)
 
 
 def _may_match_others(request: Edit | CompleteWithChildren) -> bool:
     return isinstance(request, CompleteWithChildren) or bool(request.name) or request.payload is not None
 
 
-def _with_limits(
-    known: KnownLimits, requests: Sequence[C], partition_of: Callable[[C], int]
+def _add_limits(
+    cache: KnownLimits, requests: Sequence[C], partition_of: Callable[[C], int]
 ) -> Flow[list[tuple[C, str | None]]]:
     changing = [
-        request for request in requests if known.table(partition_of(request)).limits and _may_match_others(request)
+        request for request in requests if cache.table(partition_of(request)).limits and _may_match_others(request)
     ]
     replies = yield from split_by_partition(
-        changing, partition_of, lambda some, home: jobs_commands.job([one.id for one in some], home)
+        changing, partition_of, lambda part, partition: jobs_commands.job([request.id for request in part], partition)
     )
     found = {
         request.id: jobs_commands.timeline(request.id, reply) for request, reply in zip(changing, replies, strict=True)
@@ -107,7 +107,7 @@ def _with_limits(
         if timeline is None or isinstance(timeline, Refusal):
             prepared.append((request, None))
             continue
-        job, table = timeline.job, known.table(partition_of(request))
+        job, table = timeline.job, cache.table(partition_of(request))
         wanted = table.match(job.queue, request.name or job.name, job.lane, request.payload or job.payload)
         guarded = msgspec.structs.replace(request, if_revision=request.if_revision or job.revision)
         prepared.append((guarded, limits.join_keys(wanted)))
@@ -115,44 +115,44 @@ def _with_limits(
 
 
 def requeue_jobs(
-    known: KnownLimits,
+    cache: KnownLimits,
     ids: Sequence[bytes],
     partition_of: Callable[[bytes], int],
     build: Callable[[Sequence[limits.LimitMatch], int, int], BatchCommand[str | Refusal]],
 ) -> Flow[list[str | Refusal]]:
-    """Jobs that may have ended go on: against the limits as they are now, not as they were at their end."""
+    """Requeue jobs that may have ended, matched against the present limits instead of those at their end."""
 
     def attempt(part: Sequence[bytes]) -> Flow[list[str | Refusal]]:
-        matches = yield from _matches(known, part, partition_of)
+        matches = yield from _match_jobs(cache, part, partition_of)
         return (
             yield from split_by_partition(
                 matches,
-                lambda one: partition_of(one.id),
-                lambda some, home: build(some, known.table(home).version, home),
+                lambda match: partition_of(match.id),
+                lambda part, partition: build(part, cache.table(partition).version, partition),
             )
         )
 
-    return run_matched(known, ids, partition_of, attempt)
+    return run_matched(cache, ids, partition_of, attempt)
 
 
-def _matches(
-    known: KnownLimits, ids: Sequence[bytes], partition_of: Callable[[bytes], int]
+def _match_jobs(
+    cache: KnownLimits, ids: Sequence[bytes], partition_of: Callable[[bytes], int]
 ) -> Flow[list[limits.LimitMatch]]:
-    limited = [job_id for job_id in ids if known.table(partition_of(job_id)).version]
+    limited = [job_id for job_id in ids if cache.table(partition_of(job_id)).version]
     replies = yield from split_by_partition(limited, partition_of, jobs_commands.job)
     found = {}
     for job_id, reply in zip(limited, replies, strict=True):
         timeline = jobs_commands.timeline(job_id, reply)
         if not isinstance(timeline, Refusal):
-            job, table = timeline.job, known.table(partition_of(job_id))
+            job, table = timeline.job, cache.table(partition_of(job_id))
             wanted = table.match(job.queue, job.name, job.lane, job.payload)
             found[job_id] = limits.LimitMatch(job_id, job.revision, wanted)
     return [found.get(job_id, limits.LimitMatch(job_id, 0, ())) for job_id in ids]
 
 
-def rematch_jobs(known: KnownLimits, partition: int, only: Collection[str] = ()) -> Flow[int]:
-    """Matches every job that has not ended (of some queues) against the limits as they are now, in bounded steps."""
-    table = yield from refresh_limits(known, partition)
+def rematch_jobs(cache: KnownLimits, partition: int, only: Collection[str] = ()) -> Flow[int]:
+    """Match every live job (of some queues) against the present limits, in bounded steps. Return how many changed."""
+    table = yield from refresh_limits(cache, partition)
     changed = 0
     if only:
         for queue in sorted(only):
@@ -166,7 +166,7 @@ def rematch_jobs(known: KnownLimits, partition: int, only: Collection[str] = ())
 def _rematch_all_queues(table: LimitTable, partition: int) -> Flow[int]:
     changed, cursor = 0, "0"
     while True:
-        cursor, names = yield queues.queues(cursor, PAGE, partition)
+        cursor, names = yield queues.queues(cursor, PAGE_SIZE, partition)
         for queue in names:
             changed += yield from _rematch_queue(queue, table, partition)
         if cursor == "0":
@@ -175,10 +175,10 @@ def _rematch_all_queues(table: LimitTable, partition: int) -> Flow[int]:
 
 def _rematch_queue(queue: str, table: LimitTable, partition: int) -> Flow[int]:
     changed = 0
-    for state in LIVE:
+    for state in LIVE_STATES:
         cursor = ""
         while True:
-            found = yield from read_page(Listing(queue=queue, state=state, most=PAGE, cursor=cursor), partition)
+            found = yield from read_page(Listing(queue=queue, state=state, most=PAGE_SIZE, cursor=cursor), partition)
             changed += yield from _rematch_jobs(found.jobs, table, partition)
             cursor = found.cursor
             if not cursor:
@@ -200,6 +200,6 @@ def _rematch_jobs(jobs: Sequence[Job], table: LimitTable, partition: int) -> Flo
         if (wanted := table.match(job.queue, job.name, job.lane, job.payload)) != job.limits
     ]
     yield from split_by_partition(
-        matches, lambda _: partition, lambda part, home: limits.rematch(part, table.version, home)
+        matches, lambda _: partition, lambda part, partition: limits.rematch(part, table.version, partition)
     )
     return len(matches)

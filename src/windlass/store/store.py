@@ -274,21 +274,21 @@ class Store:
         """The same here: not what is confirmed, nor what draws. It does not wait for others (coalesce.py)."""
         if not isinstance(effect, Command | BatchCommand) or effect.reserves_numbers or effect.durability is not None:
             return None
-        beginning = self._command_prefix(effect.operation, effect.partition)
-        return self._pool.connection("calls", effect.partition).start(effect.packed(beginning))
+        prefix = self._command_prefix(effect.operation, effect.partition)
+        return self._pool.connection("calls", effect.partition).start(effect.encode(prefix))
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(one) for one in effect))
         if isinstance(effect, BatchCommand):
-            return effect.answer(await self._batcher(effect).submit(effect.items, effect.size))
+            return effect.parse(await self._batcher(effect).submit(effect.items, effect.size))
         if isinstance(effect, EngineTime):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
         if isinstance(effect, MigratingPartitions):
             return self._torn(await run_search(self.topology.find_migrating_slots()))
         if isinstance(effect, NodeCommand):
             return await asyncio.to_thread(self._perform_sync, effect)
-        return effect.answer(await self._call(effect.operation, effect.partition, effect.args, effect.durability))
+        return effect.parse(await self._call(effect.operation, effect.partition, effect.args, effect.durability))
 
     def _perform_sync(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -299,7 +299,7 @@ class Store:
             return self._torn(run_search_sync(self.topology.find_migrating_slots()))
         if isinstance(effect, NodeCommand):
             return self._inquire(effect)
-        return effect.answer(self._call_sync(effect))
+        return effect.parse(self._call_sync(effect))
 
     def _batcher(self, call: BatchCommand[Any]) -> Batcher:
         kind = (call.operation, call.partition, call.head, call.durability, call.reserves_numbers)

@@ -198,7 +198,7 @@ async def test_a_family_across_front_ends(desk: AtDesk) -> None:
     parent = await desk.running("parent")
     parent_id = desk.service.numbered_id("bedrock", parent)
     (child,) = await desk.service.enqueue(
-        [NewJob(queue="bedrock", name="child", payload=Blob(b'{"x":1}'), parent=parent_id, buffered_bytes=True)]
+        [NewJob(queue="bedrock", name="child", payload=Blob(b'{"x":1}'), parent=parent_id, held=True)]
     )
     await desk.good("FinishJob", jobID=parent)
     taken = await desk.service.take(Take(queues=("bedrock",)))

@@ -124,7 +124,7 @@ async def test_a_job_of_a_newer_version_waits_for_a_newer_worker(
         knows = f"the arguments are of version 3, its last worker knows version {old.tasks['send_mail'].version}"
         assert knows in handle.explain().summary
         store.clock_offset_ms += 5_000
-    assert "is offered again in 5 s: the arguments are of version 3, its last worker knows version 1" in caplog.text
+    assert "is snoozed for 5 s: the arguments are of version 3, its last worker knows version 1" in caplog.text
     await drained(new)
     assert [one.result(timeout=30) for one in (handle, other)] == [[["a@b"], "s"], [["c@d"], "s"]]
 

@@ -88,7 +88,7 @@ def test_a_signal_to_all_processes_still_leaves_them_the_grace(
         os.kill(pid, signal.SIGTERM)
     parent.until_said("the grace to end", times=2)
     parent.signal(signal.SIGTERM)
-    parent.until_said("worker processes are told to stop")
+    parent.until_said("Stopping all worker processes")
     place.go()
     assert parent.ended() == 0
     assert handle.result(LIMIT_S) == 0
@@ -164,7 +164,7 @@ def test_reload_when_a_file_changes(reloading: WorkerProcess, store: Store, tmp_
     (tmp_path / "written.py").write_text(APP.format(22))
     until(lambda: value_now(store) == 22, "the new code runs")
     (tmp_path / "written.py").write_text("app = (")
-    reloading.until_said("tried again when a file changes")
+    reloading.until_said("starts again when a file changes")
     assert "SyntaxError" in reloading.said
     (tmp_path / "written.py").write_text(APP.format(333))
     until(lambda: value_now(store) == 333, "it is mended")

@@ -71,7 +71,7 @@ def test_stopped_beyond_its_lease(task: Any, workers: Staff, connected: Service,
     place.go()
     judge(connected, handles)
     frozen.signal(signal.SIGCONT)
-    until(lambda: "refused" in frozen.said or "lost to another" in frozen.said, "its late results are refused")
+    until(lambda: "refused" in frozen.said or "Lost the lease of job" in frozen.said, "its late results are refused")
     assert (frozen.stop(), other.stop()) == (0, 0)
     assert finished(connected) == 2
 
@@ -205,7 +205,7 @@ def test_names_that_cannot_be_set_aside_yet(place: Place) -> None:
             store.open_sync()  # while it may: a user without this right is refused on opening
             ask(store, "ACL", "SETUSER", "default", "-hset")  # which only `configure` needs here
             app.service.enqueue([NewJob(queue="default", name="nobody_knows")]).one().wait()
-            worker.until_said("cannot be set aside")
+            worker.until_said("Could not exclude jobs of unknown tasks")
             ask(store, "ACL", "SETUSER", "default", "+hset")
             assert quick.enqueue(place.path, 0).result(LIMIT_S) == 0
             assert worker.stop() == 0

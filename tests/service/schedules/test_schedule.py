@@ -16,7 +16,7 @@ from windlass.core.limits.limit import LimitTable
 from windlass.core.operations import Enqueued, Finish
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
-from windlass.service.facet import ask
+from windlass.service.facet import send
 from windlass.store.commands import schedules as calls
 
 HOUR_MS = 3_600_000
@@ -156,10 +156,10 @@ def test_run_now_is_apart_from_the_rhythm(service: Service) -> None:
 def test_a_run_that_is_repeated_after_a_lost_answer_runs_once(service: Service) -> None:
     status = service.schedule(scheduled(every_ms=HOUR_MS)).wait()
     call = calls.run_schedule(status, service.store.new_id("q"), now_ms(service), LimitTable(), 0)
-    assert [service.store.run_sync(ask(call)).status for _ in range(2)] == ["queued", "existing"]  # type: ignore[union-attr]
+    assert [service.store.run_sync(send(call)).status for _ in range(2)] == ["queued", "existing"]  # type: ignore[union-attr]
     (job,) = take(service, most=5)
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
-    assert service.store.run_sync(ask(call)).status == "ended"  # type: ignore[union-attr]
+    assert service.store.run_sync(send(call)).status == "ended"  # type: ignore[union-attr]
     assert counts(service) == {}
     assert service.schedule_of("s").wait().fired == 1
     check(service)
@@ -252,13 +252,13 @@ def test_a_change_computed_from_an_older_state_is_refused(service: Service) -> N
     service.schedule(scheduled(every_ms=2_000)).wait()
     before = dump(service.store)
     for revision in (0, 1, 3):
-        answer = service.store.run_sync(ask(calls.schedule(scheduled(every_ms=9_000), revision, 5, 0)))
+        answer = service.store.run_sync(send(calls.schedule(scheduled(every_ms=9_000), revision, 5, 0)))
         assert isinstance(answer, RevisionConflict)
     for revision in (0, 1):
-        assert isinstance(service.store.run_sync(ask(calls.resume_schedule("s", revision, 5, 0))), RevisionConflict)
+        assert isinstance(service.store.run_sync(send(calls.resume_schedule("s", revision, 5, 0))), RevisionConflict)
         status = msgspec.structs.replace(service.schedule_of("s").wait(), revision=revision)
         call = calls.run_schedule(status, service.store.new_id("q"), 5, LimitTable(), 0)
-        assert isinstance(service.store.run_sync(ask(call)), RevisionConflict)
+        assert isinstance(service.store.run_sync(send(call)), RevisionConflict)
     assert dump(service.store) == before
 
 

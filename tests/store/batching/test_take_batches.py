@@ -71,14 +71,14 @@ def test_an_exchange_is_sent_as_its_arguments_have_it(
 ) -> None:
     for queues in (("a",), ("a", "ü" * 9)):
         call = finish_and_take(Take(queues=queues, most=7, worker=ID), queues, 0, finishes, failures)
-        beginning = ("FCALL", "exchange", 1, "root", 0)
-        assert call.packed(beginning) == pack((*beginning, *call.args))
+        prefix = ("FCALL", "exchange", 1, "root", 0)
+        assert call.encode(prefix) == pack((*prefix, *call.args))
 
 
 @pytest.mark.parametrize("token", [0, 7, 2**48 - 1])
 def test_an_acceptance_is_sent_as_its_arguments_have_it(token: int) -> None:
-    call, beginning = accept_one(ID, token, 0), ("FCALL", "accept", 1, "root", -5)
-    assert call.packed(beginning) == pack((*beginning, *call.args))
+    call, prefix = accept_one(ID, token, 0), ("FCALL", "accept", 1, "root", -5)
+    assert call.encode(prefix) == pack((*prefix, *call.args))
 
 
 @pytest.mark.parametrize(

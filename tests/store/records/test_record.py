@@ -36,7 +36,7 @@ from windlass.core.validation.bounds import (
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.reconnect import SyncReconnectingConnection
-from windlass.store.records import record
+from windlass.store.records import attempt, record
 from windlass.store.scripts import shared_source
 
 UINT48_MAX = 2**48 - 1
@@ -244,4 +244,4 @@ def test_lua_reads_every_field_that_python_packs(lua: Lua, job: NewJob) -> None:
 
 @pytest.mark.parametrize("blob", [None, *(Blob(data, codec) for codec in Codec for data in (b"", b"\0", b"x" * 1000))])
 def test_a_blob_comes_back(blob: Blob | None) -> None:
-    assert record.unpack_blob(record.pack_blob(blob)) == blob
+    assert attempt.unpack_blob(attempt.pack_blob(blob)) == blob

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, sign_callback
 from windlass.core.errors import Refusal
-from windlass.outbound import Answered, Outbound, Unanswered
+from windlass.outbound import OutboundResponse, Outbound, RequestFailed
 
 from .backend import Undeliverable
 
@@ -46,7 +46,7 @@ class HttpBackend:
                 needs_body=False,
                 may_repeat=True,
             )
-        except Unanswered as error:
+        except RequestFailed as error:
             raise Undeliverable(str(error), is_silent=True) from error
         except Refusal as error:  # its URL is not one
             raise Undeliverable(str(error)) from error
@@ -70,7 +70,7 @@ class HttpBackend:
         return {"content-type": _JSON} | kept | ours
 
 
-def _said(answered: Answered) -> str:
+def _said(answered: OutboundResponse) -> str:
     text = " ".join(answered.body[: 4 * SHOWN].decode(errors="replace").split())[:SHOWN]
     printable = "".join(char if char.isprintable() else "?" for char in text)
     return f"The receiver answered {answered.status}{': ' if printable else '.'}{printable}"

@@ -21,7 +21,7 @@ from windlass.store.waiting.callbacks import Opening
 from .backend import Backend, Undeliverable, UnknownDestination
 from .http_backend import TIMEOUT_S
 from .native_body import native_body
-from .traffic import Traffic
+from .traffic import InFlightDeliveries
 
 log = logging.getLogger("windlass.background")
 
@@ -59,7 +59,7 @@ class Notifier:
         attempts_of: Mapping[str, int] | None = None,
     ) -> None:
         self._backends = backends
-        self._traffic = Traffic(at_once, at_once_to_one)
+        self._traffic = InFlightDeliveries(at_once, at_once_to_one)
         self._attempts, self._attempts_of = attempts, attempts_of or {}
         self._retry_delay_ms = retry_delay_ms
         self._lease_ms = lease_ms

@@ -10,7 +10,7 @@ SILENT_REMEMBERED = 100  # destinations; they are named at each look
 SILENT_ROOM = 1  # one that nobody answers at holds a single place until somebody does
 
 
-class Traffic:
+class InFlightDeliveries:
     def __init__(self, most: int, usual: int) -> None:
         self._most = most
         self._usual = usual

@@ -1,10 +1,10 @@
-"""The audit log: what was asked that changes how the deployment behaves, by whom, and how it went."""
+"""The audit log: administrative requests, their principals and their outcomes."""
 
 from __future__ import annotations
 
 import msgspec
 
-ENTRIES_KEPT = 10_000  # the last ones
+ENTRIES_KEPT = 10_000  # the newest entries
 WORD_MAX = 128  # bytes of who, what, outcome and peer
 TARGET_MAX = 512
 DETAIL_MAX = 1024
@@ -14,28 +14,28 @@ DONE = "done"
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     who: str  # name of the principal
     what: str  # id of the operation, such as pause_queue
-    target: str = ""  # what it was about: a queue, a job's id, a token's name
+    target: str = ""  # object of the operation: a queue, a job's id, a token's name
     detail: str = ""
     outcome: str = DONE  # or the code of the refusal
     peer: str = ""  # address of the client
-    at_ms: int = 0  # the engine's time; given by the engine when the entry is written
+    at_ms: int = 0  # the engine's time; the engine sets it when the entry is written
 
     def sanitize(self) -> AuditEntry:
-        """The same with texts of strangers made acceptable: what happened is written down whatever they sent."""
-        words = {field: _line(getattr(self, field), WORD_MAX) for field in ("who", "what", "outcome", "peer")}
+        """Return the entry with its texts cut and cleaned, so that it can be stored whatever the client sent."""
+        words = {field: _clean_line(getattr(self, field), WORD_MAX) for field in ("who", "what", "outcome", "peer")}
         return msgspec.structs.replace(
             self, **words, target=_cut(self.target, TARGET_MAX), detail=_cut(self.detail, DETAIL_MAX)
         )
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """Newest first. `cursor` is empty at the end."""
+    """A page of entries, newest first. `cursor` is empty on the last page."""
 
     entries: list[AuditEntry]
     cursor: str
 
 
-def _line(text: str, most_bytes: int) -> str:
+def _clean_line(text: str, most_bytes: int) -> str:
     return _cut("".join(char if char >= " " else " " for char in text), most_bytes)
 
 

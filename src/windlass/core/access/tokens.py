@@ -1,5 +1,7 @@
-"""Who may ask for what: roles, the tokens that give them, and how a token's text is made, read and verified. Randomness
-is the caller's; which role an operation needs is said by the routes."""
+"""Access tokens and roles: creating, parsing and verifying tokens, and checking permissions.
+
+The caller provides randomness. The routes define which roles an operation needs.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +22,29 @@ _TEXT = re.compile(r"wl_([A-Za-z0-9_-]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 
 
 class Role(StrEnum):
-    READ = "read"  # look at everything
-    PRODUCE = "produce"  # enqueue; look at, follow and cancel a job whose id one has
-    WORK = "work"  # take, report, register; look at a job whose id one has
+    READ = "read"  # read everything
+    PRODUCE = "produce"  # enqueue; read, follow and cancel a job by its id
+    WORK = "work"  # take, report, register; read a job by its id
     ADMIN = "admin"  # everything
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who asks, as far as a front end needs to know."""
+    """Identity and permissions of a client."""
 
     name: str
     roles: frozenset[Role]
     queues: tuple[str, ...] = ()  # patterns with `*`; empty: all
-    rate: int = 0  # requests per second; 0: as many as they like
+    rate: int = 0  # requests per second; 0: unlimited
 
     def may(self, roles: frozenset[Role]) -> bool:
-        """Whether one of these roles is theirs. An admin may everything."""
+        """Return whether the principal has one of these roles. An admin has every role."""
         return Role.ADMIN in self.roles or not self.roles.isdisjoint(roles)
 
     def may_use(self, queue: str) -> bool:
         return is_queue_allowed(queue, self.queues)
 
     def check(self, roles: frozenset[Role], queue: str = "") -> None:
-        """Raises Forbidden, with a sentence that says what is missing. An empty queue: it is about none."""
+        """Raise Forbidden, with a sentence that names the missing role or queue. `queue` may be empty."""
         if not self.may(roles):
             wanted = " or ".join(sorted(roles | {Role.ADMIN}))
             has = ", ".join(sorted(self.roles))
@@ -54,8 +56,10 @@ class Principal(msgspec.Struct, frozen=True):
             )
 
     def check_found(self, queue: str, what: str = "this job") -> None:
-        """Raise Forbidden for something that was found by its id or name and belongs to a queue outside the token's.
-        The sentence does not name that queue: the caller did not, and must not learn it here."""
+        """Raise Forbidden for an object that was found by its id or name and belongs to a queue outside the token's.
+
+        The sentence does not name that queue: the caller must not learn it.
+        """
         if not self.may_use(queue):
             allowed = ", ".join(self.queues)
             raise Forbidden(
@@ -65,7 +69,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to be created."""
+    """A token to create."""
 
     name: str
     roles: frozenset[Role]
@@ -76,9 +80,9 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it is kept: its secret is not."""
+    """A stored token. Its secret is not stored."""
 
-    id: str  # public: 12 characters that find it
+    id: str  # public: 12 characters that identify it
     name: str
     roles: frozenset[Role]
     queues: tuple[str, ...] = ()
@@ -96,20 +100,23 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return 0 < self.expires_at_ms <= now_ms
 
     def verifies(self, secret: str) -> bool:
-        """In a time that says nothing about how much of the secret is right."""
+        """Return whether the secret is right, in constant time."""
         return hmac.compare_digest(self.digest, digest_of(secret))
 
 
 class CreatedToken(msgspec.Struct, frozen=True):
-    """`text` is what its bearer shows; it is told this once, and cannot be read again."""
+    """A new token with its text. The text is returned only once and cannot be read again."""
 
     token: Token
     text: str
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """All tokens. The version is another after every change; `now_ms` is the engine's time, by which they expire.
-    `ended_sessions`: names of sessions that logout has ended, and until when (in seconds) they must be known."""
+    """All tokens.
+
+    `version` changes with every change of a token. Tokens expire by `now_ms`, the engine's time. `ended_sessions` has
+    the names of sessions that were logged out, each with the time (in seconds) until which it must be remembered.
+    """
 
     version: int
     now_ms: int
@@ -118,25 +125,25 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class TokenCredentials(NamedTuple):
-    """What somebody shows: nothing is verified yet."""
+    """Id and secret from a token's text. They are not verified yet."""
 
     id: str
     secret: str
 
 
 def generate_secret(id_random: bytes, secret_random: bytes) -> TokenCredentials:
-    """The id and the secret of a new token, from random bytes."""
-    return TokenCredentials(_written(id_random, ID_RANDOM_BYTES), _written(secret_random, SECRET_RANDOM_BYTES))
+    """Return the id and the secret of a new token, made from random bytes."""
+    return TokenCredentials(_encode(id_random, ID_RANDOM_BYTES), _encode(secret_random, SECRET_RANDOM_BYTES))
 
 
-def _written(random: bytes, wanted: int) -> str:
-    if len(random) != wanted:
-        raise ValueError(f"{wanted} random bytes are needed, not {len(random)}")
+def _encode(random: bytes, size: int) -> str:
+    if len(random) != size:
+        raise ValueError(f"{size} random bytes are needed, not {len(random)}")
     return base64.urlsafe_b64encode(random).rstrip(b"=").decode()
 
 
-def format_token(shown: TokenCredentials) -> str:
-    return f"wl_{shown.id}_{shown.secret}"
+def format_token(credentials: TokenCredentials) -> str:
+    return f"wl_{credentials.id}_{credentials.secret}"
 
 
 def parse_token(text: str) -> TokenCredentials:
@@ -147,17 +154,17 @@ def parse_token(text: str) -> TokenCredentials:
 
 
 def digest_of(secret: str) -> bytes:
-    # A secret has 256 random bits: it needs no salt, and no slow hash to hold against guessing.
+    # A secret has 256 random bits: it needs no salt and no slow hash against guessing.
     return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 
 def is_queue_allowed(queue: str, patterns: Sequence[str]) -> bool:
-    """Return whether one of the patterns means this queue; no patterns mean every queue."""
+    """Return whether one of the patterns matches the queue. Without patterns every queue is allowed."""
     return not patterns or any(matches_pattern(pattern, queue) for pattern in patterns)
 
 
 def matches_pattern(pattern: str, queue: str) -> bool:
-    """Whether a pattern means this queue: `*` is any run of characters, all else is itself."""
+    """Return whether a pattern matches the queue. `*` matches any characters; all other characters match themselves."""
     first, *parts = pattern.split("*")
     if not parts:
         return queue == first

@@ -1,5 +1,4 @@
-"""A notice owed when a job ends, as those who deliver it and those who look at it see it. `Callback`, what a producer
-asks for, is part of a job."""
+"""Pending callbacks: leasing, delivery and inspection. `Callback`, the producer's request, is in `core/job.py`."""
 
 from __future__ import annotations
 
@@ -14,13 +13,16 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Attempt, Blob, Callback, Job
 
 GIVEN_UP_KEPT_MS = 14 * 86_400_000
-GIVEN_UP_MOST = 10_000  # per partition; the oldest go first
-CALLBACKS_MAX = 100  # in one call: each may carry 64 KiB of payload and of result
+GIVEN_UP_MOST = 10_000  # per partition; the oldest are removed first
+CALLBACKS_MAX = 100  # per call: each may carry 64 KiB of payload and of result
 
 
 def destination_digest(callback: Callback) -> str:
-    """Of those to be delivered to one receiver: 16 hexadecimal digits. By its host and port, since they are one
-    program as a rule, whatever the path; all of the same mark share its room."""
+    """Return a digest of the receiver of a callback: 16 hexadecimal digits.
+
+    URLs count as the same receiver if host and port are equal, because they usually reach one program. Callbacks with
+    the same digest share the delivery capacity of that receiver.
+    """
     target = callback.url or callback.destination
     try:
         parts = urlsplit(target)
@@ -32,37 +34,37 @@ def destination_digest(callback: Callback) -> str:
 
 
 class DeliveryCapacity(msgspec.Struct, frozen=True, kw_only=True):
-    """How many callbacks somebody who delivers them can take on now."""
+    """Number of callbacks that a server can deliver now."""
 
     most: int
-    per_destination: int = CALLBACKS_MAX  # of one destination
-    by_destination: Mapping[str, int] = {}  # destination mark -> of this one
+    per_destination: int = CALLBACKS_MAX
+    by_destination: Mapping[str, int] = {}  # destination digest -> number, where it differs from per_destination
 
 
 class PendingCallback(msgspec.Struct, frozen=True, kw_only=True):
-    """One callback of one end of a job. It survives the job."""
+    """Callback for one end of a job. It outlives the job."""
 
-    id: bytes  # the same in every attempt: a receiver can tell a repetition by it
+    id: bytes  # the same in every attempt, so that a receiver can recognise a repetition
     job: Job  # as it ended; a payload beyond 64 KiB is cut
     callback: Callback
     result: Blob | None  # as reported, also when the job does not keep it
-    is_result_too_big: bool  # there was one beyond 64 KiB
-    last_attempt: Attempt | None  # of a job that did not end well
-    attempt: int  # deliveries begun so far, this one included
+    is_result_too_big: bool  # the result is omitted: it is larger than 64 KiB
+    last_attempt: Attempt | None  # of a job that did not succeed
+    attempt: int  # deliveries started so far, including this one
     error: str  # why the last delivery failed
-    token: int = 0  # of the lease; 0 for those who only look
-    destination: str = ""  # its mark, as the engine has it
-    due_at_ms: int | None = None  # of one that is looked at
-    removed_at_ms: int | None = None  # of one that was given up
+    token: int = 0  # of the lease; 0 in listings
+    destination: str = ""  # destination digest, as stored in the engine
+    due_at_ms: int | None = None  # in listings of pending callbacks
+    removed_at_ms: int | None = None  # in listings of given-up callbacks
 
     @property
     def key(self) -> str:
-        """The id as people write it."""
+        """Text form of the id."""
         return f"{format_id(self.id[:16])}-{int.from_bytes(self.id[16:], 'big')}"
 
 
 def parse_pending_callback_id(text: str) -> bytes:
-    """The id from the form that `Debt.key` gives. BadInput: it is none."""
+    """Return the id from the text form of `PendingCallback.key`. Raise BadInput for any other text."""
     job, _, number = text.rpartition("-")
     if not (number.isascii() and number.isdigit() and len(number) < 16 and int(number) < 2**48):
         raise BadInput(f"{text!r} is not the id of a callback.")
@@ -70,39 +72,39 @@ def parse_pending_callback_id(text: str) -> bytes:
 
 
 class PendingCallbacks(msgspec.Struct, frozen=True):
-    """What was leased to be delivered, and when the next is due."""
+    """Callbacks leased for delivery, and the time when the next callback is due."""
 
     callbacks: list[PendingCallback]
     next_due_at_ms: int | None
 
 
 class PendingCallbackPage(msgspec.Struct, frozen=True):
-    """`cursor` is empty at the end."""
+    """A page of callbacks. `cursor` is empty on the last page."""
 
     callbacks: list[PendingCallback]
     cursor: str
 
 
 class JobCallbacks(msgspec.Struct, frozen=True):
-    """Of one job: what is owed (`due_at_ms`) and what was given up (`removed_at_ms`). What was delivered is gone."""
+    """Callbacks of one job: pending (`due_at_ms`) and given up (`removed_at_ms`). Delivered callbacks are not kept."""
 
     callbacks: list[PendingCallback]
-    is_all: bool  # False: there are so many callbacks of all jobs that not all were looked at
+    is_all: bool  # False: too many callbacks of all jobs exist to check each
 
 
 class LeasedCallback(msgspec.Struct, frozen=True):
-    """A leased debt as its holder knows it."""
+    """Reference to a leased callback: id and token."""
 
     id: bytes
     token: int
 
 
 class FailedDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery that failed: when to try again, or that nobody will."""
+    """Report of a failed delivery, with the delay until the next attempt or the decision to give up."""
 
     id: bytes
     token: int
     delay_ms: int = 0
     error: str = ""
     give_up: bool = False
-    is_unspent: bool = False  # the attempt was not made, and does not count
+    is_unspent: bool = False  # no attempt was made, so none is counted

@@ -1,4 +1,4 @@
-"""Kafka configuration of callbacks, as the setting holds it."""
+"""Parser for the Kafka setting of callbacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from windlass.core.errors import BadInput
 
 
 def parse_kafka_config(text: str) -> dict[str, str]:
-    """From the setting: `name=value` with semicolons between, as librdkafka has them."""
+    """Parse the setting: librdkafka's `name=value` pairs, separated by semicolons."""
     pairs = [part.strip().partition("=") for part in text.split(";") if part.strip()]
     if any(not name.strip() or not mark for name, mark, _ in pairs):
         raise BadInput("it must be like bootstrap.servers=one:9092,two:9092; compression.type=lz4.")

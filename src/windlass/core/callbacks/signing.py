@@ -1,4 +1,4 @@
-"""Signatures of callbacks: made by who delivers, verified by who receives. Pure: time is an argument."""
+"""Signatures of callbacks: signing by the server, verification by the receiver. Time is an argument."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from windlass.core.errors import BadInput
 
 SIGNATURE_HEADER = "Windlass-Signature"
 ID_HEADER = "Windlass-Callback-Id"
-KEY_MIN = 16  # characters: a shorter one could be guessed
-KEYS_MAX = 2  # the one in use, and the one before or after it
+KEY_MIN = 16  # characters: a shorter key could be guessed
+KEYS_MAX = 2  # the key in use, and its predecessor or successor
 _SCHEME = "v1"
 
 
 def compute_digest(key: str, at_s: int, callback_id: str, body: bytes) -> str:
-    """HMAC-SHA256 over `<seconds>.<id>.<body>`, in hexadecimal."""
+    """Return the HMAC-SHA256 of `<seconds>.<id>.<body>` in hexadecimal."""
     signed = f"{at_s}.{callback_id}.".encode() + body
     return hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 
 def sign_callback(keys: Sequence[str], at_s: int, callback_id: str, body: bytes) -> str:
-    """The value of the header: `t=<seconds>,v1=<digest>`, with one digest for each key."""
+    """Return the value of the header: `t=<seconds>,v1=<digest>`, with one digest for each key."""
     digests = [f"{_SCHEME}={compute_digest(key, at_s, callback_id, body)}" for key in keys]
     return ",".join([f"t={at_s}", *digests])
 
 
-def verify_signature(keys: Sequence[str], written: str, callback_id: str, body: bytes) -> int | None:
-    """When it was signed with one of these keys, in seconds since 1970; None: it was not."""
-    parts = [part.partition("=") for part in written.split(",")]
+def verify_signature(keys: Sequence[str], header: str, callback_id: str, body: bytes) -> int | None:
+    """Return when the callback was signed with one of these keys, in seconds since 1970. None: it was not."""
+    parts = [part.partition("=") for part in header.split(",")]
     times = [value for name, _, value in parts if name == "t"]
-    shown = [value.encode() for name, _, value in parts if name == _SCHEME]
+    received = [value.encode() for name, _, value in parts if name == _SCHEME]
     if len(times) != 1 or not (times[0].isascii() and times[0].isdigit() and len(times[0]) < 16):
         return None
     at_s = int(times[0])
     expected = [compute_digest(key, at_s, callback_id, body).encode() for key in keys]
-    # All pairs are compared: how long it takes tells nothing.
-    matches = [hmac.compare_digest(one, other) for one in expected for other in shown]
+    # All pairs are compared, so that the time reveals nothing.
+    matches = [hmac.compare_digest(ours, theirs) for ours in expected for theirs in received]
     return at_s if any(matches) else None
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """From the setting: keys with commas between."""
+    """Parse the setting: keys separated by commas."""
     keys = tuple(part.strip() for part in text.split(",") if part.strip())
     if len(keys) > KEYS_MAX:
-        raise BadInput(f"there may be {KEYS_MAX} keys: the one in use, and another while it is being replaced.")
+        raise BadInput(f"at most {KEYS_MAX} keys are allowed: the key in use, and another while it is being replaced.")
     if any(len(key) < KEY_MIN for key in keys):
-        raise BadInput(f"a key must have at least {KEY_MIN} characters; `openssl rand -hex 32` makes a good one.")
+        raise BadInput(f"a key must have at least {KEY_MIN} characters; create one with `openssl rand -hex 32`.")
     return keys

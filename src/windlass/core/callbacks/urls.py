@@ -1,4 +1,4 @@
-"""Which texts are URLs that may be called? Only by their looks: where they lead is checked when they are dialled."""
+"""Syntax checks of URLs. The addresses that they resolve to are checked when a connection is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ URL_MAX = 2048
 
 
 def is_http_url(text: str) -> bool:
-    """http or https, with a host, percent-encoded."""
+    """Return whether a text is an http or https URL with a host, percent-encoded."""
     try:
         parts = urlsplit(text)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -18,5 +18,5 @@ def is_http_url(text: str) -> bool:
 
 
 def is_base_url(text: str) -> bool:
-    """One that paths can be appended to, and that carries no password into lists."""
-    return is_http_url(text) and not any(mark in text for mark in "?#@\\")
+    """Return whether paths can be appended to a URL. URLs with credentials are refused: they would appear in lists."""
+    return is_http_url(text) and not any(char in text for char in "?#@\\")

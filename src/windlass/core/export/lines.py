@@ -1,5 +1,4 @@
-"""An export as text: one JSON object per line. What each line may hold, and how it is read and written; where the lines
-come from and go to is the store's and the service's."""
+"""Line format of an export: one JSON object per line, and its encoding. The store and the service do the I/O."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, MIB, UINT32_MA
 
 FORMAT = "windlass-export"
 VERSION = 1
-LINE_MAX = 16 * MIB  # a job of the largest payload, result and errors, with room to spare
+LINE_MAX = 16 * MIB  # more than a job with the largest payload, result and errors needs
 ATTEMPTS_MAX = 20
 JOBS_REMEMBERED = 20  # by a schedule
-REASON_CHARS_MAX = 65_536  # of what was said by other systems: it may have several lines
+REASON_CHARS_MAX = 65_536  # of texts from other systems, which may have several lines
 PROGRESS_WHOLE = 1_000_000
 KINDS = ("queue", "limit", "schedule", "job", "callback")
 
@@ -38,7 +37,7 @@ StateName: TypeAlias = Literal["scheduled", "queued", "waiting", "finished", "fa
 class ExportLine(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=True
 ):
-    """Any line; `kind` says which."""
+    """Any line of an export. `kind` is its type."""
 
 
 class HeaderLine(ExportLine, frozen=True, kw_only=True, tag="header"):
@@ -48,7 +47,7 @@ class HeaderLine(ExportLine, frozen=True, kw_only=True, tag="header"):
     exported_at_ms: int
     namespace: str
     partitions: Annotated[int, Meta(ge=1, le=4096)]
-    counts: dict[str, int] = {}  # about: what there was at the beginning
+    counts: dict[str, int] = {}  # approximate: counted at the beginning
 
 
 class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -60,7 +59,7 @@ class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 class QueueLine(ExportLine, frozen=True, kw_only=True, tag="queue"):
     name: str
-    configuration: dict[str, int | bool] = {}  # what is not the default
+    configuration: dict[str, int | bool] = {}  # values that differ from the defaults
     pauses: list[QueuePause] = []
     weights: dict[str, int] = {}
 
@@ -75,13 +74,13 @@ class ScheduleLine(ExportLine, frozen=True, kw_only=True, tag="schedule"):
     revision: Annotated[int, Meta(ge=1, le=UINT32_MAX)]
     created_at_ms: Instant
     next_at_ms: Instant = 0  # 0: it is over
-    paused: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] | None = None  # why, if it is
+    paused: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] | None = None  # reason of the pause; None: not paused
     last_planned_at_ms: Instant = 0
     last_fired_at_ms: Instant = 0
     fired: Uint48 = 0
     skipped: Uint48 = 0
     missed: Uint48 = 0
-    jobs: Annotated[list[str], Meta(max_length=JOBS_REMEMBERED)] = []  # made last, newest first
+    jobs: Annotated[list[str], Meta(max_length=JOBS_REMEMBERED)] = []  # latest jobs, newest first
 
 
 class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -101,14 +100,14 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A job as it stands. One that was leased stands where it would be had it been given back."""
+    """A job in its current state. A leased job is written as if it had been released."""
 
     id: str
     queue: str
     name: str
     state: StateName
     payload: EncodedBlob
-    fingerprint: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]  # of the content it was enqueued with
+    fingerprint: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]  # of the content at the enqueue
     sequence: Uint48
     created_at_ms: Instant
     run_at_ms: Instant
@@ -135,8 +134,8 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     attempt: Count = 0
     progress: Annotated[int, Meta(ge=0, le=PROGRESS_WHOLE)] = 0  # in millionths
     note: str = ""
-    planned_at_ms: Instant = 0  # of one that repeats
-    schedule: str = ""  # that made it
+    planned_at_ms: Instant = 0  # of a job that repeats
+    schedule: str = ""  # the schedule that created it
     schedule_planned_at_ms: Instant = 0
     is_hidden: bool = False
     is_history: bool = False
@@ -149,7 +148,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
 class AwaitedEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     id: str
-    queue: str  # empty: the job is no more
+    queue: str  # empty: the job no longer exists
 
 
 class JobLine(ExportLine, frozen=True, kw_only=True, tag="job"):
@@ -160,7 +159,7 @@ class JobLine(ExportLine, frozen=True, kw_only=True, tag="job"):
     result: EncodedBlob | None = None
     removed_at_ms: Instant = 0
     is_unique_shared: bool = False  # several jobs hold its unique key
-    is_cancel_requested: bool = False  # it was leased, and its worker was asked to stop
+    is_cancel_requested: bool = False  # it was leased, and a cancel was requested
     after: list[AwaitedEntry] = []  # jobs it waits for, or whose outcomes it may read
 
 
@@ -188,7 +187,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class ImportRefusal(msgspec.Struct, frozen=True):
-    """An entry that could not come in."""
+    """An entry that could not be imported."""
 
     line: int
     what: str
@@ -200,14 +199,14 @@ REASONS_KEPT = 100
 
 
 class ImportReport(msgspec.Struct):
-    """What an import has done so far: counts per kind of entry, and the first reasons of refusals."""
+    """Progress of an import: counts per kind of entry, and the first refusals."""
 
     added: Counter[str] = msgspec.field(default_factory=Counter)
     existing: Counter[str] = msgspec.field(default_factory=Counter)
     refused: Counter[str] = msgspec.field(default_factory=Counter)
     reasons: list[ImportRefusal] = msgspec.field(default_factory=list)
     remade_ids: int = 0
-    unknown_awaited: int = 0  # jobs to wait for that are not there
+    unknown_awaited: int = 0  # dependencies that do not exist
     lines: int = 0
 
 
@@ -216,7 +215,7 @@ def encode_line(line: AnyLine) -> bytes:
 
 
 def decode_line(text: Any, number: int) -> AnyLine:
-    """What the n-th line says; a refusal names the line."""
+    """Decode the n-th line. A refusal names the line."""
     if isinstance(text, str):
         text = text.encode(errors="surrogatepass")
     if not isinstance(text, bytes | bytearray):
@@ -231,7 +230,7 @@ def decode_line(text: Any, number: int) -> AnyLine:
 
 
 def decode_header(text: Any) -> HeaderLine:
-    """The first line; another format or version is said before anything else about it."""
+    """Decode the first line. A wrong format or version is reported before any other error."""
     try:
         found = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError):
@@ -240,8 +239,8 @@ def decode_header(text: Any) -> HeaderLine:
         raise BadInput("Line 1 is not the header of an export of Windlass; is this the right file?")
     if found.get("version") != VERSION:
         raise BadInput(
-            f"Line 1 says version {found.get('version')!r:.20}, and this Windlass reads version {VERSION}: "
-            "use the one that wrote it, or a newer one."
+            f"Line 1 has version {found.get('version')!r:.20}, and this Windlass reads version {VERSION}: "
+            "use the Windlass version that wrote it, or a newer one."
         )
     header = decode_line(text, 1)
     assert isinstance(header, HeaderLine)  # noqa: S101 (its kind says so)
@@ -249,7 +248,7 @@ def decode_header(text: Any) -> HeaderLine:
 
 
 def encode_blob(blob: Blob) -> EncodedBlob:
-    """JSON stands there as it is where it can; anything else as base64, so that each byte comes back."""
+    """Encode a blob: JSON is embedded where possible, anything else becomes base64, so that every byte is preserved."""
     if blob.codec is Codec.JSON and _is_plain_json(blob.data):
         return {"json": msgspec.Raw(blob.data)}
     return {
@@ -268,13 +267,13 @@ def _is_plain_json(data: bytes) -> bool:
     return True
 
 
-def decode_blob(written: EncodedBlob) -> Blob:
-    if written.keys() == {"json"}:
-        return Blob(bytes(written["json"]))
-    if written.keys() != {"base64", "codec"}:
+def decode_blob(encoded: EncodedBlob) -> Blob:
+    if encoded.keys() == {"json"}:
+        return Blob(bytes(encoded["json"]))
+    if encoded.keys() != {"base64", "codec"}:
         raise BadInput("A payload, result or error has either json, or base64 and codec.")
     try:
-        codec = Codec[msgspec.json.decode(written["codec"], type=str).upper()]
-        return Blob(base64.b64decode(msgspec.json.decode(written["base64"], type=str), validate=True), codec)
+        codec = Codec[msgspec.json.decode(encoded["codec"], type=str).upper()]
+        return Blob(base64.b64decode(msgspec.json.decode(encoded["base64"], type=str), validate=True), codec)
     except (KeyError, ValueError) as error:
-        raise BadInput(f"A payload, result or error is not written as base64 with its codec: {error}.") from error
+        raise BadInput(f"A payload, result or error is not valid base64 with its codec: {error}.") from error

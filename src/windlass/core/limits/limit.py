@@ -1,5 +1,8 @@
-"""Limits: how many matching jobs may run at once, or start per time, in all or per key. Matching happens here; the
-engine only knows which limits a job counts against."""
+"""Limits on the number of matching jobs that run at once or start per period, in total or per key.
+
+Jobs are matched against limits here. The engine stores only the limit keys that a job counts against. A limit key is
+the number of a limit, or `number:key`, or `number=key` for a limit with `own_caps`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _MISSING = object()
 
 
 class Matcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which jobs are meant: all conditions that are given must hold."""
+    """Conditions on jobs. All given conditions must hold."""
 
     queue: str = ""
     name: str = ""
@@ -31,41 +34,41 @@ class Matcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Either `running` (jobs at once) or `rate` (starts per `per_ms`, `burst` of them in a row)."""
+    """A limit: either `running` (jobs at once) or `rate` (starts per `per_ms`, at most `burst` in a row)."""
 
     name: str
     matches: Matcher
     running: int | None = None
     rate: int | None = None
     per_ms: int = 1_000
-    burst: int = 0  # 0: as many as `rate`
-    key: str = ""  # path of a payload field: each of its values has the limit for itself
-    own_caps: bool = False  # with `key` and `running`: a key's first job may give it a cap of its own (core/job.py)
+    burst: int = 0  # 0: equal to `rate`
+    key: str = ""  # path of a payload field: the limit applies to each of its values separately
+    own_caps: bool = False  # with `key` and `running`: the first job of a key may set the key's own cap (core/job.py)
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
-    """How full a limit is, for one key or as a whole."""
+    """Usage of a limit, for one key or in total."""
 
     key: str | None
     running: int
     blocked_lanes: int
-    room: int | None  # jobs that may start now; None: no bound
-    next_token_at_ms: int | None  # of a rate
+    room: int | None  # jobs that may start now; None: unlimited
+    next_token_at_ms: int | None  # only for a rate
 
 
 class Aggregation(msgspec.Struct, frozen=True, kw_only=True):
     """One key of a limit with `own_caps`: its jobs that have not ended, and its cap."""
 
-    key: str  # a text as it is, any other value as JSON; a long one that has no cap as its digest
+    key: str  # text as it is, any other value as JSON; a long key without a cap as its digest
     queued: int
-    scheduled: int  # and waiting for others
-    running: int  # and dispatched
-    cap: int | None  # None: it has none of its own, so the limit's counts
+    scheduled: int  # includes waiting jobs
+    running: int  # includes dispatched jobs
+    cap: int | None  # None: the cap of the limit applies
     note: str = ""
 
 
 class AggregationPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+    """A page of keys. `cursor` is empty on the last page; other pages may be short or even empty."""
 
     aggregations: list[Aggregation]
     cursor: str
@@ -84,14 +87,14 @@ class LimitHolder(msgspec.Struct, frozen=True):
 
 
 class LimitHolders(msgspec.Struct, frozen=True, kw_only=True):
-    """Those first that have run longest."""
+    """Jobs that run under a limit, longest running first."""
 
     count: int
     holders: list[LimitHolder]
 
 
 def get_field(content: Any, path: str) -> Any:
-    """The value at a dotted path, or `_MISSING`."""
+    """Return the value at a dotted path, or `_MISSING`."""
     for part in path.split("."):
         if isinstance(content, Mapping) and part in content:
             content = content[part]
@@ -104,12 +107,12 @@ def get_field(content: Any, path: str) -> Any:
     return content
 
 
-def _same(value: Any, wanted: Scalar) -> bool:
-    """Equal, with true and 1 kept apart."""
+def _is_equal(value: Any, wanted: Scalar) -> bool:
+    """Return whether two values are equal. True and 1 are different."""
     return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
 
 
-def _decoded(payload: Blob) -> Any:
+def _decode(payload: Blob) -> Any:
     decode = _DECODERS.get(payload.codec)
     try:
         return decode(payload.data) if decode else _MISSING
@@ -117,14 +120,14 @@ def _decoded(payload: Blob) -> Any:
         return _MISSING
 
 
-def parse_key(holdup: str) -> str | None:
-    """The key in what the engine calls a limit that holds something back: number, number:key or number=key."""
-    rest = holdup.lstrip("0123456789")
+def parse_key(limit_key: str) -> str | None:
+    """Return the key in a limit key (number, number:key or number=key), or None if it has none."""
+    rest = limit_key.lstrip("0123456789")
     return rest[1:] if rest else None
 
 
 def display_key(text: str) -> str:
-    """A key as people know it: of a text without the quotes."""
+    """Return a key for display: JSON text without its quotes."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -133,9 +136,9 @@ def display_key(text: str) -> str:
 
 
 def encode_key(value: Any) -> str:
-    """A key as part of a name: readable when it is short and plain, else its digest. No value is null."""
+    """Encode a payload value as a key: its JSON if short and printable, else a digest. A missing value is null."""
     text = "null" if value is _MISSING else _as_json(value)
-    if text is None:  # only MessagePack has a form for it
+    if text is None:
         return _digest(msgspec.msgpack.encode(value))
     if len(text.encode()) > KEY_MAX or any(char < " " for char in text):
         return _digest(text.encode())
@@ -143,10 +146,13 @@ def encode_key(value: Any) -> str:
 
 
 def _as_json(value: Any) -> str | None:
-    """None: only MessagePack has a form for it. Bytes would look like their base64, an infinity like null."""
-    is_without_form = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
+    """Encode a value as JSON, or return None for values that only MessagePack can represent.
+
+    JSON would turn bytes into base64 and infinities into null.
+    """
+    is_msgpack_only = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
     try:
-        return None if is_without_form else msgspec.json.encode(value).decode()
+        return None if is_msgpack_only else msgspec.json.encode(value).decode()
     except TypeError:
         return None
 
@@ -155,19 +161,19 @@ def _digest(data: bytes) -> str:
     return "#" + hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
-def _holdup(number: int, limit: Limit, content: Any) -> str:
+def _limit_key(number: int, limit: Limit, content: Any) -> str:
     if not limit.key:
         return str(number)
     return f"{number}{'=' if limit.own_caps else ':'}{encode_key(get_field(content, limit.key))}"
 
 
-def _shown_in(payload: Blob, path: str) -> str:
-    value = get_field(_decoded(payload), path)
+def _display_key_in(payload: Blob, path: str) -> str:
+    value = get_field(_decode(payload), path)
     return value if isinstance(value, str) else encode_key(value)
 
 
 class LimitTable:
-    """The limits of one partition at one version, arranged for matching many jobs."""
+    """Limits of one partition at one version, indexed for matching many jobs."""
 
     def __init__(self, version: int = 0, limits: Mapping[int, Limit] | None = None) -> None:
         self.version = version
@@ -178,28 +184,28 @@ class LimitTable:
             self._by_place.setdefault((matches.queue, matches.name, matches.lane), []).append((number, limit))
 
     def match(self, queue: str, name: str, lane: str, payload: Blob) -> tuple[str, ...]:
-        """What the job counts against, as the engine names it: number, or number:key."""
+        """Return the limit keys that a job counts against."""
         if not self.limits:
             return ()
         candidates = list(self._candidates(queue, name, lane))
         if not candidates:
             return ()
         looks_inside = any(limit.key or limit.matches.payload for _, limit in candidates)
-        content = _decoded(payload) if looks_inside else _MISSING
+        content = _decode(payload) if looks_inside else _MISSING
         found = [
-            (number, _holdup(number, limit, content))
+            (number, _limit_key(number, limit, content))
             for number, limit in candidates
-            if all(_same(get_field(content, path), value) for path, value in limit.matches.payload.items())
+            if all(_is_equal(get_field(content, path), value) for path, value in limit.matches.payload.items())
         ]
         return tuple(text for _, text in sorted(found))
 
-    def find_own_cap(self, name: str, holdups: Sequence[str], payload: Blob) -> tuple[str, str] | None:
-        """Which of these is of the limit of this name, whose keys may have caps; and its key, as people know it."""
+    def find_own_cap(self, name: str, limit_keys: Sequence[str], payload: Blob) -> tuple[str, str] | None:
+        """Return the limit key that belongs to the named limit with `own_caps`, and its key for display."""
         for number, limit in self.limits.items():
             if limit.name == name and limit.own_caps:
-                for holdup in holdups:
-                    if holdup.startswith(f"{number}="):
-                        return holdup, _shown_in(payload, limit.key)
+                for limit_key in limit_keys:
+                    if limit_key.startswith(f"{number}="):
+                        return limit_key, _display_key_in(payload, limit.key)
         return None
 
     def _candidates(self, queue: str, name: str, lane: str) -> Iterator[tuple[int, Limit]]:

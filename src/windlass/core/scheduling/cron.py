@@ -1,6 +1,9 @@
-"""Cron expressions in a time zone, right across clock changes. cronsim finds the matching times of day; which instants
-those are is decided here: a fixed time that the clocks jump over happens when they have jumped, one that comes twice
-happens once; a time with a star in its minute or hour follows the clock, so it is left out or comes twice."""
+"""Cron expressions in a time zone, including clock changes.
+
+cronsim finds the matching local times; this module maps them to instants. A fixed local time that a clock change skips
+occurs right after the change; a fixed local time that occurs twice fires once. An expression with `*` in its minute or
+hour follows the clock: a skipped time is left out, and a repeated time fires twice.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ CRON_MAX = 255
 TIMEZONE_MAX = 64
 _UTC = datetime.UTC
 _SECOND = datetime.timedelta(seconds=1)
-_LONGEST_CHANGE = datetime.timedelta(days=2)  # whole days were skipped on Samoa
+_LONGEST_CHANGE = datetime.timedelta(days=2)  # Samoa skipped a whole day
 
 
 class Cron:
-    """One expression in one zone."""
+    """A cron expression in a time zone."""
 
     def __init__(self, expression: str, zone: zoneinfo.ZoneInfo) -> None:
         minute, hour = expression.split()[-5:-3]
@@ -30,7 +33,7 @@ class Cron:
         self._follows_the_clock = minute.startswith("*") or hour.startswith("*")
 
     def following_ms(self, after_ms: int) -> int | None:
-        """The first instant after this one; None when there is none that can be represented."""
+        """Return the first matching instant after `after_ms`, or None if none can be represented."""
         try:
             after = datetime.datetime.fromtimestamp(after_ms // 1000, _UTC)
             found = self._following(after)
@@ -45,7 +48,7 @@ class Cron:
         local = after.astimezone(self._zone)
         found = self._first_after(local.replace(tzinfo=None, fold=0), after)
         if self._follows_the_clock and local.fold == 0 and self._offset(local, 0) > self._offset(local, 1):
-            # Within the hour before the clocks go back: its times come again, and maybe before what was found.
+            # In the hour before the clocks go back, local times repeat, maybe before the instant that was found.
             change = self._change_after(after, _LONGEST_CHANGE)
             start = change.astimezone(self._zone).replace(tzinfo=None, fold=0)
             again = self._first_after(start - _SECOND, change - _SECOND)
@@ -53,7 +56,7 @@ class Cron:
         return found
 
     def _first_after(self, time: datetime.datetime, after: datetime.datetime) -> datetime.datetime | None:
-        """The first instant after `after` among those of the matching local times that follow `time`."""
+        """Return the first instant after `after` whose local time follows `time` and matches."""
         for matching in cronsim.CronSim(self._expression, time):
             later = [instant for instant in self._instants(matching) if instant > after]
             if later:
@@ -61,10 +64,10 @@ class Cron:
         return None
 
     def _instants(self, time: datetime.datetime) -> list[datetime.datetime]:
-        """What a local time stands for: one instant, or two, or none."""
+        """Return the instants of a local time: one, two, or none."""
         both = [time.replace(tzinfo=self._zone, fold=fold).astimezone(_UTC) for fold in (0, 1)]
-        is_there = both[0].astimezone(self._zone).replace(tzinfo=None, fold=0) == time
-        if is_there:
+        exists = both[0].astimezone(self._zone).replace(tzinfo=None, fold=0) == time
+        if exists:
             return both if self._follows_the_clock else both[:1]
         if self._follows_the_clock:
             return []
@@ -74,7 +77,7 @@ class Cron:
         return local.replace(fold=fold).utcoffset() or datetime.timedelta()
 
     def _change_after(self, after: datetime.datetime, within: datetime.timedelta) -> datetime.datetime:
-        """The instant, to the second, at which the zone's offset is first another one than at `after`."""
+        """Return the first instant, to the second, at which the zone's offset differs from the offset at `after`."""
         before = after.astimezone(self._zone).utcoffset()
         low, high = 0, int(within.total_seconds())
         while low + 1 < high:
@@ -86,7 +89,7 @@ class Cron:
 
 @lru_cache(1024)
 def parse(expression: str, timezone: str) -> Cron:
-    """Five fields, or six with seconds first; the zone by its IANA name."""
+    """Parse a cron expression of five fields, or six with seconds first. `timezone` is an IANA name."""
     if len(expression) > CRON_MAX:
         raise BadInput(f"A cron expression has at most {CRON_MAX} characters.")
     try:
@@ -105,4 +108,4 @@ def _zone(name: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        raise BadInput(f"{name!r} is no time zone; write a name such as Europe/Berlin or UTC.") from error
+        raise BadInput(f"{name!r} is not a time zone; write a name such as Europe/Berlin or UTC.") from error

@@ -1,4 +1,4 @@
-"""When does a schedule occur, and which of its occurrences that are due are fired? Instants are arguments."""
+"""Occurrences of a schedule, and the decision which due occurrences fire. Instants are arguments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from windlass.core.text.durations import INSTANT_MAX
 from . import cron, repeat
 from .schedule import Schedule
 
-LOOKED_AT = 200  # occurrences that one step looks at, when few of them are fired
-STEPS_MOST = 10_000  # of a rule, from its start to now
+LOOKED_AT = 200  # occurrences that one step examines when it fires only few of them
+STEPS_MOST = 10_000  # steps of a repeat rule from its start to now
 
 
 def first_at_ms(schedule: Schedule, now_ms: int) -> int | None:
-    """The first occurrence of a new rhythm; what lies before now has never been."""
+    """Return the first occurrence of a new schedule. Occurrences before now do not count."""
     starts_at_ms = schedule.starts_at_ms
     if schedule.cron:
         parsed = cron.parse(schedule.cron, schedule.timezone)
@@ -30,7 +30,7 @@ def first_at_ms(schedule: Schedule, now_ms: int) -> int | None:
 
 
 def following_at_ms(schedule: Schedule, planned_at_ms: int, fired_at_ms: int) -> int | None:
-    """The occurrence after one that was planned for an instant and fired at another."""
+    """Return the occurrence after an occurrence that was planned for `planned_at_ms` and fired at `fired_at_ms`."""
     found: int | None
     if schedule.cron:
         found = cron.parse(schedule.cron, schedule.timezone).following_ms(planned_at_ms)
@@ -39,12 +39,12 @@ def following_at_ms(schedule: Schedule, planned_at_ms: int, fired_at_ms: int) ->
     else:
         found = repeat.parse(schedule.repeat).next_at_ms(planned_at_ms, fired_at_ms, fired_at_ms)
         if found is not None and found <= planned_at_ms:
-            return None  # a rule that does not lead on
+            return None  # the rule does not advance
     return _within(schedule, found)
 
 
 def resumed_at_ms(schedule: Schedule, planned_at_ms: int, now_ms: int) -> int | None:
-    """The first occurrence after now, when all between the planned one and now are passed over."""
+    """Return the first occurrence after now, without the occurrences between the planned one and now."""
     if planned_at_ms > now_ms:
         return _within(schedule, planned_at_ms)
     if schedule.cron:
@@ -60,7 +60,7 @@ def resumed_at_ms(schedule: Schedule, planned_at_ms: int, now_ms: int) -> int | 
 
 
 def _advanced(schedule: Schedule, from_at_ms: int, after_ms: int) -> int:
-    """The first after `after_ms` of the instants that are whole periods from one."""
+    """Return the first instant after `after_ms` that is a whole number of periods from `from_at_ms`."""
     return from_at_ms + ((after_ms - from_at_ms) // schedule.every_ms + 1) * schedule.every_ms
 
 
@@ -69,16 +69,16 @@ def _within(schedule: Schedule, at_ms: int | None) -> int | None:
 
 
 class Firing(NamedTuple):
-    """What one step does about a schedule that is due."""
+    """Decision of one step about a schedule that is due."""
 
-    planned: list[int]  # a job is made for each of these occurrences
+    planned: list[int]  # a job is created for each of these occurrences
     skipped: int
     missed: int
     next_at_ms: int | None
 
 
 def plan_firing(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> Firing:
-    """Which of the due occurrences are fired now; at most so many, the others follow in the next step."""
+    """Decide which due occurrences fire now. At most `most` fire; the others follow in the next step."""
     due, following = _due(schedule, next_at_ms, now_ms, most if schedule.misfire == "all" else LOOKED_AT)
     chosen = _chosen(schedule, due, following, now_ms)
     if len(chosen) > most:
@@ -89,7 +89,7 @@ def plan_firing(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> 
 
 
 def _due(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> tuple[list[int], int | None]:
-    """The occurrences up to now, and the one that follows them; a bounded number, so that one may be due as well."""
+    """Return at most `most` occurrences up to now, and the occurrence after them, which may be due as well."""
     due: list[int] = []
     at_ms: int | None = next_at_ms
     while at_ms is not None and at_ms <= now_ms and len(due) < most:
@@ -104,5 +104,5 @@ def _chosen(schedule: Schedule, due: list[int], following: int | None, now_ms: i
     in_time = [at for at in due if now_ms - at <= schedule.misfire_after_ms]
     if schedule.misfire == "none" or in_time:
         return in_time
-    # One run makes up for all that were missed: the last of them, unless another is due right behind.
+    # One run replaces all missed occurrences: the last of them, unless the following occurrence is already due.
     return due[-1:] if following is None or following > now_ms else []

@@ -1,5 +1,7 @@
-"""Rules by which a job repeats: a base instant and date modifiers, in whole seconds, UTC. The modifiers mean what they
-mean to SQLite, which computes them."""
+"""Repeat rules of jobs: a base instant and date modifiers, in whole seconds, UTC.
+
+The modifiers have the meaning of SQLite's date modifiers; SQLite computes them.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +15,37 @@ import msgspec
 from windlass.core.errors import BadInput
 from windlass.core.text.durations import INSTANT_MAX
 
-RULE_MAX = 255  # bytes; its length is stored in one
+RULE_MAX = 255  # bytes; the length is stored in one byte
 BASES = ("SCHEDULED", "STARTED", "FINISHED")
 CANNED = {"HOURLY": "FINISHED, +1 HOUR", "DAILY": "FINISHED, +1 DAY", "WEEKLY": "FINISHED, +7 DAYS"}
 _EXAMPLE = "write for example 'SCHEDULED, +1 DAY', 'FINISHED, +1 MONTH, START OF MONTH' or HOURLY"
 _OFFSET = re.compile(r"([+-]) ?(\d{1,3}) (YEAR|MONTH|DAY|HOUR|MINUTE)S?|([+-]) ?(\d{1,8}) (SECOND)S?", re.ASCII)
 _OTHER = re.compile(r"START OF (?:HOUR|DAY|MONTH|YEAR)|WEEKDAY [0-6]")
-_START_OF_HOUR = "START OF HOUR"  # the one that SQLite does not know
+_START_OF_HOUR = "START OF HOUR"  # the only modifier that SQLite does not have
 _HOUR_S = 3600
 _UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 
 
 class Modifiers(msgspec.Struct, frozen=True):
-    """Applied from left to right, each yielding whole seconds."""
+    """Date modifiers, applied from left to right. Each step yields whole seconds."""
 
     steps: tuple[str, ...]
 
     @property
     def fixed_ms(self) -> int | None:
-        """How far they lead from any instant; None when that depends on the instant."""
+        """Distance that the modifiers move any instant; None if it depends on the instant."""
         parts = [step.split(" ") for step in self.steps]
-        if any(len(part) > 2 or part[-1] not in _UNIT_MS for part in parts):  # START OF DAY is no day
+        if any(len(part) > 2 or part[-1] not in _UNIT_MS for part in parts):  # START OF DAY ends in a unit, too
             return None
         return sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
 
     def apply_ms(self, at_ms: int) -> int | None:
-        """The instant they lead to, in whole seconds; None when it cannot be represented."""
-        # A connection for each use is 20 µs, and right in every thread and after a fork.
+        """Return the modified instant in whole seconds, or None if it cannot be represented."""
+        # A new connection takes 20 µs, and is safe in every thread and after a fork.
         with contextlib.closing(sqlite3.connect(":memory:")) as calendar:
             at_s = at_ms // 1000
             for step in self.steps:
-                moved_s = _moved(calendar, at_s, step)
+                moved_s = _apply_step(calendar, at_s, step)
                 if moved_s is None:
                     return None
                 at_s = moved_s
@@ -51,19 +53,19 @@ class Modifiers(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule as typed, and what it means."""
+    """A repeat rule: its text, and its parsed base and modifiers."""
 
     text: str
     base: str
     modifiers: Modifiers
 
     def next_at_ms(self, scheduled_at_ms: int, started_at_ms: int, finished_at_ms: int) -> int | None:
-        """The next instant after a run; it may lie in the past. None when it cannot be represented."""
+        """Return the instant of the next run, which may be in the past, or None if it cannot be represented."""
         bases = {"SCHEDULED": scheduled_at_ms, "STARTED": started_at_ms, "FINISHED": finished_at_ms}
         return self.modifiers.apply_ms(bases[self.base])
 
 
-def _moved(calendar: sqlite3.Connection, at_s: int, step: str) -> int | None:
+def _apply_step(calendar: sqlite3.Connection, at_s: int, step: str) -> int | None:
     if step == _START_OF_HOUR:
         return at_s - at_s % _HOUR_S
     (moved,) = calendar.execute("SELECT strftime('%s', ?, 'unixepoch', ?)", (at_s, step)).fetchone()
@@ -72,24 +74,26 @@ def _moved(calendar: sqlite3.Connection, at_s: int, step: str) -> int | None:
 
 @lru_cache(1024)
 def parse(text: str) -> Rule:
-    """A rule `base, modifier, …` or one canned word; anything else is refused."""
+    """Parse a rule: `base, modifier, …`, or one of the words in `CANNED`. Raise BadInput for anything else."""
     _check_size(text)
     head, *rest = _parts(CANNED.get(text.lstrip(" ").upper(), text))
     if head not in BASES:
-        raise BadInput(f"The repeat rule {text!r} must begin with {', '.join(BASES)} or a word of its own; {_EXAMPLE}.")
+        raise BadInput(
+            f"The repeat rule {text!r} must begin with {', '.join(BASES)} or be one of {', '.join(CANNED)}; {_EXAMPLE}."
+        )
     if not rest:
         raise BadInput(f"The repeat rule {text!r} has no modifier; {_EXAMPLE}.")
     return Rule(text, head, Modifiers(tuple(_modifier(part, text) for part in rest)))
 
 
 def is_same(one: str, other: str) -> bool:
-    """Rules are kept as typed and compared without regard to case; an empty text is none."""
+    """Return whether two rules are equal, ignoring case. Rules are stored as written; an empty text means no rule."""
     return one.upper() == other.upper()
 
 
 @lru_cache(1024)
 def parse_modifiers(text: str) -> Modifiers:
-    """Modifiers without a base: `+1 HOUR`, `+1 DAY, START OF DAY`."""
+    """Parse modifiers without a base: `+1 HOUR`, `+1 DAY, START OF DAY`."""
     _check_size(text)
     return Modifiers(tuple(_modifier(part, text) for part in _parts(text)))
 
@@ -110,7 +114,7 @@ def _modifier(part: str, text: str) -> str:
         return f"{sign}{number} {unit}"
     if _OTHER.fullmatch(part) is None:
         raise BadInput(
-            f"{part!r} in the repeat rule {text!r} is no modifier; there are +N or -N with YEARS, MONTHS, DAYS, HOURS, "
-            "MINUTES (N up to 999) or SECONDS, START OF HOUR, DAY, MONTH or YEAR, and WEEKDAY 0 to 6."
+            f"{part!r} in the repeat rule {text!r} is not a modifier; write +N or -N with YEARS, MONTHS, DAYS, HOURS, "
+            "MINUTES (N up to 999) or SECONDS, or START OF HOUR, DAY, MONTH or YEAR, or WEEKDAY 0 to 6."
         )
     return part

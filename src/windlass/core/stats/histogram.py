@@ -1,5 +1,8 @@
-"""Spans of time counted by their number of bits: place 0 counts those below a millisecond, place b those of 2**(b-1) ms
-up to 2**b. They are few numbers, they can be added, and a percentile told from them is right within its bucket."""
+"""Latency histogram with buckets by powers of two.
+
+Bucket 0 counts durations below a millisecond, bucket b those from 2**(b-1) ms up to 2**b ms. Histograms are small and
+can be added; a percentile is accurate to within its bucket.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,17 @@ def sum_histograms(several: Iterable[Histogram]) -> Histogram:
     return tuple(map(sum, zip_longest(*several, fillvalue=0)))
 
 
-def percentile(spans: Histogram, share: float) -> int | None:
-    """The ms that this share (0 to 1) of all does not exceed, about: within a bucket they are taken to lie evenly.
-    None when there are none."""
-    wanted = share * sum(spans)
-    if not sum(spans):
+def percentile(histogram: Histogram, share: float) -> int | None:
+    """Return the approximate duration in ms that this share (0 to 1) of all durations does not exceed.
+
+    Durations are assumed to be spread evenly within a bucket. None if the histogram is empty.
+    """
+    wanted = share * sum(histogram)
+    if not sum(histogram):
         return None
-    for bits, count in enumerate(spans):
+    for bits, count in enumerate(histogram):
         if count and wanted <= count:
             low, high = (2 ** (bits - 1), 2**bits) if bits else (0, 0)
             return round(low + (high - low) * wanted / count)
         wanted -= count
-    return int(2 ** (len(spans) - 1))
+    return int(2 ** (len(histogram) - 1))

@@ -1,4 +1,4 @@
-"""Minutes of queues, joined: to longer steps, and over several queues."""
+"""Rollup of per-minute statistics to longer steps and over several queues."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _COUNTED = tuple(field for field in Minute.__struct_fields__ if field not in ("a
 
 
 def merge_minutes(at_ms: int, minutes: Iterable[Minute]) -> Minute:
-    """What happened in all of them."""
+    """Return the sum of several minutes."""
     found = list(minutes)
-    sums: dict[str, Any] = {field: sum(getattr(one, field) for one in found) for field in _COUNTED}
+    sums: dict[str, Any] = {field: sum(getattr(minute, field) for minute in found) for field in _COUNTED}
     return Minute(
         at_ms=at_ms,
         waits=sum_histograms(one.waits for one in found),
@@ -27,7 +27,7 @@ def merge_minutes(at_ms: int, minutes: Iterable[Minute]) -> Minute:
 
 
 def roll_up(minutes: Iterable[Minute], step_ms: int) -> list[Minute]:
-    """Joined to steps, in order; steps in which nothing happened are left out."""
+    """Return the minutes summed into steps of `step_ms`, in order. Steps without activity are left out."""
     steps: dict[int, list[Minute]] = {}
     for minute in minutes:
         steps.setdefault(minute.at_ms // step_ms * step_ms, []).append(minute)
@@ -38,5 +38,5 @@ def roll_up(minutes: Iterable[Minute], step_ms: int) -> list[Minute]:
 
 
 def sum_queues(histories: Iterable[Iterable[Minute]]) -> list[Minute]:
-    """What happened in several queues, summed step by step; their steps are of the same length."""
+    """Return the sum of several queues, step by step. Their steps must have the same length."""
     return roll_up((minute for history in histories for minute in history), 1)

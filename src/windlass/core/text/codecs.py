@@ -1,5 +1,7 @@
-"""What payloads, results and errors hold, in the encoding that an edge speaks. Nothing is lost silently: what has no
-form there has none here."""
+"""Conversion of payloads, results and errors between JSON and MessagePack.
+
+Nothing is lost silently: a value that the target encoding cannot represent is not converted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import msgspec
 from windlass.core.job import Blob, Codec
 
 _decode_json = msgspec.json.Decoder().decode
-# Up to this length a decoder that makes all values is quicker than a look for numbers that may be too large.
+# Up to this length decoding all values is faster than a search for numbers that may be too large.
 _SHORT = 4096
 # Digits become 0: a run of DIGITS_MIN of them, or an exponent, may make a number too large for a float.
 _DIGITS_AS_ZERO = bytes(
@@ -26,9 +28,9 @@ _TROUBLE = (ValueError, TypeError, OverflowError, RecursionError, msgspec.Msgspe
 
 
 def compact_json(data: bytes) -> bytes:
-    """JSON without white space, numbers and keys as they were written. ValueError: it is not JSON."""
+    """Return JSON without white space, with numbers and keys as written. Raise ValueError if it is not JSON."""
     try:
-        data.decode()  # the formatter does not look inside strings
+        data.decode()  # the formatter does not validate the inside of strings
         return msgspec.json.format(data, indent=-1)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(str(error).removesuffix(".")) from error
@@ -37,15 +39,18 @@ def compact_json(data: bytes) -> bytes:
 
 
 def has_unreadable_number(data: bytes) -> bool:
-    """Tell whether JSON holds a number beyond all floats, as 1e999: decoders refuse it, or make an infinity of it,
-    which JSON has no form for. Integers have no bound. Data that is not JSON has none."""
+    """Return whether JSON contains a number that is too large for a float, as 1e999.
+
+    Decoders refuse such a number, or turn it into an infinity, which JSON cannot represent. Integers have no bound.
+    The result is False for data that is not JSON.
+    """
     if len(data) > _SHORT:
         digits = data.translate(_DIGITS_AS_ZERO)
         if b"0e" not in digits and _LONG not in digits:
             return False
     try:
         _decode_json(data)
-    except msgspec.ValidationError:  # without a type to fit, only numbers can be wrong: an integer, or such a one
+    except msgspec.ValidationError:  # without a target type only numbers fail: a long integer, or a too large number
         return _has_infinity(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
@@ -53,7 +58,7 @@ def has_unreadable_number(data: bytes) -> bool:
 
 
 def _has_infinity(data: bytes) -> bool:
-    """The same by a slow decoder, which tells integers of thousands of digits from others."""
+    """Search with a slow decoder, which distinguishes integers of thousands of digits from other numbers."""
     try:
         json.loads(data, parse_float=_finite, parse_int=len)
     except OverflowError:
@@ -63,21 +68,21 @@ def _has_infinity(data: bytes) -> bool:
     return False
 
 
-def _finite(written: str) -> float:
-    if math.isinf(found := float(written)):
+def _finite(text: str) -> float:
+    if math.isinf(found := float(text)):
         raise OverflowError
     return found
 
 
 def _check_finite(data: bytes, value: Any) -> None:
-    """Raise ValueError for a value of MessagePack that holds an infinity or NaN; JSON would have null for it."""
+    """Raise ValueError for a MessagePack value that contains an infinity or NaN. JSON would turn it into null."""
     if not any(start in data for start in _NON_FINITE):
         return
     left = [value]
     while left:
         part = left.pop()
         if isinstance(part, float) and not math.isfinite(part):
-            raise ValueError(f"{part} has no form in JSON")
+            raise ValueError(f"JSON cannot represent {part}")
         if isinstance(part, dict):
             left += [*part.keys(), *part.values()]
         elif isinstance(part, list | tuple):
@@ -85,7 +90,7 @@ def _check_finite(data: bytes, value: Any) -> None:
 
 
 def as_json(blob: Blob) -> msgspec.Raw | None:
-    """The value as JSON; None when it has none, as an infinity. Bytes inside MessagePack become base64."""
+    """Return the value as JSON, or None if JSON cannot represent it (as an infinity). Bytes become base64."""
     try:
         if blob.codec is Codec.JSON:
             return msgspec.Raw(compact_json(blob.data))
@@ -99,10 +104,10 @@ def as_json(blob: Blob) -> msgspec.Raw | None:
 
 
 def as_msgpack(blob: Blob) -> msgspec.Raw | None:
-    """The value as MessagePack; None when it has none, as an integer beyond 64 bits."""
+    """Return the value as MessagePack, or None if MessagePack cannot represent it (as an integer beyond 64 bits)."""
     try:
         if blob.codec is Codec.MSGPACK:
-            msgspec.msgpack.decode(blob.data)  # what is embedded must be whole
+            msgspec.msgpack.decode(blob.data)  # embedded data must be complete
             return msgspec.Raw(blob.data)
         if blob.codec is Codec.JSON:
             return msgspec.Raw(msgspec.msgpack.encode(msgspec.json.decode(blob.data)))

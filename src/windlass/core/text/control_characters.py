@@ -1,6 +1,9 @@
-"""Control characters that change how a text looks without being seen: the C1 range, which terminals obey, and Unicode's
-bidirectional controls, which turn the direction of writing. Names have none; in other texts they are shown as escapes,
-and so is DEL, which names may have."""
+"""Invisible control characters that change how text is displayed.
+
+These are the C1 range, which terminals interpret, and Unicode's bidirectional controls, which change the direction of
+text. New names must not contain them. In other texts they are displayed as escapes, and so is DEL, which names may
+contain.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ _CONTROL = re.compile(f"[\x7f{_REFUSED}]")
 
 
 def has_control(text: str) -> bool:
-    """Tell whether a text cannot be a name."""
+    """Return whether a text contains characters that a new name must not contain."""
     return not text.isprintable() and _find_refused(text) is not None
 
 
 def escape_control(text: str) -> str:
-    """Write each of them as an escape, as \\x9b or \\u202e."""
+    """Replace each control character by an escape, as \\x9b or \\u202e."""
     return text if text.isprintable() else _CONTROL.sub(_escape, text)
 
 
@@ -25,6 +28,9 @@ def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
-def escape_control_in_json(written: str) -> str:
-    """Write each of them as JSON's own escape. The document stays the same: outside of strings there are none."""
-    return written if written.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+def escape_control_in_json(text: str) -> str:
+    """Replace each control character in a JSON document by its JSON escape.
+
+    The document keeps its meaning: outside of strings JSON has no such characters.
+    """
+    return text if text.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,5 +1,7 @@
-"""What an attempt's error says, for people's eyes: in one line, and as what many have in common. Our own errors are
-maps with type, message and traceback; others write what they like."""
+"""Text of an attempt's error: one line for people, and a shape that groups similar errors.
+
+Errors of the SDK are maps with type, message and traceback. Other clients may store any value.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
 class _Ours(msgspec.Struct):
-    """What is looked for in an error; the rest is passed over, since many are read at once."""
+    """Fields of an SDK error. Other fields are skipped, because many errors are read at once."""
 
     type: Any = UNSET
     message: Any = UNSET
@@ -33,8 +35,8 @@ class _Ours(msgspec.Struct):
 _DECODERS: dict[Codec, Any] = {Codec.JSON: msgspec.json.Decoder(_Ours), Codec.MSGPACK: msgspec.msgpack.Decoder(_Ours)}
 
 
-def _quickly(blob: Blob) -> dict[str, Any] | None:
-    """None: it is something else, or cannot be read in this way."""
+def _decode_fast(blob: Blob) -> dict[str, Any] | None:
+    """Decode an SDK error. None: it has another form, or cannot be decoded in this way."""
     decoder = _DECODERS.get(blob.codec)
     try:
         found = decoder.decode(blob.data) if decoder else None
@@ -47,42 +49,42 @@ def _quickly(blob: Blob) -> dict[str, Any] | None:
     return given if all(part is None or isinstance(part, str) for part in given.values()) else None
 
 
-def _decoded(blob: Blob) -> Any:
-    written = as_json(blob)
+def _decode(blob: Blob) -> Any:
+    encoded = as_json(blob)
     try:
-        return None if written is None else json.loads(bytes(written))
+        return None if encoded is None else json.loads(bytes(encoded))
     except (ValueError, RecursionError):  # an integer of thousands of digits
         return None
 
 
 def error_map(blob: Blob) -> dict[str, Any]:
-    """Empty when the error is not one of ours."""
-    quick = _quickly(blob)
-    if quick is not None:
-        return quick
-    found = _decoded(blob)
+    """Return the fields of an SDK error, or an empty map for any other error."""
+    fast = _decode_fast(blob)
+    if fast is not None:
+        return fast
+    found = _decode(blob)
     return found if isinstance(found, dict) and ("message" in found or "type" in found) else {}
 
 
 def error_line(reason: str, blob: Blob | None) -> str:
-    """What went wrong in one line: ValueError: no such order."""
+    """Return the error in one line, as in "ValueError: no such order"."""
     if blob is None:
         return reason
     error = error_map(blob)
     if not error:
-        found = _decoded(blob)
+        found = _decode(blob)
         return f"{reason}: {found if isinstance(found, str) else blob_line(blob)}"
     named = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
     return named if reason == "error" else f"{reason}: {named}"
 
 
 def blob_line(blob: Blob) -> str:
-    written = as_json(blob)
-    return (blob.data if written is None else bytes(written)).decode(errors="backslashreplace")
+    encoded = as_json(blob)
+    return (blob.data if encoded is None else bytes(encoded)).decode(errors="backslashreplace")
 
 
 def error_contains(attempt: Attempt | None, text: str) -> bool:
-    """Does the error hold this text, in any case: in its line, or in its traceback?"""
+    """Return whether the error's line or traceback contains a text, ignoring case."""
     if attempt is None:
         return False
     wanted = text.casefold()
@@ -93,7 +95,7 @@ def error_contains(attempt: Attempt | None, text: str) -> bool:
 
 
 def error_shape(attempt: Attempt | None) -> str:
-    """The first line with what differs from job to job masked: ids, numbers, quoted texts."""
+    """Return the first line with the parts that differ between jobs masked: ids, numbers, quoted texts."""
     if attempt is None:
         return ""
     line = error_line(attempt.reason, attempt.error).strip().partition("\n")[0][: 4 * SHAPE_MAX]
@@ -103,5 +105,5 @@ def error_shape(attempt: Attempt | None) -> str:
 
 
 def literal_parts(shape: str) -> list[str]:
-    """What stands in every line of this shape."""
+    """Return the texts that every line of this shape contains."""
     return [part for part in _MASK.split(shape) if part.strip()]

@@ -1,4 +1,4 @@
-"""Limits in words: what they allow, and of which jobs."""
+"""Limits and their matchers in words."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def describe_cap(limit: Limit) -> str:
 
 
 def describe_matcher(matches: Matcher) -> str:
-    places = [f"{what}={getattr(matches, what)}" for what in ("queue", "name", "lane") if getattr(matches, what)]
+    fields = [f"{field}={getattr(matches, field)}" for field in ("queue", "name", "lane") if getattr(matches, field)]
     values = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in matches.payload.items()]
-    return " ".join(places + values) or "all jobs"
+    return " ".join(fields + values) or "all jobs"

@@ -1,4 +1,4 @@
-"""A schedule's rhythm in words: "weekdays at 02:30". What has no plain words is shown as it is written."""
+"""Recurrence of a schedule in words: "weekdays at 02:30". Expressions without simple words are shown as written."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augu
            "November", "December")  # fmt: skip
 _DAY_NUMBERS = {day[:3].upper(): number for number, day in enumerate(_DAYS)} | {"7": 0}
 _MONTH_NUMBERS = {month[:3].upper(): number for number, month in enumerate(_MONTHS)}
-_TIMES_MAX = 4  # more would be a list, not a sentence
+_TIMES_MAX = 4  # more times would be a list, not a phrase
 
 
 def format_recurrence(schedule: Schedule) -> str:
-    """As it is written."""
+    """Return the recurrence as it is written in the schedule."""
     if schedule.cron:
         return schedule.cron if schedule.timezone == "UTC" else f"{schedule.cron} {schedule.timezone}"
     return f"every {format_duration(schedule.every_ms)}" if schedule.every_ms else schedule.repeat
@@ -24,14 +24,14 @@ def format_recurrence(schedule: Schedule) -> str:
 def describe_recurrence(schedule: Schedule) -> str:
     if not schedule.cron:
         return format_recurrence(schedule)
-    said = describe_cron(schedule.cron)
-    if said is None:
+    text = describe_cron(schedule.cron)
+    if text is None:
         return format_recurrence(schedule)
-    return said if schedule.timezone == "UTC" else f"{said}, {schedule.timezone}"
+    return text if schedule.timezone == "UTC" else f"{text}, {schedule.timezone}"
 
 
 def describe_cron(expression: str) -> str | None:
-    """None: there are no plain words for it."""
+    """Describe a cron expression, or return None if there are no simple words for it."""
     fields = expression.upper().split()
     if len(fields) == 6:
         if fields[0] != "0":
@@ -57,7 +57,7 @@ def _times(minute: str, hour: str) -> str | None:
     minutes, hours = _numbers(minute), _numbers(hour)
     if not minutes or not hours or len(minutes) * len(hours) > _TIMES_MAX:
         return None
-    return f"at {_joined([f'{at:02}:{past:02}' for at in hours for past in minutes])}"
+    return f"at {_join([f'{at:02}:{past:02}' for at in hours for past in minutes])}"
 
 
 def _within_the_hour(minute: str) -> str | None:
@@ -71,7 +71,7 @@ def _within_the_hour(minute: str) -> str | None:
         return None
     if minutes == [0]:
         return "every hour"
-    return f"every hour at minute {_joined([str(one) for one in minutes])}"
+    return f"every hour at minute {_join([str(at) for at in minutes])}"
 
 
 def _days(day: str, month: str, weekday: str) -> str | None:
@@ -88,23 +88,28 @@ def _days(day: str, month: str, weekday: str) -> str | None:
         return f"on the last day of {of_month or 'each month'}"
     if not numbers or len(numbers) > _TIMES_MAX:
         return None
-    return f"on the {_joined([_ordinal(one) for one in numbers])} of {of_month or 'each month'}"
+    return f"on the {_join([_ordinal(number) for number in numbers])} of {of_month or 'each month'}"
 
 
 def _months(month: str) -> str | None:
-    """Empty: all of them."""
+    """Return the names of the months; empty for all months, None if they have no simple words."""
     if month == "*":
         return ""
-    found = [_MONTHS[int(one) - 1] if one.isdecimal() and 1 <= int(one) <= 12 else
-             _MONTHS[_MONTH_NUMBERS[one]] if one in _MONTH_NUMBERS else None for one in month.split(",")]  # fmt: skip
-    return None if None in found else _joined([one for one in found if one])
+    found = [_month_name(part) for part in month.split(",")]
+    return None if None in found else _join([name for name in found if name])
+
+
+def _month_name(text: str) -> str | None:
+    if text in _MONTH_NUMBERS:
+        return _MONTHS[_MONTH_NUMBERS[text]]
+    return _MONTHS[int(text) - 1] if text.isdecimal() and 1 <= int(text) <= len(_MONTHS) else None
 
 
 def _weekdays(weekday: str) -> str | None:
     if weekday in ("1-5", "MON-FRI"):
         return "weekdays"
-    found = [_day_number(one) for one in weekday.split(",")]
-    return None if None in found else f"every {_joined([_DAYS[one] for one in found if one is not None])}"
+    found = [_day_number(part) for part in weekday.split(",")]
+    return None if None in found else f"every {_join([_DAYS[number] for number in found if number is not None])}"
 
 
 def _day_number(text: str) -> int | None:
@@ -115,11 +120,11 @@ def _day_number(text: str) -> int | None:
 
 def _numbers(field: str) -> list[int] | None:
     parts = field.split(",")
-    return [int(one) for one in parts] if all(one.isdecimal() for one in parts) else None
+    return [int(part) for part in parts] if all(part.isdecimal() for part in parts) else None
 
 
 def _is_step(text: str, whole: int) -> bool:
-    """Others do not come at equal distances."""
+    """Return whether a step divides the whole evenly. Other steps do not occur at equal distances."""
     return text.isdecimal() and int(text) > 1 and whole % int(text) == 0
 
 
@@ -128,5 +133,5 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _joined(texts: list[str]) -> str:
+def _join(texts: list[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

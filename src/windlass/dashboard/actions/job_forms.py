@@ -19,7 +19,7 @@ from windlass.dashboard.page_context import Visit
 from windlass.dashboard.pages.job import read_job
 from windlass.dashboard.pages.job_forms import JobForm, again
 from windlass.dashboard.routes import DashboardRoutes, Done
-from windlass.web.app.router import PRODUCES
+from windlass.web.app.router import PRODUCERS
 
 routes = DashboardRoutes()
 
@@ -28,7 +28,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,12}", re.ASCII)
 _COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "callback")
 
 
-@routes.action("enqueue-job", JobForm, roles=PRODUCES, again=again)
+@routes.action("enqueue-job", JobForm, roles=PRODUCERS, again=again)
 async def enqueue_job(visit: Visit[None], form: JobForm) -> Done:
     """A new job, or a copy of one."""
     visit.context.audit_target, visit.context.audit_detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name

@@ -14,7 +14,7 @@ from windlass.dashboard.forms.filters import LISTS
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes, Done, Form
 from windlass.store.operation import BatchOperation
-from windlass.web.app.router import STEERS
+from windlass.web.app.router import JOB_CONTROLLERS
 
 routes = DashboardRoutes()
 
@@ -70,7 +70,7 @@ async def retry_jobs(visit: Visit[None], form: Chosen) -> Done:
 
 
 @routes.action(
-    "cancel-jobs", Chosen, roles=STEERS, asks=lambda form: f"Cancel {form.told}? What runs is asked to stop."
+    "cancel-jobs", Chosen, roles=JOB_CONTROLLERS, asks=lambda form: f"Cancel {form.told}? What runs is asked to stop."
 )
 async def cancel_jobs(visit: Visit[None], form: Chosen) -> Done:
     """Cancel jobs; those that run are asked to stop."""

@@ -13,7 +13,7 @@ from windlass.core.validation.bounds import CURSOR_MAX
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.service import Service
-from windlass.web.app.router import ADMIN
+from windlass.web.app.router import ADMINS
 
 routes = DashboardRoutes()
 
@@ -35,7 +35,7 @@ class AuditView(msgspec.Struct, frozen=True):
     is_first: bool
 
 
-@routes.page("/audit", "audit.html", page="audit", roles=ADMIN, query=AuditQuery)
+@routes.page("/audit", "audit.html", page="audit", roles=ADMINS, query=AuditQuery)
 async def audit(visit: Visit[AuditQuery]) -> AuditView:
     """Who did what."""
     asked = visit.query

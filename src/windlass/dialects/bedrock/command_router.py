@@ -9,7 +9,7 @@ from windlass.core.errors import Refusal
 from windlass.core.operations import Enqueued
 from windlass.core.validation.bounds import PAYLOAD_MAX
 from windlass.service import Service
-from windlass.service.batcher import Gathering
+from windlass.service.batcher import RequestBatcher
 
 from .client import BedrockClient, PendingReply
 from .commands.create import CreateCommands, reply_for_enqueued
@@ -27,12 +27,12 @@ from .wire import BedrockRequest, Reply
 
 class CommandRouter:
     def __init__(
-        self, service: Service, batcher: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
+        self, service: Service, batcher: RequestBatcher, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
     ) -> None:
         """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the default."""
         if data_max > PAYLOAD_MAX:
             service = Service(service.store, payload_max=data_max)
-            batcher = Gathering(service)
+            batcher = RequestBatcher(service)
         self._service = service
         self._is_ready = False
         self._setup_lock = asyncio.Lock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.core.access.tokens import Role
-from windlass.web.app.router import ADMIN, KNOWS, PRODUCES, READS, STEERS, WORKS
+from windlass.web.app.router import ADMINS, JOB_READERS, PRODUCERS, READERS, JOB_CONTROLLERS, WORKERS
 
 QUEUE = "bedrock"  # holds all jobs of this dialect
 
@@ -19,19 +19,19 @@ class Verb(NamedTuple):
 
 _VERBS = (
     Verb("Ping", None),
-    Verb("Status", READS),
-    Verb("CreateJob", PRODUCES),
-    Verb("CreateJobs", PRODUCES),
-    Verb("GetJob", WORKS, gives_jobs=True),
-    Verb("GetJobs", WORKS, gives_jobs=True),
-    Verb("UpdateJob", WORKS),
-    Verb("FinishJob", WORKS),
-    Verb("RetryJob", WORKS),
-    Verb("FailJob", WORKS),
-    Verb("RequeueJobs", WORKS),
-    Verb("CancelJob", STEERS),
-    Verb("DeleteJob", ADMIN),
-    Verb("QueryJob", KNOWS),
-    Verb("Query", READS, is_dropped_on_disconnect=True),
+    Verb("Status", READERS),
+    Verb("CreateJob", PRODUCERS),
+    Verb("CreateJobs", PRODUCERS),
+    Verb("GetJob", WORKERS, gives_jobs=True),
+    Verb("GetJobs", WORKERS, gives_jobs=True),
+    Verb("UpdateJob", WORKERS),
+    Verb("FinishJob", WORKERS),
+    Verb("RetryJob", WORKERS),
+    Verb("FailJob", WORKERS),
+    Verb("RequeueJobs", WORKERS),
+    Verb("CancelJob", JOB_CONTROLLERS),
+    Verb("DeleteJob", ADMINS),
+    Verb("QueryJob", JOB_READERS),
+    Verb("Query", READERS, is_dropped_on_disconnect=True),
 )
 VERBS = {verb.name.lower(): verb for verb in _VERBS}

@@ -6,16 +6,16 @@ import asyncio
 import socket
 
 from windlass.core.errors import BadInput
-from windlass.outbound import Policy, checked_url
+from windlass.outbound import Policy, parse_http_url
 
 LOOKUP_TIMEOUT_S = 2.0
 
 
 async def check_reachable(url: str, policy: Policy) -> None:
     """Raise BadInput if no address of the URL may be called. A host without an address may get one later."""
-    parts = checked_url(url)
+    parts = parse_http_url(url)
     addresses = await _addresses(parts.host or "", parts.port or 0)
-    if addresses and not any(map(policy.may_dial, addresses)):
+    if addresses and not any(map(policy.is_allowed, addresses)):
         raise BadInput(
             f"url leads to {addresses[0]}, which is not a public address and may not be called; register a public "
             "address, or allow its network with WINDLASS_ALLOW_PRIVATE_ADDRESSES."

@@ -16,7 +16,7 @@ from windlass.core.job import Callback
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.limits import CAP_NOTE_MAX
 from windlass.downloads.worker import read_globs
-from windlass.outbound.urls import FETCHED_MAX, checked_url, without_credentials
+from windlass.outbound.urls import FETCHED_MAX, parse_http_url, split_credentials
 
 AGGREGATION_MAX = 1024  # bytes
 MAX_RETRIES = 2
@@ -141,7 +141,7 @@ def _url(value: Field) -> str:
     text = _text("url", _required("url", value))
     try:
         # As whoever fetches it reads it.
-        checked_url(without_credentials(text.partition("#")[0].replace(" ", "%20"))[0], FETCHED_MAX)
+        parse_http_url(split_credentials(text.partition("#")[0].replace(" ", "%20"))[0], FETCHED_MAX)
     except BadInput as error:
         raise BadInput(f"url must be an absolute http or https URL: {error}") from error
     return text
@@ -225,7 +225,7 @@ def _callback_by_url(text: str) -> Callback:
     if not _is_uri(text):
         raise BadInput("callback_url must be an absolute http or https URL.")
     try:
-        url = text if is_http_url(text) else str(checked_url(text))
+        url = text if is_http_url(text) else str(parse_http_url(text))
     except BadInput as error:
         raise BadInput(f"callback_url: {error}") from error
     return _accepted("callback_url", Callback(url=url))

@@ -19,7 +19,7 @@ from windlass.downloads.worker import NAME, QUEUE
 from windlass.web.app.app_state import AppState
 from windlass.web.app.problems import InternalError
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCES
+from windlass.web.app.router import PRODUCERS
 
 from .aggregation import cap_of, lane_of, prepare
 from .order_form import Order, OrderForm, read_order
@@ -60,7 +60,7 @@ def job_of(order: Order, download_id: str) -> NewJob:
 
 
 @routes.post(
-    "/download", operation="download", roles=PRODUCES, body=OrderForm, body_media="application/json",
+    "/download", operation="download", roles=PRODUCERS, body=OrderForm, body_media="application/json",
     response=Ordered, response_media="application/json", status=201,
     refuses=(TooLarge, errors.QueueFull, errors.EngineError),
 )  # fmt: skip
@@ -95,7 +95,7 @@ async def _enqueued(state: AppState, order: Order) -> str:
 
 
 @routes.post(
-    "/retry/{name}", operation="retry_callback", roles=PRODUCES, status=204,
+    "/retry/{name}", operation="retry_callback", roles=PRODUCERS, status=204,
     refuses=(BadInput, TooLarge, errors.EngineError),
 )  # fmt: skip
 async def retry_callback(context: RequestContext[None, None]) -> None:
@@ -115,7 +115,7 @@ async def retry_callback(context: RequestContext[None, None]) -> None:
 
 
 @routes.post(
-    "/retry/", operation="retry_callback_without_id", roles=PRODUCES, status=204, is_listed=False, refuses=(BadInput,)
+    "/retry/", operation="retry_callback_without_id", roles=PRODUCERS, status=204, is_listed=False, refuses=(BadInput,)
 )
 async def retry_callback_without_id(context: RequestContext[None, None]) -> None:
     """Refuse an empty id. Segments of paths that have a name are never empty, so it has a route of its own."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from windlass.core.errors import BadInput
-from windlass.outbound import Incoming, Outbound, Unanswered, Wanted, read_proxy
+from windlass.outbound import StreamedAnswer, Outbound, RequestFailed, FetchRequest, parse_proxy
 
 from . import report
 from .content_type import LOOKED_AT, mime_type_of
@@ -78,14 +78,14 @@ class Attempts:
     def _check_proxy(self, proxy: str) -> None:
         try:
             if proxy:
-                read_proxy(proxy)
+                parse_proxy(proxy)
         except BadInput as error:
             self._counts.add("invalidProxies")
             raise Trouble(PREPARING, f"the proxy of the aggregation cannot be used: {error}") from error
 
     async def _fetch(self, order: Order, proxy: str, globs: Globs, temp: TempFile, heard: Heard) -> tuple[int, _Whole]:
         """Answers the status, too."""
-        wanted = Wanted(
+        wanted = FetchRequest(
             url=order.url,
             headers=_merged(self._options.headers, order.request_headers),
             proxy=proxy,
@@ -101,10 +101,10 @@ class Attempts:
                 return status, await self._write(incoming, globs, temp, heard)
         except BadInput as error:
             raise Trouble(PREPARING, str(error)) from error
-        except Unanswered as error:
+        except RequestFailed as error:
             raise of_line(error, status) from error
 
-    async def _write(self, incoming: Incoming, globs: Globs, temp: TempFile, heard: Heard) -> _Whole:
+    async def _write(self, incoming: StreamedAnswer, globs: Globs, temp: TempFile, heard: Heard) -> _Whole:
         """Nothing is fetched to its end that will not be kept: the type is checked as soon as it is known."""
         beginning, mime_type = b"", ""
         parts: list[bytes] = []
@@ -159,7 +159,7 @@ def _globs_of(order: Order) -> Globs:
         raise Trouble(PREPARING, str(error)) from error
 
 
-def _checked_type(beginning: bytes, globs: Globs, incoming: Incoming) -> str:
+def _checked_type(beginning: bytes, globs: Globs, incoming: StreamedAnswer) -> str:
     mime_type = mime_type_of(beginning)
     if mismatch := globs.mismatch(mime_type):
         raise Trouble("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")

@@ -1,5 +1,8 @@
-"""Gathers the jobs of batch tasks and calls their function for many at once. Each job stays a run of its own: it is
-stopped, retried and reported by itself, and here only waits for its part of the outcome."""
+"""Batches of jobs: collects the jobs of batch tasks and calls their function for many at once.
+
+Each job remains a run of its own that is stopped, retried and reported separately. It only waits here for its part of
+the result.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ log = logging.getLogger("windlass.worker")
 
 
 class BatchRunner:
-    """For one worker. A batch holds at most as many jobs as the worker has slots: it does not wait for more."""
+    """Batches of one worker. A batch has at most as many jobs as the worker has slots."""
 
     def __init__(self, tasks: Iterable[Task[..., Any]], threads: ThreadPool, shared: SharedDependencies) -> None:
         self._threads = threads
@@ -30,12 +33,12 @@ class BatchRunner:
         for task in tasks:
             if task.batch is not None and task.batch.most > threads.most:
                 log.warning(
-                    "%s wants batches of %d jobs and this worker has %d slots: no batch is larger than that. "
-                    "Give the worker more concurrency.", task.name, task.batch.most, threads.most,
+                    "%s wants batches of %d jobs and this worker has %d slots, which limits its batches. "
+                    "For larger batches, raise the worker's concurrency.", task.name, task.batch.most, threads.most,
                 )  # fmt: skip
 
     async def value(self, task: BatchTask[Any, Any], payload: Any) -> Any:
-        """Waits for the outcome of one job. When it is cancelled the others of its batch go on."""
+        """Wait for the result of one job. If it is cancelled, the other jobs of its batch continue."""
         item = task.decode_item(payload)
         batch = self._collectors.get(task.name)
         if batch is None:
@@ -48,12 +51,12 @@ class BatchRunner:
             raise
 
     def _close(self, batch: BatchCollector) -> None:
-        """From now on it takes no more."""
+        """Stop adding jobs to this batch."""
         del self._collectors[batch.task.name]
 
 
 class BatchCollector:
-    """One batch: jobs gather until there are enough or the time is over, then their function is called."""
+    """One batch: collects jobs until it is full or its time is over, then calls the function."""
 
     def __init__(self, task: BatchTask[Any, Any], threads: ThreadPool, shared: SharedDependencies, close: Any) -> None:
         self.task = task
@@ -75,10 +78,10 @@ class BatchCollector:
         return future
 
     def _waiting(self) -> list[tuple[Any, asyncio.Future[Any]]]:
-        return [one for one in self._entries if not one[1].done()]
+        return [entry for entry in self._entries if not entry[1].done()]
 
     def _start(self) -> None:
-        """Those that were stopped while they waited are not part of it."""
+        """Call the function for all jobs that have not been stopped while waiting."""
         self._close(self)
         self._entries = self._waiting()
         items = [item for item, _ in self._entries]
@@ -93,7 +96,7 @@ class BatchCollector:
     async def _on_loop(self, items: list[Any]) -> None:
         try:
             self._deliver(await self.task.perform_many(items, self._shared))
-        except BaseException as error:  # the event loop would not survive some of them
+        except BaseException as error:  # the event loop would not survive SystemExit or KeyboardInterrupt
             self._fail(error)
 
     def _thread_ended(self, future: asyncio.Future[Any]) -> None:
@@ -132,7 +135,10 @@ class BatchCollector:
             future.set_exception(_make_raisable(error))
 
     async def leave(self) -> None:
-        """A job was stopped. The last one takes the code with it, and keeps its slot until that has ended."""
+        """Handle a stopped job.
+
+        The last job to stop also stops the code, and keeps its slot until the code has ended.
+        """
         code = self._code
         if code is None or self._waiting():
             return
@@ -145,7 +151,7 @@ class BatchCollector:
 
 
 def _make_raisable(error: BaseException) -> BaseException:
-    """What a future cannot carry."""
+    """Wrap an exception that a future cannot carry."""
     if not isinstance(error, StopIteration):
         return error
     stand_in = RuntimeError(f"The function raised {type(error).__name__}.")

@@ -1,6 +1,7 @@
-"""Between a worker's slots and the engine: takes as many jobs as slots are free, and reports ends, in as few calls as
-possible. While the engine works on one call, the code of the jobs that another brought runs: neither side waits for the
-other."""
+"""Fetcher: takes jobs for free slots and reports ends to the engine, in as few calls as possible.
+
+The jobs of one call run while the engine works on another call, so that neither side waits for the other.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ from .runner import RunReport
 
 log = logging.getLogger("windlass.worker")
 
-WAIT_MS = 60_000  # a take that waits is asked anew after so long
-CALLS_MAX = 2  # calls on their way at once
-HALVE_FROM = 32  # slots: from here on a call is about half of them, so that the engine works while their code does
+WAIT_MS = 60_000  # a waiting take is repeated after this time
+CALLS_MAX = 2  # calls in flight
+HALVE_FROM = 32  # with so many slots, a call covers about half, so that the engine works while the other half runs
 RETRY_PAUSE_S = 1.0
 UNKNOWN_PAUSE_S = 5.0
 
@@ -43,8 +44,11 @@ EndedRun = tuple[Run, Finish | Fail | LeaseRef]
 
 
 class Fetcher:
-    """`admit` is given the jobs that a take has brought, and answers those that may begin. `start` is given these, and
-    answers those whose task nobody here knows."""
+    """Connects a worker's slots with the engine.
+
+    `admit` gets the jobs of a take and returns those that may start. `start` gets these and returns jobs whose task
+    this worker does not know.
+    """
 
     def __init__(
         self,
@@ -62,7 +66,7 @@ class Fetcher:
         self._worker = worker
         self._queues = tuple(queues)
         self._slots = slots
-        self._report_size = min((slots + 1) // 2 if slots >= HALVE_FROM else slots, TAKE_MAX)  # outcomes of one call
+        self._report_size = min((slots + 1) // 2 if slots >= HALVE_FROM else slots, TAKE_MAX)  # outcomes per call
         self._admit = admit
         self._start = start
         self._on_reported = on_reported
@@ -70,22 +74,22 @@ class Fetcher:
         self._wants: Filter = ANY_JOB
         self._outcomes: list[EndedRun] = []
         self._occupied = 0
-        self._reserved = 0  # slots that calls on their way may fill
-        self._reports_in_flight = 0  # calls that report
+        self._reserved = 0  # slots that calls in flight may fill
+        self._reports_in_flight = 0
         self._starting = asyncio.Lock()
         self._calls: set[asyncio.Task[None]] = set()
         self._acceptances: set[asyncio.Task[None]] = set()
         self._waiting: asyncio.Task[None] | None = None
-        self._unstarted: dict[int, list[Job]] = {}  # taken, and neither begun nor given back yet
+        self._unstarted: dict[int, list[Job]] = {}  # taken, and neither started nor released yet
         self._changed = asyncio.Event()
-        self.is_open = True  # takes more
-        self.is_empty = False  # the last look found nothing
+        self.is_open = True  # takes jobs
+        self.is_empty = False  # the last take found nothing
         self.error: BaseException | None = None
 
-    # What happens at the slots
+    # Slots
 
     def add_outcome(self, run: Run, outcome: RunReport) -> None:
-        """The outcome is reported with the next call."""
+        """Report the outcome with the next call."""
         if outcome is None:
             self._on_reported((run,))
         else:
@@ -102,20 +106,20 @@ class Fetcher:
 
     @property
     def unstarted(self) -> list[Job]:
-        """Jobs in hand whose code does not run. May be asked in any thread."""
+        """Jobs that were taken and do not run yet. Thread-safe."""
         return [job for jobs in list(self._unstarted.values()) for job in jobs]
 
     def close(self) -> None:
-        """Takes no more; a take that waits ends. Ends are still reported."""
+        """Take no more jobs and end a waiting take. Ends are still reported."""
         self.is_open = False
         if self._waiting is not None:
             self._waiting.cancel()
         self._changed.set()
 
-    # Its work
+    # Calls
 
     async def step(self, until_s: float | None = None, *, waits: bool = True) -> None:
-        """One decision, or waiting until there is something to decide."""
+        """Make one decision, or wait until there is something to decide."""
         if self.error is not None:
             raise self.error
         if self._send_if_due():
@@ -144,12 +148,12 @@ class Fetcher:
         self._changed.clear()
 
     async def drain(self) -> None:
-        """Everything that ended is reported."""
+        """Wait until all ends are reported."""
         while self._outcomes or self._calls:
             await self.step()
 
     def _finish_and_take(self) -> None:
-        """Slots of what waits for the next call are left to that one."""
+        """Report a batch of ends and take jobs. Slots of ends that are left are filled by the next call."""
         outcomes, self._outcomes = self._outcomes[: self._report_size], self._outcomes[self._report_size :]
         most = min(max(0, self._free - len(self._outcomes)), TAKE_MAX)
         self._reserved += most
@@ -159,7 +163,7 @@ class Fetcher:
         call.add_done_callback(self._call_done)
 
     def _send(self, outcomes: list[EndedRun], most: int) -> Coroutine[Any, Any, FinishedAndTaken] | None:
-        """On its way to the engine; None: what ended is reported without taking."""
+        """Send the finish-and-take call. Returns None if nothing can be taken, so that ends are only reported."""
         if most <= 0 or _of_type(outcomes, LeaseRef):
             return None
         finishes = [outcome for _, outcome in _of_type(outcomes, Finish)]
@@ -191,7 +195,7 @@ class Fetcher:
         unknown: list[Job] = []
 
         def receive(job: Job, accept: Callable[[], Acceptance]) -> bool:
-            """As soon as the ring is heard: nothing lies between that and its code but its acceptance."""
+            """Start a job that was handed over with a wakeup. Only its acceptance precedes its code."""
             if not self.is_open or len(received) >= most:
                 return False
             received.append(job)
@@ -202,7 +206,7 @@ class Fetcher:
             jobs = (await self._service.take(self._request(most, wait_ms), receive=receive)).jobs
             jobs = [self._accept(job) if job.state is State.DISPATCHED else job for job in jobs]
         except WindlassError as error:
-            log.warning("Nothing can be taken (%s); still trying.", error)
+            log.warning("Could not take jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
             await asyncio.sleep(RETRY_PAUSE_S)
             return
         finally:
@@ -213,11 +217,11 @@ class Fetcher:
         else:
             await self._start_taken(jobs)
 
-    # What was handed over is accepted. That is sent before its code runs, so that its attempt counts also when the code
-    # ends this process; what it answers is heard after its code was begun.
+    # A handed-over job must be accepted. The acceptance is sent before the code runs, so that the attempt counts even
+    # if the code ends this process. Its answer is read after the code has started.
 
     def _start_handed_over(self, job: Job, accept: Callable[[], Acceptance]) -> list[Job]:
-        """In the turn of the bell, which goes on whatever happens here."""
+        """Start a handed-over job. Runs inside the wakeup's callback, so it must not raise."""
         self._occupied += 1
         try:
             acceptance = accept()
@@ -244,8 +248,8 @@ class Fetcher:
             return
         except Refusal:
             self._on_lost(job)
-        except WindlassError as error:  # whose it is is seen when it is extended
-            log.warning("What was handed over cannot be accepted (%s).", error)
+        except WindlassError as error:
+            log.warning("Could not accept job %s: %s. The next heartbeat shows who holds its lease.", job.key, error)
 
     async def _receive(
         self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun], most: int
@@ -262,14 +266,14 @@ class Fetcher:
     async def _receive_answer(
         self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun]
     ) -> list[Job] | None:
-        """What was taken, if anybody asked. The engine may be away: what ended is told when it is back."""
+        """Return the jobs that were taken, or None without a take. While the engine is away, reports are repeated."""
         if sent is None:
             await self._report(outcomes)
             return None
         try:
             answer = await sent
         except WindlassError as error:
-            log.warning("What has ended cannot be reported (%s); still trying.", error)
+            log.warning("Could not report ended jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
             await asyncio.sleep(RETRY_PAUSE_S)
             await self._report(outcomes)
             return None
@@ -291,16 +295,16 @@ class Fetcher:
                         outcomes = [one for one in outcomes if not isinstance(one[1], kind)]
                 return
             except (EngineUnavailable, EngineError, EngineFull) as error:
-                log.warning("What has ended cannot be reported (%s); still trying.", error)
+                log.warning("Could not report ended jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     def _record_answers(self, ended: Sequence[EndedRun], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(ended, answers, strict=True):
-            if answer is None:  # ended well, as mostly
+            if answer is None:  # accepted, as mostly
                 continue
-            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # that one went through before
+            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # AlreadyEnded: a repeated report
                 kind = type(outcome).__name__.lower()
-                log.warning("Job %s (%s): its %s was refused: %s", run.job.key, run.job.name, kind, answer)
+                log.warning("The engine refused the %s of job %s (%s): %s", kind, run.job.key, run.job.name, answer)
         self._on_reported([run for run, _ in ended])
 
     async def _start_taken(self, jobs: list[Job]) -> None:
@@ -315,7 +319,7 @@ class Fetcher:
             del self._unstarted[id(jobs)]
 
     async def _start_admitted(self, jobs: list[Job]) -> None:
-        if not self.is_open:  # closed while they were on their way; if this fails, they go back when the worker leaves
+        if not self.is_open:  # closed during the take; if this fails, the jobs are released when the worker deregisters
             with contextlib.suppress(WindlassError):
                 await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
             return
@@ -336,21 +340,26 @@ class Fetcher:
                 del self._unstarted[id(jobs)]
 
     async def _start_interleaved(self, jobs: list[Job]) -> list[Job]:
-        """Two halves that come together would end together and be reported together: the engine would stand still while
-        their code runs, and the other way round. So what has ended leaves before the next half begins."""
+        """Start half of the slots while the other half is reported.
+
+        Two halves that start together would end together and be reported together: the engine would be idle while their
+        code runs, and the reverse. So ended jobs are sent off before the next half starts.
+        """
         async with self._starting:
             self._send_if_due()
             unknown = self._start(jobs)
-            await asyncio.sleep(0)  # their code runs, at least until it waits
+            await asyncio.sleep(0)  # lets their code run until its first wait
             self._send_if_due()
-            await asyncio.sleep(0)  # and this leaves
+            await asyncio.sleep(0)  # lets the call be sent
         return unknown
 
     async def _exclude_names(self, jobs: list[Job]) -> None:
-        """Jobs of names that nobody here knows wait where they are seen, for a worker that does."""
+        """Return jobs of unknown tasks to their own lane, where they wait for a worker that knows them."""
         names = {*self._wants.all_but, *(job.name for job in jobs)}
-        log.warning("No task here is called %s; such jobs wait for a worker that knows them.", ", ".join(sorted(names)))
-        if len(names) > NAMES_PER_FILTER:  # the filter cannot hold all of them: at least they are not met at once again
+        log.warning(
+            "This worker does not know the tasks %s. Their jobs wait for a worker that does.", ", ".join(sorted(names))
+        )
+        if len(names) > NAMES_PER_FILTER:  # the filter cannot hold all names: delay the next take of these jobs
             await asyncio.sleep(UNKNOWN_PAUSE_S)
         while True:
             try:
@@ -359,13 +368,15 @@ class Fetcher:
                 self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
                 await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
                 return
-            except Forbidden as refusal:  # then they are met again, but not at once
-                log.warning("They cannot be set aside: %s", refusal)
+            except Forbidden as refusal:  # this worker will take them again: delay that
+                log.warning(
+                    "Could not exclude jobs of unknown tasks: %s. They are released in %g s.", refusal, UNKNOWN_PAUSE_S
+                )
                 await asyncio.sleep(UNKNOWN_PAUSE_S)
                 await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
                 return
             except WindlassError as error:
-                log.warning("Jobs of other names cannot be set aside (%s); still trying.", error)
+                log.warning("Could not exclude jobs of unknown tasks: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
                 await asyncio.sleep(RETRY_PAUSE_S)
 
 

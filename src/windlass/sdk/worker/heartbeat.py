@@ -1,5 +1,8 @@
-"""Keeps what a worker holds, in a thread with an event loop and a store of its own: heartbeats, what jobs say, requests
-to stop, and the loops. Code that blocks the worker's event loop does not stop it."""
+"""Heartbeat thread of a worker, with its own event loop and store.
+
+It sends heartbeats and the progress of jobs, extends leases, receives requests to stop, and runs the background loops.
+Code that blocks the worker's event loop does not block it.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.worker")
 
 T = TypeVar("T")
-BEAT_MS = 30_000  # a worker that is silent for so long counts as lost
+BEAT_MS = 30_000  # a worker without a heartbeat for this time counts as lost
 BEAT_EVERY_S = 10.0
 RETRY_PAUSE_S = 1.0
 SHORTEST_BEAT_S = 0.05
 
 
 class HeartbeatThread:
-    """`runs` answers the jobs in hand, and `held` the ids of all jobs that the worker has received and not reported.
-    `lost`, `stop` (a job), `unclaimed` (leases under the worker's name that `held` did not name) and `stop_worker` (the
-    worker is to end) are called in the keeper's thread."""
+    """Thread that keeps the worker's registration and leases alive.
+
+    `runs` returns the running jobs, and `held` the ids of all jobs that the worker has received and not reported. The
+    thread calls `lost` (a run has lost its lease), `stop` (a job must stop), `unclaimed` (leases of this worker that
+    `held` did not name) and `stop_worker` (the worker must end).
+    """
 
     def __init__(
         self,
@@ -70,16 +76,16 @@ class HeartbeatThread:
         self._worker_thread = threading.get_ident()
         self.progress: ProgressSender
 
-    # For the worker, in its own loop
+    # Called by the worker, on its event loop
 
     async def start(self) -> None:
-        """Returns when the worker is registered."""
+        """Start the thread. Returns when the worker is registered."""
         self._ready = self._worker_loop.create_future()
         self._thread.start()
         await self._ready
 
     async def close(self, *, forget: bool) -> None:
-        """The last thing a worker does: what it still holds goes back."""
+        """Stop the thread, as the last step of a worker. Leases that are left are released."""
         if self._thread.is_alive():
             await self.call(self._deregister(forget))
             await asyncio.to_thread(self._thread.join)
@@ -88,24 +94,24 @@ class HeartbeatThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def flush(self) -> None:
-        """What jobs have said is with the engine."""
+        """Send all pending progress, values and log lines."""
         await self.call(self.progress.flush())
 
     def beat_for_lease(self, lease_ms: int) -> None:
-        """A job with so short a lease is in hand."""
+        """Beat often enough for a job with so short a lease."""
         every_s = max(SHORTEST_BEAT_S, lease_ms / 3000)
         if every_s < self._beat_every_s:
             self._beat_every_s = every_s
             self._loop.call_soon_threadsafe(self._interval_changed.set)
 
-    # In its thread
+    # Run in the heartbeat thread
 
     def _work(self) -> None:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop_runner:
                 loop_runner.run(self._main())
         except BaseException as error:
-            log.exception("The keeper has ended; the worker's leases will run out.")
+            log.exception("The heartbeat thread has ended. The worker's leases will expire; restart the worker.")
             self._resolve_ready(error)
 
     def _resolve_ready(self, error: BaseException | None = None) -> None:
@@ -139,7 +145,7 @@ class HeartbeatThread:
             if forget:
                 await self._service.forget(self._worker)
         except WindlassError as error:
-            log.warning("The worker could not take its leave (%s); its leases run out.", error)
+            log.warning("Could not deregister worker: %s. Its leases will expire.", error)
         finally:
             self._closing.set()
 
@@ -151,7 +157,7 @@ class HeartbeatThread:
             except Refusal:
                 raise
             except WindlassError as error:
-                log.warning("The worker cannot register (%s); still trying.", error)
+                log.warning("Could not register the worker: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _beat(self) -> None:
@@ -167,7 +173,7 @@ class HeartbeatThread:
                 await self._extend()
                 await self._send_heartbeat()
             except WindlassError as error:
-                log.warning("Heartbeats do not reach the engine (%s); still trying.", error)
+                log.warning("Could not send a heartbeat: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
                 await asyncio.sleep(RETRY_PAUSE_S)
             self._check_event_loop()
 
@@ -195,7 +201,7 @@ class HeartbeatThread:
             self._unclaimed(report.unclaimed)
 
     def _check_event_loop(self) -> None:
-        """A worker whose event loop does not answer is shown with what it does."""
+        """Log the worker's stack if its event loop does not answer."""
         answered = threading.Event()
         self._worker_loop.call_soon_threadsafe(answered.set)
         self._loop.call_later(self._beat_every_s, self._warn_if_blocked, answered)
@@ -204,9 +210,12 @@ class HeartbeatThread:
         frame = sys._current_frames().get(self._worker_thread)
         if not answered.is_set() and frame is not None:
             stack = "".join(traceback.format_stack(frame))
-            log.warning("The worker's event loop is blocked; use a plain function or `await`. It is here:\n%s", stack)
+            log.warning(
+                "The worker's event loop is blocked. Use a sync function, or `await`. It is here:\n%s",
+                stack,
+            )
 
 
 def _log_early_end(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("A part of the worker's keeper has ended.", exc_info=error)
+        log.error("A part of the heartbeat thread has ended unexpectedly. Restart the worker.", exc_info=error)

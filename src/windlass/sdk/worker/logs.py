@@ -1,5 +1,7 @@
-"""Lines of the log, as text or as JSON, each with the job in whose run it was written. Only the command line configures
-logging; a program that has its own gives `JobFilter` to its handlers."""
+"""Log lines as text or JSON, each with the job in whose run it was written.
+
+Only the command line configures logging. Programs with their own configuration add `JobFilter` to their handlers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _FIELDS = ("job_id", "task_name", "attempt", "queue_name")
 
 
 class JobFilter(logging.Filter):
-    """Puts `job_id`, `task_name`, `attempt` and `queue_name` on each line; outside of jobs they are empty texts."""
+    """Adds `job_id`, `task_name`, `attempt` and `queue_name` to each record. Outside of jobs they are empty strings."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         job = current_job.get()
@@ -37,8 +39,8 @@ class TextFormatter(logging.Formatter):
     """`2026-01-31 12:00:00,000 INFO shop.mail: sent [send_mail 0198…, attempt 2, queue mail]`"""
 
     def __init__(self, shows_process: bool = False) -> None:
-        who = " %(process)d" if shows_process else ""
-        super().__init__(f"%(asctime)s %(levelname)s{who} %(name)s: %(message)s")
+        process = " %(process)d" if shows_process else ""
+        super().__init__(f"%(asctime)s %(levelname)s{process} %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_control(super().format(record))
@@ -47,14 +49,17 @@ class TextFormatter(logging.Formatter):
         line = super().formatMessage(record)
         if not getattr(record, "job_id", ""):
             return line
-        labelled: Any = record  # with what the filter has put there
+        labelled: Any = record  # with the fields of JobFilter
         return (
             f"{line} [{labelled.task_name} {labelled.job_id}, attempt {labelled.attempt}, queue {labelled.queue_name}]"
         )
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line. What code gives as `extra` is in it; a value that JSON does not know is written as text."""
+    """Formats each record as one JSON object per line.
+
+    Fields of `extra` are included. Values that JSON does not know become strings.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -86,13 +91,13 @@ class JsonFormatter(logging.Formatter):
 def _encode_line(line: dict[str, Any]) -> str:
     try:
         return msgspec.json.encode(line, enc_hook=_as_text).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):  # keys that are no text, lone surrogates, …
+    except (TypeError, ValueError, OverflowError, RecursionError):  # keys that are not strings, lone surrogates, …
         whole = {name: _plain(value) for name, value in line.items()}
         return msgspec.json.encode(whole).decode()
 
 
 def _as_text(value: object) -> str:
-    """Written as well as it can be: no line is lost because of its values."""
+    """Convert any value to a string, so that no line is lost because of its values."""
     try:
         text = str(value)
     except Exception as error:
@@ -108,10 +113,13 @@ def configure_logging(
     format: LogFormat = "text",  # noqa: A002 (what it is called)
     level: int = logging.INFO,
     *,
-    shows_process: bool = False,  # where several write to one place
+    shows_process: bool = False,  # for several processes with one stderr
 ) -> None:
-    """All lines of the process go to stderr in this form. Called once, before any code of the application is loaded, so
-    that an application that configures logging itself has the last word; child processes do the same."""
+    """Send all log lines of the process to stderr in this format.
+
+    Call it once, before any application code is loaded, so that an application's own logging configuration wins. Child
+    processes do the same.
+    """
     global _current  # noqa: PLW0603 (logging is configured once per process)
     _current = (format, level)
     handler = logging.StreamHandler(sys.stderr)
@@ -121,5 +129,5 @@ def configure_logging(
 
 
 def current_logging() -> tuple[LogFormat, int] | None:
-    """What `configure_logging` was told; None: the program has its own way."""
+    """Return the arguments of `configure_logging`, or None if it was not called."""
     return _current

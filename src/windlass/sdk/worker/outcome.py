@@ -1,5 +1,7 @@
-"""How an attempt ended, in the form in which it is reported. The same for all pools; a child process sends it to its
-parent as it is."""
+"""Outcome of an attempt in the form in which it is reported.
+
+It is the same for all pools. A child process sends it to its parent unchanged.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an attempt did not end well."""
+    """Reason and details of a failed attempt."""
 
     reason: str
     error: Blob | None = None
-    is_final: bool = False  # no retry, whatever tries are left
-    delay_ms: int | None = None  # of the retry; None: as the job's backoff has it
+    is_final: bool = False  # no retry, even if tries are left
+    delay_ms: int | None = None  # of the retry; None: use the job's backoff
 
 
 class Success(msgspec.Struct, frozen=True, tag=True):
@@ -41,7 +43,7 @@ AttemptResult = Success | Failed
 
 
 class FailedInChild(Exception):
-    """Carries a failure through what is wrapped around the job in the parent."""
+    """Carries a failure through the middlewares in the parent process."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -52,7 +54,7 @@ TIMED_OUT = Failure(reason="timeout", error=encode_error("Timeout", "The attempt
 
 
 def make_success(job: Job, value: Any) -> AttemptResult:
-    """A value that cannot be stored is a failure: nobody would ever see it."""
+    """Encode the result. A value that cannot be stored is a failure, because nothing could read it."""
     if not job.result_ttl_ms and not job.parent and value is None:
         return _NOTHING
     try:
@@ -60,8 +62,11 @@ def make_success(job: Job, value: Any) -> AttemptResult:
     except BadInput as error:
         return Failed(Failure(reason="bad_result", error=encode_exception(error), is_final=True))
     if len(blob.data) > RESULT_MAX:
-        said = f"The result has {len(blob.data)} bytes; at most {RESULT_MAX} are kept. Return where it is instead."
-        return Failed(Failure(reason="bad_result", error=encode_error("TooLarge", said), is_final=True))
+        message = (
+            f"The result has {len(blob.data)} bytes, and the limit is {RESULT_MAX}. Store it elsewhere and return a "
+            "reference."
+        )
+        return Failed(Failure(reason="bad_result", error=encode_error("TooLarge", message), is_final=True))
     return Success(blob)
 
 
@@ -69,7 +74,7 @@ _NOTHING = Success(None)
 
 
 def make_failure(error: BaseException, task: Task[..., Any]) -> AttemptResult:
-    """What code raised, as a failure; whether another attempt may help is the task's to say."""
+    """Convert an exception to a failure. The task decides whether a retry may help."""
     if isinstance(error, FailedInChild):
         return Failed(error.failure)
     if isinstance(error, Retry):
@@ -88,13 +93,13 @@ def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
 
 
 def _reason(text: str) -> str:
-    """Reasons are short; the whole text is in the error."""
+    """Cut a reason to its maximum length. The error has the whole text."""
     plain = "".join(char for char in text if char.isprintable())
     return plain.encode()[:REASON_MAX].decode(errors="ignore") or "retry"
 
 
 def make_report(job: Job, ended: AttemptResult) -> Finish | Fail:
-    """What the engine is told. Whether another attempt follows is decided by the policy stored with the job."""
+    """Make the report for the engine. The retry policy stored with the job decides whether it is retried."""
     if isinstance(ended, Success):
         return Finish(job.id, job.lease_token, ended.result)
     failure = ended.failure

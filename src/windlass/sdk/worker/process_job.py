@@ -1,4 +1,4 @@
-"""A job on its way to a child process and back: the parent's side encodes, the child's side runs it."""
+"""Jobs in child processes: the parent encodes requests, the child runs them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def decode_reply(data: bytes) -> AttemptResult:
 
 
 def make_handler(app: Windlass) -> Callable[[bytes], bytes]:
-    """What a child does with a request."""
+    """Return the function that handles a request in the child process."""
     reporter, shared = ChildReporter(app), ChildSharedDependencies(app)
     atexit.register(shared.end)
 
@@ -52,10 +52,10 @@ def make_handler(app: Windlass) -> Callable[[bytes], bytes]:
 
 
 def _find_task(app: Windlass, job: Job) -> Task[..., Any]:
-    """By `get`: a Django project's tasks are found when they are asked for."""
+    """Find the task by `get`: tasks of a Django project are looked up on demand."""
     found = app.tasks.get(job.name)
     if found is None:
-        raise LookupError(f"This process does not know the task {job.name!r}, though its worker does.")
+        raise LookupError(f"The child process does not know the task {job.name!r}, although its worker does.")
     return found
 
 
@@ -64,7 +64,7 @@ def _run(app: Windlass, job: Job, reporter: ChildReporter, shared: ChildSharedDe
     current_job.set(job)
     try:
         context = Context(app, task, job, reporter)
-        if job.has_members:  # results of others are in its payload already, though not in the job as it is stored
+        if job.has_members:  # the parent has put upstream results into the payload, but not into the stored job
             context.set_inputs(
                 job, run_flow_sync(collect_inputs(app.service, app.tasks, job)).children, has_upstream_results=True
             )
@@ -75,13 +75,13 @@ def _run(app: Windlass, job: Job, reporter: ChildReporter, shared: ChildSharedDe
     except Terminated:
         return Failed(Failure(reason="terminated"))
     except MemoryError:
-        raise  # the pool tells it as what it is, and ends this process
+        raise  # the pool reports it as out of memory and ends this process
     except BaseException as error:
         return make_failure(error, task)
 
 
 class ChildReporter:
-    """Passes on what the job says, in a thread that starts with the first word."""
+    """Sends the progress, values and log lines of the job, in a thread that starts on first use."""
 
     def __init__(self, app: Windlass) -> None:
         self._app = app
@@ -99,7 +99,7 @@ class ChildReporter:
         self._start().log(job, at_ms, level, text)
 
     def flush(self) -> None:
-        """What was said is with the engine before the job's end is told."""
+        """Send everything before the end of the job is reported."""
         if self._sender is not None and self._loop is not None:
             asyncio.run_coroutine_threadsafe(self._sender.flush(), self._loop).result(FLUSH_MAX_S)
 

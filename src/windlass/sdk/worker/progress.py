@@ -1,4 +1,4 @@
-"""Passes on what running code says: the newest progress, all values, all log lines. Said in any thread, sent by one."""
+"""Sender of progress, values and log lines. Code in any thread adds them; one event loop sends them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from windlass.service import Service
 
 log = logging.getLogger("windlass.worker")
 
-PAUSE_S = 0.1  # progress in between is passed over
-WAITING_MAX = 10_000  # values and lines that wait for the engine; beyond, the oldest go
+PAUSE_S = 0.1  # between flushes; only the newest progress of a job is sent
+WAITING_MAX = 10_000  # pending values, and pending lines; beyond this the oldest are dropped
 BATCH = 500
 
 
 class ProgressSender:
-    """Belongs to the event loop it is made in; `progress`, `emit` and `log` may be called from anywhere."""
+    """Belongs to the event loop in which it is made. `progress`, `emit` and `log` are thread-safe."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._loop = asyncio.get_running_loop()
-        self._swap_lock = threading.Lock()  # held for an instant only
+        self._swap_lock = threading.Lock()  # never held during I/O
         self._progress: dict[bytes, Update] = {}
         self._values: deque[Emit] = deque(maxlen=WAITING_MAX)
         self._lines: deque[tuple[Job, LogLine]] = deque(maxlen=WAITING_MAX)
-        self._pending: set[bytes] = set()  # jobs of which something waits
-        self._sending: set[bytes] = set()  # jobs of which something is on its way
+        self._pending: set[bytes] = set()  # jobs with something to send
+        self._sending: set[bytes] = set()  # jobs with something in flight
         self._has_news = asyncio.Event()
         self._is_woken = False
         self._flush_lock = asyncio.Lock()
 
-    # Said by running code, in any thread
+    # Called by running code, in any thread
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
-        """Without a note the last one stays."""
+        """Set the progress of a job. Without a note, the last note stays."""
         with self._swap_lock:
             before = self._progress.get(job.id)
             kept = _cut(note, NOTE_MAX) if note else before.note if before else None
@@ -51,7 +51,11 @@ class ProgressSender:
 
     def emit(self, job: Job, value: Blob) -> None:
         if len(value.data) > EMITTED_MAX:
-            log.warning("A value of %d bytes was not emitted: at most %d go.", len(value.data), EMITTED_MAX)
+            log.warning(
+                "Dropped an emitted value of %d bytes: the limit is %d. Emit a reference instead.",
+                len(value.data),
+                EMITTED_MAX,
+            )
             return
         self._values.append(Emit(job.id, job.lease_token, value))
         self._wake(job)
@@ -69,7 +73,7 @@ class ProgressSender:
     def has_pending(self, job: Job) -> bool:
         return job.id in self._pending or job.id in self._sending
 
-    # Sent by the loop
+    # Run by the event loop
 
     async def run(self) -> None:
         while True:
@@ -78,7 +82,7 @@ class ProgressSender:
             await asyncio.sleep(PAUSE_S)
 
     async def flush(self) -> None:
-        """All that was said before this call is with the engine afterwards, or refused by it."""
+        """Send everything that was added before this call. The engine may refuse it."""
         async with self._flush_lock:
             self._has_news.clear()
             self._is_woken = False
@@ -87,12 +91,12 @@ class ProgressSender:
                 while self._progress or self._values or self._lines:
                     await self._send()
             except WindlassError as error:
-                log.warning("What jobs have said is lost: the engine does not take it (%s).", error)
+                log.warning("Could not send progress, values or log lines of jobs: %s. They are lost.", error)
             finally:
                 self._sending = set()
 
     async def _send(self) -> None:
-        """What is on its way when the engine goes is lost: values and lines are no results."""
+        """Send one batch. A batch is lost if the engine goes away meanwhile: values and lines are not results."""
         with self._swap_lock:
             progress, self._progress = self._progress, {}
         values = [self._values.popleft() for _ in range(min(BATCH, len(self._values)))]
@@ -107,11 +111,11 @@ class ProgressSender:
     def _log_refusals(self, answers: list[Any]) -> None:
         for answer in answers:
             if isinstance(answer, Refusal):
-                log.debug("What a job said came too late (%s).", answer)
+                log.debug("The engine refused progress, a value or a log line of an ended job: %s", answer)
 
 
 def _by_job(lines: list[tuple[Job, LogLine]]) -> list[Log]:
-    """In order within each job."""
+    """Group lines by job, in order within each job."""
     found: dict[bytes, tuple[Job, list[LogLine]]] = {}
     for job, line in lines:
         found.setdefault(job.id, (job, []))[1].append(line)

@@ -1,4 +1,4 @@
-"""One job in the hands of a worker, from its start until the engine has been told how it ended."""
+"""Run of one job by a worker, from its start until its end is reported."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from windlass.sdk.tasks.task import Task
 
 from .threads import ThreadRun
 
-# timeout: its time is over. cancelled: by request. lost: it belongs to somebody else. shutdown: the worker ends.
+# timeout: its time is over. cancelled: by request. lost: another worker has its lease. shutdown: the worker ends.
 StopReason: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
 BEATS_PER_LEASE = 3
 
 
 @lru_cache(256)
 def _seconds_allowed(timeout_ms: int) -> float:
-    """A little less than the engine allows: the worker, which can stop the code, is the first to act."""
+    """Return a little less than the engine allows, so that the worker, which can stop the code, acts first."""
     return timeout_ms / 1000 - min(0.5, timeout_ms / 20_000) if timeout_ms else float("inf")
 
 
 class Run:
+    """Run of one job: its task, context, code and stop reason."""
+
     __slots__ = ("code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "stop_reason", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: Context | None, now_s: float) -> None:
@@ -35,8 +37,8 @@ class Run:
         self.deadline_s = now_s + _seconds_allowed(job.timeout_ms)
         self.lease_ms = (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0)
         self.stop_reason: StopReason = ""
-        self.has_ended = False  # its code runs no more
-        self.is_reported = False  # its outcome is decided; a later one is dropped
+        self.has_ended = False  # its code has returned
+        self.is_reported = False  # its outcome is decided; later outcomes are dropped
 
     @property
     def beat_every_s(self) -> float:

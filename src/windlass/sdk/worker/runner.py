@@ -1,4 +1,4 @@
-"""Runs the code of jobs, each in its pool, and says how it ended. When it must stop is decided by stopping.py."""
+"""Runner: runs the code of jobs in their pools and determines their outcome. `stop.py` decides when code must stop."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
-# What the engine is details: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
+# Report to the engine: an end, or the release of an unfinished job. None: the lease is lost, so nothing is reported.
 RunReport: TypeAlias = Finish | Fail | LeaseRef | None
 
 
 class JobRunner:
+    """Runs jobs in the pools of one worker."""
+
     def __init__(
         self,
         app: Windlass,
@@ -68,7 +70,7 @@ class JobRunner:
         self._children = children
         self._on_ended = on_ended
         self._on_slot_freed = on_slot_freed
-        self._on_raised = on_raised  # details of what code raises as it is, in any thread
+        self._on_raised = on_raised  # gets the exception itself, in any thread
         self._loop = asyncio.get_running_loop()
         self.shared = SharedDependencies(app)
         self._batches = BatchRunner(app.tasks.values(), threads, self.shared)
@@ -79,16 +81,16 @@ class JobRunner:
         context = Context(self._app, task, job, self._reporter) if needs_context else None
         run = Run(job, task, context, self._loop.time())
         if task.pool == "process" or middlewares or task.batch is not None or needs_inputs(job):
-            run.code = self._loop.create_task(self._execute(run))  # something must be done around its code
+            run.code = self._loop.create_task(self._execute(run))  # more than a call of the function
         elif task.pool == "thread":
             self._start_thread(run)
-        elif self._loop.get_task_factory() is None:  # as below, without making up another name for each
+        elif self._loop.get_task_factory() is None:  # as below, but cheaper: asyncio generates no name per task
             run.code = asyncio.Task(self._run_on_loop(run), loop=self._loop, name=task.name)
         else:
             run.code = self._loop.create_task(self._run_on_loop(run), name=task.name)
         return run
 
-    # Threads, the short way
+    # Threads, fast path
 
     def _start_thread(self, run: Run) -> None:
         run.code = self._threads.start(lambda: self._run_in_thread(run), None)
@@ -110,7 +112,7 @@ class JobRunner:
         error = future.exception()
         self._end(run, future.result() if error is None else make_failure(error, run.task), error)
 
-    # The event loop, the short way
+    # Event loop, fast path
 
     async def _run_on_loop(self, run: Run) -> None:
         current_job.set(run.job)
@@ -122,7 +124,7 @@ class JobRunner:
             error, ended = raised, make_failure(raised, run.task)
         self._end(run, ended, error)
 
-    # Everything else
+    # General path
 
     async def _execute(self, run: Run) -> None:
         current_job.set(run.job)
@@ -149,7 +151,7 @@ class JobRunner:
         return make_success(run.job, await layer())
 
     async def _call_function(self, run: Run) -> Any:
-        """What its function returns, in its pool."""
+        """Call the task's function in its pool and return its result."""
         if isinstance(run.task, BatchTask):
             return await self._batches.value(run.task, run.job.payload)
         if run.task.pool == "async":
@@ -174,7 +176,7 @@ class JobRunner:
             return await self._count_crash(run, died)
 
     async def _stoppable(self, run: Run, code: ThreadRun[Any] | ChildRun) -> Any:
-        """While it runs elsewhere, it is stopped there."""
+        """Make the code that runs in a thread or child the target of a stop while it runs."""
         outer, run.code = run.code, code
         try:
             return await code.future
@@ -182,21 +184,21 @@ class JobRunner:
             run.code = outer
 
     async def _count_crash(self, run: Run, died: ChildDied) -> AttemptResult:
-        """Counted with the attempt; a job that crashes again and again fails, whatever tries are left."""
+        """Make the result of a crash. After too many crashes the job fails, whatever tries are left."""
         timeline = await self._service.job([run.job.id]).one()
         return make_crash(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
 
     async def _collect_inputs(self, run: Run) -> None:
-        """How the jobs ended that this one has waited for."""
+        """Fetch the results of jobs that this job has waited for."""
         found = await run_flow(collect_inputs(self._service, self._app.tasks, run.job))
         if run.context is not None:
             run.context.set_inputs(found.job, found.children)
         run.job = found.job
 
-    # How it ended
+    # Ends
 
     def _end(self, run: Run, ended: AttemptResult, error: BaseException | None) -> None:
-        """Its code runs no more; what is details depends on whether it was stopped."""
+        """Report the end of the code. The report depends on whether it was stopped."""
         run.has_ended = True
         if not run.is_reported:
             run.is_reported = True
@@ -222,29 +224,37 @@ class JobRunner:
         return make_report(run.job, ended)
 
     def abandon(self, run: Run) -> None:
-        """Its code does not stop. What it was stopped for is details; its slot stays taken while it runs."""
+        """Report a job whose code does not stop, by the reason of the stop.
+
+        Its slot stays taken while the code runs.
+        """
         if run.is_reported:
             return
         run.is_reported = True
-        log.error("Job %s (%s) does not stop; its code still runs.", run.job.key, run.task.name)
+        log.error(
+            "Job %s (%s) does not stop. Its code still runs and occupies a slot until it returns or the worker is "
+            "restarted.",
+            run.job.key,
+            run.task.name,
+        )
         self._on_ended(run, self._make_run_report(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
 
 
 def _log_failure(run: Run, outcome: Fail) -> None:
-    """One line for an attempt that did not end well; with its traceback when it was the last one."""
+    """Log an attempt that failed or was cancelled, with its traceback if it was the last."""
     error = decode_error(outcome.error)
     details = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
     what = (
         f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({details})' if details else ''}"
     )
     if outcome.then == "retry":
-        log.warning("%s; it is tried again in %.1f s", what, outcome.delay_ms / 1000)
+        log.warning("%s; retrying in %.1f s", what, outcome.delay_ms / 1000)
     elif outcome.then == "cancelled":
         log.info("%s", what)
     else:
-        log.error("%s; it has failed\n%s", what, error.get("traceback", ""))
+        log.error("%s; no retry is left\n%s", what, error.get("traceback", ""))
 
 
 def is_terminated(ended: AttemptResult) -> bool:
-    """A child whose code was stopped by a signal says so."""
+    """Report whether a signal stopped the code of a child process."""
     return isinstance(ended, Failed) and ended.failure.reason in ("terminated", *CRASHES)

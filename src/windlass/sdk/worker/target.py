@@ -1,4 +1,4 @@
-"""Where a child process finds the application: the name of its module, and of it in there."""
+"""Import target of an application, for child processes: its module and attribute."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ if TYPE_CHECKING:
 
 
 def find_target(app: Windlass) -> str:
-    """Looks through the modules that are loaded."""
+    """Find the module and attribute of an app among the loaded modules."""
     for module_name, module in sorted(sys.modules.items()):
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if value is app:
                 return f"{_importable(module_name)}:{name}"
-    raise BadInput("Tasks with pool='process' need an app that is a variable of a module, or target='module:app'.")
+    raise BadInput("Tasks with pool='process' need an app in a module-level variable, or target='module:app'.")
 
 
 def _importable(module_name: str) -> str:
-    """A program that was started as a file is found by its file's name: its directory is on the path."""
+    """Return an importable module name.
+
+    A program that was started as a file is importable by the file's name, because its directory is on the path.
+    """
     if module_name != "__main__":
         return module_name
     main = sys.modules["__main__"]

@@ -1,5 +1,8 @@
-"""Jobs of a newer version than this worker knows go back without an attempt spent, to be offered again a little later:
-to this worker, or to one that knows them. The longer it has met such jobs, the longer they are put off."""
+"""Version snooze: returns jobs whose arguments have a newer version than this worker knows.
+
+No attempt is spent. The job becomes available again later, for this worker or a newer one. The longer the worker meets
+such jobs, the longer the delay.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,25 @@ RETRY_PAUSE_S = 1.0
 
 
 class VersionSnooze:
+    """Snoozes jobs of newer versions for one worker."""
+
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._first_at_ms: dict[str, int] = {}  # by task: when this worker first met a newer one
+        self._first_at_ms: dict[str, int] = {}  # by task: first job of a newer version
         self._in_flight: dict[asyncio.Task[None], Job] = {}
 
     def snooze(self, job: Job, task: Task[..., Any]) -> None:
         level = logging.INFO if job.name in self._first_at_ms else logging.WARNING
         delay_ms = self._delay_ms(job)
         why = f"the arguments are of version {read_version(job.payload)}, its last worker knows version {task.version}"
-        log.log(level, "Job %s (%s) is offered again in %d s: %s.", job.key, job.name, delay_ms // 1000, why)
+        log.log(level, "Job %s (%s) is snoozed for %d s: %s.", job.key, job.name, delay_ms // 1000, why)
         work = asyncio.create_task(self._give_back(job, (job.started_at_ms or 0) + delay_ms, why))
         self._in_flight[work] = job
         work.add_done_callback(self._in_flight.pop)
 
     @property
     def jobs(self) -> list[Job]:
-        """Jobs that are not given back yet. May be asked in any thread."""
+        """Jobs that are not returned yet. Thread-safe."""
         return list(self._in_flight.values())
 
     def _delay_ms(self, job: Job) -> int:
@@ -47,23 +52,26 @@ class VersionSnooze:
         return min(max(SOONEST_MS, waited_ms // 2), LATEST_MS)
 
     async def _give_back(self, job: Job, run_at_ms: int, why: str) -> None:
-        """Its new time is set while it is still ours: it must not be takeable in between."""
+        """Set the new time of the job and release it.
+
+        The time is set while the lease is held, because the job must not be taken in between.
+        """
         while True:
             try:
                 await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
                 await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
                 (answer,) = await self._service.release([LeaseRef(job.id, job.lease_token)])
                 break
-            except Forbidden as refusal:  # its time stays as it is: it is kept for a while instead
-                log.warning("Job %s cannot be put off: %s", job.key, refusal)
+            except Forbidden as refusal:  # its time cannot be changed: hold it for a while instead
+                log.warning("Could not snooze job %s: %s. It is released in %g s.", job.key, refusal, SOONEST_MS / 1000)
                 await asyncio.sleep(SOONEST_MS / 1000)
                 (answer,) = await self._service.release([LeaseRef(job.id, job.lease_token)])
                 break
             except (EngineUnavailable, EngineNotPermitted) as error:
-                log.warning("Job %s cannot be given back (%s); still trying.", job.key, error)
+                log.warning("Could not release job %s: %s. Trying again in %g s.", job.key, error, RETRY_PAUSE_S)
                 await asyncio.sleep(RETRY_PAUSE_S)
         if isinstance(answer, Refusal):
-            log.warning("Job %s (%s) could not be given back: %s", job.key, job.name, answer)
+            log.warning("The engine refused the release of job %s (%s): %s", job.key, job.name, answer)
 
     async def close(self, patience_s: float) -> None:
         if self._in_flight:

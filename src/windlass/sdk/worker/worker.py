@@ -1,4 +1,4 @@
-"""A worker: one process that runs jobs. This is its life; what it does in it is in the files beside."""
+"""Lifecycle of one worker process: start, run, drain, stop."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.worker")
 
 RETRY_PAUSE_S = 1.0
-UNWIND_S = 2.0  # for code that is stopped because the worker ends
+UNWIND_S = 2.0  # time for stopped code to end when the worker ends
 EARLY_STOPS_MAX = 1_000
-DEFAULT_LEASE_MS = 30_000  # up to here the keeper's own rhythm is enough
-REMOTE_BEAT_EVERY_S = 3.0  # a server tells of requests to stop with heartbeats only
+DEFAULT_LEASE_MS = 30_000  # shorter leases need a shorter interval between heartbeats
+REMOTE_BEAT_EVERY_S = 3.0  # a server passes on requests to stop only with heartbeats
 
 
 class Worker:
-    """`await worker.run()` until `stop()`; with `burst`, until its queues have nothing to take."""
+    """Worker: `await worker.run()` until `stop()`; with `burst`, until its queues have nothing to take."""
 
     def __init__(
         self,
@@ -66,30 +66,30 @@ class Worker:
         self.app = app
         self.queues = tuple(queues) or app.queues()
         if len(self.queues) > QUEUES_PER_TAKE:
-            raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several.")
+            raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several workers.")
         if not 1 <= concurrency <= TAKE_MAX:
-            raise BadInput(f"concurrency must lie between 1 and {TAKE_MAX}, not be {concurrency}.")
+            raise BadInput(f"concurrency must be between 1 and {TAKE_MAX}, not {concurrency}.")
         refuse_gaps(app.tasks.values())
         self.concurrency = concurrency
         self.name = name
         self.id = id or secrets.token_bytes(16)
-        self.done = 0  # jobs whose end was told
+        self.done = 0  # reported jobs
         self._grace_s = duration_ms("grace", grace) / 1000
         self._is_burst = burst
         self._has_loops = has_loops
         has_process_tasks = any(task.pool == "process" for task in app.tasks.values())
         self._target = target or (find_target(app) if has_process_tasks else "")
-        self._runs: dict[bytes, Run] = {}  # until the engine has been told
-        self._ends_at_s: float | None = None  # when what still runs is given back
+        self._runs: dict[bytes, Run] = {}  # until their ends are reported
+        self._ends_at_s: float | None = None  # when running jobs are released
         self._is_stopping = False
         self._is_ready = asyncio.Event()
         self._fetcher: Fetcher | None = None
         self._version_snooze: VersionSnooze | None = None
-        self._early_stops: deque[bytes] = deque(maxlen=EARLY_STOPS_MAX)  # to stop, before their jobs were in hand
+        self._early_stops: deque[bytes] = deque(maxlen=EARLY_STOPS_MAX)  # requests that came before their jobs
 
     @property
     def running(self) -> int:
-        """Jobs in hand."""
+        """Number of running jobs."""
         return len(self._runs)
 
     @property
@@ -97,7 +97,7 @@ class Worker:
         return self._is_ready.is_set()
 
     async def wait_until_ready(self) -> None:
-        """Returns when it is registered and takes jobs."""
+        """Wait until the worker is registered and takes jobs."""
         await self._is_ready.wait()
 
     async def run(self) -> None:
@@ -147,14 +147,14 @@ class Worker:
             await self._shut_down(self._fetcher)
 
     def stop(self) -> None:
-        """Takes no more. What runs has the grace to end; called again, it is given back at once."""
+        """Take no more jobs. Running jobs have the grace period to end; a second call releases them at once."""
         grace_s = 0.0 if self._is_stopping else self._grace_s
         self._is_stopping = True
         self._ends_at_s = asyncio.get_running_loop().time() + grace_s
         if self._fetcher is not None:
             self._fetcher.close()
 
-    # Its life
+    # Lifecycle
 
     async def _connect(self) -> Service:
         while True:
@@ -163,7 +163,7 @@ class Worker:
                 await self.app.declared.apply(service)
                 return service
             except EngineUnavailable as error:
-                log.warning("The engine cannot be reached (%s); still trying.", error)
+                log.warning("Could not reach the engine: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     def _new_heartbeat(self) -> HeartbeatThread:
@@ -214,11 +214,11 @@ class Worker:
         await self._children.close()
         stuck = self._thread_pool.close()
         if stuck:
-            log.warning("%d threads do not end; they end with the process.", stuck)
-        log.info("The worker has ended after %s.", pluralize(self.done, "job"))
+            log.warning("%d threads are stuck. They end with the process.", stuck)
+        log.info("The worker has stopped after %s.", pluralize(self.done, "job"))
 
     async def _stop_remaining(self, fetcher: Fetcher) -> None:
-        """What still runs is stopped and given back: no attempt is spent."""
+        """Stop running jobs and release them, without spending an attempt."""
         for run in list(self._runs.values()):
             self._stopper.stop(run, "shutdown")
         give_up_at_s = self._loop.time() + UNWIND_S
@@ -230,9 +230,9 @@ class Worker:
             async with asyncio.timeout(UNWIND_S):
                 await fetcher.drain()
         except TimeoutError:
-            log.warning("What was held could not be given back in time; its leases run out.")
+            log.warning("Could not release all jobs within %g s. Their leases will expire.", UNWIND_S)
 
-    # At the slots
+    # Slots
 
     def _start(self, jobs: list[Job]) -> list[Job]:
         assert self._fetcher is not None  # noqa: S101 (it brought them)
@@ -264,13 +264,13 @@ class Worker:
             self._fetcher.add_outcome(run, outcome)
 
     async def _flush_then_end(self, run: Run, outcome: RunReport) -> None:
-        """What it said comes before its end."""
+        """Send pending progress, values and log lines before the end is reported."""
         assert self._fetcher is not None  # noqa: S101 (no job runs without one)
         await self._heartbeat.flush()
         self._fetcher.add_outcome(run, outcome)
 
     def _on_raised(self, run: Run, error: BaseException) -> None:
-        """For tests, which want the exception itself."""
+        """Hook for tests that need the exception itself."""
 
     def _on_reported(self, runs: Sequence[Run]) -> None:
         self.done += len(runs)
@@ -279,7 +279,7 @@ class Worker:
                 del self._runs[run.job.id]
 
     def _unstarted(self) -> list[Job]:
-        """Jobs in hand whose code does not run."""
+        """Return the jobs that were taken and do not run."""
         waiting = self._fetcher.unstarted if self._fetcher is not None else []
         return waiting + (self._version_snooze.jobs if self._version_snooze is not None else [])
 
@@ -289,15 +289,15 @@ class Worker:
         return any(job.id == lease.id and job.lease_token == lease.token for job in known)
 
     def _on_handover_lost(self, job: Job) -> None:
-        """Handed over, and gone to another before it was accepted."""
+        """Stop a job that was handed over and taken by another worker before its acceptance arrived."""
         run = self._runs.get(job.id)
         if run is not None and run.job.lease_token == job.lease_token:
             self._on_lost(run)
 
-    # What the keeper hears, in its thread
+    # Called by the heartbeat thread
 
     def _held_ids(self) -> list[bytes]:
-        """The ids of all jobs in hand. The code of a lost job may still run; its lease is another's."""
+        """Return the ids of all held jobs. A lost job may still run here, but its lease belongs to another worker."""
         runs = [run.job.id for run in list(self._runs.values()) if run.stop_reason != "lost"]
         return [*runs, *(job.id for job in self._unstarted())]
 
@@ -309,16 +309,20 @@ class Worker:
         if run is None:
             self._early_stops.append(job_id)
             return
-        run.request_stop()  # at once, for a thread that looks at it
+        run.request_stop()  # at once, for code in a thread that checks `ctx.cancelled`
         self._call_on_loop(self._stopper.stop, run, "cancelled")
 
     def _on_stop_worker(self) -> None:
-        """Somebody has asked for it from outside; each heartbeat says so again, once is enough."""
+        """Stop the worker on request. Each heartbeat repeats the request; only the first counts."""
         if not self._is_stopping:
-            log.info("This worker was asked to end.")
+            log.info("This worker was asked to stop; draining.")
             self.stop()
 
     def _on_lost(self, run: Run) -> None:
         if self._runs.get(run.job.id) is run and not run.is_reported:
-            log.warning("Job %s (%s) is lost to another worker; its code is stopped.", run.job.key, run.job.name)
+            log.warning(
+                "Lost the lease of job %s (%s). Stopping its code; another worker will retry it.",
+                run.job.key,
+                run.job.name,
+            )
             self._stopper.stop(run, "lost")

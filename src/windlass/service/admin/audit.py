@@ -8,13 +8,13 @@ from windlass.core.access.audit import AuditEntry, AuditPage
 from windlass.core.validation.bounds import CURSOR_MAX, PAGE_MAX
 from windlass.core.validation.tokens import check_audit_entries
 from windlass.core.validation.values import check_integer, check_text
-from windlass.service.facet import Asking, ask
+from windlass.service.facet import Facet, send
 from windlass.store.commands.admin import audit
 from windlass.store.commands.command import Flow
 from windlass.store.operation import Operation
 
 
-class Auditing(Asking):
+class AuditOperations(Facet):
     def audit(self, entries: Sequence[AuditEntry]) -> Operation[None]:
         """Appends entries, with the engine's time. The last 10,000 are kept. After a lost answer one may stand there
         twice: better than not at all."""
@@ -30,4 +30,4 @@ class Auditing(Asking):
         check_integer("most", most, 1, PAGE_MAX)
         check_text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
         audit.check_cursor(cursor)
-        return Operation(self.store, lambda: ask(audit.audits(most, cursor)))
+        return Operation(self.store, lambda: send(audit.audits(most, cursor)))

@@ -6,14 +6,14 @@ from windlass.core.diagnosis import Diagnosis
 from windlass.core.engine_state import EngineState
 from windlass.core.errors import BadInput
 from windlass.core.validation.values import check_boolean
-from windlass.service.facet import Asking
+from windlass.service.facet import Facet
 from windlass.store.commands.command import Flow
 from windlass.store.doctor import Follow, doctor_flow
 from windlass.store.operation import Operation
 from windlass.store.topology.node_states import engines_flow
 
 
-class Doctoring(Asking):
+class DoctorOperations(Facet):
     def doctor(self, repair: bool = False, *, on_progress: Follow | None = None) -> Operation[Diagnosis]:
         """Compares all records and indexes, and looks at the engine's configuration; `repair` puts right what needs no
         judgement. Jobs may flow meanwhile. `on_progress` is called after each of its many bounded steps."""

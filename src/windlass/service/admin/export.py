@@ -8,14 +8,14 @@ from typing import Any
 from windlass.core.errors import BadInput
 from windlass.core.export.lines import ImportReport
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
-from windlass.service.limits import Limiting
+from windlass.service.limits import LimitOperations
 from windlass.store.export.writer import Exporting
 from windlass.store.operation import WaitingOperation
 
 from .importer import Importer
 
 
-class Transferring(Limiting):
+class ExportOperations(LimitOperations):
     def export(self) -> Exporting:
         """All that is kept, line by line: `async for`, or `for` without an event loop."""
         return Exporting(self.store)

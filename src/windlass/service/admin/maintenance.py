@@ -9,7 +9,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Job
 from windlass.core.validation.bounds import DURATION_MAX
 from windlass.core.validation.values import check_number, check_partition, check_scan_cursor
-from windlass.service.facet import Asking
+from windlass.service.facet import Facet
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import queues
 from windlass.store.commands.admin import maintenance
@@ -18,7 +18,7 @@ from windlass.store.operation import Operation, WaitingOperation
 from windlass.store.waiting import job_end
 
 
-class Upkeep(Asking):
+class MaintenanceOperations(Facet):
     def promote(self) -> Operation[maintenance.MaintenanceStep]:
         """One step of the scheduler: jobs whose time has come."""
         return Operation(self.store, lambda: self._step_flow(maintenance.promote))

@@ -9,7 +9,7 @@ from windlass.core.access.tokens import CreatedToken, NewToken, Tokens
 from windlass.core.errors import Refusal, TokenExists, UnknownToken
 from windlass.core.validation.tokens import check_new_token, check_token_name
 from windlass.core.validation.values import check_instance, check_integer, check_text
-from windlass.service.facet import Asking, ask
+from windlass.service.facet import Facet, send
 from windlass.store.commands.admin import tokens
 from windlass.store.commands.command import Flow
 from windlass.store.operation import Operation
@@ -17,7 +17,7 @@ from windlass.store.operation import Operation
 SESSION_MAX = 100  # characters of its name
 
 
-class Trusting(Asking):
+class TokenOperations(Facet):
     def create_token(self, new: NewToken) -> Operation[CreatedToken]:
         """Makes a token. The answer has its text, which is kept nowhere and never told again."""
         check_new_token(new)
@@ -58,4 +58,4 @@ class Trusting(Asking):
         if known is not None:
             check_instance("known", known, Tokens)
             check_integer("known.version", known.version, 0, 2**53)
-        return Operation(self.store, lambda: ask(tokens.tokens(known)))
+        return Operation(self.store, lambda: send(tokens.tokens(known)))

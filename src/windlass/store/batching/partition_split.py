@@ -17,6 +17,7 @@ def split_by_partition(
     partition_of: Callable[[R], int],
     build: Callable[[Sequence[R], int], BatchCommand[T | Refusal]],
 ) -> Flow[list[T | Refusal]]:
+    """Run the commands that `build` makes of the requests of each partition."""
     if not requests:
         return []
     partitions = [partition_of(request) for request in requests]

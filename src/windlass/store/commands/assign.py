@@ -1,4 +1,4 @@
-"""Workers that speak by messages: hear, assign."""
+"""Commands for workers that report by messages: report_worker, assign."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.errors import Refusal
 from windlass.core.operations import LeaseRef, WorkerReport, WorkerReportOutcome
-from windlass.store.records.record import pack_blob
+from windlass.store.records.attempt import pack_blob
 
 from .command import Argument, BatchCommand, Command, decode_text, parse_reply, reply_parser
 from .push import DispatchResult, read_dispatch_result
@@ -18,18 +18,18 @@ from .take import UNREGISTERED, WaitRegistration
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def _item(one: WorkerReport, says: str) -> tuple[Argument, ...]:
+def _item(report: WorkerReport, kind: str) -> tuple[Argument, ...]:
     return (
-        one.queue,
-        one.worker,
-        _encode(one.info),
-        says,
-        one.unique,
-        one.id,
-        one.age_ms,
-        one.idle_ms,
-        round(one.progress * 1_000_000),
-        pack_blob(one.result),
+        report.queue,
+        report.worker,
+        _encode(report.info),
+        kind,
+        report.unique,
+        report.id,
+        report.age_ms,
+        report.idle_ms,
+        round(report.progress * 1_000_000),
+        pack_blob(report.result),
     )
 
 
@@ -38,14 +38,14 @@ def _read_report(reply: Any) -> WorkerReportOutcome | LeaseRef:
     return LeaseRef(*reply) if isinstance(reply, list) else cast(WorkerReportOutcome, decode_text(reply))
 
 
-def report_worker(ones: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
-    items = [_item(one, one.kind) for one in ones]
+def report_worker(reports: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
+    items = [_item(report, report.kind) for report in reports]
     return BatchCommand("report_worker", (silent_ms,), items, reply_parser(_read_report), partition=partition)
 
 
-def report_presence(ones: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
-    """Only that these workers are there."""
-    items = [_item(one, "heard") for one in ones]
+def report_presence(reports: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
+    """Report only that these workers are alive."""
+    items = [_item(report, "heard") for report in reports]
     return BatchCommand("report_worker", (silent_ms,), items, reply_parser(_read_report), partition=partition)
 
 
@@ -57,5 +57,12 @@ def assign(
     partition: int,
     registration: WaitRegistration = UNREGISTERED,
 ) -> Command[DispatchResult | Refusal]:
-    args: list[Argument] = [most, accept_ms, int(spends_attempt), registration.bell, registration.for_ms, *queues]
+    args: list[Argument] = [
+        most,
+        accept_ms,
+        int(spends_attempt),
+        registration.wakeup_list,
+        registration.for_ms,
+        *queues,
+    ]
     return Command("assign", args, lambda reply: parse_reply(reply, read_dispatch_result), partition=partition)

@@ -1,4 +1,4 @@
-"""Keys with caps of their own: aggregations, aggregation. A stored cap is its number, then what only callers read."""
+"""Commands for keys with their own caps: aggregations, aggregation. A stored cap is its number, then caller's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call of an operation as data: what to send, and how to read the reply. Calls with items can be joined."""
+"""Commands as data: the arguments of an engine operation and the parser of its reply. Batch commands can be joined."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from windlass.store.connection.connection import pack
 
 T = TypeVar("T")
 Argument: TypeAlias = bytes | str | int
-ITEMS_MAX = 1000  # per call: beyond a few thousand Lua's stack is the bound, and other callers wait too long
+ITEMS_MAX = 1000  # per command: beyond a few thousand Lua's stack overflows, and other callers wait too long
 BYTES_MAX = 4 * 1024 * 1024
 _CODES = {code.encode(): code for code in REFUSALS}
 
 
 class Command(Generic[T]):
-    """One call in one partition."""
+    """One command for one partition."""
 
     __slots__ = ("_args", "durability", "operation", "partition", "read")
     reserves_numbers = False
@@ -43,16 +43,16 @@ class Command(Generic[T]):
     def args(self) -> Sequence[Argument]:
         return self._args
 
-    def answer(self, reply: Any) -> T:
+    def parse(self, reply: Any) -> T:
         return self.read(reply)
 
-    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
-        """The command as it is sent; `beginning` are its words up to the arguments."""
-        return pack((*beginning, *self.args))
+    def encode(self, prefix: tuple[Argument, ...]) -> bytes:
+        """Return the bytes to send. `prefix` holds the words before the arguments."""
+        return pack((*prefix, *self.args))
 
 
 class BatchCommand(Generic[T]):
-    """A call about many items, answered per item. Concurrent ones with the same head travel together."""
+    """Command about many items, with one answer per item. Concurrent commands with the same head share a call."""
 
     __slots__ = (
         "_size",
@@ -76,7 +76,7 @@ class BatchCommand(Generic[T]):
         partition: int = 0,
         durability: Durability | None = None,
         is_whole: bool = False,  # its items must not be divided
-        reserves_numbers: bool = False,  # numbers for its jobs: it is sent with a slip
+        reserves_numbers: bool = False,  # for its jobs: it is sent with a request id
         size: int = -1,  # bytes of all items, if they were counted already
     ) -> None:
         self.operation = operation
@@ -100,27 +100,27 @@ class BatchCommand(Generic[T]):
     def args(self) -> Sequence[Argument]:
         return [*self.head, *chain.from_iterable(self.items)]
 
-    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
-        return pack((*beginning, *self.args))
+    def encode(self, prefix: tuple[Argument, ...]) -> bytes:
+        return pack((*prefix, *self.args))
 
-    def answer(self, reply: Any) -> list[T]:
+    def parse(self, reply: Any) -> list[T]:
         read = self.read
-        return [read(one) for one in reply]
+        return [read(answer) for answer in reply]
 
 
 @lru_cache(1024)
 def encode_words(words: tuple[Argument, ...]) -> bytes:
-    """As they are sent, but for how many they are. For those that stay the same."""
+    """Return the bytes of words without their count. Cached, for words that repeat."""
     return pack(words).partition(b"\r\n")[2]
 
 
 class DependencyIds(bytes):
-    """Ids of other jobs that a call must look up: they weigh more than their bytes."""
+    """Ids of other jobs that the engine must look up. They count for more than their bytes."""
 
     __slots__ = ()
 
 
-_WEIGHT = 64  # four jobs that wait for a thousand others fill a call
+_WEIGHT = 64  # four jobs that wait for a thousand others fill a command
 
 
 def size_of(item: tuple[Argument, ...]) -> int:
@@ -134,7 +134,7 @@ def size_of(item: tuple[Argument, ...]) -> int:
 
 
 def split_batch(call: BatchCommand[T]) -> list[BatchCommand[T]]:
-    """The same items in as many calls as their number and their bytes demand."""
+    """Return the same items in as many commands as their number and bytes require."""
     if call.is_whole or (len(call.items) <= ITEMS_MAX and call.size <= BYTES_MAX):
         return [call]
     parts: list[list[tuple[Argument, ...]]] = [[]]
@@ -161,7 +161,7 @@ def split_batch(call: BatchCommand[T]) -> list[BatchCommand[T]]:
 
 
 class NotConfirmed:
-    """The reply about an item that was given before its durability was reached."""
+    """Reply about an item whose durability was not reached in time."""
 
     __slots__ = ("answer",)
 
@@ -170,38 +170,38 @@ class NotConfirmed:
 
 
 class EngineTime:
-    """Asks for the engine's time in milliseconds."""
+    """Effect that reads the engine's time in milliseconds."""
 
 
 class MigratingPartitions:
-    """Asks which partitions are being moved key by key."""
+    """Effect that lists the partitions whose slots are migrating key by key."""
 
 
 class NodeCommand:
-    """Asks the engine itself, e.g. for INFO. What it refuses (a provider may forbid CONFIG) is an answer too."""
+    """Effect that sends a plain command such as INFO to a node. A refusal (a provider may forbid CONFIG) is a value."""
 
     __slots__ = ("command", "partition")
 
     def __init__(self, command: tuple[str, ...], partition: int) -> None:
         self.command = command
-        self.partition = partition  # whose node is asked
+        self.partition = partition  # whose node receives it
 
 
 Effect: TypeAlias = (
     Command[Any] | BatchCommand[Any] | EngineTime | MigratingPartitions | NodeCommand | list[Any]
-)  # a list of effects: side by side
+)  # a list: concurrent effects
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
 def parse_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
-    """The value read from a reply, or the refusal it stands for."""
+    """Return the value of a reply, or the refusal whose code it is."""
     if isinstance(reply, bytes) and reply in _CODES:
         return refusal(_CODES[reply])
     return read(reply)
 
 
 def parse_read_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
-    """Do as `answer` for a read: when the job has ended, the refusal says that nothing of it is kept."""
+    """Parse the reply of a read: the refusal for an ended job says that nothing of it is kept."""
     answered = parse_reply(reply, read)
     return AlreadyEnded(AlreadyEnded.unkept) if isinstance(answered, AlreadyEnded) else answered
 

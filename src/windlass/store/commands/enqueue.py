@@ -1,4 +1,4 @@
-"""enqueue."""
+"""Enqueue command, and the items of new jobs that other commands share."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .caps import pack_cap
 from .command import Argument, BatchCommand, DependencyIds, NotConfirmed
 from .limits import join_keys
 
-_ATOMIC = b"\xff"  # with the next job, or not at all
+_ATOMIC = b"\xff"  # enqueued with the next job, or not at all
 _CAPPED = b"\xfe"  # a cap follows
 _NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE, _REFUSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\5"
 _ACCEPTED: dict[bytes, Any] = {
     status.encode(): status for status in ("queued", "scheduled", "waiting", "existing", "replaced", "ended")
 }
-PREPARED_MAX = 256  # of one form
+PREPARED_MAX = 256  # per template
 
 
 def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blob) -> bytes:
-    """The cap it brings, what to do about its unique key, and the jobs it waits for; nothing where there is nothing."""
+    """Return the job's cap, the rule for its unique key, and the jobs it waits for; empty if it has none."""
     unique = _unique_terms(job)
     cap = b"" if job.cap is None else _cap_terms(job.cap, limits.find_own_cap(job.cap.limit, matched, payload))
     if job.after:
@@ -37,8 +37,8 @@ def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blo
 def _cap_terms(cap: Cap, target: tuple[str, str] | None) -> bytes:
     if target is None:
         return _CAPPED + (2).to_bytes(2, "big") + bytes(2)
-    holdup = target[0].encode()
-    content = len(holdup).to_bytes(2, "big") + holdup + pack_cap(cap, target[1])
+    limit_key = target[0].encode()
+    content = len(limit_key).to_bytes(2, "big") + limit_key + pack_cap(cap, target[1])
     return _CAPPED + len(content).to_bytes(2, "big") + content
 
 
@@ -55,7 +55,7 @@ def _unique_terms(job: NewJob) -> bytes:
 
 
 def read_enqueued(reply: Any) -> Enqueued | Refusal:
-    """The id alone says that a job is queued as it came."""
+    """Parse the reply about a job. The id alone means that it was queued unchanged."""
     is_durable = type(reply) is not NotConfirmed
     if not is_durable:
         reply = reply.answer
@@ -78,23 +78,29 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
 def enqueue_item(
     job_id: bytes, job: PreparedJob, now_ms: int, limits: LimitTable, origin: record.ScheduleOrigin = record.NO_ORIGIN
 ) -> tuple[bytes, bytes]:
-    """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
-    form, payload = job.template, job.payload
-    common = form.job
+    """Return id + record and terms of a new job, as every script that adds jobs reads them."""
+    template, payload = job.template, job.payload
+    common = template.job
     matched = limits.match(common.queue, common.name, common.lane, payload) if limits.limits else ()
-    packed = record.fill_record(_prepared(form, payload.codec, now_ms, matched, origin), job_id, payload.data)
-    return packed, b"" if form.is_simple else _terms(common, limits, matched, payload)
+    packed = record.fill_record(
+        _record_template(template, payload.codec, now_ms, matched, origin), job_id, payload.data
+    )
+    return packed, b"" if template.is_simple else _terms(common, limits, matched, payload)
 
 
-def _prepared(form: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.ScheduleOrigin) -> record.RecordTemplate:
-    if form.has_relative_times or origin is not record.NO_ORIGIN:
-        return record.prepare_record(form.job, codec, *_instants(form.job, now_ms), join_keys(matched), origin)
+def _record_template(
+    template: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.ScheduleOrigin
+) -> record.RecordTemplate:
+    if template.has_relative_times or origin is not record.NO_ORIGIN:
+        return record.prepare_record(template.job, codec, *_instants(template.job, now_ms), join_keys(matched), origin)
     key = codec, matched
-    found: record.RecordTemplate | None = form.packed.get(key)
+    found: record.RecordTemplate | None = template.packed.get(key)
     if found is None:
-        if len(form.packed) >= PREPARED_MAX:  # keys of limits differ with the payloads
-            form.packed.clear()
-        found = form.packed[key] = record.prepare_record(form.job, codec, *_instants(form.job, 0), join_keys(matched))
+        if len(template.packed) >= PREPARED_MAX:  # limit keys differ with the payloads
+            template.packed.clear()
+        found = template.packed[key] = record.prepare_record(
+            template.job, codec, *_instants(template.job, 0), join_keys(matched)
+        )
     return found
 
 
@@ -108,8 +114,10 @@ def enqueue(
     is_whole: bool = False,
     reserves_numbers: bool = False,
 ) -> BatchCommand[Enqueued | Refusal]:
-    """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry. `draws`: the engine makes
-    their ids, of numbers."""
+    """Build the command. `now_ms` is the engine's time if any job has a delay or a relative expiry.
+
+    With `reserves_numbers` the engine makes the ids from numbers.
+    """
     items, size = _items(jobs, now_ms, limits)
     if is_whole:
         items, size = _mark_all_atomic(items), -1
@@ -129,19 +137,19 @@ def enqueue(
 def _items(
     jobs: Sequence[tuple[bytes, PreparedJob]], now_ms: int, limits: LimitTable
 ) -> tuple[list[tuple[Argument, ...]], int]:
-    """With their bytes, or -1. What neighbours of one form have in common is looked up once."""
+    """Return the items and their bytes, or -1. Adjacent jobs of one template share one look-up."""
     items: list[tuple[Argument, ...]] = []
     size = 0
     last: JobTemplate | None = None
     codec: Codec | None = None
     prepared: record.RecordTemplate
     for job_id, job in jobs:
-        form, payload = job.template, job.payload
-        if form is not last or payload.codec is not codec:
-            if limits.limits or not form.is_simple:
+        template, payload = job.template, job.payload
+        if template is not last or payload.codec is not codec:
+            if limits.limits or not template.is_simple:
                 return [enqueue_item(job_id, job, now_ms, limits) for job_id, job in jobs], -1
-            last, codec = form, payload.codec
-            prepared = _prepared(form, codec, now_ms, (), record.NO_ORIGIN)
+            last, codec = template, payload.codec
+            prepared = _record_template(template, codec, now_ms, (), record.NO_ORIGIN)
         entry = record.fill_record(prepared, job_id, payload.data)
         size += len(entry)
         items.append((entry, b""))

@@ -1,4 +1,4 @@
-"""follow: what happened since a place in one partition's stream, and the stored form of an event."""
+"""Follow command: the events of one partition's stream since a position, and the stored form of an event."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import struct
 from typing import Any, NamedTuple, TypeAlias
 
 from windlass.core.event import Event, EventKind
-from windlass.store.records.record import unpack_blob
+from windlass.store.records.attempt import unpack_blob
 
 from .command import Argument, Command
 
-_EVENT = struct.Struct(">BHIII16sB")  # kind, instant in two halves, attempt, progress, job, length of the queue's name
+_EVENT = struct.Struct(">BHIII16sB")  # kind, instant in two halves, attempt, progress, job, length of queue name
 Entry: TypeAlias = list[Any]  # id, [b"e", event]
 
 
 class EventPosition(NamedTuple):
-    """Which event comes next: ids in the stream are <epoch>-<ordinal>, see lua/lib/events.lua."""
+    """Position of the next event. Ids in the stream are <epoch>-<ordinal>, see lua/lib/events.lua."""
 
     epoch: int
     ordinal: int
 
     @property
     def previous_id(self) -> str:
-        """The id before it, as XREAD wants it."""
+        """Stream id before this position, for XREAD."""
         return f"{self.epoch}-{self.ordinal - 1}" if self.ordinal else f"{self.epoch - 1}-{2**64 - 1}"
 
 

@@ -1,4 +1,4 @@
-"""explain: what the script found, as facts."""
+"""Explain command: the script's findings as facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from windlass.core.limits.limit import parse_key
 from windlass.core.operations import ANY_JOB, Filter
 from windlass.core.queue import Pause
 from windlass.core.states import State
-from windlass.store.records.record import unpack, unpack_attempt
+from windlass.store.records.attempt import unpack_attempt
+from windlass.store.records.record import unpack
 
 from .command import Argument, Command, parse_read_reply
 from .limits import read_limit
@@ -49,10 +50,10 @@ def explain(job_id: bytes, partition: int) -> Command[Facts | Refusal]:
 
 
 def _facts(job_id: bytes, parts: Any) -> Facts:
-    now_ms, record, attempt, told = parts
+    now_ms, record, attempt, facts = parts
     job = unpack(job_id + record, is_whole=False)
     found: dict[bytes, list[Any]] = defaultdict(list)
-    for kind, *fact in told:
+    for kind, *fact in facts:
         found[kind].append(fact)
     all_workers, workers = _only(found[b"workers"], (0, []))
     lease_ms, holder = _only(found[b"holder"], (0, []))
@@ -87,10 +88,10 @@ def _pauses(queue: str, facts: list[Any]) -> list[Pause]:
 
 
 def _limit(fact: Any) -> FullLimit:
-    holdup, definition, running, token_at, holders, own_cap = fact
+    limit_key, definition, running, token_at, holders, own_cap = fact
     return FullLimit(
         limit=read_limit(definition),
-        key=parse_key(holdup.decode()),
+        key=parse_key(limit_key.decode()),
         own_cap=own_cap or None,
         running=running,
         next_token_at_ms=token_at or None,
@@ -107,11 +108,13 @@ def _place(fact: Any) -> QueuePosition | None:
 
 def _takers(fact: Any) -> Takers:
     waiting, wanting, served, unfit = fact
-    return Takers(waiting=waiting, wanting=wanting, served=served, other_filters=[read_filter(text.decode()) for text in unfit])
+    return Takers(
+        waiting=waiting, wanting=wanting, served=served, other_filters=[read_filter(text.decode()) for text in unfit]
+    )
 
 
 def read_filter(text: str) -> Filter:
-    """The inverse of `filter_text`."""
+    """Parse the text that `filter_text` writes."""
     if not text:
         return ANY_JOB
     priority, kind, rest = text.split("\1", 2)
@@ -126,7 +129,9 @@ def read_filter(text: str) -> Filter:
 
 def _worker(row: Any) -> RegisteredWorker:
     worker, silent_at, beat_ms, description, running = row
-    return RegisteredWorker(id=worker, info=read_info(description), silent_at_ms=silent_at, beat_ms=beat_ms, running=running)
+    return RegisteredWorker(
+        id=worker, info=read_info(description), silent_at_ms=silent_at, beat_ms=beat_ms, running=running
+    )
 
 
 def _relative(job_id: bytes, state: int) -> RelatedJob:

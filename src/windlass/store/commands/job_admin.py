@@ -1,4 +1,4 @@
-"""What people and producers do to a job from outside: cancel, retry, wake, requeue, edit, delete."""
+"""Commands of operators and producers on a job: cancel, retry, wake, requeue, edit, delete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cancel(
 
 def retry(matches: Sequence[LimitMatch], version: int, partition: int) -> BatchCommand[str | Refusal]:
     return BatchCommand(
-        "retry", (version,), [match_item(one) for one in matches], reply_parser(decode_text), partition=partition
+        "retry", (version,), [match_item(match) for match in matches], reply_parser(decode_text), partition=partition
     )
 
 
@@ -33,7 +33,7 @@ def requeue(
 ) -> BatchCommand[str | Refusal]:
     head = (int(gives_attempt_back), version)
     return BatchCommand(
-        "requeue", head, [match_item(one) for one in matches], reply_parser(decode_text), partition=partition
+        "requeue", head, [match_item(match) for match in matches], reply_parser(decode_text), partition=partition
     )
 
 
@@ -62,7 +62,7 @@ def _repeat(rule: str | None) -> str:
 
 
 def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: int) -> BatchCommand[Edited | Refusal]:
-    """Each with the limits that its new content matches, where these may be others than before."""
+    """Build the command. Each request comes with the limits that its new content matches, if they may have changed."""
     items = [_edit_item(*request) for request in requests]
     return BatchCommand("edit", (version,), items, reply_parser(lambda reply: Edited(*reply)), partition=partition)
 

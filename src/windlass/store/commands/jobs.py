@@ -15,25 +15,26 @@ from windlass.core.job import Attempt, Ending, Job, Member, Timeline
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.states import State
 from windlass.core.text.error_text import error_contains, error_shape, literal_parts
-from windlass.store.records.record import unpack, unpack_attempt, unpack_blob
+from windlass.store.records.attempt import unpack_attempt, unpack_blob
+from windlass.store.records.record import unpack
 
 from .command import Argument, BatchCommand, Command, parse_read_reply, reply_parser
 
-LOOKED_AT = 500  # jobs one page looks at, however few of them match
-ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
+LOOKED_AT = 500  # jobs that one page reads, however few of them match
+ERRORS_LOOKED_AT = 200  # the same for a page that searches their errors
 MEMBERS_BYTES = 4 * 1024 * 1024  # of payloads and results on one page, about
 PEEK_BYTES = 1024  # as in lua/lib/jobs/record.lua
 _SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
 
 
 def job(ids: Sequence[bytes], partition: int) -> BatchCommand[Any]:
-    """Answers (record, attempts) per id; `timeline` puts id and answer together."""
+    """Read (record, attempts) per id; `timeline` joins an id and its answer."""
     return BatchCommand("job", (), [(job_id,) for job_id in ids], lambda reply: reply, partition=partition)
 
 
 def timeline(job_id: bytes, reply: Any) -> Timeline | Refusal:
     return parse_read_reply(
-        reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]])
+        reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(entry) for entry in parts[1]])
     )
 
 
@@ -52,10 +53,10 @@ def _read_ending(reply: Any) -> Ending:
 
 
 def result(
-    job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False
+    job_id: bytes, consume: bool, wakeup_list: str, partition: int, *, leaves: bool = False
 ) -> Command[Ending | Refusal]:
-    """`bell` is rung at the end of a job that has not ended yet; `leaves` takes it away again."""
-    args: list[Argument] = [job_id, int(consume), bell, int(leaves)]
+    """Read the result. If the job has not ended, its end wakes `wakeup_list`; `leaves` removes that registration."""
+    args: list[Argument] = [job_id, int(consume), wakeup_list, int(leaves)]
     return Command("result", args, lambda reply: parse_read_reply(reply, _read_ending), partition=partition)
 
 
@@ -69,12 +70,12 @@ def _decode_cursor(cursor: str) -> tuple[bytes, bytes]:
     except ValueError:
         score, member = b"", b""
     if not _SCORE.fullmatch(score):
-        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+        raise BadInput("The cursor does not come from a page; start again without it.")
     return score, member
 
 
 class IndexPosition(NamedTuple):
-    """Of an entry in the order of an index."""
+    """Position of an entry in the order of an index."""
 
     score: float
     member: bytes
@@ -86,7 +87,7 @@ class IndexPosition(NamedTuple):
 
 
 class IndexPage(NamedTuple):
-    """A page of one index. `until` is how far it has looked; None: to the end."""
+    """Page of one index. `until` is the last position read; None: the end."""
 
     jobs: list[Job]
     positions: list[IndexPosition]  # of these jobs
@@ -104,10 +105,14 @@ def _position(score: bytes, member: bytes) -> IndexPosition:
 
 
 def _read_page(listing: Listing, reply: Any) -> IndexPage:
-    score, member, entries, places, looked_at, said = reply
+    score, member, entries, places, looked_at, stored_attempts = reply
     jobs = [unpack(entry, is_whole=len(entry) < 16 + PEEK_BYTES) for entry in entries]
     positions = [_position(places[i], places[i + 1]) for i in range(0, len(places), 2)]
-    attempts = {job.id: unpack_attempt(one) for job, one in zip(jobs, said, strict=bool(said)) if one}
+    attempts = {
+        job.id: unpack_attempt(entry)
+        for job, entry in zip(jobs, stored_attempts, strict=bool(stored_attempts))
+        if entry
+    }
     if listing.error or listing.error_shape:
         kept = [at for at, job in enumerate(jobs) if _matches_error(listing, attempts.get(job.id))]
         jobs, positions = [jobs[at] for at in kept], [positions[at] for at in kept]
@@ -122,20 +127,23 @@ def _matches_error(listing: Listing, attempt: Attempt | None) -> bool:
 
 
 def _error_texts(listing: Listing) -> list[bytes]:
-    """Texts that an error must hold so that its line can be as wanted: the line is put together from parts, and JSON
-    may write them in two ways. The page is looked through again with the line itself."""
+    """Return texts that a stored error must contain for its line to match.
+
+    The line is joined from parts that JSON may write in two ways, so this is a prefilter; the page is then filtered by
+    the line itself.
+    """
     texts = [listing.error, *literal_parts(listing.error_shape)]
     parts = [part for text in texts for part in text.split(": ") if part]
     forms = [{part.encode(), json.dumps(part)[1:-1].encode(), msgspec.json.encode(part)[1:-1]} for part in parts]
     return [b"\1".join(sorted(form.lower() for form in some)) for some in forms]
 
 
-# By which time an index is in order, so that a page begins and ends where the wanted time does.
+# The time by which an index is ordered, so that a page starts and ends at the requested times.
 _TIMED = {"t": "created", "waiting": "created"} | dict.fromkeys(("finished", "failed", "cancelled", "history"), "ended")
 
 
 def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: int = 0) -> Command[IndexPage]:
-    """`index` and `owner` name the sorted set: a state's of a queue, or a tag's."""
+    """Read a page. `index` and `owner` name the sorted set: a state and its queue, or "t" and a tag."""
     score, member = _decode_cursor(listing.cursor) if listing.cursor else (b"", b"")
     is_by_tag = index == "t"
     sought = _error_texts(listing)
@@ -173,7 +181,7 @@ def _read_member(reply: Any) -> Member:
 
 def _read_members(reply: Any) -> MemberPage:
     score, member, found = reply
-    return MemberPage([_read_member(one) for one in found], _encode_cursor(score, member))
+    return MemberPage([_read_member(row) for row in found], _encode_cursor(score, member))
 
 
 def list_members(

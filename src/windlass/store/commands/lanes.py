@@ -1,4 +1,4 @@
-"""Lanes of a queue: lanes."""
+"""Lanes command: the lanes of a queue."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from windlass.store.records.record import LIMITS_SEPARATOR
 
 from .command import Argument, Command
 
-CURSOR_MAX = 8 * 1024  # a line is known by lane, name and limits
+CURSOR_MAX = 8 * 1024  # an entry is identified by lane, name and limits
 _HIDDEN = "\1"  # before the lane of hidden jobs, see lua/lib/queues/lanes.lua
 
 
 def lanes(queue: str, cursor: str, most: int, table: LimitTable, partition: int) -> Command[Lanes]:
-    """The table names the limits, which the engine knows by number."""
+    """Read lanes. The table names the limits, which the engine knows by number."""
     args: list[Argument] = [queue, _decode_cursor(cursor), most]
     return Command("lanes", args, lambda reply: _read(table, reply), partition=partition)
 
@@ -26,7 +26,7 @@ def _decode_cursor(cursor: str) -> bytes:
     try:
         return base64.b64decode(cursor.encode(), b"-_", validate=True)
     except ValueError as error:
-        raise BadInput("The cursor is not one that a page gave out; start again without it.") from error
+        raise BadInput("The cursor does not come from a page; start again without it.") from error
 
 
 def check_cursor(cursor: str) -> None:
@@ -39,29 +39,29 @@ def _read(table: LimitTable, reply: Any) -> Lanes:
 
 
 def _lane(table: LimitTable, now_ms: int, row: Any) -> Lane:
-    place, queued, ready_at_ms, holdup = row
+    place, queued, ready_at_ms, limit_key = row
     tenant, name, limits = (*place.decode().split("\0", 2), "", "")[:3]
-    held = holdup.decode()
+    held = limit_key.decode()
     return Lane(
         lane=tenant.removeprefix(_HIDDEN),
         name=name,
         is_hidden=tenant.startswith(_HIDDEN),
-        limits=tuple(_limit_label(table, one) for one in limits.split(LIMITS_SEPARATOR) if one),
+        limits=tuple(_limit_label(table, limit_key) for limit_key in limits.split(LIMITS_SEPARATOR) if limit_key),
         queued=queued,
         oldest_age_ms=max(0, now_ms - ready_at_ms),
         held_by=_read_hold(table, held) if held else None,
     )
 
 
-def _limit_label(table: LimitTable, holdup: str) -> str:
-    number, colon, key = holdup.partition(":")
+def _limit_label(table: LimitTable, limit_key: str) -> str:
+    number, colon, key = limit_key.partition(":")
     limit = table.limits.get(int(number))
     return f"{limit.name if limit else number}{colon}{key}"
 
 
-def _read_hold(table: LimitTable, holdup: str) -> HeldUp:
-    number, colon, key = holdup.partition(":")
+def _read_hold(table: LimitTable, limit_key: str) -> HeldUp:
+    number, colon, key = limit_key.partition(":")
     if not number.isdecimal():
-        return HeldUp(pause={"l": "lane", "n": "name"}.get(holdup[:1], "queue"))
+        return HeldUp(pause={"l": "lane", "n": "name"}.get(limit_key[:1], "queue"))
     limit = table.limits.get(int(number))
     return HeldUp(limit=limit.name if limit else "", key=key if colon else None)

@@ -1,4 +1,4 @@
-"""Limits: limit, unlimit, limits, levels, reopen, rematch."""
+"""Limit commands: limit, unlimit, limits, levels, reopen, rematch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LimitChange(NamedTuple):
 
 class StoredLimits(NamedTuple):
     table: LimitTable
-    unmatched_version: int  # jobs are still being matched against it; 0: none
+    unmatched_version: int  # version that jobs are still being matched against; 0: none
 
 
 def join_keys(limits: Sequence[str]) -> str:
@@ -75,9 +75,9 @@ class LevelPage(NamedTuple):
 
 
 def _level(row: list[Any]) -> Level:
-    holdup, running, lanes, room, token_at = row
+    limit_key, running, lanes, room, token_at = row
     return Level(
-        key=parse_key(holdup.decode()),
+        key=parse_key(limit_key.decode()),
         running=running,
         blocked_lanes=lanes,
         room=None if room < 0 else room,
@@ -94,17 +94,17 @@ def levels(number: int, cursor: str, partition: int) -> Command[LevelPage]:
     )
 
 
-def holders(holdup: str, start: int, most: int, partition: int) -> Command[LimitHolders]:
+def holders(limit_key: str, start: int, most: int, partition: int) -> Command[LimitHolders]:
     def read(reply: Any) -> LimitHolders:
         count, flat = reply
         found = [LimitHolder(flat[i], int(flat[i + 1])) for i in range(0, len(flat), 2)]
         return LimitHolders(count=count, holders=found)
 
-    return Command("holders", [holdup, start, most], read, partition=partition)
+    return Command("holders", [limit_key, start, most], read, partition=partition)
 
 
 def reopen(number: int, cursor: str, partition: int) -> Command[str]:
-    """Answers the next cursor, '0' at the end."""
+    """Reopen a page of a limit's keys. The reply is the next cursor, '0' at the end."""
     return Command("reopen", [number, cursor, KEYS_PER_STEP], lambda reply: str(reply, "ascii"), partition=partition)
 
 
@@ -119,7 +119,7 @@ def match_item(match: LimitMatch) -> tuple[Argument, ...]:
 
 
 def rematch(matches: Sequence[LimitMatch], version: int, partition: int) -> BatchCommand[Refusal | None]:
-    items = [match_item(one) for one in matches]
+    items = [match_item(match) for match in matches]
     return BatchCommand("rematch", (version,), items, reply_parser(ignore_reply), partition=partition)
 
 

@@ -1,4 +1,4 @@
-"""log and logs: lines of running code, and their stored form (lua/lib/jobs/job_log.lua)."""
+"""Log commands (log, logs): lines of running code, and their stored form (lua/lib/jobs/job_log.lua)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _read_entry(entry: bytes) -> KeptLine:
 
 
 def pack_entries(logs: Logs) -> list[bytes]:
-    """The same list as it is stored. How many bytes were dropped is not known any more, and matters to nobody."""
+    """Pack log lines in their stored form. The number of dropped bytes is lost, and is not used anywhere."""
     entries, before = [], 0
     for number, line in enumerate(logs.lines, logs.dropped):
         numbers = (number, before >> 32, before & 0xFFFFFFFF, line.attempt, line.at_ms >> 32, line.at_ms & 0xFFFFFFFF)

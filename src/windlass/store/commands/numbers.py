@@ -1,4 +1,4 @@
-"""Numbers of jobs: draw, number, numbered; and who holds a unique key."""
+"""Commands for job numbers (reserve_numbers, number, numbered) and for the holder of a unique key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def number(ids: Sequence[bytes], partition: int) -> BatchCommand[int | Refusal]:
 
 
 def numbered(numbers: Sequence[int], partition: int) -> BatchCommand[bytes | Refusal]:
-    return BatchCommand("numbered", (), [(one,) for one in numbers], reply_parser(bytes), partition=partition)
+    return BatchCommand("numbered", (), [(number,) for number in numbers], reply_parser(bytes), partition=partition)
 
 
 def holder(queue: str, keys: Sequence[str], partition: int) -> BatchCommand[bytes | Refusal]:

@@ -1,4 +1,4 @@
-"""Pushing jobs to workers: dispatch, pushed, redirect."""
+"""Push commands: dispatch, pushed, redirect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PushedState: TypeAlias = Literal["running", "queued", "scheduled", "cancelled"]
 
 
 class DispatchResult(NamedTuple):
-    """What one look found, and where the engine rings when there is more."""
+    """Jobs of one dispatch, and the queues and filters for which the engine sends a wakeup when there is more."""
 
     now_ms: int
     taken: Taken
@@ -50,21 +50,21 @@ def dispatch(
     args: list[Argument] = [
         most,
         accept_ms,
-        registration.bell,
+        registration.wakeup_list,
         registration.for_ms,
         int(registration.others_wait),
     ]
     return Command("dispatch", args, lambda reply: parse_reply(reply, read_dispatch_result), partition=partition)
 
 
-def pushed(ones: Sequence[PushReport], partition: int) -> BatchCommand[PushedState | Refusal]:
-    items = [(one.id, one.token, one.worker, one.outcome, one.lease_ms) for one in ones]
+def pushed(reports: Sequence[PushReport], partition: int) -> BatchCommand[PushedState | Refusal]:
+    items = [(report.id, report.token, report.worker, report.outcome, report.lease_ms) for report in reports]
     read = reply_parser(lambda reply: cast(PushedState, decode_text(reply)))
     return BatchCommand("pushed", (), items, read, partition=partition)
 
 
-def redirect(one: Redirect, partition: int) -> Command[Dispatch | Literal["later", "nobody"] | Refusal]:
-    args: list[Argument] = [one.id, one.token, one.accept_ms, *one.refused_by]
+def redirect(request: Redirect, partition: int) -> Command[Dispatch | Literal["later", "nobody"] | Refusal]:
+    args: list[Argument] = [request.id, request.token, request.accept_ms, *request.refused_by]
     return Command("redirect", args, lambda reply: parse_reply(reply, _redirected), partition=partition)
 
 

@@ -1,4 +1,4 @@
-"""Queues: configure, relane, stats, history, names."""
+"""Queue commands: configure, relane, pauses, weights, stats, history, names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _read_configuration(reply: Any) -> Configuration:
 
 
 def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> Command[Configuration]:
-    """No changes: only read. None sets a field back to its default."""
+    """Change and read the configuration. None resets a field to its default; no changes only read."""
     args: list[Argument] = [queue]
     for field, value in changes.items():
         args += (field, "" if value is None else int(value))
@@ -41,7 +41,7 @@ def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> 
 
 
 def relane(queue: str, partition: int) -> Command[bool]:
-    """Says whether there is more to do."""
+    """Move jobs to their lanes. The reply is whether there is more to do."""
     return Command("relane", [queue, RELANED_PER_CALL], bool, partition=partition)
 
 
@@ -71,7 +71,7 @@ def read_pause(queue: str, what: bytes, content: bytes) -> Pause:
 
 def _read_pauses(queue: str, reply: Any) -> list[Pause]:
     found = [read_pause(queue, what, content) for what, content in _pairs(reply).items()]
-    return sorted(found, key=lambda one: (one.lane, one.name))
+    return sorted(found, key=lambda pause: (pause.lane, pause.name))
 
 
 def pauses(queue: str, partition: int) -> Command[list[Pause]]:
@@ -79,7 +79,7 @@ def pauses(queue: str, partition: int) -> Command[list[Pause]]:
 
 
 def set_weights(queue: str, weights: Mapping[str, int], partition: int) -> Command[dict[str, int]]:
-    """No weights: only read."""
+    """Set and read weights. No weights only read."""
     args: list[Argument] = [queue]
     for lane, weight in weights.items():
         args += (lane, weight)
@@ -138,14 +138,14 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
 
 
 class QueueHistories(NamedTuple):
-    """Of each queue its minutes, in the order in which they were asked for."""
+    """Minutes of each queue, in the order of the request."""
 
     now_ms: int
     minutes: list[list[Minute]]
 
 
 def history(names: Sequence[str], back: int, partition: int, *, first: int = 0) -> Command[QueueHistories]:
-    """From the minute `back` before the present one, but not from before minute `first` (since 1970)."""
+    """Read minutes from `back` minutes ago, but not before minute `first` (since 1970)."""
     return Command(
         "history", [first, back, *names], lambda reply: _read_histories(first, back, reply), partition=partition
     )
@@ -154,7 +154,9 @@ def history(names: Sequence[str], back: int, partition: int, *, first: int = 0) 
 def _read_histories(first: int, back: int, reply: Any) -> QueueHistories:
     now_ms, rows = reply
     from_ms = max(first, now_ms // MINUTE_MS - back) * MINUTE_MS
-    return QueueHistories(now_ms, [[one for one in _read_minutes(row) if one.at_ms >= from_ms] for row in rows])
+    return QueueHistories(
+        now_ms, [[minute for minute in _read_minutes(row) if minute.at_ms >= from_ms] for row in rows]
+    )
 
 
 def _read_minutes(parts: Any) -> list[Minute]:
@@ -167,7 +169,7 @@ def _read_minutes(parts: Any) -> list[Minute]:
 
 
 def _read_minute(at_ms: int, counted: Mapping[str, int]) -> Minute:
-    """What was taken and what was finished are sums over spans, see lua/lib/jobs/counters.lua."""
+    """Read the counters of a minute. `taken` and `finished` are sums over histograms, see lua/lib/jobs/counters.lua."""
     known = {what: value for what, value in counted.items() if what in _MINUTE_FIELDS}
     waits, runs = (_read_histogram(counted, kind) for kind in "wr")
     known["taken"] = known.get("taken", 0) + sum(waits)
@@ -176,7 +178,9 @@ def _read_minute(at_ms: int, counted: Mapping[str, int]) -> Minute:
 
 
 def _read_histogram(counted: Mapping[str, int], kind: str) -> tuple[int, ...]:
-    return histogram.from_bucket_counts({int(what[1:]): value for what, value in counted.items() if what in _HISTOGRAM_FIELDS[kind]})
+    return histogram.from_bucket_counts(
+        {int(what[1:]): value for what, value in counted.items() if what in _HISTOGRAM_FIELDS[kind]}
+    )
 
 
 def queues(cursor: str, about: int, partition: int) -> Command[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""What the holder of a lease reports: accept, extend, update, emit, finish, fail, release."""
+"""Commands of a lease holder: accept, extend, update, emit, finish, fail, release, complete_with_children."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from windlass.core.operations import (
     Update,
     Updated,
 )
-from windlass.store.records.record import pack_blob
+from windlass.store.records.attempt import pack_blob
 
 from .command import Argument, BatchCommand, Command, decode_text, encode_words, ignore_reply, parse_reply, reply_parser
 
 
 class NextRunNeeded(NamedTuple):
-    """A finished job has a next run, which has to be computed; nothing was changed."""
+    """Reply that a finished job repeats: the caller must compute its next run. Nothing was changed."""
 
     rule: str
     planned_at_ms: int
@@ -35,7 +35,7 @@ class NextRunNeeded(NamedTuple):
 
 
 class FinishWithNextRun(NamedTuple):
-    """A finish with the next run that was computed; None: the rule leads nowhere."""
+    """Finish of a repeating job with its next run; None: the rule has no next run."""
 
     request: Finish
     next_at_ms: int | None
@@ -52,12 +52,12 @@ FinishReport: TypeAlias = Finish | FinishWithNextRun
 _NO_NEXT = bytes(5)  # revision, and length of the instant
 
 
-def finish_item(one: FinishReport) -> tuple[Argument, ...]:
-    """One argument (lua/lib/leases/reports.lua): each of several would cost the engine as much as a short command."""
-    if type(one) is Finish:
-        then = _NO_NEXT if not one.ignore_repeat else _next("end", 0)
-        return (b"".join((one.id, one.token.to_bytes(6, "big"), then, pack_blob(one.result))),)
-    request, next_at_ms, revision = cast(FinishWithNextRun, one)
+def finish_item(report: FinishReport) -> tuple[Argument, ...]:
+    """Return an item as one argument (lua/lib/leases/reports.lua): each argument costs as much as a short command."""
+    if type(report) is Finish:
+        then = _NO_NEXT if not report.ignore_repeat else _next("end", 0)
+        return (b"".join((report.id, report.token.to_bytes(6, "big"), then, pack_blob(report.result))),)
+    request, next_at_ms, revision = cast(FinishWithNextRun, report)
     then = _next("never" if next_at_ms is None else str(next_at_ms), revision)
     return (b"".join((request.id, request.token.to_bytes(6, "big"), then, pack_blob(request.result))),)
 
@@ -66,25 +66,24 @@ def _next(text: str, revision: int) -> bytes:
     return revision.to_bytes(4, "big") + len(text).to_bytes(1, "big") + text.encode()
 
 
-_END_BYTES = 27  # of an item without a result
+_END_BYTES = 27  # bytes of an item without a result
 _SIZE = b"$%d\r\n" % _END_BYTES
 _REST = _NO_NEXT + b"\r\n"
-_SIZED = [b"\r\n$%d\r\n" % size for size in range(16)]  # what stands between an id and its token
+_SIZED = [b"\r\n$%d\r\n" % size for size in range(16)]  # between an id and its token
 
 
 def encode_finishes(finishes: Sequence[FinishReport]) -> list[bytes] | None:
-    """The items of ends that say nothing of the next run, as they are sent: a worker's are mostly such, and many. None:
-    one does."""
+    """Return the bytes of finishes, or None if any has a next run. Most finishes of a worker have none."""
     parts: list[bytes] = []
-    for one in finishes:
-        if type(one) is not Finish or one.ignore_repeat:
+    for report in finishes:
+        if type(report) is not Finish or report.ignore_repeat:
             return None
-        token = one.token.to_bytes(6, "big")
-        if one.result is None:
-            parts += (_SIZE, one.id, token, _REST)
+        token = report.token.to_bytes(6, "big")
+        if report.result is None:
+            parts += (_SIZE, report.id, token, _REST)
         else:
-            stored = pack_blob(one.result)
-            parts += (b"$%d\r\n" % (_END_BYTES + len(stored)), one.id, token, _NO_NEXT, stored, b"\r\n")
+            stored = pack_blob(report.result)
+            parts += (b"$%d\r\n" % (_END_BYTES + len(stored)), report.id, token, _NO_NEXT, stored, b"\r\n")
     return parts
 
 
@@ -111,8 +110,8 @@ def read_failed(reply: Any) -> FailOutcome:
     return cast(FailOutcome, decode_text(reply))
 
 
-def finish(ones: Sequence[FinishReport], partition: int) -> BatchCommand[NextRunNeeded | FinishOutcome | Refusal]:
-    items = [finish_item(one) for one in ones]
+def finish(finishes: Sequence[FinishReport], partition: int) -> BatchCommand[NextRunNeeded | FinishOutcome | Refusal]:
+    items = [finish_item(report) for report in finishes]
     read = reply_parser(lambda reply: read_next_run_needed(reply) or read_finished(reply))
     return BatchCommand("finish", (), items, read, partition=partition)
 
@@ -149,7 +148,7 @@ def _completion_item(request: CompleteWithChildren, limits: str | None) -> tuple
 def complete_with_children(
     requests: Sequence[tuple[CompleteWithChildren, str | None]], version: int, partition: int
 ) -> BatchCommand[CompletionOutcome | Refusal]:
-    """Each with the limits that it matches from now on, where there are any."""
+    """Build the command. Each request comes with the limits that its job matches from now on, if there are any."""
     items = [_completion_item(*request) for request in requests]
     read = reply_parser(lambda reply: cast(CompletionOutcome, decode_text(reply)))
     return BatchCommand("complete_with_children", (version,), items, read, partition=partition)
@@ -168,7 +167,7 @@ def accept(requests: Sequence[LeaseRef], lease_ms: int, partition: int) -> Batch
 
 
 class _AcceptCommand(Command[int | Refusal | None]):
-    """Of one job, whose code waits for it to be sent."""
+    """Accept command of one job. Its code starts only after it was sent, so it is encoded directly."""
 
     __slots__ = ("_job_id", "_token")
 
@@ -177,10 +176,10 @@ class _AcceptCommand(Command[int | Refusal | None]):
         self._job_id = job_id
         self._token = b"%d" % token
 
-    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
-        size, token = b"*%d\r\n" % (len(beginning) + len(self.args)), self._token
-        start = encode_words((*beginning, 0))
-        return b"".join((size, start, b"$16\r\n", self._job_id, _SIZED[len(token)], token, b"\r\n"))
+    def encode(self, prefix: tuple[Argument, ...]) -> bytes:
+        size, token = b"*%d\r\n" % (len(prefix) + len(self.args)), self._token
+        words = encode_words((*prefix, 0))
+        return b"".join((size, words, b"$16\r\n", self._job_id, _SIZED[len(token)], token, b"\r\n"))
 
 
 def _read_accepted(reply: Any) -> int | Refusal | None:

@@ -1,4 +1,4 @@
-"""Schedules: schedule, unschedule, pause, resume, run, read, and the firing of those that are due."""
+"""Schedule commands: schedule, unschedule, pause, resume, run, read, and fire due schedules."""
 
 from __future__ import annotations
 
@@ -24,9 +24,16 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
 
 
-def schedule(one: Schedule, known_revision: int, next_at_ms: int | None, partition: int) -> Command[int | Refusal]:
-    """`known_revision` 0: there is none yet. `next_at_ms` None: its next occurrence stays as it is."""
-    args: list[Argument] = [one.name, known_revision, _encode(one), "" if next_at_ms is None else next_at_ms]
+def schedule(
+    definition: Schedule, known_revision: int, next_at_ms: int | None, partition: int
+) -> Command[int | Refusal]:
+    """Store a schedule. `known_revision` 0: it is new. `next_at_ms` None: its next occurrence is unchanged."""
+    args: list[Argument] = [
+        definition.name,
+        known_revision,
+        _encode(definition),
+        "" if next_at_ms is None else next_at_ms,
+    ]
     return Command("schedule", args, lambda reply: parse_reply(reply, int), partition=partition)
 
 
@@ -47,13 +54,15 @@ def run_schedule(
     status: ScheduleStatus, job_id: bytes, now_ms: int, limits: LimitTable, partition: int
 ) -> Command[Enqueued | Refusal]:
     name = status.schedule.name
-    job = enqueue.enqueue_item(job_id, prepare_single(status.schedule.job), now_ms, limits, ScheduleOrigin(name, now_ms))
+    job = enqueue.enqueue_item(
+        job_id, prepare_single(status.schedule.job), now_ms, limits, ScheduleOrigin(name, now_ms)
+    )
     args: list[Argument] = [name, status.revision, now_ms, *job, limits.version]
     return Command("run_schedule", args, lambda reply: parse_reply(reply, enqueue.read_enqueued), partition=partition)
 
 
 class DueSchedule(NamedTuple):
-    """A schedule whose time has come."""
+    """Schedule that is due."""
 
     schedule: Schedule
     next_at_ms: int
@@ -77,7 +86,7 @@ def _read_due(reply: Any) -> DueSchedules:
 
 
 class ScheduleFiring(NamedTuple):
-    """What a schedule that is due does: the jobs of its occurrences, and where it goes on."""
+    """Firing of a due schedule: the jobs of its occurrences, and its next occurrence."""
 
     due: DueSchedule
     next_at_ms: int | None
@@ -91,14 +100,19 @@ def _fire_item(fire: ScheduleFiring, now_ms: int, limits: LimitTable) -> tuple[A
     item: list[Argument] = [schedule.name, fire.due.next_at_ms, fire.due.revision, fire.next_at_ms or 0]
     item += (fire.skipped, fire.missed, schedule.overlap, len(fire.jobs))
     for planned_at_ms, job_id, job in fire.jobs:
-        item += (planned_at_ms, *enqueue.enqueue_item(job_id, prepare_single(job), now_ms, limits, ScheduleOrigin(schedule.name, planned_at_ms)))
+        item += (
+            planned_at_ms,
+            *enqueue.enqueue_item(
+                job_id, prepare_single(job), now_ms, limits, ScheduleOrigin(schedule.name, planned_at_ms)
+            ),
+        )
     return tuple(item)
 
 
 def fire(
     fires: Sequence[ScheduleFiring], now_ms: int, limits: LimitTable, partition: int
 ) -> BatchCommand[int | Refusal]:
-    items = [_fire_item(one, now_ms, limits) for one in fires]
+    items = [_fire_item(fire, now_ms, limits) for fire in fires]
     return BatchCommand("fire", (limits.version,), items, reply_parser(int), partition=partition)
 
 
@@ -133,7 +147,7 @@ def _read_status(flat: list[bytes]) -> ScheduleStatus | None:
 
 
 def schedules(after: str, partition: int) -> Command[list[str]]:
-    """Names, a page at a time."""
+    """Read a page of names."""
     return Command(
         "schedules",
         [after, NAMES_PER_PAGE],

@@ -1,4 +1,4 @@
-"""take, and reports that travel with it (exchange)."""
+"""Take command, and take with reports of finished and failed jobs (finish_and_take)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .reports import (
 
 
 def filter_text(wants: Filter) -> str:
-    """The filter as the scripts read it (lua/lib/workers/filter.lua)."""
+    """Return the filter in the form that scripts read (lua/lib/workers/filter.lua)."""
     if wants == ANY_JOB:
         return ""
     priority = ("h" if wants.hidden else "") + ("" if wants.priority is None else str(wants.priority))
@@ -35,19 +35,21 @@ def filter_text(wants: Filter) -> str:
 
 
 class WaitRegistration:
-    """Under which bell a taker waits when there is nothing for it."""
+    """Registration of a taker for a wakeup if there is no job for it."""
 
-    __slots__ = ("bell", "direct_handoff", "for_ms", "others_wait")
+    __slots__ = ("direct_handoff", "for_ms", "others_wait", "wakeup_list")
 
-    def __init__(self, bell: str = "", for_ms: int = 0, others_wait: bool = False, direct_handoff: bool = False) -> None:
-        self.bell = bell
+    def __init__(
+        self, wakeup_list: str = "", for_ms: int = 0, others_wait: bool = False, direct_handoff: bool = False
+    ) -> None:
+        self.wakeup_list = wakeup_list
         self.for_ms = for_ms
         self.others_wait = others_wait
-        self.direct_handoff = direct_handoff  # its worker may be handed a job with the ring
+        self.direct_handoff = direct_handoff  # a job may be handed to its worker with the wakeup
 
     @property
     def kind(self) -> int:
-        """As the scripts read it: a hand is offered by who waits alone."""
+        """Code for the scripts. Only a taker that waits alone can receive a direct handoff."""
         return 1 if self.others_wait else 2 if self.direct_handoff else 0
 
 
@@ -55,7 +57,7 @@ UNREGISTERED = WaitRegistration()
 
 
 class TakeResult:
-    """What one call of take found; `resume` is where a long walk over lanes goes on."""
+    """Result of one take command. `resume` is where a long scan over lanes continues."""
 
     __slots__ = ("now_ms", "resume", "taken")
 
@@ -72,7 +74,7 @@ def _head(request: Take, registration: WaitRegistration, resume: int) -> list[Ar
         request.worker or NOBODY,
         request.lease_ms,
         request.accept_ms,
-        registration.bell,
+        registration.wakeup_list,
         registration.for_ms,
         registration.kind,
         resume,
@@ -104,12 +106,12 @@ def finish_and_take(
     finishes: Sequence[FinishReport],
     failures: Sequence[Fail],
 ) -> Command[FinishedAndTaken | list[NextRunNeeded | None]]:
-    """Answers questions alone when some of the finished jobs repeat; see `reports.Repeats`."""
+    """Report and take. If some finished jobs repeat, the reply only asks for their next runs (`NextRunNeeded`)."""
     return _FinishAndTake(_head(request, UNREGISTERED, 0), queues, partition, finishes, failures)
 
 
 class _FinishAndTake(Command[FinishedAndTaken | list[NextRunNeeded | None]]):
-    """Where nothing failed, its arguments are not made one by one: a worker with many slots reports many."""
+    """Finish-and-take command. Without failures it encodes all finishes at once, because busy workers report many."""
 
     __slots__ = ("_failures", "_finishes", "_head", "_queues")
 
@@ -136,26 +138,26 @@ class _FinishAndTake(Command[FinishedAndTaken | list[NextRunNeeded | None]]):
             args += fail_item(fail)
         return [*args, *self._queues]
 
-    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+    def encode(self, prefix: tuple[Argument, ...]) -> bytes:
         finishes = None if self._failures else encode_finishes(self._finishes)
         if finishes is None:
-            return super().packed(beginning)
-        start = (*beginning, *self._head)
-        size = b"*%d\r\n" % (len(start) + len(self._finishes) + len(self._queues))
-        return b"".join((size, encode_words(start), *finishes, encode_words(tuple(self._queues))))
+            return super().encode(prefix)
+        words = (*prefix, *self._head)
+        size = b"*%d\r\n" % (len(words) + len(self._finishes) + len(self._queues))
+        return b"".join((size, encode_words(words), *finishes, encode_words(tuple(self._queues))))
 
 
 def _read_finished_and_taken(reply: Any) -> FinishedAndTaken | list[NextRunNeeded | None]:
     finished, failed, partial = reply
     if partial is None:
-        return [read_next_run_needed(one) for one in finished]
+        return [read_next_run_needed(answer) for answer in finished]
     found = parse_reply(partial, _read)
-    if isinstance(found, PartitionStopped):  # the outcomes are reported all the same
+    if isinstance(found, PartitionStopped):  # the outcomes were reported nevertheless
         found = TakeResult(Taken([], None), 0, 0)
     if isinstance(found, Refusal):
         raise found
     return FinishedAndTaken(
-        [None] * finished if type(finished) is int else [parse_reply(one, read_finished) for one in finished],
-        [parse_reply(one, read_failed) for one in failed],
+        [None] * finished if type(finished) is int else [parse_reply(answer, read_finished) for answer in finished],
+        [parse_reply(answer, read_failed) for answer in failed],
         found.taken,
     )

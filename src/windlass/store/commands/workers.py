@@ -1,4 +1,4 @@
-"""Workers: register, beat, unclaimed, forget, workers."""
+"""Worker commands: register, beat, unclaimed, forget, workers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
 def register(
-    worker: bytes, beat_ms: int, bell: str, info: WorkerInfo, pushed_from: Sequence[str], partition: int
+    worker: bytes, beat_ms: int, wakeup_list: str, info: WorkerInfo, pushed_from: Sequence[str], partition: int
 ) -> Command[int]:
-    """`pushed_from`: the queues whose jobs are pushed to it from this partition."""
+    """Register a worker. `pushed_from` are the queues whose jobs this partition pushes to it."""
     push = "\1".join((str(info.slots), *pushed_from)) if pushed_from else ""
-    return Command("register", [worker, beat_ms, bell, _encode(info), push], int, partition=partition)
+    return Command("register", [worker, beat_ms, wakeup_list, _encode(info), push], int, partition=partition)
 
 
 def beat(workers: Sequence[bytes], partition: int) -> BatchCommand[bool | Refusal]:
-    """Answers whether it was asked to stop."""
+    """Send heartbeats. The reply per worker is whether it was asked to stop."""
     items = [(worker, b"") for worker in workers]
     return BatchCommand("beat", (), items, reply_parser(lambda reply: bool(reply == b"stop")), partition=partition)
 
 
 def beat_holding(worker: bytes, held: Sequence[bytes], partition: int) -> BatchCommand[HeartbeatReply | Refusal]:
-    """`held`: the ids of all jobs of this partition that the worker holds."""
+    """Send a heartbeat with the ids of all jobs of this partition that the worker holds."""
     return BatchCommand(
         "beat", (), [(worker, b"=" + b"".join(held))], reply_parser(_read_heartbeat), partition=partition
     )
@@ -46,7 +46,7 @@ def _read_heartbeat(reply: Any) -> HeartbeatReply:
 
 
 def unclaimed(holders: Sequence[tuple[bytes, Sequence[bytes]]], partition: int) -> BatchCommand[list[LeaseRef]]:
-    """Per holder, with the ids of all jobs that it holds."""
+    """Find leases that their holder does not know. Each holder comes with the ids of all jobs that it holds."""
     items = [(holder, b"".join(held)) for holder, held in holders]
     return BatchCommand("unclaimed", (), items, _leases, partition=partition)
 
@@ -60,7 +60,7 @@ def stop_worker(worker: bytes, partition: int) -> Command[bool | Refusal]:
 
 
 def forget(worker: bytes, partition: int) -> Command[tuple[int, bool] | Refusal]:
-    """Answers how many jobs went back, and whether the worker is gone (else call again)."""
+    """Remove a worker. The reply is how many jobs were requeued, and whether the worker is gone (else call again)."""
     return Command(
         "forget",
         [worker, GIVEN_BACK_PER_CALL],
@@ -88,15 +88,17 @@ def _worker(row: Any) -> Worker:
 
 
 def workers(start: int, most: int, partition: int, ids: Sequence[bytes] = ()) -> Command[list[Worker]]:
-    """A page of them; with ids, these instead."""
+    """Read a page of workers; with ids, these instead."""
     args: list[Argument] = [start, most, SHOWN_PER_WORKER, *ids]
     return Command("workers", args, lambda reply: [_worker(row) for row in reply], partition=partition)
 
 
 def merge_worker(same: Sequence[Worker]) -> Worker:
-    """A worker as several partitions know it: they agree in all but what it holds there."""
+    """Merge the entries of one worker from several partitions. They differ only in the jobs that it holds there."""
     return msgspec.structs.replace(
         same[0],
-        running_count=sum(one.running_count for one in same),
-        running=sorted((job for one in same for job in one.running), key=lambda job: job.since_ms)[:SHOWN_PER_WORKER],
+        running_count=sum(worker.running_count for worker in same),
+        running=sorted((job for worker in same for job in worker.running), key=lambda job: job.since_ms)[
+            :SHOWN_PER_WORKER
+        ],
     )

@@ -17,16 +17,8 @@ from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import LEASED, State
 from windlass.store.commands.admin.export import RestoreEntry, StoredJob
 from windlass.store.commands.logs import pack_entries, read_logs
-from windlass.store.records.record import (
-    NO_ORIGIN,
-    ScheduleOrigin,
-    pack,
-    pack_attempt,
-    pack_blob,
-    unpack,
-    unpack_attempt,
-    unpack_blob,
-)
+from windlass.store.records.attempt import pack_attempt, pack_blob, unpack_attempt, unpack_blob
+from windlass.store.records.record import NO_ORIGIN, ScheduleOrigin, pack, unpack
 from windlass.store.records.snapshot import Snapshot, pack_snapshot, read_snapshot
 
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)

@@ -108,7 +108,9 @@ class Exporting:
     def _end(self) -> Flow[Lines]:
         yield EngineTime()
         return [
-            export_lines.encode_line(export_lines.EndLine(counts={kind: self._counts[kind] for kind in export_lines.KINDS}))
+            export_lines.encode_line(
+                export_lines.EndLine(counts={kind: self._counts[kind] for kind in export_lines.KINDS})
+            )
         ]
 
     # Configuration

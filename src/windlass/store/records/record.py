@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.core.callbacks.callback import destination_digest
-from windlass.core.job import NULL_BLOB, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
+from windlass.core.job import NULL_BLOB, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import LEASED, State
 from windlass.store.waiting.holder_ids import NOBODY as NOBODY
@@ -23,7 +23,6 @@ from windlass.store.waiting.holder_ids import named
 # 6-byte integers are read as a 2-byte and a 4-byte half.
 HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
 _NOTE_SIZES = struct.Struct(">HH")  # bytes used, bytes of room
-_ATTEMPT = struct.Struct(">IHIHI16sB")
 HEADER_BYTES = HEADER.size
 FORMAT = 1
 _CODEC_BITS = 3
@@ -45,7 +44,7 @@ _CALLBACK_ON = {
 }
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE = int(Flag.HAS_NOTE)
-REMEMBERED_BYTES = 512  # longer ones are rarely equal
+REMEMBERED_BYTES = 512  # longer tails are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
 _IS_LEASED = [state in LEASED for state in _STATES]
@@ -235,13 +234,6 @@ def pack(
     )
 
 
-def pack_attempt(attempt: Attempt) -> bytes:
-    started, ended, reason = attempt.started_at_ms or 0, attempt.ended_at_ms, attempt.reason.encode()
-    halves = (started >> 32, started & 0xFFFFFFFF, ended >> 32, ended & 0xFFFFFFFF)
-    head = _ATTEMPT.pack(attempt.attempt, *halves, attempt.worker or NOBODY, len(reason))
-    return head + reason + pack_blob(attempt.error)
-
-
 def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     """Return the job of an id + record."""
     (
@@ -278,15 +270,8 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
 
 @lru_cache(1024)
 def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
-    """Return a job with the fields that most jobs of a task share. Parsing these is most of the work, so it is cached."""
-    policy, at = _read_short(tail, 0)
-    queue, at = _read_short(tail, at)
-    name, at = _read_long(tail, at)
-    lane, at = _read_short(tail, at)
-    unique, at = _read_long(tail, at)
-    tags, at = _read_long(tail, at)
-    links, at = _read_long(tail, at)
-    extras_bytes, at = _read_long(tail, at)
+    """Return a job with the fields that most jobs of a task share. Cached, because parsing them is most of the work."""
+    policy, queue, name, lane, unique, tags, links, extras_bytes = _read_strings(tail)
     rule, planned, note = "", 0, ""
     if flags & _HAS_NOTE:
         note, extras_bytes = _read_note(extras_bytes)
@@ -343,6 +328,19 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
     )
 
 
+def _read_strings(tail: bytes) -> tuple[bytes, ...]:
+    """Return policy, queue, name, lane, unique key, tags, links and extras."""
+    policy, at = _read_short(tail, 0)
+    queue, at = _read_short(tail, at)
+    name, at = _read_long(tail, at)
+    lane, at = _read_short(tail, at)
+    unique, at = _read_long(tail, at)
+    tags, at = _read_long(tail, at)
+    links, at = _read_long(tail, at)
+    extras, at = _read_long(tail, at)
+    return policy, queue, name, lane, unique, tags, links, extras
+
+
 _NO_POLICY = (0, 0, 0, 0, 0)
 _NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...]] = (None, "collect", ())
 
@@ -364,7 +362,7 @@ def _note(text: bytes) -> bytes:
 
 
 def _read_note(extras: bytes) -> tuple[str, bytes]:
-    """The note, and the other extras; see lua/lib/jobs/note.lua."""
+    """Return the note and the other extras; see lua/lib/jobs/note.lua."""
     used, room = _NOTE_SIZES.unpack_from(extras, len(extras) - _NOTE_SIZES.size)
     at = len(extras) - _NOTE_SIZES.size - room
     return extras[at : at + used].decode(), extras[:at]
@@ -386,25 +384,3 @@ def _read_short(entry: bytes, at: int) -> tuple[bytes, int]:
 def _read_long(entry: bytes, at: int) -> tuple[bytes, int]:
     end = at + 2 + (entry[at] << 8 | entry[at + 1])
     return entry[at + 2 : end], end
-
-
-def pack_blob(blob: Blob | None) -> bytes:
-    """Pack a result or an error: one byte of codec, then the content. None is the empty string."""
-    return b"" if blob is None else bytes([blob.codec]) + blob.data
-
-
-def unpack_blob(stored: bytes | None) -> Blob | None:
-    return Blob(stored[1:], Codec(stored[0])) if stored else None
-
-
-def unpack_attempt(entry: bytes) -> Attempt:
-    number, started_high, started, ended_high, ended, worker, reason_bytes = _ATTEMPT.unpack_from(entry)
-    at = _ATTEMPT.size
-    return Attempt(
-        attempt=number,
-        started_at_ms=(started_high << 32 | started) or None,
-        ended_at_ms=ended_high << 32 | ended,
-        worker=named(worker),
-        reason=entry[at : at + reason_bytes].decode(),
-        error=unpack_blob(entry[at + reason_bytes :]),
-    )

@@ -59,8 +59,8 @@ SENT_FIRST = (
     Permission("sentinel|get-master-addr-by-name", "", "to ask the sentinels for the primary"),
     Permission("subscribe", "", "to learn from the sentinels of a new primary", is_required=False),
 )
-# Other commands that the functions call. The engine checks the user's permission for each of them: a missing one ends
-# a function half way, after its first writes. So all of them are checked before the first write.
+# Other commands that the functions call. The engine checks the user's permission for each of them: a missing permission
+# ends a function half way, after its first writes. So all of them are checked before the first write.
 _CALLS_INSIDE = """
 DEL @; EXISTS @; EXPIRE @ 1; GET @; GETRANGE @ 0 0; HDEL @ x; HEXISTS @ x; HGETALL @; HINCRBY @ x 1; HLEN @;
 HSCAN @ 0; HSET @ x x; INCR @; INCRBY @ 1; LINDEX @ 0; LPOP @; LPUSH @ x; LRANGE @ 0 0;

@@ -1,5 +1,5 @@
-"""One line of JSON for each request, on the logger `windlass.access`. The event loop only notes what happened; a thread
-writes it down, so that a slow disk or a full pipe keeps nobody waiting."""
+"""Access log: one line of JSON for each request, on the logger `windlass.access`. A thread writes the lines, so that a
+slow disk or a full pipe does not block the event loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import msgspec
 from windlass.core.text.control_characters import escape_control_in_json
 from windlass.web.listener.messages import Client, Head
 
-PENDING_MAX = 50_000  # lines; what comes while so many are not written is only counted
-BATCH_LINES = 500  # lines of one record, where only lines matter: a record costs ten times what a line does
+PENDING_MAX = 50_000  # unwritten lines; further requests are only counted
+BATCH_LINES = 500  # lines in one log record on the own handler: a record costs ten times as much as a line
 CLOSE_S = 5.0
-BATCH_DELAY_S = 0.05  # how long lines are gathered before they are written
+BATCH_DELAY_S = 0.05  # before lines are written
 NO_HEAD = Head("", "", "", {}, "")
 
 log = logging.getLogger("windlass.access")
@@ -34,12 +34,14 @@ class _AccessRecord(NamedTuple):
 
 
 class AccessLogLine(msgspec.Struct, frozen=True):
+    """Line of the access log. The field names are public."""
+
     at: str
-    logger: str  # what tells these lines from others of the log
+    logger: str  # distinguishes these lines in a shared log
     peer: str
-    who: str  # name of the token; empty: nobody was let in
+    who: str  # name of the token; empty if the request was not admitted
     method: str
-    path: str  # without the query, which may hold what is nobody's business
+    path: str  # without the query, which may hold private values
     status: int
     bytes: int
     ms: float
@@ -47,12 +49,12 @@ class AccessLogLine(msgspec.Struct, frozen=True):
 
 
 class AccessLog:
-    """Opened and closed once. A logger that has no handler of its own gets one that writes the bare lines to standard
-    error."""
+    """Writer of the access log; open and close it once. A logger without a handler gets one that writes bare lines to
+    standard error."""
 
     def __init__(self, logger: logging.Logger = log) -> None:
         self._log = logger
-        self._noted: deque[_AccessRecord] = deque()
+        self._pending: deque[_AccessRecord] = deque()
         self._dropped = 0
         self._is_bare = not logger.handlers
         self._handler: logging.Handler | None = None
@@ -72,7 +74,7 @@ class AccessLog:
         self._thread.start()
 
     def close(self) -> None:
-        """What was noted is written first, if that does not take for ever."""
+        """Write the pending lines and stop the thread; wait at most CLOSE_S."""
         self._is_over.set()
         self._wake.set()
         self._thread.join(CLOSE_S)
@@ -81,11 +83,11 @@ class AccessLog:
             self._log.propagate = True
 
     def on_answer(self, head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
-        if len(self._noted) >= PENDING_MAX:
+        if len(self._pending) >= PENDING_MAX:
             self._dropped += 1
             return
-        self._noted.append(_AccessRecord(time.time(), client.peer, head or NO_HEAD, status, size, duration_s))
-        if not self._is_awake:  # else the thread will look again before it sleeps
+        self._pending.append(_AccessRecord(time.time(), client.peer, head or NO_HEAD, status, size, duration_s))
+        if not self._is_awake:  # otherwise the thread looks again before it sleeps
             self._is_awake = True
             self._wake.set()
 
@@ -99,8 +101,8 @@ class AccessLog:
         self._write()
 
     def _write(self) -> None:
-        while self._noted:
-            lines = [encode_record(self._noted.popleft()) for _ in range(min(len(self._noted), BATCH_LINES))]
+        while self._pending:
+            lines = [encode_record(self._pending.popleft()) for _ in range(min(len(self._pending), BATCH_LINES))]
             for text in ["\n".join(lines)] if self._is_bare else lines:
                 self._log.info(text)
         if self._dropped:
@@ -110,18 +112,18 @@ class AccessLog:
             )
 
 
-def encode_record(noted: _AccessRecord) -> str:
-    head = noted.head
+def encode_record(record: _AccessRecord) -> str:
+    head = record.head
     line = AccessLogLine(
-        at=_instant(noted.at_s),
+        at=_instant(record.at_s),
         logger=log.name,
-        peer=noted.peer,
-        who=head.who,
+        peer=record.peer,
+        who=head.principal_name,
         method=head.method,
         path=head.path,
-        status=noted.status,
-        bytes=noted.size,
-        ms=round(noted.duration_s * 1000, 3),
+        status=record.status,
+        bytes=record.size,
+        ms=round(record.duration_s * 1000, 3),
         operation=head.operation,
     )
     return escape_control_in_json(msgspec.json.encode(line).decode())

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from windlass.background.liveness import Pulse
+from windlass.background.liveness import Liveness
 from windlass.core.access.tokens import Role
 from windlass.core.errors import WindlassError
 from windlass.outbound import Policy, PolicySource
 from windlass.service import Service
-from windlass.service.batcher import Gathering
+from windlass.service.batcher import RequestBatcher
 from windlass.settings import Settings
 from windlass.web.listener.messages import Head, Response
 from windlass.web.metrics.meter import Meter
@@ -33,7 +33,7 @@ async def _always_admit(_head: Head, _roles: frozenset[Role]) -> bool:
 
 
 class SessionControl(Protocol):
-    """Sessions of browsers, as the guard knows them."""
+    """Browser sessions, as the authenticator manages them."""
 
     async def start_session(self, text: str) -> StartedSession | None: ...
 
@@ -49,45 +49,45 @@ def _new_followers(settings: Settings) -> Followers:
 
 
 class AppState:
-    """What all handlers of a server share."""
+    """State that all handlers of a server process share."""
 
-    def __init__(self, service: Service, pulse: Pulse | None = None, settings: Settings | None = None) -> None:
+    def __init__(self, service: Service, pulse: Liveness | None = None, settings: Settings | None = None) -> None:
         self.service = service
-        self.pulse = pulse or Pulse()  # of this process's loops
-        self.policy: PolicySource = Policy()  # whom this server may call
+        self.pulse = pulse or Liveness()  # of the background loops of this process
+        self.policy: PolicySource = Policy()  # addresses that this server may call
         self.settings = settings or Settings()
-        self.session_control: SessionControl | None = None  # the guard's, once there is one
-        self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
-        self.callback_counters: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
-        self.batcher = Gathering(service)
+        self.session_control: SessionControl | None = None  # set by the application
+        self.refusal_page: RefusalPage | None = None  # error page for browsers; set if the dashboard is served
+        self.callback_counters: Callable[[], Mapping[str, int]] = dict  # of the notifier; empty if it does not run here
+        self.batcher = RequestBatcher(service)
         self.meter = Meter()
-        # Pages of the dashboard count apart: clients of the API must not take their places, nor the other way round.
+        # Separate limits, so that API clients and dashboard pages cannot use up each other's places.
         self.followers, self.page_followers = _new_followers(self.settings), _new_followers(self.settings)
-        self.routes: Sequence[Route] = ()  # all that are served, once they are
-        self.still_admits: StillAdmits = _always_admit  # whoever is being answered for long; the guard's, once there is one
-        self.stopping = asyncio.Event()  # long polls and streams end by it
+        self.routes: Sequence[Route] = ()  # all served routes; set by the application
+        self.still_admits: StillAdmits = _always_admit  # checks the token of a long-running stream again
+        self.stopping = asyncio.Event()  # ends long polls and streams
         self._waiting: set[asyncio.Task[Any]] = set()
 
     def stop(self) -> None:
-        """Before the listener stops: those who wait are answered with what there is."""
+        """End long polls and streams, so that they are answered. Call it before the listener stops."""
         self.stopping.set()
         for task in self._waiting:
             task.cancel()
 
-    async def wait_or_stop(self, question: Awaitable[T], otherwise: T) -> T:
-        """The answer to a question that waits for something; `otherwise` when the server stops before."""
+    async def wait_or_stop(self, operation: Awaitable[T], default: T) -> T:
+        """Await an operation that may take long. Return `default` if the server stops first."""
         task = asyncio.current_task()
         if task is None or self.stopping.is_set():
-            if asyncio.iscoroutine(question):
-                question.close()
-            return otherwise
+            if asyncio.iscoroutine(operation):
+                operation.close()
+            return default
         self._waiting.add(task)
         try:
-            return await question
+            return await operation
         except asyncio.CancelledError:
             if not self.stopping.is_set():
                 raise
             task.uncancel()
-            return otherwise
+            return default
         finally:
             self._waiting.discard(task)

@@ -1,5 +1,5 @@
-"""An action of an admin is written down before it is answered. What was done is done, also when that fails: then it
-stands in the log of the process."""
+"""Audit log of admin actions, written before the answer. The action is not undone if writing fails; the entry then goes
+to the log of the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .request_context import RequestContext
 
 log = logging.getLogger("windlass.web")
 
-WAIT_LIMIT_S = 5.0  # for an engine that is away: the caller waits for the answer
+WAIT_LIMIT_S = 5.0  # for the engine; the client waits during this time
 
 
 async def write_audit_entry(context: RequestContext[Any, Any], operation: str, outcome: str) -> None:
@@ -30,4 +30,5 @@ async def write_audit_entry(context: RequestContext[Any, Any], operation: str, o
         async with asyncio.timeout(WAIT_LIMIT_S):
             await context.service.audit([entry])
     except (WindlassError, TimeoutError) as error:
-        log.error("This is missing in the audit log (%s): %s", str(error) or "the engine does not answer", entry)
+        reason = str(error) or f"the engine did not answer within {WAIT_LIMIT_S:g} s"
+        log.error("Could not write to the audit log: %s. The missing entry is %s", reason, entry)

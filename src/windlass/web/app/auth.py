@@ -1,5 +1,5 @@
-"""Who is let in: where no token exists, everybody on this machine, but no web page of others; else whoever shows a
-token, or the cookie of a session that one began."""
+"""Authentication: by token or by session cookie. While no token exists, clients on this machine are admins, but web
+pages of other origins are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9.-]+))(?:
 
 
 class Authenticator:
-    """`is_open`: without tokens, whoever reaches us is admin. `is_local`: only this machine can reach us."""
+    """Authentication, roles and rates of requests. `is_open`: while no token exists, every client is admin.
+    `is_local`: only this machine can reach the server."""
 
     def __init__(self, table: TokenTable, *, is_open: bool, is_local: bool) -> None:
         self._table = table
@@ -32,7 +33,8 @@ class Authenticator:
         self._rate_limiter = RateLimiter()
 
     def admit_cached(self, head: Head, roles: frozenset[Role] | None) -> Principal | None:
-        """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
+        """Return the principal from cached tokens, or None if the engine must be asked: then call `admit`. Raise
+        Unauthorized, Forbidden or TooManyRequests."""
         if roles is None:
             return ANONYMOUS
         if not self._table.is_fresh:
@@ -51,7 +53,7 @@ class Authenticator:
         return None if principal is None else self._checked(principal, roles)
 
     def is_probably_admitted(self, head: Head) -> bool:
-        """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
+        """Whether `admit` will probably succeed, by cached tokens. Other clients may send only a small body."""
         shown = bearer_token(head)
         if shown:
             return self._table.cached_principal(shown) is not None
@@ -61,6 +63,7 @@ class Authenticator:
         return self._is_open and not self._table.has_tokens
 
     async def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal:
+        """Return the principal, asking the engine if necessary. Raise as `admit_cached` does."""
         shown = bearer_token(head)
         if not shown:
             await self._table.refresh()
@@ -68,7 +71,7 @@ class Authenticator:
             return self._without_token(head) if session is None else await self._in_session(head, session, roles)
         principal = await self._table.principal(shown)
         if principal is None:
-            raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
+            raise Unauthorized("This token is unknown, revoked or expired; ask for another one.")
         return self._checked(principal, roles or frozenset())
 
     async def _in_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
@@ -79,7 +82,7 @@ class Authenticator:
         return self._checked(principal, roles or frozenset())
 
     def _session(self, head: Head) -> Session | None:
-        """Where no tokens exist none is needed: an old cookie must not keep anybody out."""
+        """Return the session of the request, if tokens exist. Without tokens an old cookie must not refuse access."""
         return sessions.session_of(head.headers) if self._table.has_tokens else None
 
     async def start_session(self, text: str) -> StartedSession | None:
@@ -99,8 +102,7 @@ class Authenticator:
         return self._table.has_tokens or not self._is_open
 
     async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
-        """Of somebody who is being answered for long: whether they would be let in again. Nothing of their rate is
-        used."""
+        """Whether the client of a long-running stream would still be admitted. It does not count towards the rate."""
         try:
             shown = bearer_token(head)
             if not shown:
@@ -122,7 +124,7 @@ class Authenticator:
             pause_s = self._rate_limiter.acquire(principal.name, principal.rate, time.monotonic())
             if pause_s > 0:
                 raise TooManyRequests(
-                    f"The token {principal.name!r} may ask {principal.rate} times a second; wait {pause_s:.1f} s."
+                    f"The token {principal.name!r} may send {principal.rate} requests a second; wait {pause_s:.1f} s."
                 )
         return principal
 
@@ -143,16 +145,16 @@ class Authenticator:
 
 
 def bearer_token(head: Head) -> str:
-    """The token that was shown as one; empty: none."""
-    given = head.headers.get("authorization")
-    if given is None:
+    """Return the bearer token of the request, or an empty text."""
+    header = head.headers.get("authorization")
+    if header is None:
         return ""
-    kind, _, text = given.partition(" ")
+    kind, _, text = header.partition(" ")
     return text.strip() if kind.lower() == "bearer" else ""
 
 
-# A web page that somebody on this machine looks at must not drive the queue: neither from another origin, nor under a
-# name that leads here (DNS rebinding).
+# A web page open on this machine must not control the queue: neither from another origin, nor under a host name that
+# resolves to this machine (DNS rebinding).
 
 
 def _wrong_host(host: str) -> Forbidden:
@@ -163,16 +165,16 @@ def _wrong_host(host: str) -> Forbidden:
 
 
 def _check_session_use(head: Head) -> None:
-    """A cookie is sent by the browser, whoever made it ask: what changes something is for our own forms, which show
-    that they are ours."""
+    """Refuse a session cookie outside the dashboard. Browsers attach cookies to requests of any page, so changes are
+    accepted only from forms of the dashboard, which carry a secret of their own."""
     if head.method not in ("GET", "HEAD") and not head.is_page:
-        raise Unauthorized("A session is for the dashboard; here a token is needed: Authorization: Bearer.")
+        raise Unauthorized("A session is valid for the dashboard only; this path needs a token: Authorization: Bearer.")
     if not _is_page_navigation(head) and not is_same_origin(head):
-        raise Forbidden("A session counts for pages of this server only, not for those of others.")
+        raise Forbidden("A session is valid for pages of this server only, not for pages of other servers.")
 
 
 def _is_page_navigation(head: Head) -> bool:
-    """Somebody has followed a link to a page: nothing is changed by it, and whoever made the link sees nothing."""
+    """Whether the browser follows a link to a page: that changes nothing, and the page with the link sees nothing."""
     headers = head.headers
     return (
         head.is_page
@@ -183,7 +185,8 @@ def _is_page_navigation(head: Head) -> bool:
 
 
 def is_same_origin(head: Head) -> bool:
-    """As the browser says; older ones, and those that reach us without TLS, at least name the origin."""
+    """Whether the request comes from a page of this server. Older browsers, and browsers without TLS, send only
+    Origin."""
     site = head.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("none", "same-origin")
@@ -196,10 +199,10 @@ def _check_origin(head: Head) -> None:
         return
     origin = head.headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != head.headers.get("host", "").lower():
-        raise Forbidden(f"Without tokens this server answers no web page of another origin ({origin!r}).")
-    # Browsers say this also where they send no Origin. Another port of this machine is of the same site, but not ours.
+        raise Forbidden(f"Without tokens this server does not answer web pages of another origin ({origin!r}).")
+    # Browsers send Sec-Fetch-Site also without Origin. Another port of this machine is the same site, not our origin.
     if head.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        raise Forbidden("Without tokens this server answers no web page of another site.")
+        raise Forbidden("Without tokens this server does not answer web pages of another site.")
 
 
 @lru_cache(256)
@@ -208,7 +211,7 @@ def _is_loopback_host(host: str) -> bool:
 
 
 def _hostname(host: str) -> str:
-    """Without the port; of what is no host, nothing."""
+    """Return the host without its port, or an empty text if it is invalid."""
     found = _HOST.fullmatch(host)
     return "" if found is None else found["six"] or found["name"]
 

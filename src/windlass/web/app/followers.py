@@ -1,5 +1,4 @@
-"""Clients that follow events in this process: how many there may be, in all and of each token, and how often each is
-written to."""
+"""Event followers of this process: their number in all and per token, and the pause between two writes to each."""
 
 from __future__ import annotations
 
@@ -10,16 +9,18 @@ from windlass.core.access.tokens import Principal
 from windlass.core.errors import TooManyRequests
 from windlass.store.events.shared_follow import SharedFollowing
 
-# A stream is written to at most so often: what happens in between goes out together. The more streams there are, the
-# longer it takes, so that writing to all of them (some 40 µs each) leaves four fifths of the event loop to others.
+# Events of one pause are written together. The pause grows with the number of streams, so that writing to all of them
+# (some 40 µs each) leaves four fifths of the event loop to other work.
 PAUSE_S = 0.02
 PAUSE_PER_FOLLOWER_S = 0.0002
 
 
 class Followers:
-    def __init__(self, most: int, most_per_token: int) -> None:
-        self._most = most
-        self._most_per_token = most_per_token
+    """Counter of event followers with limits."""
+
+    def __init__(self, total_max: int, token_max: int) -> None:
+        self._total_max = total_max
+        self._token_max = token_max
         self._by_token: Counter[str] = Counter()
         self.count = 0
 
@@ -28,7 +29,7 @@ class Followers:
         return max(PAUSE_S, self.count * PAUSE_PER_FOLLOWER_S)
 
     async def follow(self, principal: Principal, following: SharedFollowing) -> CountedFollowing:
-        """Begin to follow; leave it with `__aexit__`. Raises TooManyRequests when there are too many."""
+        """Start to follow; end it with `__aexit__`. Raise TooManyRequests if a limit is reached."""
         self._enter(principal.name)
         counted = CountedFollowing(self, principal.name, following)
         try:
@@ -39,15 +40,15 @@ class Followers:
         return counted
 
     def _enter(self, token: str) -> None:
-        if self._by_token[token] >= self._most_per_token:
+        if self._by_token[token] >= self._token_max:
             raise TooManyRequests(
-                f"The token {token!r} follows events {self._most_per_token} times already, as often as it may in one "
-                "server process. Close a stream and try again, share one stream, or raise WINDLASS_TOKEN_FOLLOWERS_MAX."
+                f"The token {token!r} has {self._token_max} event streams in this server process, its limit. Close a "
+                "stream and try again, share one stream, or raise WINDLASS_TOKEN_FOLLOWERS_MAX."
             )
-        if self.count >= self._most:
+        if self.count >= self._total_max:
             raise TooManyRequests(
-                f"This server process has {self._most} followers of events, as many as it may. Try again later, "
-                "or raise WINDLASS_FOLLOWERS_MAX."
+                f"This server process has {self._total_max} event streams, its limit. Try again later, or raise "
+                "WINDLASS_FOLLOWERS_MAX."
             )
         self._by_token[token] += 1
         self.count += 1
@@ -60,7 +61,7 @@ class Followers:
 
 
 class CountedFollowing(AbstractAsyncContextManager["CountedFollowing"]):
-    """A following that counts until it ends, however often it is ended."""
+    """Following that is counted until it ends. It can be ended more than once."""
 
     def __init__(self, followers: Followers, token: str, following: SharedFollowing) -> None:
         self.following = following

@@ -1,4 +1,4 @@
-"""What stands behind the question mark, as a struct with types."""
+"""Query string parser: a struct with typed fields."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FIELDS_MAX = 100
 
 @lru_cache(None)
 def _list_fields(wanted: type[msgspec.Struct]) -> frozenset[str]:
-    """The fields that may be given several times."""
+    """Return the names of the fields that may be repeated."""
     fields = msgspec.inspect.type_info(wanted).fields  # type: ignore[attr-defined]
     several = (msgspec.inspect.VarTupleType, msgspec.inspect.ListType)
     return frozenset(field.encode_name for field in fields if isinstance(_without_metadata(field.type), several))
 
 
 def _without_metadata(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """Without the description that may stand around it."""
+    """Return a type without its description."""
     return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 

@@ -22,7 +22,7 @@ from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
-from windlass.service.batcher import Gathering
+from windlass.service.batcher import RequestBatcher
 
 from .create_parameters import CreateParameters, prepare_job, read_create_parameters, read_jobs
 
@@ -37,7 +37,7 @@ class JobContent(msgspec.Struct, frozen=True):
 
 
 class CreateCommands:
-    def __init__(self, jobs: NumberedJobs, batcher: Gathering) -> None:
+    def __init__(self, jobs: NumberedJobs, batcher: RequestBatcher) -> None:
         self._jobs = jobs
         self._service = jobs.service
         self._batcher = batcher

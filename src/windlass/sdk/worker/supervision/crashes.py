@@ -1,5 +1,4 @@
-"""What a crash means for the job whose code, or whose process, has died. The same for a pool's child and for a whole
-worker process."""
+"""Crash of a job's process: the same rule for a child of a pool and for a whole worker process."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ CRASHES = ("crashed", "out_of_memory")
 
 
 def make_crash(before: Sequence[Attempt], max_crashes: int, kind: str, message: str, reason: str = "crashed") -> Failed:
-    """Counted over the attempts; a job that crashes again and again fails, whatever tries are left."""
+    """Make the failure of a crash. A job that crashes `max_crashes` times fails, whatever tries are left."""
     crashes = 1 + sum(attempt.reason in CRASHES for attempt in before)
     error = encode_error(kind, f"{message} (crash {crashes} of at most {max_crashes})")
     return Failed(Failure(reason=reason, error=error, is_final=crashes >= max_crashes))

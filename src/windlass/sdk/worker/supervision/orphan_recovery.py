@@ -1,4 +1,4 @@
-"""Frees the jobs of a worker process that has died, at once instead of when their leases run out."""
+"""Orphan recovery: frees the jobs of a dead worker process at once, before their leases expire."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ PAGE = 100
 
 
 async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[str, int], message: str) -> int:
-    """The crash is the end of an attempt of each job that it held: which of them brought the process down is not
-    known, and the one that did must not do so for ever. Answers how many jobs that were."""
+    """Fail the current attempt of each job that the dead worker held. Returns the number of jobs.
+
+    Which of the jobs crashed the process is not known. Each of them spends an attempt, so that the job at fault cannot
+    crash workers forever.
+    """
     recovered = 0
     while held := await _held_by(service, worker):
-        answers = await service.fail([_crash(one, max_crashes, message) for one in held])
+        answers = await service.fail([_crash(timeline, max_crashes, message) for timeline in held])
         freed = sum(not isinstance(answer, Refusal) for answer in answers)
         recovered += freed
         if not freed:
@@ -33,27 +36,27 @@ async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[
 
 
 async def release_jobs(service: Service, worker: bytes) -> None:
-    """What it holds waits again, without a spent attempt; it is not listed any more."""
+    """Release the worker's jobs without spending an attempt, and deregister it."""
     try:
         await service.forget(worker)
     except UnknownWorker:
-        log.debug("The worker had not registered, or was forgotten already.")
+        log.debug("The worker was not registered, or is deregistered already.")
 
 
 async def _held_by(service: Service, worker: bytes) -> list[Timeline]:
     found = await _listed(service, worker)
     if found is None or not found.running:
         return []
-    timelines = await service.job([one.id for one in found.running])
-    return [one for one in timelines if isinstance(one, Timeline) and _is_held(one.job, worker)]
+    timelines = await service.job([job.id for job in found.running])
+    return [found for found in timelines if isinstance(found, Timeline) and _is_held(found.job, worker)]
 
 
 async def _listed(service: Service, worker: bytes) -> Worker | None:
     start = 0
     while page := await service.workers(start=start, most=PAGE):
-        for one in page:
-            if one.id == worker:
-                return one
+        for listed in page:
+            if listed.id == worker:
+                return listed
         start += len(page)
     return None
 

@@ -1,5 +1,8 @@
-"""The parent of several worker processes: keeps their number, restarts those that die and frees their jobs, passes on
-what it is told. It runs no job and imports nothing of the application; what it must know, a worker tells it."""
+"""Supervisor: parent of several worker processes.
+
+It keeps their number, restarts dead processes, recovers their jobs and passes on requests to stop. It runs no job and
+imports nothing of the application; workers send it the facts that it needs.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,19 @@ from .worker_process import WorkerProcess
 log = logging.getLogger("windlass.supervisor")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-STEADY_S = 60.0  # a process that has lived so long starts the pauses anew
-UNWIND_S = 15.0  # beyond the grace; a worker itself takes up to 9 s to stop its pools and take its leave
-LOOK_EVERY_S = 1.5  # at the queues, while something happens
+STEADY_S = 60.0  # a process that has lived this long resets the pause
+UNWIND_S = 15.0  # beyond the grace period; a worker takes up to 9 s to stop its pools and deregister
+LOOK_EVERY_S = 1.5  # between looks at the queues, while there is activity
 WATCH_EVERY_S = 0.5
 RETRY_PAUSE_S = 1.0
 
 
 class Supervisor:
-    """`await supervisor.run()` answers the exit code."""
+    """Supervisor of worker processes. `await supervisor.run()` returns the exit code."""
 
     def __init__(
         self,
-        command: Callable[[int], Sequence[str]],  # of the n-th process
+        command: Callable[[int], Sequence[str]],  # by the number of the process
         autoscaler: Autoscaler,
         *,
         grace_s: float = 30.0,
@@ -53,10 +56,10 @@ class Supervisor:
         self._announce = announce
         self._processes: list[WorkerProcess] = []
         self._wanted = autoscaler.least
-        self._loaded: LoadedMessage | None = None  # what the last of them crash
-        self._was_ready = False  # one of them, ever
-        self._is_broken = False  # the code cannot be loaded as it is now
-        self._is_stopping = False  # nothing is started any more
+        self._loaded: LoadedMessage | None = None  # the newest
+        self._was_ready = False  # some process was ready once
+        self._is_broken = False  # the present code cannot be loaded
+        self._is_stopping = False  # no process is started any more
         self._stops = 0
         self._deaths = 0  # in a row
         self._not_before_s = 0.0
@@ -87,32 +90,35 @@ class Supervisor:
         return self._exit_code
 
     def stop(self) -> None:
-        """Passed on: all of them stop taking; the second time, they give back what runs; the third ends them."""
+        """Stop all processes.
+
+        The first call lets them finish running jobs, the second makes them release running jobs, the third kills them.
+        """
         self._is_stopping = True
         self._stops += 1
         for process in self._processes:
             self._stop(process)
         if self._processes:
-            log.info("The worker processes are told to stop%s.", "" if self._stops == 1 else " at once")
+            log.info("Stopping all worker processes%s.", "" if self._stops == 1 else " at once")
         self._changed.set()
 
     def dump(self) -> None:
-        """All of them write their stacks to stderr."""
+        """Make all processes write their stacks to stderr."""
         for process in self._processes:
-            if process.loaded:  # before, the signal would end it
+            if process.loaded:  # before that, the signal would end it
                 process.signal(signal.SIGUSR1)
 
-    # Their number
+    # Number of processes
 
     def _staying(self) -> list[WorkerProcess]:
         return [process for process in self._processes if not process.is_stopping]
 
     async def _fill(self) -> None:
-        """Starts what is missing, and stops what is too much. The first one shows whether the code can be loaded."""
+        """Start missing processes and stop surplus ones. The first process shows whether the code can be loaded."""
         staying = self._staying()
         surplus = max(0, len(staying) - self._wanted)
-        for process in sorted(staying, key=lambda one: (one.running, -one.number))[:surplus]:
-            log.info("Worker process %d is not needed any more.", process.pid)
+        for process in sorted(staying, key=lambda process: (process.running, -process.number))[:surplus]:
+            log.info("Stopping worker process %d: it is no longer needed.", process.pid)
             self._stop(process)
         is_trying = bool(staying) and not any(process.loaded for process in staying)
         if self._is_stopping or self._is_broken or is_trying or len(staying) >= self._wanted:
@@ -127,7 +133,7 @@ class Supervisor:
         except OSError as error:
             self._not_before_s = time.monotonic() + LONGEST_PAUSE_S
             self._loop.call_later(LONGEST_PAUSE_S, self._changed.set)
-            log.error("No process can be started (%s); tried again in %g s.", error, LONGEST_PAUSE_S)
+            log.error("Could not start a worker process: %s. Trying again in %g s.", error, LONGEST_PAUSE_S)
 
     async def _start(self) -> None:
         taken = {process.number for process in self._processes}
@@ -135,7 +141,7 @@ class Supervisor:
         await process.start(self._command(process.number))
         self._processes.append(process)
         if self._is_stopping:
-            self._stop(process)  # it was crash while this one started
+            self._stop(process)  # the request came while it started
         self._run_in_background(self._follow_process(process))
 
     async def _follow_process(self, process: WorkerProcess) -> None:
@@ -154,10 +160,10 @@ class Supervisor:
 
     def _kill_if_alive(self, process: WorkerProcess) -> None:
         if process in self._processes:
-            log.error("Worker process %d does not end; it is killed.", process.pid)
+            log.error("Worker process %d does not end; killing it.", process.pid)
             process.kill()
 
-    # What they say
+    # Messages
 
     def _receive(self, process: WorkerProcess, message: Message) -> None:
         if isinstance(message, LoadedMessage):
@@ -175,7 +181,7 @@ class Supervisor:
                 self._announce(process.loaded, message)
         self._changed.set()
 
-    # Their ends
+    # Ends and recovery
 
     def _ended(self, process: WorkerProcess, code: int) -> None:
         if code and process.is_ready and process.loaded:
@@ -183,10 +189,10 @@ class Supervisor:
         if self._is_stopping or process.is_stopping:
             return
         if code == 0 and self._is_burst:
-            self._is_stopping = True  # nothing is left; the others find out by themselves
+            self._is_stopping = True  # the queues are empty; the other processes end by themselves
         elif code > 0 and not process.is_ready and self._is_reloading:
             self._is_broken = True
-            log.error("The worker could not start; it is tried again when a file changes.")
+            log.error("The worker could not start. It starts again when a file changes.")
         elif code > 0 and not self._was_ready:
             self._exit_code = code
             self.stop()
@@ -194,13 +200,13 @@ class Supervisor:
             self._pause(process, code)
 
     def _pause(self, process: WorkerProcess, code: int) -> None:
-        """Before another takes its place: longer with each death in a row."""
+        """Wait before the replacement starts, longer with each death in a row."""
         now_s = time.monotonic()
         self._deaths = 0 if now_s - process.started_at_s >= STEADY_S else self._deaths
         pause_s = min(FIRST_PAUSE_S * 2**self._deaths, LONGEST_PAUSE_S)
         self._deaths = min(self._deaths + 1, 10)
         self._not_before_s = now_s + pause_s
-        log.error("Worker process %d %s; another starts in %g s.", process.pid, describe_exit(code), pause_s)
+        log.error("Worker process %d %s; restarting in %g s.", process.pid, describe_exit(code), pause_s)
 
     def _start_recovery(self, process: WorkerProcess, code: int) -> None:
         task = self._loop.create_task(self._recover_jobs(process, code))
@@ -213,23 +219,33 @@ class Supervisor:
         while True:
             try:
                 service = await self._connect(process.loaded.settings)
-                if process.was_killed:  # it was to end anyway: not the fault of a job
+                if process.was_killed:  # by the supervisor, so no job is at fault
                     await release_jobs(service, process.worker_id)
                     return
                 freed = await recover_orphans(service, process.worker_id, process.loaded.tasks, crash)
                 if freed:
                     log.warning(
-                        "It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed
+                        "Worker process %d held %d jobs. Each spends an attempt and is retried while tries are left.",
+                        process.pid,
+                        freed,
                     )
                 return
             except (EngineUnavailable, EngineNotPermitted) as error:
-                log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", process.pid, error)
+                log.warning(
+                    "Could not recover the jobs of worker process %d: %s. Trying again in %g s.",
+                    process.pid,
+                    error,
+                    RETRY_PAUSE_S,
+                )
                 await asyncio.sleep(RETRY_PAUSE_S)
             except WindlassError:
-                log.exception("The jobs of worker process %d wait until their leases run out.", process.pid)
+                log.exception(
+                    "Could not recover the jobs of worker process %d. They run again when their leases have expired.",
+                    process.pid,
+                )
                 return
 
-    # What it does besides
+    # Background work
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -239,7 +255,7 @@ class Supervisor:
     def _background_done(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("A part of the supervisor has ended.", exc_info=error)
+            log.error("A part of the supervisor has ended unexpectedly. Restart the worker.", exc_info=error)
             self._changed.set()
 
     async def _connect(self, settings: Settings) -> Service:
@@ -250,14 +266,14 @@ class Supervisor:
         return self._service
 
     async def _scale(self) -> None:
-        """Looks at the queues while jobs run, or more processes than the least are there; asks nothing when idle."""
+        """Rescale while jobs run or more than the minimum of processes exist. Sends no requests when idle."""
         while True:
             await self._has_activity.wait()
             self._has_activity.clear()
             try:
                 await self._rescale()
             except WindlassError as error:
-                log.warning("The queues cannot be looked at (%s); still trying.", error)
+                log.warning("Could not read the queues for scaling: %s. Trying again in %g s.", error, LOOK_EVERY_S)
                 self._has_activity.set()
             if self._wanted > self._autoscaler.least:
                 self._has_activity.set()
@@ -269,14 +285,18 @@ class Supervisor:
         service = await self._connect(self._loaded.settings)
         stats = await service.stats(self._loaded.queues)
         load = Load(
-            queued=sum(one.queued for one in stats if not one.is_paused),
-            oldest_age_ms=max((one.oldest_age_ms or 0 for one in stats if not one.is_paused), default=0),
+            queued=sum(queue.queued for queue in stats if not queue.is_paused),
+            oldest_age_ms=max((queue.oldest_age_ms or 0 for queue in stats if not queue.is_paused), default=0),
             running=sum(process.running for process in self._staying()),
         )
         count = self._autoscaler.wanted(self._loop.time(), load, self._loaded.slots, self._wanted)
         if count != self._wanted:
             log.info(
-                "%d processes instead of %d: %d jobs wait, %d run.", count, self._wanted, load.queued, load.running
+                "Scaling to %d processes from %d: %d jobs queued, %d running.",
+                count,
+                self._wanted,
+                load.queued,
+                load.running,
             )
             self._wanted = count
             self._changed.set()
@@ -286,7 +306,7 @@ class Supervisor:
             await asyncio.sleep(WATCH_EVERY_S)
             files = self._file_watcher.changed()
             if files and not self._is_stopping:
-                log.info("%s changed; the workers start anew.", ", ".join(files))
+                log.info("%s changed; restarting the worker processes.", ", ".join(files))
                 self._is_broken, self._not_before_s, self._deaths = False, 0.0, 0
                 for process in self._staying():
                     self._stop(process)

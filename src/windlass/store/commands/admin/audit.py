@@ -1,4 +1,4 @@
-"""audit and audits: what was done by whom, and its stored form."""
+"""Audit log commands (audit, audits) and the stored form of an entry."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from windlass.core.access.audit import ENTRIES_KEPT, AuditEntry, AuditPage
 from windlass.core.errors import BadInput
 from windlass.store.commands.command import BatchCommand, Command, ignore_reply
 
-HOME = 0  # the partition in which it is
+HOME = 0  # the partition that holds the log
 _AT_BYTES = 6
 _CURSOR = re.compile(r"(\d{1,20})-(\d{1,20})", re.ASCII)
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of an entry besides its instant. Fields may be added at the end."""
+    """Stored fields of an entry, besides its instant. Fields may be added at the end."""
 
     who: str
     what: str
@@ -33,19 +33,22 @@ _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
 def audit(entries: Sequence[AuditEntry]) -> BatchCommand[None]:
-    items = [(_encode(_Stored(one.who, one.what, one.target, one.detail, one.outcome, one.peer)),) for one in entries]
+    items = [
+        (_encode(_Stored(entry.who, entry.what, entry.target, entry.detail, entry.outcome, entry.peer)),)
+        for entry in entries
+    ]
     return BatchCommand("audit", (ENTRIES_KEPT,), items, ignore_reply, partition=HOME)
 
 
 def audits(most: int, cursor: str) -> Command[AuditPage]:
-    """One more is asked for, to know whether there is a next page."""
+    """Read a page, plus one entry to know whether there is a next page."""
     return Command("audits", [cursor, most + 1], lambda reply: _read_page(reply, most), partition=HOME)
 
 
 def check_cursor(cursor: str) -> None:
     found = _CURSOR.fullmatch(cursor)
     if cursor and (found is None or any(int(part) >= 2**64 for part in found.groups())):
-        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+        raise BadInput("The cursor does not come from a page; start again without it.")
 
 
 def _read_page(reply: list[Any], most: int) -> AuditPage:

@@ -1,4 +1,4 @@
-"""Export and import: walk, export, awaited, restore, restored."""
+"""Export and import commands: walk, export, awaited, restore, restored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELINKED_PER_CALL = 200
 
 
 class NamePage(NamedTuple):
-    """A page of names; the cursor holds only for this run of the engine, and is '0' at the end."""
+    """Page of names. The cursor is valid only for this run of the engine, and is '0' at the end."""
 
     run: str
     cursor: str
@@ -31,7 +31,7 @@ def walk(kind: str, cursor: str, partition: int) -> Command[NamePage]:
 
 
 def export(kind: str, names: Sequence[bytes | str], partition: int) -> Command[list[Any]]:
-    """What is stored under each name, as far as one answer goes; None: it is gone."""
+    """Read the stored values of names, as many as fit into one reply; None: the value is gone."""
     return Command("export", [kind, *names], list, partition=partition)
 
 
@@ -67,13 +67,13 @@ def awaited(job_id: bytes, cursor: str, partition: int) -> Command[tuple[str, li
 
 
 def pack_value(value: Any) -> bytes:
-    """MessagePack as the engine's Lua reads it: bytes travel as strings, which it takes for what they are."""
+    """Pack MessagePack for the engine's Lua, which reads bytes as strings."""
     if isinstance(value, Mapping):
         return struct.pack(">BI", 0xDF, len(value)) + b"".join(
-            pack_value(key) + pack_value(one) for key, one in value.items()
+            pack_value(key) + pack_value(entry) for key, entry in value.items()
         )
     if isinstance(value, list):
-        return struct.pack(">BI", 0xDD, len(value)) + b"".join(pack_value(one) for one in value)
+        return struct.pack(">BI", 0xDD, len(value)) + b"".join(pack_value(entry) for entry in value)
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
@@ -83,7 +83,7 @@ def pack_value(value: Any) -> bytes:
 
 
 class RestoreEntry(NamedTuple):
-    """An entry on its way in: what restore.lua reads."""
+    """Entry to import, as restore.lua reads it."""
 
     kind: str
     name: bytes
@@ -94,7 +94,7 @@ class RestoreEntry(NamedTuple):
 
 
 def restore(entries: Sequence[RestoreEntry], version: int, partition: int) -> BatchCommand[str | Refusal]:
-    items = [one.item() for one in entries]
+    items = [entry.item() for entry in entries]
     return BatchCommand("restore", (version,), items, reply_parser(decode_text), partition=partition)
 
 

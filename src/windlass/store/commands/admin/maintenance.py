@@ -1,4 +1,4 @@
-"""What the loops ask for: promote, recover, time_out, clean, sweep; and the ring that is passed on."""
+"""Maintenance commands: promote, recover, time_out, clean, sweep, stop; and the wakeup that is passed on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOBS_PER_STEP = 200
 
 
 class MaintenanceStep(NamedTuple):
-    """What one step of a loop did; `next_at_ms` is None when nothing is due that anybody knows of."""
+    """Outcome of one step of a loop. `next_at_ms` is None if nothing is due."""
 
     now_ms: int
     done: int
@@ -23,7 +23,7 @@ class MaintenanceStep(NamedTuple):
 
 
 def merge_steps(steps: Sequence[MaintenanceStep]) -> MaintenanceStep:
-    """Steps of several partitions as one. Each counts by the clock of its own node: what is next is a distance."""
+    """Merge the steps of several partitions. Each has the clock of its node, so due times are compared as delays."""
     now_ms = steps[0].now_ms
     due_in_ms = [step.next_at_ms - step.now_ms for step in steps if step.next_at_ms is not None]
     return MaintenanceStep(now_ms, sum(step.done for step in steps), now_ms + min(due_in_ms) if due_in_ms else None)
@@ -40,7 +40,7 @@ def promote(partition: int) -> Command[MaintenanceStep]:
 
 class RecoveryStep(NamedTuple):
     step: MaintenanceStep
-    timed_out: list[Job]  # attempts to be ended, by `time_out`
+    timed_out: list[Job]  # their attempts must be ended by `time_out`
 
 
 def _read_recovered(reply: Any) -> RecoveryStep:
@@ -62,7 +62,7 @@ class TimeOut(NamedTuple):
 
 def time_out(decisions: Sequence[TimeOut], partition: int) -> BatchCommand[str | Refusal]:
     return BatchCommand(
-        "time_out", (), [tuple(one) for one in decisions], reply_parser(decode_text), partition=partition
+        "time_out", (), [tuple(decision) for decision in decisions], reply_parser(decode_text), partition=partition
     )
 
 
@@ -90,23 +90,23 @@ def sweep(cursor: str, partition: int) -> Command[SweepStep]:
     )
 
 
-def pass_wakeup(bell: str, queue: str, filters: Sequence[str], partition: int) -> Command[bool]:
-    args: list[Argument] = [bell, queue, *filters]
+def pass_wakeup(wakeup_list: str, queue: str, filters: Sequence[str], partition: int) -> Command[bool]:
+    args: list[Argument] = [wakeup_list, queue, *filters]
     return Command("pass_wakeup", args, bool, partition=partition)
 
 
-def listen(bell: str, for_ms: int, partition: int) -> Command[tuple[int, int | None]]:
-    return Command("listen", [bell, for_ms], lambda reply: (reply[0], reply[1] or None), partition=partition)
+def listen(wakeup_list: str, for_ms: int, partition: int) -> Command[tuple[int, int | None]]:
+    return Command("listen", [wakeup_list, for_ms], lambda reply: (reply[0], reply[1] or None), partition=partition)
 
 
-STOPPED_FOR_MS = 180_000  # unless renewed: the janitor looks each minute
+STOPPED_FOR_MS = 180_000  # unless renewed: the janitor checks each minute
 
 
 def stop_migrating_partition(partition: int) -> Command[Any]:
-    """Takers keep off a partition that is torn between two nodes, for some minutes."""
-    return stop(STOPPED_FOR_MS, "its slot is being moved key by key", partition)
+    """Stop takes from a partition whose slot is migrating between two nodes, for some minutes."""
+    return stop(STOPPED_FOR_MS, "its slot is migrating key by key", partition)
 
 
 def stop(for_ms: int, reason: str, partition: int) -> Command[bool]:
-    """Nothing is taken from a partition for this long, 0: from now on again. Answers whether that is new."""
+    """Stop takes from a partition for this long; 0 resumes them. The reply is whether that is new."""
     return Command("stop", [for_ms, reason], bool, partition=partition)

@@ -1,4 +1,4 @@
-"""What parts of a deployment count about themselves: publish_stats, stats_of."""
+"""Commands for counters that components of a deployment publish: publish_stats, stats_of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.errors import Refusal, TooLarge
 from windlass.store.commands.command import Argument, Command, parse_reply
 
-HOME = 0  # the partition in which they are
+HOME = 0  # the partition that holds them
 INSTANCES_MAX = 1_000
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, int]).decode
@@ -19,7 +19,7 @@ _decode = msgspec.msgpack.Decoder(dict[str, int]).decode
 def publish_stats(component: str, instance: str, numbers: Mapping[str, int], for_ms: int) -> Command[Refusal | None]:
     def read(reply: Any) -> Refusal | None:
         if reply == TooLarge.code.encode():
-            return TooLarge(f"At most {INSTANCES_MAX:,} instances of {component} can say what they count.")
+            return TooLarge(f"At most {INSTANCES_MAX:,} instances of {component} can publish counters.")
         return parse_reply(reply, lambda _: None)
 
     args: list[Argument] = [component, instance, for_ms, _encode(dict(numbers)), INSTANCES_MAX]

@@ -1,4 +1,4 @@
-"""Tokens: create, revoke, read; and their stored form (lua/lib/tokens.lua). Sessions that ended before their time."""
+"""Token commands (create, revoke, read), their stored form (lua/lib/tokens.lua), and ended sessions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from windlass.core.access.tokens import NewToken, Role, Token, TokenCredentials,
 from windlass.core.errors import Refusal, TooLarge
 from windlass.store.commands.command import Argument, Command, parse_reply, reply_parser
 
-TOKENS_MAX = 1_000  # servers hold all of them in memory
-HOME = 0  # the partition in which they are
+TOKENS_MAX = 1_000  # servers keep all of them in memory
+HOME = 0  # the partition that holds them
 _STAMPS = struct.Struct(">HIHI")  # created and expires, each in two halves
 
 
 class _Definition(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of a token besides its name and its instants. Fields may be added at the end."""
+    """Stored fields of a token, besides its name and its instants. Fields may be added at the end."""
 
     id: str
     digest: bytes
@@ -39,7 +39,7 @@ def create_token(new: NewToken, shown: TokenCredentials) -> Command[Token | Refu
 
     def read_or_refuse(reply: Any) -> Token | Refusal:
         if reply == TooLarge.code.encode():
-            return TooLarge(f"There are {TOKENS_MAX:,} tokens already; remove those that nobody uses any more.")
+            return TooLarge(f"There are {TOKENS_MAX:,} tokens already; remove unused tokens.")
         return parse_reply(reply, read)
 
     args: list[Argument] = [new.name, _encode(kept), new.expires_in_ms, TOKENS_MAX]
@@ -51,7 +51,7 @@ def revoke_token(name: str) -> Command[int | Refusal]:
 
 
 def tokens(known: Tokens | None) -> Command[Tokens]:
-    """With `known`, what was read before, they are sent only when they have changed."""
+    """Read all tokens. If `known` is given, the engine sends them only if they have changed."""
 
     def read(reply: Any) -> Tokens:
         version, now_ms, *changed = reply
@@ -77,7 +77,7 @@ def _read_tokens(flat: list[bytes]) -> list[Token]:
 
 
 def _read_token(name: str, stored: bytes) -> Token | None:
-    """None: a later version wrote what this one cannot read. It lets nobody in, and must not hide the others."""
+    """Read a token. None: a later version wrote it; it grants no access here, and must not hide other tokens."""
     try:
         created_high, created, expires_high, expires = _STAMPS.unpack_from(stored)
         kept = _decode(stored[_STAMPS.size :])
