@@ -1,4 +1,4 @@
-"""The engine's time, estimated between two readings of it by a clock that cannot jump."""
+"""Estimate of the engine's time between two readings, by the monotonic clock."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ FRESH_S = 60.0
 
 
 class EngineClock:
-    """One for a store and its twins, in whatever threads they are."""
+    """Clock shared by a store and its clones, in any thread."""
 
     def __init__(self) -> None:
-        self.offset_ms = 0  # of tests
-        self._reading = (0, 0.0)  # the engine's time, and when it was read: one value, so that they belong together
+        self.offset_ms = 0  # for tests
+        self._reading = (0, 0.0)  # engine time and local time of the reading; one tuple, so that threads see a pair
 
     def learn(self, reply: Sequence[bytes]) -> int:
-        """From the reply to TIME."""
+        """Store the reply to TIME and return it in milliseconds."""
         engine_ms = int(reply[0]) * 1000 + int(reply[1]) // 1000
         self._reading = (engine_ms, time.monotonic())
         return engine_ms + self.offset_ms
 
     def now_ms(self) -> int | None:
-        """None when the last reading is too old."""
+        """Return the engine's time, or None if the last reading is too old."""
         engine_ms, read_at_s = self._reading
         passed_s = time.monotonic() - read_at_s
         if engine_ms == 0 or passed_s > FRESH_S:

@@ -99,7 +99,7 @@ def test_it_is_written_when_the_engine_is_full(service: Service, store: Store) -
 
 def test_a_cursor_of_ones_own_is_refused(service: Service) -> None:
     for cursor in ("x", "1", "1-", "-1", "1-1 ", "(1-1", f"{2**64}-1"):
-        with pytest.raises(BadInput, match="not one that a page gave out"):
+        with pytest.raises(BadInput, match="does not come from a page"):
             service.audits(cursor=cursor)
 
 

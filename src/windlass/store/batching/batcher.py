@@ -1,4 +1,4 @@
-"""Joins concurrent calls of one kind into one script call: this is where the throughput comes from."""
+"""Batcher that joins concurrent commands of one kind into one script call, which multiplies the throughput."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from windlass.store.commands.command import BYTES_MAX, ITEMS_MAX, Argument, size_of
 
-IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
+IN_FLIGHT_MAX = 2  # the engine runs one while the next fills
 
 Send = Callable[[list[Argument]], Awaitable[list[Any]]]
 
 
 class _Part:
-    """One caller's items and where its replies go."""
+    """Items of one caller, and the future for their replies."""
 
     __slots__ = ("bytes", "future", "items")
 
@@ -26,7 +26,7 @@ class _Part:
 
 
 class Batcher:
-    """One per kind of call (script, head, durability). Callers give no more than ITEMS_MAX items at a time."""
+    """Batcher for one kind of command (script, head, durability). A caller submits at most ITEMS_MAX items at once."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -36,11 +36,11 @@ class Batcher:
         self._is_flush_due = False
 
     def submit(self, items: Sequence[tuple[Argument, ...]], size: int = -1) -> asyncio.Future[list[Any]]:
-        """`size`: of the items in bytes, if it is known already."""
+        """Queue items for the next batch. `size` is their total in bytes, if known."""
         future: asyncio.Future[list[Any]] = self._loop.create_future()
         self._waiting.append(_Part(items, sum(map(size_of, items)) if size < 0 else size, future))
         if not self._is_flush_due and len(self._in_flight) < IN_FLIGHT_MAX:
-            # At the end of this turn, so that all callers of the turn are in.
+            # At the end of this loop iteration, so that all its callers are in the batch.
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
         return future
@@ -54,7 +54,7 @@ class Batcher:
         while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX:
             task = self._loop.create_task(self._send_batch(self._next_batch()))
             self._in_flight.add(task)
-            task.add_done_callback(self._sent)
+            task.add_done_callback(self._batch_done)
 
     def _next_batch(self) -> list[_Part]:
         batch = [self._waiting.popleft()]
@@ -85,7 +85,7 @@ class Batcher:
                 part.future.set_result(replies[at:end])
             at = end
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _batch_done(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
         if self._waiting:
             self._flush()

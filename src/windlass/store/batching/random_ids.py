@@ -1,4 +1,4 @@
-"""Random numbers for ids, drawn from the system in blocks. A forked child draws its own."""
+"""Random numbers for ids, read from the operating system in blocks. A forked child reads its own block."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import struct
 
 _BLOCK = struct.Struct(">128Q")
-_drawn: list[int] = []
+_numbers: list[int] = []
 
 
 def random_64() -> int:
     try:
-        return _drawn.pop()
+        return _numbers.pop()
     except IndexError:
-        _drawn.extend(_BLOCK.unpack(os.urandom(_BLOCK.size)))
-        return _drawn.pop()
+        _numbers.extend(_BLOCK.unpack(os.urandom(_BLOCK.size)))
+        return _numbers.pop()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drawn.clear)
+    os.register_at_fork(after_in_child=_numbers.clear)

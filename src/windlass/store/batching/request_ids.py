@@ -1,5 +1,7 @@
-"""Slips: calls that draw numbers say by them which call they are, so that one that is repeated draws the same again
-(lua/lib/numbers.lua). A slip is used by one call at a time; the engine remembers the last one of each."""
+"""Request ids of commands that reserve job numbers, so that a repeated command reserves the same numbers again.
+
+The engine remembers the last request of each name (lua/lib/numbers.lua); one command at a time uses a name.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,18 @@ class RequestIds:
     def __init__(self) -> None:
         self._owner = os.urandom(12).hex()
         self._free: list[int] = []
-        self._places = itertools.count()
-        self._calls = itertools.count(1)
+        self._names = itertools.count()
+        self._requests = itertools.count(1)
 
-    def of(self, call: Command[Any] | BatchCommand[Any]) -> contextlib.AbstractContextManager[RequestId]:
-        """What stands before the items of a call, as often as it is sent; nothing for one that draws none."""
-        return self._one() if call.reserves_numbers else _NONE
+    def assign(self, command: Command[Any] | BatchCommand[Any]) -> contextlib.AbstractContextManager[RequestId]:
+        """Return the request id that precedes the items each time the command is sent; empty if it needs none."""
+        return self._assign_new() if command.reserves_numbers else _NONE
 
     @contextlib.contextmanager
-    def _one(self) -> Iterator[RequestId]:
-        place = self._free.pop() if self._free else next(self._places)
+    def _assign_new(self) -> Iterator[RequestId]:
+        name = self._free.pop() if self._free else next(self._names)
         try:
-            # The process is part of its name: one that was forked off has the same slips.
-            yield f"N{next(self._calls)}", f"{self._owner}-{os.getpid()}-{place}"
+            # The process id is part of the name, because a forked process has the same owner.
+            yield f"N{next(self._requests)}", f"{self._owner}-{os.getpid()}-{name}"
         finally:
-            self._free.append(place)
+            self._free.append(name)

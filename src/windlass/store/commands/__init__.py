@@ -1,1 +1,1 @@
-"""One function per operation: builds the call of its script and reads the answer. No I/O here."""
+"""Commands: one function per engine operation, which builds its arguments and parses its reply. No I/O."""

@@ -1,4 +1,4 @@
-"""What the doctor asks: a page of keys, whether keys agree with each other, what a queue weighs."""
+"""Doctor commands: list keys (survey), check that keys agree (examine), count a queue's bytes (recount)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from windlass.store.commands.command import Argument, Command
 
 KEYS_PER_STEP = 500
-ENTRIES_PER_STEP = 500  # looked at by one call, about: a page of an index is not cut
-JOBS_PER_STEP = 250  # weighed by one call
+ENTRIES_PER_STEP = 500  # read by one call, approximately: a page of an index is not split
+JOBS_PER_STEP = 250  # counted by one call
 
 
 def survey(cursor: str, partition: int) -> Command[tuple[str, list[bytes]]]:
@@ -19,7 +19,7 @@ def survey(cursor: str, partition: int) -> Command[tuple[str, list[bytes]]]:
 
 
 class FindingRow(NamedTuple):
-    """One thing that was found; the example begins with its kind: j(ob), q(ueue), l(ane), k(ey)."""
+    """One finding. Its example starts with its kind: j(ob), q(ueue), l(ane), k(ey)."""
 
     code: str
     example: bytes
@@ -29,7 +29,7 @@ class FindingRow(NamedTuple):
 class ExamineStep(NamedTuple):
     jobs: int
     rows: list[FindingRow]
-    left: list[tuple[bytes, bytes]]  # key and cursor: where to go on
+    left: list[tuple[bytes, bytes]]  # key and cursor: where to continue
 
 
 def _read_examine(reply: Any) -> ExamineStep:
@@ -50,10 +50,10 @@ def examine(keys: Sequence[tuple[bytes, bytes]], repair: bool, partition: int) -
 
 
 class RecountStep(NamedTuple):
-    """How far a count has come, or its outcome."""
+    """Progress of a recount, or its outcome."""
 
     status: str  # more, changed, unreadable, done
-    position: tuple[Argument, ...] = ()  # to go on from
+    position: tuple[Argument, ...] = ()  # where to continue
     off: int = 0
     history_off: int = 0
     is_repaired: bool = False
