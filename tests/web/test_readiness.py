@@ -12,7 +12,7 @@ import pytest
 from tests.support.embedded_process import new_data_dir, remove_tree
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from windlass.background.liveness import LATE_S, Pulse
+from windlass.background.liveness import LATE_S, Liveness
 from windlass.background.runner import LONGEST_PAUSE_S
 from windlass.server import Server, build_store, open_server
 from windlass.settings import Settings
@@ -74,13 +74,13 @@ async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Se
     running.pulse.clock = lambda: time.monotonic() + LONGEST_PAUSE_S + LATE_S
     answer = await client.get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["detail"] == "The loops have not ticked lately."
+    assert answer.json()["detail"] == "The background loops have not run recently."
     assert (await client.get("/healthz")).status_code == 200
 
 
 async def test_loops_that_rest_are_well() -> None:
     now_s = 100.0
-    pulse = Pulse()
+    pulse = Liveness()
     pulse.clock = lambda: now_s
     assert pulse.late(2) == [0, 1]
     pulse.beat(0, 60)

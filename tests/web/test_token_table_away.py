@@ -43,7 +43,7 @@ async def test_without_an_engine_from_the_start_nobody_is_let_in(caplog: pytest.
     with pytest.raises(EngineUnavailable, match="try again"):
         await table.refresh()
     assert table.has_tokens
-    assert len([one for one in caplog.records if "could not be read" in one.getMessage()]) == 1
+    assert len([record for record in caplog.records if "Could not read the tokens" in record.getMessage()]) == 1
     await table.close()
     await store.close()
 

@@ -15,7 +15,7 @@ from .routes import FORM, DashboardRoutes, Form, patience, read_form
 
 routes = DashboardRoutes()
 
-_UNKNOWN = "This token is not known, was revoked or has expired."
+_UNKNOWN = "This token is unknown, revoked or expired."
 _CANNOT_LOOK = "This token may not look at things: it needs the role read or admin."
 
 

@@ -22,7 +22,7 @@ from windlass.dialects.bedrock.command_router import CommandRouter
 from windlass.dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
 from windlass.dialects.bedrock.listener import BedrockListener
 from windlass.downloads import api
-from windlass.downloads.wiring import download_base, downloading
+from windlass.downloads.startup import download_base, run_downloads
 from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
 from windlass.settings import Settings
@@ -110,7 +110,7 @@ async def open_server(
                 await stack.enter_async_context(_run_push_dispatcher(service, policy))
                 await stack.enter_async_context(_run_bulk_actions(service))
                 notifier = await stack.enter_async_context(run_notifier(service, policy, settings, base))
-                await stack.enter_async_context(downloading(service, policy, settings, base))
+                await stack.enter_async_context(run_downloads(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
                 server.state.callback_counters = notifier.numbers if notifier else dict
                 authenticator = Authenticator(

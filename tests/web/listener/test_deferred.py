@@ -70,7 +70,7 @@ async def test_one_that_is_given_up_says_so() -> None:
     async with serving() as application, talking(application) as talk:
         (await _begun(talk, application)).cancel()
         answer = await talk.answer()
-        assert (answer.status, answer.body) == (500, b"The request was given up inside the server.")
+        assert (answer.status, answer.body) == (500, b"The server cancelled the request.")
 
 
 async def test_a_client_that_vanishes_does_not_end_it() -> None:

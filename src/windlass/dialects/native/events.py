@@ -20,14 +20,7 @@ from windlass.web.app.router import JOB_READERS, READERS, Routes
 from windlass.web.app.sse import event_stream
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire import sse
-from windlass.wire.events import (
-    EventShape,
-    EventsQuery,
-    JobEventsQuery,
-    event_shape,
-    missed_shape,
-    snapshot_shape,
-)
+from windlass.wire.events import EventShape, EventsQuery, JobEventsQuery, event_shape, missed_shape, snapshot_shape
 
 from .jobs import ABSENT, Gone
 

@@ -23,7 +23,7 @@ routes = routes_of("Downloads")
 
 READ_AT_ONCE = 256 * 1024
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-_HARMLESS = (
+_SAFE_HEADERS = (
     ("Content-Disposition", "attachment"),
     ("X-Content-Type-Options", "nosniff"),
     ("Content-Security-Policy", "default-src 'none'; sandbox"),
@@ -32,7 +32,7 @@ _HARMLESS = (
 )
 
 
-class Unsatisfiable(HttpRefusal):
+class RangeNotSatisfiable(HttpRefusal):
     code = "range_not_satisfiable"
     status = 416
     sentence = "The file has no such part."
@@ -42,14 +42,14 @@ class Unsatisfiable(HttpRefusal):
         self.headers = (("Content-Range", f"bytes */{size}"),)
 
 
-class Part(NamedTuple):
+class ByteRange(NamedTuple):
     first: int
     length: int
 
 
 @routes.get(
     "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream", waits=True,
-    other_responses={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, Unsatisfiable),
+    other_responses={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, RangeNotSatisfiable),
 )  # fmt: skip
 async def downloaded_file(context: RequestContext[None, None]) -> StreamedResponse:
     """A downloaded file.
@@ -61,13 +61,13 @@ async def downloaded_file(context: RequestContext[None, None]) -> StreamedRespon
         raise NotFound
     file, size, media = await asyncio.to_thread(_open, download_dir(settings) / path_of(name))
     try:
-        part = _part(context.request.head.headers.get("range", ""), size)
-    except Unsatisfiable:
+        part = _parse_range(context.request.head.headers.get("range", ""), size)
+    except RangeNotSatisfiable:
         file.close()
         raise
-    wanted = part or Part(0, size)
+    wanted = part or ByteRange(0, size)
     told = ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
-    return StreamedResponse(206 if part else 200, _Chunks(file, wanted), (*_HARMLESS, *told), media, wanted.length)
+    return StreamedResponse(206 if part else 200, _Chunks(file, wanted), (*_SAFE_HEADERS, *told), media, wanted.length)
 
 
 def _open(path: Path) -> tuple[BinaryIO, int, str]:
@@ -91,7 +91,7 @@ def _opener(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _part(header: str, size: int) -> Part | None:
+def _parse_range(header: str, size: int) -> ByteRange | None:
     """None: all of it, also for what is no range of bytes, or several. Unsatisfiable: it has no such part."""
     found = _RANGE.fullmatch(header.replace(" ", ""))
     if found is None or not (found[1] or found[2]):
@@ -99,20 +99,20 @@ def _part(header: str, size: int) -> Part | None:
     if not found[1]:  # the last so many bytes
         length = min(int(found[2]), size)
         if not length:
-            raise Unsatisfiable(size)
-        return Part(size - length, length)
+            raise RangeNotSatisfiable(size)
+        return ByteRange(size - length, length)
     first, last = int(found[1]), min(int(found[2] or size - 1), size - 1)
     if found[2] and int(found[2]) < first:
         return None
     if first >= size:
-        raise Unsatisfiable(size)
-    return Part(first, last - first + 1)
+        raise RangeNotSatisfiable(size)
+    return ByteRange(first, last - first + 1)
 
 
 class _Chunks:
     """A part of a file, which is closed whether or not anybody begins to read it."""
 
-    def __init__(self, file: BinaryIO, part: Part) -> None:
+    def __init__(self, file: BinaryIO, part: ByteRange) -> None:
         self._file = file
         self._left = part.length
         file.seek(part.first)

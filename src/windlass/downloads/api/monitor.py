@@ -26,7 +26,7 @@ from .refusals import routes_of
 
 routes = routes_of("Downloads")
 
-_EVERYBODY = (("Access-Control-Allow-Origin", "*"),)
+_ANY_ORIGIN = (("Access-Control-Allow-Origin", "*"),)
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 PAGE = 500
@@ -73,10 +73,10 @@ async def stats(context: RequestContext[None, None]) -> Answer:
     found = await context.service.stats_of(component) if is_known else {}
     if not found:
         raise NotFound("Nobody has counted anything under this name lately.")
-    return Answer(summed(found), headers=_EVERYBODY)
+    return Answer(sum_counters(found), headers=_ANY_ORIGIN)
 
 
-def summed(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def sum_counters(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for numbers in found.values():
         total.update(numbers)
@@ -94,11 +94,11 @@ async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
 
     Also those that wait for their next attempt; not those that run."""
     context.check_queue(QUEUE)
-    found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _all(context.service)]
-    return Answer([one for one in found if one.size], headers=_EVERYBODY)
+    found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _list_aggregations(context.service)]
+    return Answer([one for one in found if one.size], headers=_ANY_ORIGIN)
 
 
-async def _all(service: Service) -> list[Aggregation]:
+async def _list_aggregations(service: Service) -> list[Aggregation]:
     found: list[Aggregation] = []
     cursor = ""
     try:

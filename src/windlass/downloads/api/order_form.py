@@ -15,7 +15,7 @@ from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Callback
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.limits import CAP_NOTE_MAX
-from windlass.downloads.worker import read_globs
+from windlass.downloads.worker import parse_globs
 from windlass.outbound.urls import FETCHED_MAX, parse_http_url, split_credentials
 
 AGGREGATION_MAX = 1024  # bytes
@@ -32,8 +32,8 @@ REQUIRED = ("url", "aggr_id", "aggr_limit")
 # Types for the document only: any value is decoded, so that a refusal can name the field in the downloader's words.
 Text: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "string"})]
 Number: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "number"})]
-Claim: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "boolean"})]
-Texts: TypeAlias = Annotated[
+Boolean: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "boolean"})]
+TextMap: TypeAlias = Annotated[
     Any, Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "string"}})
 ]
 
@@ -59,14 +59,14 @@ class OrderForm(msgspec.Struct, frozen=True, kw_only=True):
         Text, Meta(description="Globs that its type must match, with commas between; `!` negates. Default: any.")
     ] = UNSET
     max_retries: Annotated[Number, Meta(description="Default: 2. 0: one attempt.")] = UNSET
-    extract_image_size: Annotated[Claim, Meta(description="Whether the size of an image is told. Default: false.")] = (
+    extract_image_size: Annotated[Boolean, Meta(description="Whether the size of an image is told. Default: false.")] = (
         UNSET
     )
     download_timeout: Annotated[Number, Meta(description="Seconds for the whole download. Default: any.")] = UNSET
-    request_headers: Annotated[Texts, Meta(description="Headers of the request, beside the server's own.")] = UNSET
+    request_headers: Annotated[TextMap, Meta(description="Headers of the request, beside the server's own.")] = UNSET
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, once it is known to make sense. `fields`: of the job's payload, without its id."""
 
     aggregation: str
@@ -77,7 +77,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, Any]
 
 
-def read_order(form: OrderForm) -> Order:
+def parse_order(form: OrderForm) -> ParsedOrder:
     """BadInput: a field is missing, or cannot be used."""
     aggregation = _aggregation(form.aggr_id)
     callback, callback_fields = _callback(form)
@@ -88,7 +88,7 @@ def read_order(form: OrderForm) -> Order:
         "extra": form.extra if isinstance(form.extra, str) else "",
         "mime_type": _mime_type(form.mime_type),
         "max_retries": max_retries,
-        "extract_image_size": _claim("extract_image_size", form.extract_image_size),
+        "extract_image_size": _boolean("extract_image_size", form.extract_image_size),
         **_timeout(form.download_timeout),
         **_headers(form.request_headers),
         **_bucket(form),
@@ -96,7 +96,7 @@ def read_order(form: OrderForm) -> Order:
     }
     _check_size(fields)
     limit = _number("aggr_limit", _required("aggr_limit", form.aggr_limit), at_least=1)
-    return Order(
+    return ParsedOrder(
         aggregation=aggregation,
         limit=limit,
         proxy=_proxy(form.aggr_proxy),
@@ -129,7 +129,7 @@ def _number(name: str, value: Field, *, at_least: int) -> int:
     return int(min(value, NUMBER_MAX))
 
 
-def _claim(name: str, value: Field) -> bool:
+def _boolean(name: str, value: Field) -> bool:
     if value is UNSET:
         return False
     if not isinstance(value, bool):
@@ -175,7 +175,7 @@ def _is_uri(text: str) -> bool:
 def _mime_type(value: Field) -> str:
     text = _text("mime_type", value)
     try:
-        read_globs(text)
+        parse_globs(text)
     except BadInput as error:
         raise BadInput(f"mime_type: {error}") from error
     return text
@@ -218,7 +218,7 @@ def _callback(form: OrderForm) -> tuple[Callback | None, dict[str, str]]:
         raise BadInput("callback_dst must be an absolute URL.")
     is_plain = kind == "http" and is_http_url(destination)
     made = Callback(url=destination) if is_plain else Callback(type=kind, destination=destination)
-    return _accepted("callback_dst", made), {"callback_type": kind, "callback_dst": destination}
+    return _check_callback("callback_dst", made), {"callback_type": kind, "callback_dst": destination}
 
 
 def _callback_by_url(text: str) -> Callback:
@@ -228,10 +228,10 @@ def _callback_by_url(text: str) -> Callback:
         url = text if is_http_url(text) else str(parse_http_url(text))
     except BadInput as error:
         raise BadInput(f"callback_url: {error}") from error
-    return _accepted("callback_url", Callback(url=url))
+    return _check_callback("callback_url", Callback(url=url))
 
 
-def _accepted(name: str, callback: Callback) -> Callback:
+def _check_callback(name: str, callback: Callback) -> Callback:
     try:
         check_callback(callback)
     except (BadInput, TooLarge) as error:

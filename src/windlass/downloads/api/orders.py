@@ -22,7 +22,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCERS
 
 from .aggregation import cap_of, lane_of, prepare
-from .order_form import Order, OrderForm, read_order
+from .order_form import ParsedOrder, OrderForm, parse_order
 from .refusals import routes_of
 
 routes = routes_of("Downloads")
@@ -41,7 +41,7 @@ def new_download_id() -> str:
     return urlsafe_b64encode(secrets.token_bytes(10)).decode().rstrip("=")
 
 
-def job_of(order: Order, download_id: str) -> NewJob:
+def job_of(order: ParsedOrder, download_id: str) -> NewJob:
     payload = msgspec.json.encode({"id": download_id, **order.fields})
     return NewJob(
         queue=QUEUE,
@@ -70,9 +70,9 @@ async def download(context: RequestContext[OrderForm, None]) -> Ordered:
     The file is fetched by a processor, no more of an aggregation at once than its first job said, and the callback
     tells how that ended. Content-Type and Accept are not looked at."""
     context.check_queue(QUEUE)
-    order = read_order(context.body)
+    order = parse_order(context.body)
     await _prepare(context.state)
-    return Ordered(await _enqueued(context.state, order))
+    return Ordered(await _enqueue(context.state, order))
 
 
 async def _prepare(state: AppState) -> None:
@@ -81,7 +81,7 @@ async def _prepare(state: AppState) -> None:
         _prepared.add(state)
 
 
-async def _enqueued(state: AppState, order: Order) -> str:
+async def _enqueue(state: AppState, order: ParsedOrder) -> str:
     for _ in range(TRIES):
         download_id = new_download_id()
         try:

@@ -13,11 +13,11 @@ PREFIX = "/downloader"
 _ENGINE_TROUBLE = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable, errors.EngineFull)
 
 
-def plain_words(error: WindlassError, _encoding: Encoding) -> Response:
+def format_as_text(error: WindlassError, _encoding: Encoding) -> Response:
     """Its clients know one status for all trouble with the engine."""
     status = 500 if isinstance(error, _ENGINE_TROUBLE) else status_for(error)
     return Response(status, f"{error}\n".encode(), headers_of(error), "text/plain; charset=utf-8")
 
 
 def routes_of(tag: str) -> Routes:
-    return Routes(PREFIX, tag=tag, error_formatter=plain_words)
+    return Routes(PREFIX, tag=tag, error_formatter=format_as_text)

@@ -31,4 +31,4 @@ async def write_audit_entry(context: RequestContext[Any, Any], operation: str, o
             await context.service.audit([entry])
     except (WindlassError, TimeoutError) as error:
         reason = str(error) or f"the engine did not answer within {WAIT_LIMIT_S:g} s"
-        log.error("Could not write to the audit log: %s. The missing entry is %s", reason, entry)
+        log.error("Could not write %s to the audit log; this line is its only record: %s", entry, reason)

@@ -18,7 +18,7 @@ class MethodNotAllowed(HttpRefusal):
     sentence = "This path does not support this method."
 
     def __init__(self, allowed: str) -> None:
-        super().__init__(f"This path supports {allowed} only.")
+        super().__init__(f"This path knows {allowed} only.")
         self.headers = (("Allow", allowed),)
 
 

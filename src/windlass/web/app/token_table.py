@@ -212,7 +212,7 @@ class TokenTable:
         except WindlassError as error:
             if not self._is_away:
                 log.warning(
-                    "Could not read the tokens: %s. The last known tokens stay valid until the engine answers.", error
+                    "Could not read the tokens; the last known tokens stay valid until the engine answers: %s", error
                 )
             self._is_away = True
         finally:

@@ -19,7 +19,7 @@ class Head(msgspec.Struct, gc=False):
     peer: str  # address of the client
     # Set by the application, for metrics and the access log.
     operation: str = ""
-    who: str = ""  # name of the token
+    principal_name: str = ""
     is_page: bool = False  # a page of the dashboard
 
 
