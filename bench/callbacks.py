@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from windlass.background.callbacks.notifier import AT_ONCE, AT_ONCE_TO_ONE
+from windlass.background.callbacks.notifier import IN_FLIGHT_MAX, PER_DESTINATION_MAX
 from windlass.core.job import Callback, NewJob
 from windlass.core.operations import Finish, Take
 from windlass.outbound import Outbound, parse_policy
@@ -95,7 +95,7 @@ def posted_per_s(count: int, to: int) -> float:
                     await outbound.post(urls[at % to], BODY, {"content-type": "application/json"})
 
             began_at_s = time.perf_counter()
-            await asyncio.gather(*(post() for _ in range(min(AT_ONCE, AT_ONCE_TO_ONE * to))))
+            await asyncio.gather(*(post() for _ in range(min(IN_FLIGHT_MAX, PER_DESTINATION_MAX * to))))
             return count / (time.perf_counter() - began_at_s)
 
     return uvloop.run(main())
@@ -120,7 +120,7 @@ def section(setting: Setting) -> list[Table]:
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
         f"Callbacks of {count} ended jobs, delivered by one `windlass serve` process from the moment it is ready, "
-        f"{AT_ONCE} at once and {AT_ONCE_TO_ONE} to one receiver. Receivers answer at once and share the machine. "
+        f"{IN_FLIGHT_MAX} at once and {PER_DESTINATION_MAX} to one receiver. Receivers answer at once and share the machine. "
         "*With a dead receiver*: as many more callbacks are pending, before all others, for a receiver that never "
         "answers. *Bare posts*: the same client, without a queue."
     )

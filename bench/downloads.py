@@ -14,7 +14,7 @@ import msgspec
 import uvloop
 
 from windlass.core.job import Blob, NewJob
-from windlass.downloads.worker import NAME, QUEUE, Options, Processor
+from windlass.downloads.worker import NAME, QUEUE, DownloadOptions, DownloadWorker
 from windlass.outbound import Outbound, FetchRequest, parse_policy
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -47,7 +47,7 @@ def origin() -> Iterator[str]:
 async def processing(engine: Engine, directory: Path) -> AsyncIterator[Service]:
     async with Store(parse_url(engine.url)) as store, Outbound(POLICY) as outbound:
         service = Service(store)
-        processor = Processor(outbound, Options(directory=directory, base="http://files.example", slots=AT_ONCE))
+        processor = DownloadWorker(outbound, DownloadOptions(directory=directory, base="http://files.example", slots=AT_ONCE))
         running = asyncio.create_task(processor.run(service))
         try:
             yield service

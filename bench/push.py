@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from windlass.background.push_dispatcher import AT_ONCE
+from windlass.background.push_dispatcher import IN_FLIGHT_MAX
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import WorkerInfo
 from windlass.outbound import Outbound, parse_policy
@@ -106,7 +106,7 @@ def posted_per_s(count: int) -> float:
                     await outbound.post(url, b"x" * 100, {"content-type": "application/msgpack"})
 
             began_at_s = time.perf_counter()
-            await asyncio.gather(*(post() for _ in range(AT_ONCE)))
+            await asyncio.gather(*(post() for _ in range(IN_FLIGHT_MAX)))
             return count / (time.perf_counter() - began_at_s)
 
     return uvloop.run(main())
@@ -143,7 +143,7 @@ def section(setting: Setting) -> list[Table]:
     base = rates["bare posts"]
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
-        f"Jobs pushed to one worker with enough slots, {AT_ONCE} at once, from enqueue to the worker's handler. The "
+        f"Jobs pushed to one worker with enough slots, {IN_FLIGHT_MAX} at once, from enqueue to the worker's handler. The "
         "worker answers 202 and shares the machine. *Bare posts*: the same client, without a queue."
     )
     cuts = quantiles([one for round_of in found for one in round_of], n=100)

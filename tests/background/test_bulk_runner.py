@@ -49,7 +49,7 @@ def retry(**listing: object) -> Action:
 async def done(service: Service, action: Action, step: int = 3) -> ActionStatus:
     asked = await service.act(action)
     assert (asked.state, asked.looked_at, asked.asked_by) == ("queued", 0, action.asked_by)
-    assert await BulkRunner(step=step).act_once(service) == 1
+    assert await BulkRunner(step=step).run_once(service) == 1
     return await service.action(asked.id)
 
 
@@ -92,7 +92,7 @@ async def test_what_comes_into_the_list_later_is_left_alone(service: Service) ->
     asked = await service.act(retry(queue="q"))
     service.store.clock_offset_ms += 1_000
     await fail(service, 3)
-    await BulkRunner().act_once(service)
+    await BulkRunner().run_once(service)
     assert (await service.action(asked.id)).done == 2
     assert await counts(service) == (2, 3, 0)
 
@@ -116,7 +116,7 @@ async def test_an_action_is_called_off_between_steps(service: Service) -> None:
         return carried
 
     actor._step_on = and_cancel  # type: ignore[method-assign,assignment]
-    await actor.act_once(service)
+    await actor.run_once(service)
     found = await service.action(asked.id)
     assert (found.state, found.done) == ("cancelled", 2)
     assert await counts(service) == (2, 7, 0)
@@ -140,12 +140,12 @@ async def test_another_process_goes_on_where_one_died(service: Service) -> None:
 
     actor._note = and_die  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="killed"):
-        await actor.act_once(service)
+        await actor.run_once(service)
     assert (await service.action(asked.id)).done == 4, "two steps were noted, the third was not"
-    assert await BulkRunner().act_once(service) == 0, "it is leased"
+    assert await BulkRunner().run_once(service) == 0, "it is leased"
     service.store.clock_offset_ms += LEASE_MS + 1_000
     await service.recover()
-    assert await BulkRunner().act_once(service) == 1
+    assert await BulkRunner().run_once(service) == 1
     found = await service.action(asked.id)
     assert (found.state, found.done, found.looked_at) == ("finished", 7, 7), "what the third step did is not seen again"
     assert await counts(service) == (9, 0, 0)
@@ -167,7 +167,7 @@ async def test_one_that_is_stopped_gives_its_action_back_at_once(service: Servic
     work.cancel()
     await asyncio.wait({work})
     assert (await service.action(asked.id)).state == "queued"
-    assert await BulkRunner().act_once(service) == 1
+    assert await BulkRunner().run_once(service) == 1
     assert await counts(service) == (3, 0, 0)
 
 
@@ -180,7 +180,7 @@ async def test_what_carries_actions_is_spared(service: Service) -> None:
 
 async def test_a_job_that_is_no_action_fails(service: Service) -> None:
     made = await service.enqueue([NewJob(queue=QUEUE, name="retry")]).one()
-    assert await BulkRunner().act_once(service) == 1
+    assert await BulkRunner().run_once(service) == 1
     assert (await service.job([made.id]).one()).job.state.label == "failed"
     assert await service.actions() == []
     with pytest.raises(UnknownJob):
@@ -202,7 +202,7 @@ async def test_an_action_that_is_carried_out_while_it_is_listed_is_listed_once(s
     question = next(flow)
     for _ in range(pages):
         question = flow.send(await service.store.run(_ask(question)))
-    assert await BulkRunner().act_once(service) == 1
+    assert await BulkRunner().run_once(service) == 1
     listed = await service.store.run(_go_on(flow, question))
     assert [found.id for found in listed] == [asked.id]
 

@@ -66,7 +66,7 @@ async def test_messages_arrive_with_the_body_of_the_queue(opened: Service, kafka
     await ended(opened, "ends", "a", "b", "c")
     assert await one.deliver_once(opened) == 3
     assert (await opened.callbacks()).callbacks == []
-    assert one.numbers()["successfulCallbacks"] == 3
+    assert one.counters()["successfulCallbacks"] == 3
     metadata = await asyncio.to_thread(kafka._producer.list_topics, timeout=10)
     messages = await asyncio.to_thread(_read, metadata, "ends", 3)
     assert sorted(message.value() for message in messages) == [b"a", b"b", b"c"]
@@ -88,7 +88,7 @@ async def test_a_failed_report_is_final(opened: Service) -> None:
         debt = await _given_up(opened, one)
         assert debt.attempt == 1
         assert "could not deliver it to the topic 'ends'" in debt.error
-        assert one.numbers()["failedCallbacks"] == 1
+        assert one.counters()["failedCallbacks"] == 1
     finally:
         await backend.close()
 
@@ -100,7 +100,7 @@ async def test_an_unknown_topic_is_counted(opened: Service) -> None:
         await ended(opened, "no such topic", "a")
         debt = await _given_up(opened, one)
         assert "no such topic" in debt.error
-        assert one.numbers()["unknownTopicOrPartition"] == 1
+        assert one.counters()["unknownTopicOrPartition"] == 1
     finally:
         await backend.close()
 

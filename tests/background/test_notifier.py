@@ -85,7 +85,7 @@ async def test_a_receiver_is_told_of_a_good_end(opened: Service) -> None:
         await end(opened, callback, result=Blob(b"[1, 2]"), payload=Blob(b'{"a": 1}'), tags=("t",), unique="u")
         received = await receiver.got.get()
         await until_settled(opened)
-        assert one.numbers() == {
+        assert one.counters() == {
             "alive": 1,
             "successfulCallbacks": 1,
             "failedCallbacks": 0,
@@ -162,7 +162,7 @@ async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Sto
     async def hook(debt: PendingCallback) -> None:
         raise OSError("disk gone")
 
-    async with Receiver().open() as receiver, notifier(delivered={"q": hook}, attempts=2) as one:
+    async with Receiver().open() as receiver, notifier(on_delivered={"q": hook}, attempts=2) as one:
         await end(opened, receiver.url)
         await one.deliver_once(opened)
         store.clock_offset_ms += HOUR_MS
@@ -170,7 +170,7 @@ async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Sto
         (debt,) = await owed(opened, given_up=True)
         assert "disk gone" in debt.error
         assert len(receiver.all) == 2
-        assert one.numbers()["successfulCallbacks"] == 0
+        assert one.counters()["successfulCallbacks"] == 0
 
 
 async def test_a_backend_that_breaks_is_a_failed_attempt(opened: Service) -> None:
@@ -203,11 +203,11 @@ async def test_attempts_say_the_same_until_one_is_received(opened: Service, stor
         assert [received.headers["windlass-attempt"] for received in receiver.all] == ["1", "2", "3", "4"]
         assert len({received.body for received in receiver.all}) == 1
         assert len({received.id for received in receiver.all}) == 1
-        assert (one.numbers()["successfulCallbacks"], one.numbers()["failedCallbacks"]) == (1, 3)
+        assert (one.counters()["successfulCallbacks"], one.counters()["failedCallbacks"]) == (1, 3)
 
 
 async def test_attempts_are_limited_and_redeliver_grants_new_ones(opened: Service, store: Store) -> None:
-    async with Receiver(500).open() as receiver, notifier(attempts=3, attempts_of={"d": 2}) as one:
+    async with Receiver(500).open() as receiver, notifier(attempts=3, attempts_by_queue={"d": 2}) as one:
         await end(opened, receiver.url)
         await end(opened, receiver.url, queue="d")
         for expected in (2, 2, 1, 0):
@@ -322,7 +322,7 @@ async def test_a_type_that_nobody_knows_is_a_failed_attempt(opened: Service, sto
         store.clock_offset_ms += HOUR_MS
         await one.deliver_once(opened)
         assert len(await owed(opened, given_up=True)) == 1
-        assert one.numbers()["undefinedBackendWithCallback"] == one.numbers()["failedCallbacks"] == 2
+        assert one.counters()["undefinedBackendWithCallback"] == one.counters()["failedCallbacks"] == 2
 
 
 async def test_a_destination_that_is_no_url_is_a_failed_attempt(opened: Service) -> None:
@@ -353,7 +353,7 @@ async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt(opened: S
             await end(opened, url)
             await one.deliver_once(opened)
         assert await owed(opened) == []
-        assert one.numbers()["failedCallbacks"] == 0
+        assert one.counters()["failedCallbacks"] == 0
     assert (answered, dropped) == (3, 2)
     server.close()
     await server.wait_closed()
@@ -394,14 +394,14 @@ async def test_a_dead_receiver_does_not_hold_up_the_others(opened: Service, monk
     async with (
         silent_receiver() as dead,
         Receiver().open() as good,
-        notifying(opened, at_once=6, at_once_to_one=3) as one,
+        notifying(opened, max_in_flight=6, max_per_destination=3) as one,
     ):
         await end(opened, *[dead] * 60)
         await end(opened, *[good.url] * 40)
         for _ in range(40):
             await good.got.get()
-        await until(lambda: one.numbers()["successfulCallbacks"] == 40)
-        assert one.numbers()["failedCallbacks"] == 0
+        await until(lambda: one.counters()["successfulCallbacks"] == 40)
+        assert one.counters()["failedCallbacks"] == 0
         assert good.most_under_way <= 3
         left = await opened.callbacks(most=100)
         # Only as many are leased as are under way: the rest could be delivered by others at once.
@@ -430,10 +430,10 @@ class Pigeons:
 
 async def test_a_silent_destination_is_asked_one_at_a_time_until_it_answers(opened: Service) -> None:
     pigeons, town = Pigeons(), Callback(type="pigeon", destination="the old town")
-    one = Notifier({"pigeon": pigeons}, at_once_to_one=5, retry_delay_ms=HOUR_MS)
+    one = Notifier({"pigeon": pigeons}, max_per_destination=5, retry_delay_ms=HOUR_MS)
     await end(opened, town)
     await one.deliver_once(opened)
-    assert one.numbers()["failedCallbacks"] == 1
+    assert one.counters()["failedCallbacks"] == 1
     await end(opened, *[town] * 12)
     for _ in range(3):
         assert await one.deliver_once(opened) == 1
@@ -446,13 +446,13 @@ async def test_a_silent_destination_is_asked_one_at_a_time_until_it_answers(open
 
 async def test_room_of_a_full_destination_is_used_as_it_appears(opened: Service) -> None:
     """No ring tells of it: the callbacks were there before."""
-    async with Receiver().open() as receiver, notifying(opened, at_once=2, at_once_to_one=1) as one:
+    async with Receiver().open() as receiver, notifying(opened, max_in_flight=2, max_per_destination=1) as one:
         await end(opened, *[receiver.url] * 25)
         for _ in range(25):
             await receiver.got.get()
         await until_settled(opened)
         assert receiver.most_under_way == 1
-        assert one.numbers()["successfulCallbacks"] == 25
+        assert one.counters()["successfulCallbacks"] == 25
 
 
 async def test_two_notifiers_share_the_work(opened: Service) -> None:
@@ -461,8 +461,8 @@ async def test_two_notifiers_share_the_work(opened: Service) -> None:
     async with (
         other.store,
         Receiver().open() as receiver,
-        notifying(opened, at_once_to_one=2),
-        notifying(other, at_once_to_one=2),
+        notifying(opened, max_per_destination=2),
+        notifying(other, max_per_destination=2),
     ):
         await end(opened, *[receiver.url] * 100)
         await until_settled(opened)
@@ -476,7 +476,7 @@ async def test_partitions_share_the_room(divided_store: Callable[[int], Store]) 
         service.store,
         asyncio.timeout(60),
         Receiver().open() as receiver,
-        notifying(service, at_once=3, at_once_to_one=2),
+        notifying(service, max_in_flight=3, max_per_destination=2),
     ):
         for number in range(12):
             await end(service, *[receiver.url] * 5, queue=f"q{number}")

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from windlass.background.callbacks.traffic import SILENT_REMEMBERED, Traffic
+from windlass.background.callbacks.in_flight import SILENT_REMEMBERED, InFlightDeliveries
 
 
 def test_traffic_counts_what_it_promises() -> None:
-    traffic = Traffic(3, 2)
+    traffic = InFlightDeliveries(3, 2)
     assert (traffic.begin("a"), traffic.begin("a"), traffic.begin("a")) == (True, True, False)
-    assert traffic.room().of == {"a": 0}
+    assert traffic.room().by_destination == {"a": 0}
     assert traffic.begin("b")
     assert traffic.room().most == 0
     assert not traffic.begin("c")
     assert traffic.end("b", is_silent=False)  # it was full in all
     assert traffic.end("a", is_silent=True)
-    assert traffic.room().of == {"a": 0}  # one is under way, and it is silent
+    assert traffic.room().by_destination == {"a": 0}  # one is under way, and it is silent
     assert traffic.end("a", is_silent=False)
-    assert traffic.room().of == {}
-    assert (traffic.room().most, traffic.room().usual) == (3, 2)
+    assert traffic.room().by_destination == {}
+    assert (traffic.room().most, traffic.room().per_destination) == (3, 2)
 
 
 def test_only_so_many_silent_destinations_are_remembered() -> None:
-    traffic = Traffic(1, 5)
+    traffic = InFlightDeliveries(1, 5)
     for number in range(SILENT_REMEMBERED + 1):
         traffic.begin(str(number))
         traffic.end(str(number), is_silent=True)
-    assert len(traffic.room().of) == SILENT_REMEMBERED
-    assert "0" not in traffic.room().of
+    assert len(traffic.room().by_destination) == SILENT_REMEMBERED
+    assert "0" not in traffic.room().by_destination

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.job import Blob, Ending, NewJob, Timeline
-from windlass.downloads.worker import NAME, QUEUE, Options, Processor
+from windlass.downloads.worker import NAME, QUEUE, DownloadOptions, DownloadWorker
 from windlass.outbound import Outbound, Policy, parse_policy
 from windlass.service import Service
 
@@ -109,9 +109,9 @@ def _read(head: bytes) -> Asked:
 class AtWork:
     """A processor that runs, and what tests ask about it."""
 
-    def __init__(self, service: Service, processor: Processor, directory: Path) -> None:
+    def __init__(self, service: Service, processor: DownloadWorker, directory: Path) -> None:
         self.service = service
-        self.processor = processor
+        self.worker = processor
         self.directory = directory
 
     async def put(self, url: str, name: str = "abcdefghijklmn", **fields: Any) -> bytes:
@@ -168,7 +168,7 @@ async def at_work(
     """`given`: to the processor beside its options."""
     async with Outbound(policy) as outbound:
         wanted = {"directory": directory, "base": BASE, "retry_delay_ms": 1, "slots": 8} | options
-        processor = Processor(outbound, Options(**wanted), **(given or {}))
+        processor = DownloadWorker(outbound, DownloadOptions(**wanted), **(given or {}))
         running = asyncio.create_task(processor.run(service))
         try:
             yield AtWork(service, processor, directory)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.downloads.origin import files_in, png
 from windlass.core.errors import BadInput, BadSetting
-from windlass.downloads.worker import read_headers
+from windlass.downloads.worker import parse_headers
 from windlass.downloads.worker.content_type import mime_type_of
-from windlass.downloads.worker.globs import read_globs
+from windlass.downloads.worker.globs import parse_globs
 from windlass.downloads.worker.image_size import NotAnImage, image_size
 from windlass.downloads.worker.temp_file import TempFile
 
@@ -85,7 +85,7 @@ def test_no_content_takes_long_to_look_at(part: bytes) -> None:
 @pytest.mark.parametrize("text", ["[]a]", "\\", "[", "[a", "[a-", "[-a]", "[a-]", "a\\", "[^]", "[\\", "ok/*,!["])
 def test_a_bad_pattern_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is not a pattern"):
-        read_globs(text)
+        parse_globs(text)
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_a_bad_pattern_is_refused(text: str) -> None:
     ],
 )
 def test_patterns(text: str, mime_type: str, fits: bool) -> None:
-    assert (read_globs(text).mismatch(mime_type) == "") == fits
+    assert (parse_globs(text).mismatch(mime_type) == "") == fits
 
 
 @given(st.text("ab*?", max_size=12), st.text("ab", max_size=12))
 def test_patterns_without_slashes_are_as_everywhere(pattern: str, text: str) -> None:
     expected = not pattern or fnmatch.fnmatchcase(text, pattern)
-    assert (read_globs(pattern).mismatch(text) == "") == expected
+    assert (parse_globs(pattern).mismatch(text) == "") == expected
 
 
 def test_no_pattern_takes_long() -> None:
-    assert read_globs("*a" * 500 + "b").mismatch("a" * 500)
+    assert parse_globs("*a" * 500 + "b").mismatch("a" * 500)
 
 
 def frame(marker: int, height: int, width: int) -> bytes:
@@ -169,10 +169,10 @@ def test_an_image_that_cannot_be_read(mime_type: str, content: bytes) -> None:
 
 
 def test_headers_are_read_from_a_setting() -> None:
-    assert (read_headers(""), read_headers('{"A": "b"}')) == ({}, {"A": "b"})
+    assert (parse_headers(""), parse_headers('{"A": "b"}')) == ({}, {"A": "b"})
     for wrong in ("A: b", '{"A": 1}', "[]"):
         with pytest.raises(BadSetting, match="download_headers"):
-            read_headers(wrong)
+            parse_headers(wrong)
 
 
 def test_what_another_has_left_is_written_over(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ async def test_a_status_of_400_and_more_is_final(work: AtWork) -> None:
         )
         assert end["response_code"] == 404
         assert (len(origin.asked), work.files()) == (1, {})
-        assert work.processor.numbers()["download.response.404"] == 1
+        assert work.worker.counters()["download.response.404"] == 1
 
 
 async def test_a_status_of_500_and_more_is_tried_again(work: AtWork) -> None:
@@ -87,7 +87,7 @@ async def test_a_status_of_500_and_more_is_tried_again(work: AtWork) -> None:
     async with Origin(trouble).open() as origin:
         end = await work.download(origin.url())
         assert (end["success"], len(origin.asked)) == (True, 3)
-        counted = work.processor.numbers()
+        counted = work.worker.counters()
         assert [counted[f"download.response.{code}"] for code in (500, 503, 200)] == [1, 1, 1]
 
 
@@ -135,7 +135,7 @@ async def test_a_body_shorter_than_announced_is_an_unexpected_end(work: AtWork) 
         end = await work.download(origin.url(), max_retries=0)
         assert end["message"] == "Error while downloading, unexpected EOF, retriable: true, internal: false"
         assert (end["response_code"], work.files()) == (200, {})
-        assert work.processor.numbers()["download.response.body"] == 1
+        assert work.worker.counters()["download.response.body"] == 1
 
 
 async def test_bodies_in_chunks_and_until_the_end_of_the_connection(work: AtWork) -> None:
@@ -206,7 +206,7 @@ async def test_a_certificate_that_nobody_knows_is_final(work: AtWork, tls: ssl.S
         assert "TLS Error occured: " in end["message"]
         assert "certificate" in end["message"]
         assert "retriable: false" in end["message"]
-        assert (origin.asked, work.processor.numbers()["download.response.tls"]) == ([], 1)
+        assert (origin.asked, work.worker.counters()["download.response.tls"]) == ([], 1)
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "http://127.1/", "foo", "http://127.0.0.1:99999/"])
@@ -240,7 +240,7 @@ async def test_the_type_of_the_content_decides(work: AtWork, wanted: str, conten
             return
         assert end["message"] == f"Error while checking the mime type, {told}, retriable: false, internal: false"
         assert (end["attempt"], end["response_code"], work.files()) == (1, 200, {})
-        assert work.processor.numbers()["download.response.mime"] == 1
+        assert work.worker.counters()["download.response.mime"] == 1
 
 
 async def test_nothing_is_fetched_to_its_end_that_is_not_wanted(work: AtWork) -> None:
@@ -270,7 +270,7 @@ async def test_an_image_that_cannot_be_read_is_final(work: AtWork) -> None:
         end = await work.download(origin.url(), extract_image_size=True)
         assert end["message"].startswith("Error while extracting the image size, image: ")
         assert (end["attempt"], end["response_code"], work.files()) == (1, 200, {})
-        assert work.processor.numbers()["download.response.image-size"] == 1
+        assert work.worker.counters()["download.response.image-size"] == 1
 
 
 async def test_a_body_beyond_the_limit_is_given_up(opened: Service, tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ async def test_a_proxy_that_is_none_is_final_and_counted(opened: Service, tmp_pa
     async with Origin(answer(b"x")).open() as origin, at_work(opened, tmp_path, given={"proxy_of": proxy_of}) as work:
         end = await work.download(origin.url())
         assert "the proxy of the aggregation cannot be used" in end["message"]
-        assert (origin.asked, work.processor.numbers()["invalidProxies"]) == ([], 1)
+        assert (origin.asked, work.worker.counters()["invalidProxies"]) == ([], 1)
 
 
 async def test_a_proxy_that_cannot_be_asked_for_spends_no_attempt(opened: Service, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback, Job
-from windlass.downloads.api.order_form import Order, OrderForm, read_order
+from windlass.downloads.api.order_form import OrderForm, ParsedOrder, parse_order
 from windlass.service import Service
 
 ORDER: dict[str, Any] = {
@@ -28,9 +28,9 @@ NOT_GIVEN = _NotGiven()
 WRONG_TYPES = (None, 7, 1.5, True, [], {}, ["x"], {"a": "b"})
 
 
-def read(changes: dict[str, Any]) -> Order:
+def read(changes: dict[str, Any]) -> ParsedOrder:
     given = {name: value for name, value in (ORDER | changes).items() if value is not NOT_GIVEN}
-    return read_order(msgspec.json.decode(json.dumps(given), type=OrderForm))
+    return parse_order(msgspec.json.decode(json.dumps(given), type=OrderForm))
 
 
 BUCKET = {"s3_bucket": "b", "s3_region": "r"}

@@ -18,8 +18,8 @@ from moto.server import ThreadedMotoServer
 from tests.downloads.origin import BASE, AtWork, Origin, answer, at_work, png
 from windlass.core.job import Blob, NewJob
 from windlass.downloads.worker import FILES_QUEUE
-from windlass.downloads.worker.failures import Trouble
-from windlass.downloads.worker.s3 import Bucket, Clients
+from windlass.downloads.worker.failures import DownloadFailure
+from windlass.downloads.worker.s3 import Bucket, S3Clients
 from windlass.downloads.worker.temp_file import TempFile
 from windlass.service import Service
 from windlass.store.store import Store
@@ -129,15 +129,15 @@ async def test_a_line_to_the_bucket_that_breaks_is_tried_again(opened: Service, 
 
 
 def test_an_upload_that_nobody_wants_any_more_ends(engine: object, s3: Any, endpoint: str, tmp_path: Path) -> None:
-    unwanted = threading.Event()
-    temp = TempFile(tmp_path, NAME, unwanted)
+    stop_requested = threading.Event()
+    temp = TempFile(tmp_path, NAME, stop_requested)
     temp.open()
     temp.write([bytes(2**20)])
-    unwanted.set()
+    stop_requested.set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # boto3 leaves the file to the collector
-        with pytest.raises(Trouble, match="no longer wanted") as raised:
-            Bucket(Clients(endpoint), "theirs", "us-east-1").keep(temp, NAME, "text/plain", {})
+        with pytest.raises(DownloadFailure, match="no longer wanted") as raised:
+            Bucket(S3Clients(endpoint), "theirs", "us-east-1").keep(temp, NAME, "text/plain", {})
         del raised
         gc.collect()
     temp.discard()

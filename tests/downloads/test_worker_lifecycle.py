@@ -59,7 +59,7 @@ async def test_a_running_download_stops_when_it_is_cancelled(opened: Service, tm
         await slow.is_asked.wait()
         assert await opened.cancel([job_id]).one() == "requested"
         assert (await work.end_of(job_id))["state"] == "CANCELLED"
-        await work.until(job_id, lambda _: not work.processor.numbers()["workers"])
+        await work.until(job_id, lambda _: not work.worker.counters()["workers"])
         assert work.files() == {}
 
 
@@ -94,7 +94,7 @@ async def test_a_lease_that_is_lost_ends_the_download(opened: Service, store: St
         await slow.is_asked.wait()
         await opened.pause(QUEUE)
         assert await opened.requeue([job_id]).one() == "queued"
-        await work.until(job_id, lambda _: not work.processor.numbers()["workers"])
+        await work.until(job_id, lambda _: not work.worker.counters()["workers"])
         assert ((await opened.job([job_id]).one()).job.state, work.files()) == (State.QUEUED, {})
 
 
@@ -119,7 +119,7 @@ async def test_no_more_run_at_once_than_there_are_slots(opened: Service, tmp_pat
         slow.may_go_on.set()
         for job_id in ids:
             assert (await work.end_of(job_id))["success"]
-        numbers = work.processor.numbers()
+        numbers = work.worker.counters()
         assert numbers["spawnedWorkers"] == numbers["download.response.200"] == 5
         assert 1 <= numbers["maxWorkers"] <= 2
         assert 1 <= numbers["maxWorkerPools"] <= numbers["maxWorkers"]
@@ -153,7 +153,7 @@ async def test_300_downloads_of_5_aggregations_end_once_each_with_limits_held(
             f"nam/name{n}": f"/{n % 5}/{n}" for n in range(300)
         }
         assert max(most.values()) <= 10
-        assert sum(work.processor.numbers()["spawnedWorkers"] for work in (one, two)) == 300
+        assert sum(work.worker.counters()["spawnedWorkers"] for work in (one, two)) == 300
 
 
 # The disk
@@ -212,7 +212,7 @@ async def test_trouble_with_the_disk_spends_no_attempt(opened: Service, tmp_path
     async with Origin(answer(b"x")).open() as origin, at_work(opened, tmp_path, retry_delay_ms=60_000) as work:
         job_id = await work.put(origin.url(), max_retries=0)
         read = await work.until(job_id, lambda read: read.job.state == State.SCHEDULED)
-        assert (read.job.attempt, work.processor.numbers()["failures"]) == (0, 1)
+        assert (read.job.attempt, work.worker.counters()["failures"]) == (0, 1)
         assert work.files() == {"abc": b""}
         place.unlink()
         await opened.requeue([job_id])
@@ -260,7 +260,7 @@ async def test_the_reaper_deletes_files_also_unknown_ones(opened: Service, tmp_p
         assert (await work.end_of(await to_delete(opened, name)))["state"] == "FINISHED"
         assert work.files() == ({} if name == NAME else {f"abc/{NAME}": b"x"})
         assert (tmp_path / "abc" / "stays").exists()
-        assert work.processor.numbers()["reaperSuccessfulDeletions"] == 1
+        assert work.worker.counters()["reaperSuccessfulDeletions"] == 1
 
 
 async def test_a_file_that_cannot_be_deleted_is_tried_again(opened: Service, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ async def test_a_file_that_cannot_be_deleted_is_tried_again(opened: Service, tmp
     async with at_work(opened, tmp_path) as work:
         job_id = await to_delete(opened, NAME)
         await work.until(job_id, lambda read: len(read.attempts) > 1)
-        assert work.processor.numbers()["reaperFailures"] > 1
+        assert work.worker.counters()["reaperFailures"] > 1
         place.rmdir()
         assert (await work.end_of(job_id))["state"] == "FINISHED"
 

@@ -8,7 +8,7 @@ import pytest
 from tests.outbound.test_outbound import Names, Site
 from tests.outbound.test_outbound_get import read
 from windlass.core.errors import BadInput, WindlassError
-from windlass.outbound import AddressForbidden, InvalidRedirect, Outbound, FetchRequest, parse_policy
+from windlass.outbound import AddressForbidden, FetchRequest, InvalidRedirect, Outbound, parse_policy
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "127.0.0.2"  # stands for an address that may be dialled: the only one that is allowed here
@@ -104,7 +104,9 @@ async def test_nothing_of_ours_goes_along_to_another_site() -> None:
         where = f"HTTP/1.1 302 F\r\nLocation: http://{PUBLIC}:{other.port}/\r\nContent-Length: 0\r\n\r\n"
         outer._answer = where.encode()
         url = f"http://me:password@{PUBLIC}:{outer.port}/"
-        await read(outbound, FetchRequest(url=url, headers={"X-Api-Key": "secret", "Cookie": "a=b", "Accept": "text/plain"}))
+        await read(
+            outbound, FetchRequest(url=url, headers={"X-Api-Key": "secret", "Cookie": "a=b", "Accept": "text/plain"})
+        )
         assert b"Basic" in outer.asked[0]
         for secret in (b"Authorization", b"X-Api-Key", b"Cookie", b"password"):
             assert secret not in other.asked[0]

@@ -11,7 +11,15 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from windlass.core.errors import BadInput
-from windlass.outbound import AddressForbidden, ResponseTooLarge, Outbound, Policy, RequestFailed, FetchRequest, parse_policy
+from windlass.outbound import (
+    AddressForbidden,
+    FetchRequest,
+    Outbound,
+    Policy,
+    RequestFailed,
+    ResponseTooLarge,
+    parse_policy,
+)
 
 pytestmark = pytest.mark.anyio
 LOCAL = parse_policy("", is_local=True)

@@ -9,7 +9,16 @@ from aiohttp.abc import ResolveResult
 
 from tests.outbound.test_outbound import LOCAL, Names, Site
 from windlass.core.errors import BadInput
-from windlass.outbound import AddressForbidden, Outbound, TlsFailed, RequestFailed, FetchRequest, fetch, parse_policy, parse_proxy
+from windlass.outbound import (
+    AddressForbidden,
+    FetchRequest,
+    Outbound,
+    RequestFailed,
+    TlsFailed,
+    fetch,
+    parse_policy,
+    parse_proxy,
+)
 
 pytestmark = pytest.mark.anyio
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

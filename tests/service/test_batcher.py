@@ -26,7 +26,7 @@ def new(number: int = 0, **more: object) -> NewJob:
 
 
 async def calls_of(service: Service) -> int:
-    info = await service.store._link("calls").call("INFO", "commandstats")
+    info = await service.store._connection("calls").call("INFO", "commandstats")
     return next((int(line.split("=")[1].split(",")[0]) for line in info.decode().splitlines() if "_fcall:" in line), 0)
 
 
@@ -123,7 +123,11 @@ async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_ea
 async def test_jobs_of_one_form_have_the_ids_that_they_were_given(service: Service) -> None:
     async with service.store:
         gathering, form = RequestBatcher(service), JobTemplate(new())
-        given = [PreparedJob(form, Blob(b"1"), b"i" * 16), PreparedJob(form, Blob(b"2")), PreparedJob(form, Blob(b"3"), b"j" * 16)]
+        given = [
+            PreparedJob(form, Blob(b"1"), b"i" * 16),
+            PreparedJob(form, Blob(b"2")),
+            PreparedJob(form, Blob(b"3"), b"j" * 16),
+        ]
         answers = await asyncio.gather(*map(gathering.enqueue, given))
         assert [answers[0].id, answers[2].id] == [b"i" * 16, b"j" * 16]
         assert answers[1].id not in (b"", answers[0].id, answers[2].id)

@@ -37,12 +37,12 @@ class BulkRunner:
     async def run(self, service: Service) -> None:
         while True:
             try:
-                await self.act_once(service, wait_ms=WAIT_MS)
+                await self.run_once(service, wait_ms=WAIT_MS)
             except WindlassError as error:
                 log.warning("Actions could not be carried out (%s); trying again.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
-    async def act_once(self, service: Service, *, wait_ms: int = 0) -> int:
+    async def run_once(self, service: Service, *, wait_ms: int = 0) -> int:
         """Answers how many actions that were: one, or none."""
         taken = await service.take(Take(queues=(QUEUE,), lease_ms=LEASE_MS, wait_ms=wait_ms))
         for job in taken.jobs:
@@ -102,9 +102,9 @@ class BulkRunner:
             note=f"looked at {carried.looked_at}, done {carried.done}, refused {carried.refused}",
             payload=actions.encode_progress(carried),
         )
-        told = await service.update([update]).one()
+        answer = await service.update([update]).one()
         await service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=LEASE_MS).one()
-        return not told.is_cancel_requested
+        return not answer.is_cancel_requested
 
     async def _end(self, service: Service, job: Job, carried: ActionProgress) -> None:
         log.info("Action %s ends: done %d, refused %d.", job.key, carried.done, carried.refused)

@@ -8,7 +8,7 @@ import time
 LATE_S = 10.0  # a turn that takes longer hangs: it is a few short calls
 
 
-class Pulse:
+class Liveness:
     def __init__(self) -> None:
         self.clock = time.monotonic
         self._rests_until_s: dict[int, float] = {}

@@ -25,7 +25,7 @@ class Loop(Protocol):
     async def tick(self, service: Service) -> Tick: ...
 
 
-def say_why(loops: asyncio.Task[None]) -> None:
+def log_unexpected_end(loops: asyncio.Task[None]) -> None:
     """They never end by themselves."""
     if not loops.cancelled() and (error := loops.exception()) is not None:
         log.error("%s has ended; restart this process.", loops.get_name(), exc_info=error)

@@ -21,7 +21,7 @@ from .push_message import address_of, headers_of, lease_ms_of, message_of, outco
 log = logging.getLogger("windlass.background")
 
 WAIT_MS = 60_000
-AT_ONCE = 200  # pushes under way
+IN_FLIGHT_MAX = 200  # pushes under way
 ANSWER_S = 5.0  # a worker says at once that it takes a job on
 ACCEPT_MS = 10_000  # longer than the answer may take: then the engine takes the job back
 ANSWER_MAX = 64 * 1024
@@ -47,7 +47,7 @@ class PushDispatcher:
         try:
             while True:
                 try:
-                    most = AT_ONCE - len(pushing)
+                    most = IN_FLIGHT_MAX - len(pushing)
                     found = await service.dispatch(most=most, accept_ms=self._accept_ms, wait_ms=WAIT_MS)
                     pushing |= {asyncio.create_task(self._push(service, job, found)) for job in found.jobs}
                     pushing = await _with_room(pushing)
@@ -63,7 +63,7 @@ class PushDispatcher:
             await asyncio.gather(*pushing, return_exceptions=True)
 
     async def push_once(self, service: Service) -> int:
-        found = await service.dispatch(most=AT_ONCE, accept_ms=self._accept_ms)
+        found = await service.dispatch(most=IN_FLIGHT_MAX, accept_ms=self._accept_ms)
         await asyncio.gather(*(self._push(service, job, found) for job in found.jobs))
         return len(found.jobs)
 
@@ -73,9 +73,9 @@ class PushDispatcher:
         try:
             while True:
                 worker = job.worker or b""
-                outcome = await self._ask(job, worker, found)
+                outcome = await self._send(job, worker, found)
                 if outcome is not None:
-                    await self._tell(service, job, worker, outcome)
+                    await self._report(service, job, worker, outcome)
                     return
                 refused_by += (worker,)
                 request = Redirect(id=job.id, token=job.lease_token, refused_by=refused_by, accept_ms=self._accept_ms)
@@ -90,7 +90,7 @@ class PushDispatcher:
         except WindlassError as error:
             log.warning("What the push of job %s came to could not be told (%s); it goes back.", job.key, error)
 
-    async def _ask(self, job: Job, worker: bytes, found: Dispatch) -> PushOutcome | None:
+    async def _send(self, job: Job, worker: bytes, found: Dispatch) -> PushOutcome | None:
         """None: the worker does not want it."""
         message = message_of(job)
         if message is None:
@@ -108,14 +108,16 @@ class PushDispatcher:
             log.info("Job %s could not be pushed: %s answered %d.", job.key, url, answered.status)
         return outcome
 
-    async def _tell(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
-        request = PushReport(id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job))
+    async def _report(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
+        request = PushReport(
+            id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job)
+        )
         await service.pushed([request]).one()
 
 
 async def _with_room(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
     """Those that are still under way; there is always room for another."""
-    if len(pushing) < AT_ONCE:
+    if len(pushing) < IN_FLIGHT_MAX:
         return {task for task in pushing if not task.done()}
     _, left = await asyncio.wait(pushing, return_when=asyncio.FIRST_COMPLETED)
     return left

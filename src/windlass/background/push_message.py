@@ -30,8 +30,8 @@ def message_of(job: Job) -> bytes | None:
     argument = argument or as_msgpack(job.payload)
     if argument is None:
         return None
-    told = {"id": job.key, "job_id": job.key, "name": job.name, "argument": argument, "timeout": timeout_s_of(job)}
-    return msgspec.msgpack.encode(told)
+    message = {"id": job.key, "job_id": job.key, "name": job.name, "argument": argument, "timeout": timeout_s_of(job)}
+    return msgspec.msgpack.encode(message)
 
 
 def timeout_s_of(job: Job) -> int | float:

@@ -40,11 +40,11 @@ async def turn(service: Service, loops: Sequence[Loop]) -> float:
 
 
 async def run(
-    service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops, pulse: Liveness | None = None
+    service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops, liveness: Liveness | None = None
 ) -> None:
     """Until cancelled, in every partition for itself: trouble in one stops nothing in another."""
     await _open(service)
-    beat = (pulse or Liveness()).beat
+    beat = (liveness or Liveness()).beat
     async with asyncio.TaskGroup() as group:
         for partition in range(service.store.partitions):
             work = _run_within(service.within(partition), make_loops(), functools.partial(beat, partition))

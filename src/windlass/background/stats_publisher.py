@@ -19,21 +19,23 @@ log = logging.getLogger("windlass.server")
 
 
 @contextlib.asynccontextmanager
-async def publish_stats(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> AsyncIterator[None]:
-    telling = asyncio.create_task(_publish_loop(service, component, numbers), name=f"windlass-{component}-numbers")
-    telling.add_done_callback(log_unexpected_end)
+async def publish_stats(
+    service: Service, component: str, counters: Callable[[], Mapping[str, int]]
+) -> AsyncIterator[None]:
+    publisher = asyncio.create_task(_publish_loop(service, component, counters), name=f"windlass-{component}-numbers")
+    publisher.add_done_callback(log_unexpected_end)
     try:
         yield
     finally:
-        telling.cancel()
-        await asyncio.wait({telling})
+        publisher.cancel()
+        await asyncio.wait({publisher})
 
 
-async def _publish_loop(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> None:
+async def _publish_loop(service: Service, component: str, counters: Callable[[], Mapping[str, int]]) -> None:
     instance = f"{socket.gethostname()[:200]}:{os.getpid()}"
     while True:
         try:
-            await service.publish_stats(component, instance, numbers())
+            await service.publish_stats(component, instance, counters())
         except WindlassError as error:
             log.debug("What the %s counts could not be told: %s", component, error)
         await asyncio.sleep(STATS_INTERVAL_MS / 1000)

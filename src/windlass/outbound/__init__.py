@@ -3,29 +3,29 @@ downloads): nobody makes this server reach what only it can reach."""
 
 from __future__ import annotations
 
-from .client import Answered, Outbound
-from .failures import AddressForbidden, AnswerTooLarge, AstrayRedirect, CutShort, TlsFailed, Unanswered
-from .fetch import Wanted
-from .policy import Policy, PolicySource, read_policy
-from .proxies import Proxy, read_proxy
-from .response import Incoming
-from .urls import checked_url
+from .client import Outbound, OutboundResponse
+from .failures import AddressForbidden, InvalidRedirect, RequestFailed, ResponseTooLarge, TlsFailed, TruncatedBody
+from .fetch import FetchRequest
+from .policy import Policy, PolicySource, parse_policy
+from .proxies import Proxy, parse_proxy
+from .response import StreamedAnswer
+from .urls import parse_http_url
 
 __all__ = [
     "AddressForbidden",
-    "AnswerTooLarge",
-    "Answered",
-    "AstrayRedirect",
-    "CutShort",
-    "Incoming",
+    "FetchRequest",
+    "InvalidRedirect",
     "Outbound",
+    "OutboundResponse",
     "Policy",
     "PolicySource",
     "Proxy",
+    "RequestFailed",
+    "ResponseTooLarge",
+    "StreamedAnswer",
     "TlsFailed",
-    "Unanswered",
-    "Wanted",
-    "checked_url",
-    "read_policy",
-    "read_proxy",
+    "TruncatedBody",
+    "parse_http_url",
+    "parse_policy",
+    "parse_proxy",
 ]

@@ -15,11 +15,11 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from .failures import AnswerTooLarge, Unanswered
-from .fetch import Fetch, Wanted
-from .policy import Policy, PolicySource, refusal_of
-from .response import BUFFER, Forbidden, Incoming, trouble
-from .urls import checked_url, origin_of
+from .failures import RequestFailed, ResponseTooLarge
+from .fetch import Fetch, FetchRequest
+from .policy import Policy, PolicySource, forbidden_message
+from .response import BUFFER, DialForbidden, StreamedAnswer, request_failure
+from .urls import origin_of, parse_http_url
 
 CONNECT_S = 5.0
 CONNECTIONS_MAX = 1000
@@ -28,13 +28,13 @@ BODY_S = 2.0  # for a body that is not needed: only a connection that has been r
 READ_AT_ONCE = 64 * 1024
 
 
-class Answered(msgspec.Struct, frozen=True):
+class OutboundResponse(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class _Kept:
+class _ConnectionTrace:
     """Whether a request went over a connection that was open already."""
 
     is_used = False
@@ -89,14 +89,14 @@ class Outbound:
         answer_max: int = 64 * 1024,
         needs_body: bool = True,
         may_repeat: bool = False,
-    ) -> Answered:
+    ) -> OutboundResponse:
         """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble. Without
         `needs_body` the status is an answer, whatever comes of the body. With `may_repeat` it is sent again when a kept
         connection turns out to be closed: nobody can tell whether it was read."""
-        target = checked_url(url)
+        target = parse_http_url(url)
         try:
             async with asyncio.timeout(timeout_s):
-                kept = _Kept()
+                kept = _ConnectionTrace()
                 await self._apply_policy()
                 try:
                     return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
@@ -105,18 +105,27 @@ class Outbound:
                         raise
                 return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
         except TimeoutError as error:
-            raise Unanswered(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
+            raise RequestFailed(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise trouble(str(target.origin()), error) from error
+            raise request_failure(str(target.origin()), error) from error
 
     async def _post(
-        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, kept: _Kept, *, needs_body: bool
-    ) -> Answered:
+        self,
+        url: URL,
+        body: bytes,
+        headers: Mapping[str, str],
+        answer_max: int,
+        kept: _ConnectionTrace,
+        *,
+        needs_body: bool,
+    ) -> OutboundResponse:
         asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=kept)
         async with asked as response:
             read = self._read if needs_body else self._read_some
             answer = await read(response, answer_max)
-            return Answered(response.status, {name.lower(): value for name, value in response.headers.items()}, answer)
+            return OutboundResponse(
+                response.status, {name.lower(): value for name, value in response.headers.items()}, answer
+            )
 
     async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes:
         """What is left unread closes the connection with it."""
@@ -125,7 +134,7 @@ class Outbound:
             parts += part
             if len(parts) > most:
                 response.close()
-                raise AnswerTooLarge(f"{response.url.origin()} answered with more than {most} bytes.")
+                raise ResponseTooLarge(f"{response.url.origin()} answered with more than {most} bytes.")
         return bytes(parts)
 
     async def _read_some(self, response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -145,7 +154,7 @@ class Outbound:
         return bytes(parts[:most])
 
     @contextlib.asynccontextmanager
-    async def get(self, wanted: Wanted) -> AsyncIterator[Incoming]:
+    async def get(self, wanted: FetchRequest) -> AsyncIterator[StreamedAnswer]:
         """A body of any size, to be read within the block. BadInput: an address cannot be used; Unanswered, or one of
         its kinds: all other trouble, also while the body is read."""
         timeout = asyncio.timeout(wanted.timeout_s)
@@ -158,7 +167,7 @@ class Outbound:
                 raise
             # Of a URL only where it leads to: the rest may hold a password or a signature, and this goes into logs.
             where = origin_of(wanted.url)
-            raise Unanswered(f"{where} has not been read within {wanted.timeout_s:g} s.") from error
+            raise RequestFailed(f"{where} has not been read within {wanted.timeout_s:g} s.") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -196,8 +205,8 @@ class Outbound:
     def _new_socket(self, target: Any) -> socket.socket:
         """Called with the address that is dialled next, also for one written in the URL itself."""
         family, kind, protocol, _, address = target
-        if not self._policy.may_dial(address[0]):
-            raise Forbidden(refusal_of(address[0]))
+        if not self._policy.is_allowed(address[0]):
+            raise DialForbidden(forbidden_message(address[0]))
         made = socket.socket(family, kind, protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a peer that has vanished is noticed some day
         return made

@@ -12,12 +12,12 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from .failures import AddressForbidden, AstrayRedirect, Unanswered
-from .policy import Policy, refusal_of
-from .proxies import Proxy, proxy_of_environment, read_proxy
-from .redirects import REDIRECTS, headers_for, target_of
-from .response import Incoming, trouble
-from .urls import FETCHED_MAX, basic, checked_url, without_credentials
+from .failures import AddressForbidden, InvalidRedirect, RequestFailed
+from .policy import Policy, forbidden_message
+from .proxies import Proxy, environment_proxy, parse_proxy
+from .redirects import REDIRECTS, headers_after_redirect, redirect_target
+from .response import StreamedAnswer, request_failure
+from .urls import FETCHED_MAX, basic_auth, parse_http_url, split_credentials
 
 DIAL_S = 5.0
 HANDSHAKE_S = 4.0
@@ -25,13 +25,13 @@ TUNNEL_S = 20.0  # until a proxy has made its own connection
 REDIRECTS_MAX = 10
 _NEEDS_NO_QUOTING = re.compile(r"(?:[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 # They belong to a connection, or to whoever makes it.
-_NOT_TO_BE_GIVEN = frozenset(
+_CONNECTION_HEADERS = frozenset(
     {"connection", "content-length", "expect", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer",
      "transfer-encoding", "upgrade"}
 )  # fmt: skip
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class FetchRequest(msgspec.Struct, frozen=True, kw_only=True):
     url: str  # http or https; with a user and password, if it must be
     headers: Mapping[str, str] = {}
     proxy: str = ""  # empty: as the environment says
@@ -43,7 +43,7 @@ class Fetch:
     """`async with` gives the answer that is not a redirect."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, policy: Policy, resolver: AbstractResolver | None, wanted: Wanted
+        self, session: aiohttp.ClientSession, policy: Policy, resolver: AbstractResolver | None, wanted: FetchRequest
     ) -> None:
         self._session = session
         self._policy = policy
@@ -51,18 +51,18 @@ class Fetch:
         self._wanted = wanted
         self._response: aiohttp.ClientResponse | None = None
 
-    async def __aenter__(self) -> Incoming:
-        url, headers = _first(self._wanted)
+    async def __aenter__(self) -> StreamedAnswer:
+        url, headers = _first_request(self._wanted)
         for _ in range(REDIRECTS_MAX + 1):
             response = await self._ask(url, headers)
             location = response.headers.get("Location")
             if response.status not in REDIRECTS or not location:
                 self._response = response
-                return Incoming(response, self._wanted.size_max)
+                return StreamedAnswer(response, self._wanted.size_max)
             response.close()
-            target = target_of(url, location)
-            url, headers = target, headers_for(target, url, headers)
-        raise AstrayRedirect(f"Stopped after {REDIRECTS_MAX} redirects, the last one to {url.origin()}.")
+            target = redirect_target(url, location)
+            url, headers = target, headers_after_redirect(target, url, headers)
+        raise InvalidRedirect(f"Stopped after {REDIRECTS_MAX} redirects, the last one to {url.origin()}.")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
@@ -88,20 +88,20 @@ class Fetch:
                 timeout=aiohttp.ClientTimeout(total=None, connect=_connect_s(url, proxy)),
             )
         except TimeoutError as error:  # also the connector's; the caller's own time is measured outside
-            raise Unanswered(f"{url.origin()} cannot be reached in time.") from error
+            raise RequestFailed(f"{url.origin()} cannot be reached in time.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise trouble(str(url.origin()), error) from error
+            raise request_failure(str(url.origin()), error) from error
 
     def _proxy_for(self, url: URL) -> Proxy | None:
-        text = self._wanted.proxy or proxy_of_environment(url)
-        return read_proxy(text) if text else None
+        text = self._wanted.proxy or environment_proxy(url)
+        return parse_proxy(text) if text else None
 
     async def _check_behind(self, url: URL) -> None:
         """What a proxy is sent to is looked at as far as it can be seen from here. A name that means nothing here is
         the proxy's to know."""
         for address in await self._addresses_of(url):
-            if not self._policy.may_dial(address):
-                raise AddressForbidden(refusal_of(address))
+            if not self._policy.is_allowed(address):
+                raise AddressForbidden(forbidden_message(address))
 
     async def _addresses_of(self, url: URL) -> list[str]:
         host = url.raw_host or ""
@@ -112,14 +112,14 @@ class Fetch:
             return []
 
 
-def _first(wanted: Wanted) -> tuple[URL, dict[str, str]]:
-    text, credentials = without_credentials(wanted.url.partition("#")[0].replace(" ", "%20"))
-    checked = checked_url(text, FETCHED_MAX)
+def _first_request(wanted: FetchRequest) -> tuple[URL, dict[str, str]]:
+    text, credentials = split_credentials(wanted.url.partition("#")[0].replace(" ", "%20"))
+    checked = parse_http_url(text, FETCHED_MAX)
     # Some servers sign the very characters of a URL: those that need no quoting are sent as they were written.
     url = URL(text, encoded=True) if _NEEDS_NO_QUOTING.fullmatch(text) else checked
-    headers = {name: value for name, value in wanted.headers.items() if name.lower() not in _NOT_TO_BE_GIVEN}
+    headers = {name: value for name, value in wanted.headers.items() if name.lower() not in _CONNECTION_HEADERS}
     if credentials and not any(name.lower() == "authorization" for name in headers):
-        headers["Authorization"] = basic(*credentials)
+        headers["Authorization"] = basic_auth(*credentials)
     return url, headers
 
 

@@ -6,17 +6,17 @@ import ssl
 
 import aiohttp
 
-from .failures import AddressForbidden, AnswerTooLarge, CutShort, TlsFailed, Unanswered
+from .failures import AddressForbidden, RequestFailed, ResponseTooLarge, TlsFailed, TruncatedBody
 
-TOLD_MAX = 200  # characters of what went wrong
+REASON_MAX = 200  # characters of what went wrong
 BUFFER = 256 * 1024  # of one answer; twice as much may be there before the sender is told to wait
 
 
-class Forbidden(OSError):
+class DialForbidden(OSError):
     """As the connector wants its trouble."""
 
 
-class Incoming:
+class StreamedAnswer:
     """`while part := await incoming.read()`. Trouble on the way is Unanswered, or one of its kinds."""
 
     def __init__(self, response: aiohttp.ClientResponse, size_max: int) -> None:
@@ -35,33 +35,33 @@ class Incoming:
         try:
             part = await self._response.content.readany()
         except aiohttp.ClientPayloadError as error:
-            raise CutShort("unexpected EOF") from error
+            raise TruncatedBody("unexpected EOF") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise trouble(str(self._response.url.origin()), error) from error
+            raise request_failure(str(self._response.url.origin()), error) from error
         self._received += len(part)
         self._check(self._received)
         return part
 
     def _check(self, size: int) -> None:
         if size > self._size_max:
-            raise AnswerTooLarge(f"The body has more than {self._size_max} bytes, which is all that is taken.")
+            raise ResponseTooLarge(f"The body has more than {self._size_max} bytes, which is all that is taken.")
 
 
-def trouble(whom: str, error: Exception) -> Unanswered:
+def request_failure(whom: str, error: Exception) -> RequestFailed:
     """What went wrong on the line, in our words."""
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
         return TlsFailed(str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, Forbidden):
+        if isinstance(error.os_error, DialForbidden):
             return AddressForbidden(str(error.os_error))
-        return Unanswered(f"{whom} cannot be reached: {error.os_error}")
-    return Unanswered(f"{whom} gave no usable answer: {type(error).__name__}: {_said(error)}")
+        return RequestFailed(f"{whom} cannot be reached: {error.os_error}")
+    return RequestFailed(f"{whom} gave no usable answer: {type(error).__name__}: {_describe_error(error)}")
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """The client's own words hold the whole request, its passwords included: only what is about the answer is told."""
     if isinstance(error, aiohttp.ClientResponseError):
-        return " ".join(error.message.split())[:TOLD_MAX]
+        return " ".join(error.message.split())[:REASON_MAX]
     if isinstance(error, aiohttp.InvalidURL):
         return "its URL cannot be used."
-    return " ".join(str(error).split())[:TOLD_MAX]
+    return " ".join(str(error).split())[:REASON_MAX]

@@ -35,18 +35,18 @@ async def run_notifier(
         base, keep_ms = download_base, settings.download_keep_ms
         notifier = Notifier(
             backends,
-            bodies={worker.QUEUE: lambda debt: worker.callback_body(debt, base)},
-            delivered={worker.QUEUE: lambda debt: worker.delivered(service, debt, keep_ms)},
-            attempts_of={worker.QUEUE: DOWNLOAD_ATTEMPTS},
-            at_once=settings.callback_concurrency,
-            at_once_to_one=settings.callback_host_concurrency,
+            bodies={worker.QUEUE: lambda pending: worker.callback_body(pending, base)},
+            on_delivered={worker.QUEUE: lambda pending: worker.on_delivered(service, pending, keep_ms)},
+            attempts_by_queue={worker.QUEUE: DOWNLOAD_ATTEMPTS},
+            max_in_flight=settings.callback_concurrency,
+            max_per_destination=settings.callback_host_concurrency,
             attempts=settings.callback_attempts,
             retry_delay_ms=settings.callback_retry_delay_ms,
         )
         delivering = asyncio.create_task(notifier.run(service), name="windlass-notifier")
         delivering.add_done_callback(log_unexpected_end)
         try:
-            async with publish_stats(service, NOTIFIER, notifier.numbers):
+            async with publish_stats(service, NOTIFIER, notifier.counters):
                 yield notifier
         finally:
             delivering.cancel()

@@ -56,10 +56,10 @@ HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process that doe
 class Server:
     """A server that answers. `hurry`: what is under way when it stops is given up."""
 
-    def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Liveness) -> None:
+    def __init__(self, service: Service, settings: Settings, sockets: Sockets, liveness: Liveness) -> None:
         self.service = service
-        self.pulse = pulse
-        self.state = AppState(service, pulse, settings)
+        self.liveness = liveness
+        self.state = AppState(service, liveness, settings)
         self.settings = settings
         self.roles = parse_roles(settings.roles)
         self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
@@ -99,9 +99,9 @@ async def open_server(
     tls = _tls(settings)
     listening = sockets or open_sockets(settings)
     try:
-        pulse = Liveness()
-        async with open_service(store, pulse) as service:
-            server = Server(service, settings, listening, pulse)
+        liveness = Liveness()
+        async with open_service(store, liveness) as service:
+            server = Server(service, settings, listening, liveness)
             await _check_exposure(server)
             base = download_base(settings, server.url if API in server.roles else "")
             async with contextlib.AsyncExitStack() as stack:
@@ -112,7 +112,7 @@ async def open_server(
                 notifier = await stack.enter_async_context(run_notifier(service, policy, settings, base))
                 await stack.enter_async_context(run_downloads(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
-                server.state.callback_counters = notifier.numbers if notifier else dict
+                server.state.callback_counters = notifier.counters if notifier else dict
                 authenticator = Authenticator(
                     tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local
                 )

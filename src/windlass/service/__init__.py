@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .admin.audit import Auditing
-from .admin.doctor import Doctoring
-from .admin.export import Transferring
-from .admin.maintenance import Upkeep
-from .admin.tokens import Trusting
-from .aggregations import Aggregating
-from .assignments import Assigning
-from .bulk_actions import Acting
-from .callbacks import Notifying
-from .events import FollowingEvents
-from .job_admin import Intervening
-from .leases import Working
-from .limits import Limiting
-from .numbers import Numbering
-from .push import Dispatching
-from .schedules import Scheduling
-from .workers import Staffing
+from .admin.audit import AuditOperations
+from .admin.doctor import DoctorOperations
+from .admin.export import ExportOperations
+from .admin.maintenance import MaintenanceOperations
+from .admin.tokens import TokenOperations
+from .aggregations import AggregationOperations
+from .assignments import AssignmentOperations
+from .bulk_actions import BulkActionOperations
+from .callbacks import CallbackOperations
+from .events import EventOperations
+from .job_admin import JobAdminOperations
+from .leases import LeaseOperations
+from .limits import LimitOperations
+from .numbers import NumberOperations
+from .push import PushOperations
+from .schedules import ScheduleOperations
+from .workers import WorkerOperations
 
 __all__ = ["Service"]
 
@@ -36,23 +36,23 @@ _FORMER_NAMES = {
 
 
 class Service(
-    Acting,
-    Working,
-    Intervening,
-    Transferring,
-    Limiting,
-    Aggregating,
-    Scheduling,
-    Staffing,
-    Dispatching,
-    Assigning,
-    Notifying,
-    Numbering,
-    FollowingEvents,
-    Upkeep,
-    Doctoring,
-    Trusting,
-    Auditing,
+    BulkActionOperations,
+    LeaseOperations,
+    JobAdminOperations,
+    ExportOperations,
+    LimitOperations,
+    AggregationOperations,
+    ScheduleOperations,
+    WorkerOperations,
+    PushOperations,
+    AssignmentOperations,
+    CallbackOperations,
+    NumberOperations,
+    EventOperations,
+    MaintenanceOperations,
+    DoctorOperations,
+    TokenOperations,
+    AuditOperations,
 ):
     """All operations of one deployment."""
 

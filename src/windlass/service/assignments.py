@@ -107,7 +107,7 @@ class AssignmentOperations(Facet):
             if left == 0:
                 break
             home = part.partition
-            rung = WaitRegistration(self.store.bell(home).name, ring_ms) if ring_ms else UNREGISTERED
+            rung = WaitRegistration(self.store.wakeups(home).name, ring_ms) if ring_ms else UNREGISTERED
             more = yield from assign_waiting.assign_flow(tuple(part.queues), terms._replace(most=left), home, rung)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))

@@ -32,7 +32,9 @@ class RequestBatcher:
         """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
         line = self._jobs.get(durability)
         if line is None:
-            line = self._jobs[durability] = _PendingBatch(lambda jobs: self._service.enqueue(jobs, durability=durability))
+            line = self._jobs[durability] = _PendingBatch(
+                lambda jobs: self._service.enqueue(jobs, durability=durability)
+            )
         return line.join(job)
 
     def enqueue_numbered(self, job: NewJob | PreparedJob) -> asyncio.Future[Enqueued]:

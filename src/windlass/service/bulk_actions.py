@@ -39,7 +39,9 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
         carried = ActionProgress(
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
-        new = NewJob(queue=actions.QUEUE, name=action.verb, payload=actions.encode_progress(carried), result_ttl_ms=KEPT_MS)
+        new = NewJob(
+            queue=actions.QUEUE, name=action.verb, payload=actions.encode_progress(carried), result_ttl_ms=KEPT_MS
+        )
         (made,) = yield from self._enqueue_flow([prepare_single(new)], [], self.store.durability, False)
         if isinstance(made, Refusal):
             raise made

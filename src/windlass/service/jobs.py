@@ -99,7 +99,9 @@ class JobOperations(QueueOperations):
         found = yield from split_by_partition(others, self.store.partition_of_job, jobs_commands.queue_of)
         # A job that has gone since the facts were read may have been in any queue: it is hidden too.
         seen = {
-            one for one, queue in zip(others, found, strict=True) if isinstance(queue, str) and is_queue_allowed(queue, queues)
+            one
+            for one, queue in zip(others, found, strict=True)
+            if isinstance(queue, str) and is_queue_allowed(queue, queues)
         }
         return explain(facts.hide(set(others) - seen))
 

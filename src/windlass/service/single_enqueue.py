@@ -18,7 +18,9 @@ class SingleEnqueue(Operation[Enqueued]):
 
     __slots__ = ("_general", "_generally", "_job", "_straight")
 
-    def __init__(self, straight: FastEnqueue, job: PreparedJob, general: Callable[[PreparedJob], Operation[Enqueued]]) -> None:
+    def __init__(
+        self, straight: FastEnqueue, job: PreparedJob, general: Callable[[PreparedJob], Operation[Enqueued]]
+    ) -> None:
         self._straight = straight
         self._job = job
         self._general = general

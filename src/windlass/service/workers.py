@@ -48,7 +48,7 @@ class WorkerOperations(Facet):
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was
         registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
-        self.store.hear_cancels(handler)
+        self.store.on_cancel_request(handler)
 
     def beat(self, ids: Sequence[bytes]) -> BatchOperation[bool]:
         """Workers say that they are alive. True: one is asked to end gently, see `stop_worker`."""
@@ -174,7 +174,9 @@ class WorkerOperations(Facet):
         ids = [job.id for worker in shown for job in worker.running]
         names = yield from split_by_partition(ids, self.store.partition_of_job, jobs.queue_of)
         seen = {
-            job_id for job_id, name in zip(ids, names, strict=True) if isinstance(name, str) and is_queue_allowed(name, queues)
+            job_id
+            for job_id, name in zip(ids, names, strict=True)
+            if isinstance(name, str) and is_queue_allowed(name, queues)
         }
         return [_narrowed(one, queues, seen) for one in shown]
 

@@ -83,7 +83,9 @@ def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store
 def test_a_destination_without_room_holds_up_nobody_behind_it(service: Service) -> None:
     owe(service, *["dead"] * 50)
     owe(service, *["dead"] * 50, "b")
-    found = service.take_callbacks(opening=Opening(lambda: DeliveryCapacity(most=1, by_destination={destination_digest(hook("dead")): 0}))).wait()
+    found = service.take_callbacks(
+        opening=Opening(lambda: DeliveryCapacity(most=1, by_destination={destination_digest(hook("dead")): 0}))
+    ).wait()
     assert hosts(found.callbacks) == {"b": 1}
     # The next instant is that of b's lease, not that of what nobody wants.
     assert found.next_due_at_ms is not None
@@ -223,7 +225,9 @@ def test_one_that_was_written_without_a_destination(service: Service, store: Sto
     owe(service, "a", "a")
     for debt in service.callbacks().wait().callbacks:
         store._sync_connection.call("HDEL", f"{store.root(0)}:b:".encode() + debt.id, "to")
-    store._sync_connection.call("DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_digest(hook('a'))}")
+    store._sync_connection.call(
+        "DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_digest(hook('a'))}"
+    )
     assert taken(service) == []
     assert findings(service, repair=True).keys() == {"callback_not_listed"}
     (debt,) = taken(service, usual=1)

@@ -71,7 +71,9 @@ class World:
             self._add(queue=QUEUES[second % 2], after=tuple(after), on_failure=on_failure, joins=second % 3 == 0)
 
     def take(self, first: int, second: int) -> None:
-        self.leases += [LeaseRef(job.id, job.lease_token) for job in take(self.service, QUEUES[first % 2], second % 3 + 1)]
+        self.leases += [
+            LeaseRef(job.id, job.lease_token) for job in take(self.service, QUEUES[first % 2], second % 3 + 1)
+        ]
 
     def _pop(self, at: int) -> list[LeaseRef]:
         return [self.leases.pop(at % len(self.leases))] if self.leases else []

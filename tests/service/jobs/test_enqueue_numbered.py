@@ -37,7 +37,9 @@ def create(service: Service, *jobs: NewJob) -> list[int | None]:
 def send(service: Service, call: int, *jobs: NewJob) -> list[tuple[str, int | None]]:
     """A call as it is sent, or sent again: what it is told of each job, and its number."""
     table = service.store.limit_cache.table(0)
-    made = enqueue.enqueue([(numbered_id(0, 0), prepare_single(job)) for job in jobs], 0, table, 0, None, reserves_numbers=True)
+    made = enqueue.enqueue(
+        [(numbered_id(0, 0), prepare_single(job)) for job in jobs], 0, table, 0, None, reserves_numbers=True
+    )
     (command,) = service.store._commands("enqueue", 0, (f"N{call}", "slip", *made.args), None)
     answers = [enqueue.read_enqueued(reply) for reply in service.store._sync_connection.call(*command)]
     return [(one.status, number_of_id(one.id)) for one in answers if isinstance(one, Enqueued)]

@@ -50,7 +50,9 @@ def test_a_heartbeat_never_shortens_a_lease(service: Service) -> None:
 def test_a_lease_can_be_extended_for_ever(service: Service) -> None:
     put(service, new(), new(lease_ms=FOREVER_MS))
     one, two = take(service, most=2, lease_ms=5_000)
-    assert service.extend([LeaseRef(one.id, one.lease_token)], lease_ms=FOREVER_MS).one().wait() == Extended(None, False)
+    assert service.extend([LeaseRef(one.id, one.lease_token)], lease_ms=FOREVER_MS).one().wait() == Extended(
+        None, False
+    )
     assert service.extend([LeaseRef(two.id, two.lease_token)]).one().wait() == Extended(None, False)
     service.store.clock_offset_ms += 10**12
     assert take(service) == []

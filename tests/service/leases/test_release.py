@@ -55,7 +55,11 @@ def test_refusals(service: Service) -> None:
     (job,) = take(service)
     before = read(service, job.id)
     answers = service.release(
-        [LeaseRef(old.id, old.lease_token), LeaseRef(ended.id, ended.lease_token), LeaseRef(service.store.new_id("q"), 1)]
+        [
+            LeaseRef(old.id, old.lease_token),
+            LeaseRef(ended.id, ended.lease_token),
+            LeaseRef(service.store.new_id("q"), 1),
+        ]
     ).wait()
     assert [type(one) for one in answers] == [StaleLease, AlreadyEnded, UnknownJob]
     assert read(service, job.id) == before

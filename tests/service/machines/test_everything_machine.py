@@ -298,7 +298,9 @@ class EverythingMachine(RuleBasedStateMachine):
         queue, job_id = (job.queue, job.id) if job else ("q", b"")
         info = WorkerInfo(name="w", queues=(queue,))
         before = self.seen
-        said = [WorkerReport(queue=queue, worker=worker, info=info, kind=one, id=job_id, idle_ms=idle_ms) for one in says]
+        said = [
+            WorkerReport(queue=queue, worker=worker, info=info, kind=one, id=job_id, idle_ms=idle_ms) for one in says
+        ]
         self.service.report_worker(said, silent_ms=4_000).wait()
         self.look("take", "accept", "extend", "update", "finish", *IN_TIME)
         self.check_heard(before, job_id, worker)

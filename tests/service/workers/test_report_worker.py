@@ -150,7 +150,9 @@ def test_an_ended_job_that_is_kept_says_so(service: Service) -> None:
 
 
 @pytest.mark.parametrize("says", ["accepted", "progress", "finished"])
-def test_a_job_that_went_back_is_the_workers_own_again_when_it_speaks_of_it(service: Service, says: WorkerReportKind) -> None:
+def test_a_job_that_went_back_is_the_workers_own_again_when_it_speaks_of_it(
+    service: Service, says: WorkerReportKind
+) -> None:
     job = assigned(service)
     say(service, "accepted", unique="u")
     pass_ms(service, SILENT_MS)

@@ -26,7 +26,7 @@ class UnknownDestination(Undeliverable):
 class Backend(Protocol):
     """Called for many callbacks at once."""
 
-    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
+    async def deliver(self, pending: PendingCallback, body: bytes) -> None:
         """Returns when it has been received; raises Undeliverable."""
 
     async def close(self) -> None: ...

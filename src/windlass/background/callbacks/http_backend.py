@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, sign_callback
 from windlass.core.errors import Refusal
-from windlass.outbound import OutboundResponse, Outbound, RequestFailed
+from windlass.outbound import Outbound, OutboundResponse, RequestFailed
 
 from .backend import Undeliverable
 
@@ -34,13 +34,13 @@ class HttpBackend:
         self._timeout_s = timeout_s
         self._clock = clock
 
-    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
-        url = debt.callback.url or debt.callback.destination
+    async def deliver(self, pending: PendingCallback, body: bytes) -> None:
+        url = pending.callback.url or pending.callback.destination
         try:
             answered = await self._outbound.post(
                 url,
                 body,
-                self._headers(debt, body),
+                self._headers(pending, body),
                 timeout_s=self._timeout_s,
                 answer_max=ANSWER_MAX,
                 needs_body=False,
@@ -51,26 +51,26 @@ class HttpBackend:
         except Refusal as error:  # its URL is not one
             raise Undeliverable(str(error)) from error
         if not 200 <= answered.status < 300:
-            raise Undeliverable(_said(answered))
+            raise Undeliverable(_describe_response(answered))
 
     async def close(self) -> None:
         """The client is somebody else's."""
 
-    def _headers(self, debt: PendingCallback, body: bytes) -> dict[str, str]:
+    def _headers(self, pending: PendingCallback, body: bytes) -> dict[str, str]:
         """The job's own may say another content type, but not who we are."""
-        own = {name.lower(): value for name, value in debt.callback.headers}
+        own = {name.lower(): value for name, value in pending.callback.headers}
         ours = {
-            ID_HEADER: debt.key,
-            "Windlass-Event": debt.job.state.label,
-            "Windlass-Attempt": str(debt.attempt),
+            ID_HEADER: pending.key,
+            "Windlass-Event": pending.job.state.label,
+            "Windlass-Attempt": str(pending.attempt),
         }
         if self._keys:
-            ours[SIGNATURE_HEADER] = sign_callback(self._keys, int(self._clock()), debt.key, body)
+            ours[SIGNATURE_HEADER] = sign_callback(self._keys, int(self._clock()), pending.key, body)
         kept = {name: value for name, value in own.items() if name not in {name.lower() for name in ours}}
         return {"content-type": _JSON} | kept | ours
 
 
-def _said(answered: OutboundResponse) -> str:
+def _describe_response(answered: OutboundResponse) -> str:
     text = " ".join(answered.body[: 4 * SHOWN].decode(errors="replace").split())[:SHOWN]
     printable = "".join(char if char.isprintable() else "?" for char in text)
     return f"The receiver answered {answered.status}{': ' if printable else '.'}{printable}"

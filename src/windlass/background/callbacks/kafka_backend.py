@@ -28,8 +28,8 @@ class KafkaBackend:
         self._polling: threading.Thread | None = None
         self._ends = threading.Event()
 
-    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
-        producer = self._opened()
+    async def deliver(self, pending: PendingCallback, body: bytes) -> None:
+        producer = self._open_producer()
         loop = asyncio.get_running_loop()
         reported: asyncio.Future[Any] = loop.create_future()
 
@@ -37,16 +37,16 @@ class KafkaBackend:
             """In the thread that polls."""
             loop.call_soon_threadsafe(_settle, reported, error)
 
-        headers = [(ID_HEADER, debt.key.encode())]
+        headers = [(ID_HEADER, pending.key.encode())]
         try:
-            producer.produce(debt.callback.destination, value=body, headers=headers, on_delivery=report)
+            producer.produce(pending.callback.destination, value=body, headers=headers, on_delivery=report)
         except BufferError as error:
             raise Undeliverable("Too many messages wait for Kafka already.", is_silent=True) from error
         except Exception as error:  # KafkaException, which is not imported here; or a topic that is no text for it
             raise Undeliverable(f"Kafka does not take it: {error}", is_final=True) from error
-        await _reported(reported, debt.callback.destination)
+        await _wait_for_report(reported, pending.callback.destination)
 
-    def _opened(self) -> Any:
+    def _open_producer(self) -> Any:
         if self._producer is None:
             try:
                 from confluent_kafka import Producer
@@ -76,7 +76,7 @@ def _settle(reported: asyncio.Future[Any], error: Any) -> None:
         reported.set_result(error)
 
 
-async def _reported(reported: asyncio.Future[Any], topic: str) -> None:
+async def _wait_for_report(reported: asyncio.Future[Any], topic: str) -> None:
     error = await reported
     if error is None:
         return

@@ -13,19 +13,19 @@ from windlass.core.job import Blob, Job
 from windlass.core.text.codecs import as_json
 
 
-def native_body(debt: PendingCallback) -> bytes:
-    last = debt.last_attempt
-    told: dict[str, Any] = {"id": debt.key, "event": debt.job.state.label, "job": _job(debt.job)}
-    _put(told, "result", debt.result)
-    told["is_result_too_big"] = debt.is_result_too_big
-    told["reason"] = None if last is None else last.reason
-    _put(told, "error", None if last is None else last.error)
-    _put(told, "data", debt.callback.data)
-    return msgspec.json.encode(told)
+def native_body(pending: PendingCallback) -> bytes:
+    last = pending.last_attempt
+    body: dict[str, Any] = {"id": pending.key, "event": pending.job.state.label, "job": _job(pending.job)}
+    _put(body, "result", pending.result)
+    body["is_result_too_big"] = pending.is_result_too_big
+    body["reason"] = None if last is None else last.reason
+    _put(body, "error", None if last is None else last.error)
+    _put(body, "data", pending.callback.data)
+    return msgspec.json.encode(body)
 
 
 def _job(job: Job) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "id": job.key,
         "queue": job.queue,
         "name": job.name,
@@ -40,14 +40,14 @@ def _job(job: Job) -> dict[str, Any]:
         "ended_at_ms": job.ended_at_ms,
         "payload_is_whole": job.payload_is_whole,
     }
-    _put(told, "payload", job.payload if job.payload_is_whole else None)
-    return told
+    _put(body, "payload", job.payload if job.payload_is_whole else None)
+    return body
 
 
-def _put(told: dict[str, Any], name: str, blob: Blob | None) -> None:
+def _put(body: dict[str, Any], name: str, blob: Blob | None) -> None:
     """What has no form in JSON, as base64 with its codec."""
     value = None if blob is None else as_json(blob)
-    told[name] = value
+    body[name] = value
     if blob is not None and value is None:
-        told[f"{name}_base64"] = base64.b64encode(blob.data).decode()
-        told[f"{name}_codec"] = blob.codec.name.lower()
+        body[f"{name}_base64"] = base64.b64encode(blob.data).decode()
+        body[f"{name}_codec"] = blob.codec.name.lower()

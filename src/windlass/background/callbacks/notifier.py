@@ -20,16 +20,16 @@ from windlass.store.waiting.callbacks import Opening
 
 from .backend import Backend, Undeliverable, UnknownDestination
 from .http_backend import TIMEOUT_S
+from .in_flight import InFlightDeliveries
 from .native_body import native_body
-from .traffic import InFlightDeliveries
 
 log = logging.getLogger("windlass.background")
 
-Body: TypeAlias = Callable[[PendingCallback], bytes]
-Hook: TypeAlias = Callable[[PendingCallback], Awaitable[None]]
+BodyBuilder: TypeAlias = Callable[[PendingCallback], bytes]
+DeliveredHook: TypeAlias = Callable[[PendingCallback], Awaitable[None]]
 WAIT_MS = 60_000
-AT_ONCE = 200  # deliveries under way, in all
-AT_ONCE_TO_ONE = 20  # ... to one destination
+IN_FLIGHT_MAX = 200  # deliveries under way, in all
+PER_DESTINATION_MAX = 20  # ... to one destination
 ATTEMPTS = 12  # with the delays below: for almost three hours
 RETRY_DELAY_MS = 5_000
 RETRY_CAP_MS = 3_600_000
@@ -49,30 +49,30 @@ class Notifier:
         self,
         backends: Mapping[str, Backend],
         *,
-        at_once: int = AT_ONCE,
-        at_once_to_one: int = AT_ONCE_TO_ONE,
+        max_in_flight: int = IN_FLIGHT_MAX,
+        max_per_destination: int = PER_DESTINATION_MAX,
         attempts: int = ATTEMPTS,
         retry_delay_ms: int = RETRY_DELAY_MS,
         lease_ms: int = LEASE_MS,
-        bodies: Mapping[str, Body] | None = None,
-        delivered: Mapping[str, Hook] | None = None,
-        attempts_of: Mapping[str, int] | None = None,
+        bodies: Mapping[str, BodyBuilder] | None = None,
+        on_delivered: Mapping[str, DeliveredHook] | None = None,
+        attempts_by_queue: Mapping[str, int] | None = None,
     ) -> None:
         self._backends = backends
-        self._traffic = InFlightDeliveries(at_once, at_once_to_one)
-        self._attempts, self._attempts_of = attempts, attempts_of or {}
+        self._in_flight = InFlightDeliveries(max_in_flight, max_per_destination)
+        self._attempts, self._attempts_by_queue = attempts, attempts_by_queue or {}
         self._retry_delay_ms = retry_delay_ms
         self._lease_ms = lease_ms
-        self._bodies, self._delivered = bodies or {}, delivered or {}
+        self._bodies, self._on_delivered = bodies or {}, on_delivered or {}
         self._openings: list[Opening] = []
         self._under_way: dict[asyncio.Task[None], tuple[Service, PendingCallback]] = {}
-        self._numbers = dict.fromkeys(
+        self._counters = dict.fromkeys(
             ("successfulCallbacks", "failedCallbacks", "undefinedBackendWithCallback", "unknownTopicOrPartition"), 0
         )
 
-    def numbers(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         """What this process has done so far. Attempts are counted, not callbacks."""
-        return {"alive": 1, **self._numbers}
+        return {"alive": 1, **self._counters}
 
     async def run(self, service: Service) -> None:
         """In every partition for itself, with room in common."""
@@ -85,19 +85,19 @@ class Notifier:
             await self._stop()
 
     async def deliver_once(self, service: Service) -> int:
-        found = await service.take_callbacks(lease_ms=self._lease_ms, opening=Opening(self._traffic.room))
+        found = await service.take_callbacks(lease_ms=self._lease_ms, opening=Opening(self._in_flight.room))
         self._begin(service, found.callbacks)
         await asyncio.gather(*self._under_way)
         return len(found.callbacks)
 
     async def _run_within(self, service: Service) -> None:
-        opening = Opening(self._traffic.room)
+        opening = Opening(self._in_flight.room)
         self._openings.append(opening)
         while True:
             try:
                 late = self._begin(service, await self._take(service, opening))
                 if late:
-                    await _put_back(service, late)
+                    await _give_back(service, late)
             except WindlassError as error:
                 log.warning("Callbacks could not be taken (%s); trying again.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
@@ -113,80 +113,82 @@ class Notifier:
             await asyncio.wait({taking}, timeout=STOP_S)
             taking.cancel()
             with contextlib.suppress(WindlassError, asyncio.CancelledError):
-                await _put_back(service, (await taking).callbacks)
+                await _give_back(service, (await taking).callbacks)
             raise
 
-    def _begin(self, service: Service, debts: Sequence[PendingCallback]) -> list[PendingCallback]:
+    def _begin(self, service: Service, callbacks: Sequence[PendingCallback]) -> list[PendingCallback]:
         """Answers with those for which there is no room any more: the loops of several partitions share it."""
         late = []
-        for debt in debts:
-            if self._traffic.begin(debt.destination):
-                task = asyncio.create_task(self._deliver(service, debt))
-                self._under_way[task] = service, debt
+        for pending in callbacks:
+            if self._in_flight.begin(pending.destination):
+                task = asyncio.create_task(self._deliver(service, pending))
+                self._under_way[task] = service, pending
                 task.add_done_callback(lambda done: self._under_way.pop(done, None))
             else:
-                late.append(debt)
+                late.append(pending)
         return late
 
-    async def _deliver(self, service: Service, debt: PendingCallback) -> None:
+    async def _deliver(self, service: Service, pending: PendingCallback) -> None:
         is_silent = False
         try:
-            is_silent = await self._attempt(service, debt)
+            is_silent = await self._attempt(service, pending)
         except Refusal as refusal:
-            log.debug("Callback %s has gone its way meanwhile: %s", debt.key, refusal)
+            log.debug("Callback %s has gone its way meanwhile: %s", pending.key, refusal)
         except WindlassError as error:
-            log.warning("What came of callback %s could not be told (%s); it is delivered again.", debt.key, error)
+            log.warning("What came of callback %s could not be told (%s); it is delivered again.", pending.key, error)
         finally:
-            if self._traffic.end(debt.destination, is_silent=is_silent):
+            if self._in_flight.end(pending.destination, is_silent=is_silent):
                 for opening in self._openings:
                     opening.look_again()
 
-    async def _attempt(self, service: Service, debt: PendingCallback) -> bool:
+    async def _attempt(self, service: Service, pending: PendingCallback) -> bool:
         """Whether nobody answered."""
         try:
-            await self._hand_over(debt)
+            await self._send(pending)
             # Before it is settled: a crash in between repeats both, and never leaves something undone.
-            await self._follow_up(debt)
-        except Undeliverable as trouble:
-            await self._retry(service, debt, trouble)
-            return trouble.is_silent
-        self._numbers["successfulCallbacks"] += 1
-        await service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
+            await self._call_delivered_hook(pending)
+        except Undeliverable as failure:
+            await self._retry(service, pending, failure)
+            return failure.is_silent
+        self._counters["successfulCallbacks"] += 1
+        await service.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one()
         return False
 
-    async def _hand_over(self, debt: PendingCallback) -> None:
-        kind = debt.callback.type or "http"
+    async def _send(self, pending: PendingCallback) -> None:
+        kind = pending.callback.type or "http"
         backend = self._backends.get(kind)
         if backend is None:
-            self._numbers["undefinedBackendWithCallback"] += 1
+            self._counters["undefinedBackendWithCallback"] += 1
             known = ", ".join(self._backends)
             raise Undeliverable(f"This server delivers no callbacks of type {kind!r}; it knows {known}.")
-        with _as_trouble(debt, "What is to be told could not be made"):
-            body = self._bodies.get(debt.job.queue, native_body)(debt)
-        with _as_trouble(debt, "It could not be delivered"):
-            await backend.deliver(debt, body)
+        with _undeliverable_on_error(pending, "What is to be told could not be made"):
+            body = self._bodies.get(pending.job.queue, native_body)(pending)
+        with _undeliverable_on_error(pending, "It could not be delivered"):
+            await backend.deliver(pending, body)
 
-    async def _follow_up(self, debt: PendingCallback) -> None:
-        if debt.job.queue in self._delivered:
-            with _as_trouble(debt, "It was received, but what is to follow failed"):
-                await self._delivered[debt.job.queue](debt)
+    async def _call_delivered_hook(self, pending: PendingCallback) -> None:
+        if pending.job.queue in self._on_delivered:
+            with _undeliverable_on_error(pending, "It was received, but what is to follow failed"):
+                await self._on_delivered[pending.job.queue](pending)
 
-    async def _retry(self, service: Service, debt: PendingCallback, trouble: Undeliverable) -> None:
-        self._numbers["failedCallbacks"] += 1
-        if isinstance(trouble, UnknownDestination):
-            self._numbers["unknownTopicOrPartition"] += 1
+    async def _retry(self, service: Service, pending: PendingCallback, failure: Undeliverable) -> None:
+        self._counters["failedCallbacks"] += 1
+        if isinstance(failure, UnknownDestination):
+            self._counters["unknownTopicOrPartition"] += 1
         backoff = Backoff(
-            tries=self._attempts_of.get(debt.job.queue, self._attempts),
+            tries=self._attempts_by_queue.get(pending.job.queue, self._attempts),
             base_ms=self._retry_delay_ms,
             cap_ms=max(RETRY_CAP_MS, self._retry_delay_ms),
         )
-        gives_up = trouble.is_final or not backoff.wants_retry(debt.attempt)
-        log.info("Callback %s, attempt %d: %s%s", debt.key, debt.attempt, trouble, " Given up." if gives_up else "")
+        gives_up = failure.is_final or not backoff.wants_retry(pending.attempt)
+        log.info(
+            "Callback %s, attempt %d: %s%s", pending.key, pending.attempt, failure, " Given up." if gives_up else ""
+        )
         request = FailedDelivery(
-            id=debt.id,
-            token=debt.token,
-            delay_ms=0 if gives_up else backoff.delay_ms(debt.attempt, random.random()),  # noqa: S311
-            error=_cut(str(trouble)),
+            id=pending.id,
+            token=pending.token,
+            delay_ms=0 if gives_up else backoff.delay_ms(pending.attempt, random.random()),  # noqa: S311
+            error=_cut(str(failure)),
             give_up=gives_up,
         )
         await service.retry_callbacks([request]).one()
@@ -200,26 +202,30 @@ class Notifier:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        for service, debt in left.values():
-            stopped = FailedDelivery(id=debt.id, token=debt.token, error="The server stopped before there was an answer.")
+        for service, pending in left.values():
+            stopped = FailedDelivery(
+                id=pending.id, token=pending.token, error="The server stopped before there was an answer."
+            )
             with contextlib.suppress(WindlassError):
                 await service.retry_callbacks([stopped])
 
 
-async def _put_back(service: Service, debts: Sequence[PendingCallback]) -> None:
-    if debts:
-        await service.retry_callbacks([FailedDelivery(id=one.id, token=one.token, is_unspent=True) for one in debts])
+async def _give_back(service: Service, callbacks: Sequence[PendingCallback]) -> None:
+    if callbacks:
+        await service.retry_callbacks(
+            [FailedDelivery(id=one.id, token=one.token, is_unspent=True) for one in callbacks]
+        )
 
 
 @contextlib.contextmanager
-def _as_trouble(debt: PendingCallback, what: str) -> Iterator[None]:
+def _undeliverable_on_error(pending: PendingCallback, what: str) -> Iterator[None]:
     """Code of others may raise anything; that is a failed attempt, since attempts come to an end."""
     try:
         yield
     except Undeliverable:
         raise
     except Exception as error:
-        log.exception("Callback %s: %s.", debt.key, what)
+        log.exception("Callback %s: %s.", pending.key, what)
         raise Undeliverable(f"{what}: {error!r}") from error
 
 

@@ -78,8 +78,8 @@ async def stats(context: RequestContext[None, None]) -> Answer:
 
 def sum_counters(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for numbers in found.values():
-        total.update(numbers)
+    for counters in found.values():
+        total.update(counters)
     if "alive" in total:
         total["alive"] = 1
     return dict(sorted(total.items()))
@@ -94,7 +94,9 @@ async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
 
     Also those that wait for their next attempt; not those that run."""
     context.check_queue(QUEUE)
-    found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _list_aggregations(context.service)]
+    found = [
+        WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _list_aggregations(context.service)
+    ]
     return Answer([one for one in found if one.size], headers=_ANY_ORIGIN)
 
 

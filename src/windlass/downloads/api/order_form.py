@@ -59,9 +59,9 @@ class OrderForm(msgspec.Struct, frozen=True, kw_only=True):
         Text, Meta(description="Globs that its type must match, with commas between; `!` negates. Default: any.")
     ] = UNSET
     max_retries: Annotated[Number, Meta(description="Default: 2. 0: one attempt.")] = UNSET
-    extract_image_size: Annotated[Boolean, Meta(description="Whether the size of an image is told. Default: false.")] = (
-        UNSET
-    )
+    extract_image_size: Annotated[
+        Boolean, Meta(description="Whether the size of an image is told. Default: false.")
+    ] = UNSET
     download_timeout: Annotated[Number, Meta(description="Seconds for the whole download. Default: any.")] = UNSET
     request_headers: Annotated[TextMap, Meta(description="Headers of the request, beside the server's own.")] = UNSET
 

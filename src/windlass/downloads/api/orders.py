@@ -22,7 +22,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCERS
 
 from .aggregation import cap_of, lane_of, prepare
-from .order_form import ParsedOrder, OrderForm, parse_order
+from .order_form import OrderForm, ParsedOrder, parse_order
 from .refusals import routes_of
 
 routes = routes_of("Downloads")

@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from .file_expiry import delivered
-from .globs import read_globs
-from .options import Options, read_headers
+from .file_expiry import on_delivered
+from .globs import parse_globs
+from .options import DownloadOptions, parse_headers
 from .order import FILES_QUEUE, NAME, QUEUE
 from .report import callback_body
-from .worker import Processor
+from .worker import DownloadWorker
 
 __all__ = [
     "FILES_QUEUE",
     "NAME",
     "QUEUE",
-    "Options",
-    "Processor",
+    "DownloadOptions",
+    "DownloadWorker",
     "callback_body",
-    "delivered",
-    "read_globs",
-    "read_headers",
+    "on_delivered",
+    "parse_globs",
+    "parse_headers",
 ]

@@ -7,38 +7,40 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from windlass.core.errors import BadInput
-from windlass.outbound import StreamedAnswer, Outbound, RequestFailed, FetchRequest, parse_proxy
+from windlass.outbound import FetchRequest, Outbound, RequestFailed, StreamedAnswer, parse_proxy
 
 from . import report
 from .content_type import LOOKED_AT, mime_type_of
-from .counts import Counts
-from .failures import Trouble, of_disk, of_line, of_status
-from .globs import Globs, read_globs
+from .counters import DownloadCounters
+from .failures import DownloadFailure, connection_failure, disk_failure, status_failure
+from .globs import Globs, parse_globs
 from .image_size import NotAnImage, image_size
-from .options import Options
+from .options import DownloadOptions
 from .order import Order
-from .report import Report
-from .s3 import Bucket, Clients, metadata_of
+from .report import DownloadReport
+from .s3 import Bucket, S3Clients, metadata_of
 from .storage import NO_METADATA, Directory, Storage
 from .temp_file import TempFile
-from .threads import Threads
+from .threads import ThreadPool
 
 WRITE_AT_ONCE = 1024 * 1024
 PREPARING = "preparing the request"
 
-Heard: TypeAlias = Callable[[int, int | None], None]  # bytes so far, and of how many
+ProgressCallback: TypeAlias = Callable[[int, int | None], None]  # bytes so far, and of how many
 
 
-class Attempts:
+class Downloader:
     """What all attempts of one processor share."""
 
-    def __init__(self, outbound: Outbound, options: Options, threads: Threads, counts: Counts) -> None:
+    def __init__(
+        self, outbound: Outbound, options: DownloadOptions, threads: ThreadPool, counters: DownloadCounters
+    ) -> None:
         self._outbound = outbound
         self._options = options
         self._threads = threads
-        self._uploads = Threads(options.slots)  # a slow bucket must not keep files from being written
-        self._counts = counts
-        self._clients = Clients(options.s3_endpoint)
+        self._uploads = ThreadPool(options.slots)  # a slow bucket must not keep files from being written
+        self._counters = counters
+        self._clients = S3Clients(options.s3_endpoint)
         self.storage: Storage = (
             Bucket(self._clients, options.s3_bucket, options.s3_region)
             if options.s3_bucket
@@ -48,26 +50,28 @@ class Attempts:
     def close(self) -> None:
         self._uploads.close()
 
-    async def attempt(self, order: Order, proxy: str, heard: Heard, unwanted: threading.Event) -> Report:
+    async def attempt(
+        self, order: Order, proxy: str, on_progress: ProgressCallback, stop_requested: threading.Event
+    ) -> DownloadReport:
         """Trouble: it came to nothing. `unwanted` is set when it is cancelled: threads cannot be."""
         globs = _globs_of(order)
         storage, metadata = self._storage_for(order)
         self._check_proxy(proxy)
-        temp = TempFile(self._options.directory, order.id, unwanted)
+        temp = TempFile(self._options.directory, order.id, stop_requested)
         threads = self.threads_for(storage)
         try:
             await threads.run(_prepare, storage, temp)
-            status, whole = await self._fetch(order, proxy, globs, temp, heard)
+            status, whole = await self._fetch(order, proxy, globs, temp, on_progress)
             size = await threads.run(_keep, order, status, whole, temp, storage, metadata)
         except OSError as error:
-            raise of_disk(error) from error
+            raise disk_failure(error) from error
         finally:
             if temp.is_open:
                 await self._threads.run(temp.discard)
-        self._counts.add(f"download.response.{status}")
-        return report.success(order, self._options.base, status, size)
+        self._counters.add(f"download.response.{status}")
+        return report.success_report(order, self._options.base, status, size)
 
-    def threads_for(self, storage: Storage) -> Threads:
+    def threads_for(self, storage: Storage) -> ThreadPool:
         return self._uploads if isinstance(storage, Bucket) else self._threads
 
     def _storage_for(self, order: Order) -> tuple[Storage, Mapping[str, str]]:
@@ -80,14 +84,16 @@ class Attempts:
             if proxy:
                 parse_proxy(proxy)
         except BadInput as error:
-            self._counts.add("invalidProxies")
-            raise Trouble(PREPARING, f"the proxy of the aggregation cannot be used: {error}") from error
+            self._counters.add("invalidProxies")
+            raise DownloadFailure(PREPARING, f"the proxy of the aggregation cannot be used: {error}") from error
 
-    async def _fetch(self, order: Order, proxy: str, globs: Globs, temp: TempFile, heard: Heard) -> tuple[int, _Whole]:
+    async def _fetch(
+        self, order: Order, proxy: str, globs: Globs, temp: TempFile, on_progress: ProgressCallback
+    ) -> tuple[int, _FetchedBody]:
         """Answers the status, too."""
         wanted = FetchRequest(
             url=order.url,
-            headers=_merged(self._options.headers, order.request_headers),
+            headers=_merge_headers(self._options.headers, order.request_headers),
             proxy=proxy,
             timeout_s=order.download_timeout,
             size_max=self._options.size_max,
@@ -97,14 +103,16 @@ class Attempts:
             async with self._outbound.get(wanted) as incoming:
                 status = incoming.status
                 if status >= 400:
-                    raise of_status(status, incoming.reason)
-                return status, await self._write(incoming, globs, temp, heard)
+                    raise status_failure(status, incoming.reason)
+                return status, await self._write(incoming, globs, temp, on_progress)
         except BadInput as error:
-            raise Trouble(PREPARING, str(error)) from error
+            raise DownloadFailure(PREPARING, str(error)) from error
         except RequestFailed as error:
-            raise of_line(error, status) from error
+            raise connection_failure(error, status) from error
 
-    async def _write(self, incoming: StreamedAnswer, globs: Globs, temp: TempFile, heard: Heard) -> _Whole:
+    async def _write(
+        self, incoming: StreamedAnswer, globs: Globs, temp: TempFile, on_progress: ProgressCallback
+    ) -> _FetchedBody:
         """Nothing is fetched to its end that will not be kept: the type is checked as soon as it is known."""
         beginning, mime_type = b"", ""
         parts: list[bytes] = []
@@ -113,17 +121,17 @@ class Attempts:
             parts.append(part)
             waiting += len(part)
             received += len(part)
-            heard(received, incoming.length)
+            on_progress(received, incoming.length)
             if not mime_type:
                 beginning += part[:LOOKED_AT]
                 mime_type = _checked_type(beginning, globs, incoming) if len(beginning) >= LOOKED_AT else ""
             if waiting >= WRITE_AT_ONCE:
                 await self._threads.run(temp.write, parts)
                 parts, waiting = [], 0
-        return _Whole(mime_type or _checked_type(beginning, globs, incoming), parts)
+        return _FetchedBody(mime_type or _checked_type(beginning, globs, incoming), parts)
 
 
-class _Whole(NamedTuple):
+class _FetchedBody(NamedTuple):
     """A body that has come to its end."""
 
     mime_type: str
@@ -136,7 +144,7 @@ def _prepare(storage: Storage, temp: TempFile) -> None:
 
 
 def _keep(
-    order: Order, status: int, whole: _Whole, temp: TempFile, storage: Storage, metadata: Mapping[str, str]
+    order: Order, status: int, whole: _FetchedBody, temp: TempFile, storage: Storage, metadata: Mapping[str, str]
 ) -> str:
     """Answers the size of an image, if that is asked for."""
     temp.write(whole.unwritten)
@@ -147,26 +155,26 @@ def _keep(
                 size = image_size(whole.mime_type, file)
         except NotAnImage as error:
             phase = "extracting the image size"
-            raise Trouble(phase, str(error), response_code=status, counted_as=".image-size") from error
+            raise DownloadFailure(phase, str(error), response_code=status, counted_as=".image-size") from error
     storage.keep(temp, order.id, whole.mime_type, metadata)
     return size
 
 
 def _globs_of(order: Order) -> Globs:
     try:
-        return read_globs(order.mime_type)
+        return parse_globs(order.mime_type)
     except BadInput as error:
-        raise Trouble(PREPARING, str(error)) from error
+        raise DownloadFailure(PREPARING, str(error)) from error
 
 
 def _checked_type(beginning: bytes, globs: Globs, incoming: StreamedAnswer) -> str:
     mime_type = mime_type_of(beginning)
     if mismatch := globs.mismatch(mime_type):
-        raise Trouble("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")
+        raise DownloadFailure("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")
     return mime_type
 
 
-def _merged(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _merge_headers(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """A header of the job replaces the one of the same name, however that is written."""
     names = {name.lower() for name in given}
     return {**{name: value for name, value in defaults.items() if name.lower() not in names}, **given}

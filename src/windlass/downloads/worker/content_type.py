@@ -11,14 +11,14 @@ LOOKED_AT = 1024  # bytes
 EMPTY, TEXT, UNKNOWN = "application/x-empty", "text/plain", "application/octet-stream"
 
 # Where the library and libmagic differ.
-_AS_LIBMAGIC_SAYS = {
+_LIBMAGIC_NAMES = {
     "application/rtf": "text/rtf",
     "application/x-msdownload": "application/vnd.microsoft.portable-executable",
     "image/x-icon": "image/vnd.microsoft.icon",
 }
 # Formats that are text all through, or may be in their first bytes. What else looks like text is text: a signature of
 # two letters does not make it an image.
-_WRITTEN_AS_TEXT = frozenset({"application/pdf", "application/postscript", "text/rtf"})
+_TEXTUAL_FORMATS = frozenset({"application/pdf", "application/postscript", "text/rtf"})
 # What has been matched of a beginning is not tried in other ways: it comes from outside.
 _HTML = re.compile(
     rb"(?>\s|<!--.*?-->|<\?xml[^>]*\?>)*+<(?:!doctype\s+html|(?:html|head|title|body|script|style|table|h1|a\s+href=)\b)",
@@ -38,9 +38,9 @@ def mime_type_of(beginning: bytes) -> str:
     if not beginning:
         return EMPTY
     found = filetype.guess_mime(beginning)
-    known = _AS_LIBMAGIC_SAYS.get(found, found) if found else ""
+    known = _LIBMAGIC_NAMES.get(found, found) if found else ""
     text = _text_in(beginning)
-    if text is None or known in _WRITTEN_AS_TEXT:
+    if text is None or known in _TEXTUAL_FORMATS:
         return known or UNKNOWN
     return _kind_of_text(text)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 log = logging.getLogger("windlass.downloads")
 
 STOP_ABOVE = 0.95
-GO_ON_AT = 0.90
+RESUME_AT = 0.90
 EVERY_S = 60.0
 
 
@@ -21,7 +21,7 @@ def used_share(directory: Path) -> float:
     return usage.used / (usage.used + usage.free)
 
 
-class Disk:
+class DiskMonitor:
     """`look` is one check, `watch` one each minute; `changed` is called when it has become full or has room again."""
 
     def __init__(
@@ -40,17 +40,17 @@ class Disk:
 
     async def watch(self) -> None:
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(self._every_s)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         try:
             share = await asyncio.to_thread(self._used, self._directory)
         except OSError as error:
             log.warning("How full the disk of %s is cannot be told: %s", self._directory, error)
             return
         was_full = self.is_full
-        self.is_full = share > GO_ON_AT if was_full else share > STOP_ABOVE
+        self.is_full = share > RESUME_AT if was_full else share > STOP_ABOVE
         if self.is_full != was_full:
             told = "no new downloads are begun" if self.is_full else "downloads go on"
             log.warning("The disk of %s is %.0f %% full: %s.", self._directory, share * 100, told)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from windlass.outbound import AddressForbidden, AnswerTooLarge, AstrayRedirect, TlsFailed, Unanswered
+from windlass.outbound import AddressForbidden, InvalidRedirect, RequestFailed, ResponseTooLarge, TlsFailed
 
 
-class Trouble(Exception):
+class DownloadFailure(Exception):
     """`is_internal`: it is ours, not the other side's; such an attempt does not count."""
 
     def __init__(
@@ -22,15 +22,17 @@ class Trouble(Exception):
         self.is_internal = is_internal
         self.response_code = response_code
         self.counted_as = counted_as  # behind `download.response`; empty: not at all
-        super().__init__(f"Error while {phase}, {what}, retriable: {_go(is_retriable)}, internal: {_go(is_internal)}")
+        super().__init__(
+            f"Error while {phase}, {what}, retriable: {_go_bool(is_retriable)}, internal: {_go_bool(is_internal)}"
+        )
 
 
-def _go(claim: bool) -> str:
+def _go_bool(claim: bool) -> str:
     return "true" if claim else "false"
 
 
-def of_status(status: int, reason: str) -> Trouble:
-    return Trouble(
+def status_failure(status: int, reason: str) -> DownloadFailure:
+    return DownloadFailure(
         "downloading",
         f"Received status code {status} {reason}".rstrip(),
         is_retriable=status >= 500,
@@ -39,12 +41,14 @@ def of_status(status: int, reason: str) -> Trouble:
     )
 
 
-def of_line(error: Unanswered, response_code: int) -> Trouble:
+def connection_failure(error: RequestFailed, response_code: int) -> DownloadFailure:
     """What went wrong between us and the other side."""
     if isinstance(error, TlsFailed):
-        return Trouble("downloading", f"TLS Error occured: {error}", response_code=response_code, counted_as=".tls")
-    is_final = isinstance(error, AddressForbidden | AnswerTooLarge | AstrayRedirect)
-    return Trouble(
+        return DownloadFailure(
+            "downloading", f"TLS Error occured: {error}", response_code=response_code, counted_as=".tls"
+        )
+    is_final = isinstance(error, AddressForbidden | ResponseTooLarge | InvalidRedirect)
+    return DownloadFailure(
         "downloading",
         str(error),
         is_retriable=not is_final,
@@ -53,5 +57,5 @@ def of_line(error: Unanswered, response_code: int) -> Trouble:
     )
 
 
-def of_disk(error: OSError) -> Trouble:
-    return Trouble("writing the file", str(error), is_retriable=True, is_internal=True)
+def disk_failure(error: OSError) -> DownloadFailure:
+    return DownloadFailure("writing the file", str(error), is_retriable=True, is_internal=True)

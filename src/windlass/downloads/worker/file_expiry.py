@@ -15,11 +15,11 @@ from windlass.core.operations import Fail, Finish, LeaseRef, Take
 from windlass.core.states import State
 from windlass.service import Service
 
-from .counts import Counts
-from .failures import Trouble
+from .counters import DownloadCounters
+from .failures import DownloadFailure
 from .order import FILES_QUEUE, BadOrder, is_id, read_order
 from .storage import Storage
-from .threads import Threads
+from .threads import ThreadPool
 
 log = logging.getLogger("windlass.downloads")
 
@@ -33,24 +33,24 @@ class _File(msgspec.Struct, frozen=True):
     id: str
 
 
-async def delivered(service: Service, debt: PendingCallback, keep_ms: int) -> None:
+async def on_delivered(service: Service, pending: PendingCallback, keep_ms: int) -> None:
     """The callback of a download has arrived: its job goes now, its file later. May be done twice."""
-    name = _stored_as(debt)
+    name = _stored_file_id(pending)
     if name:
         payload = Blob(msgspec.json.encode(_File(name)))
         job = NewJob(queue=FILES_QUEUE, name="delete", payload=payload, unique=name, delay_ms=keep_ms)
         await service.enqueue([job]).one()
-    await service.delete([debt.job.id])
+    await service.delete([pending.job.id])
 
 
-def _stored_as(debt: PendingCallback) -> str:
+def _stored_file_id(pending: PendingCallback) -> str:
     """Empty: there is no file of ours. Of a payload that was cut the id is left."""
-    if debt.job.state != State.FINISHED:
+    if pending.job.state != State.FINISHED:
         return ""
     try:
-        order = read_order(debt.job)
+        order = read_order(pending.job)
     except BadOrder:
-        return debt.job.unique or ""
+        return pending.job.unique or ""
     return "" if order.s3_bucket else order.id
 
 
@@ -58,10 +58,12 @@ class Reaper:
     """`await reaper.run(service)` until cancelled. `admit` is given the jobs of a take, and answers those that may
     begin."""
 
-    def __init__(self, storage: Storage, threads: Threads, counts: Counts, worker: bytes, retry_delay_ms: int) -> None:
+    def __init__(
+        self, storage: Storage, threads: ThreadPool, counters: DownloadCounters, worker: bytes, retry_delay_ms: int
+    ) -> None:
         self._storage = storage
         self._threads = threads
-        self._counts = counts
+        self._counters = counters
         self._worker = worker
         self._retry_delay_ms = retry_delay_ms
         self._held: list[LeaseRef] = []  # of the round under way
@@ -91,17 +93,17 @@ class Reaper:
             self._held = []
 
     async def _delete(self, service: Service, job: Job) -> None:
-        trouble = await self._remove(job)
-        self._counts.add("reaperFailures" if trouble else "reaperSuccessfulDeletions")
+        failure = await self._remove(job)
+        self._counters.add("reaperFailures" if failure else "reaperSuccessfulDeletions")
         try:
-            if not trouble:
+            if not failure:
                 await service.finish([Finish(job.id, job.lease_token)]).one()
                 return
-            log.warning("A file could not be deleted; later again: %s", trouble)
+            log.warning("A file could not be deleted; later again: %s", failure)
             delay_ms = min(job.attempt * self._retry_delay_ms, LONGEST_PAUSE_MS)
-            error = Blob(msgspec.json.encode({"message": trouble}))
-            failure = Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)
-            await service.fail([failure]).one()
+            error = Blob(msgspec.json.encode({"message": failure}))
+            retry = Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)
+            await service.fail([retry]).one()
         except Refusal as refusal:
             log.debug("The deletion of a file has gone its way meanwhile: %s", refusal)
 
@@ -115,6 +117,6 @@ class Reaper:
             return ""
         try:
             await self._threads.run(self._storage.remove, file.id)
-        except (OSError, Trouble) as error:
+        except (OSError, DownloadFailure) as error:
             return str(error)
         return ""

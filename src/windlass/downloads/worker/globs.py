@@ -12,7 +12,7 @@ from windlass.core.errors import BadInput
 _STAR = None
 
 
-class _One(NamedTuple):
+class _CharacterClass(NamedTuple):
     """One character: within one of the ranges, or outside all of them. Never `/`, unless it is written."""
 
     ranges: tuple[tuple[str, str], ...]
@@ -23,7 +23,7 @@ class _One(NamedTuple):
         return is_within if not self.is_negated else not is_within and character != "/"
 
 
-_ANY = _One((), is_negated=True)
+_ANY = _CharacterClass((), is_negated=True)
 
 
 class Globs(msgspec.Struct, frozen=True):
@@ -33,25 +33,25 @@ class Globs(msgspec.Struct, frozen=True):
     def mismatch(self, mime_type: str) -> str:
         """What is wrong with a type; empty: it fits."""
         for pattern in self.negated:
-            if _matches(_read(pattern), mime_type):
+            if _matches(_parse_pattern(pattern), mime_type):
                 return f"Expected mime-type not to be ({pattern}) found - ({mime_type})"
-        if self.positive and not any(_matches(_read(pattern), mime_type) for pattern in self.positive):
+        if self.positive and not any(_matches(_parse_pattern(pattern), mime_type) for pattern in self.positive):
             return f"Expected mime-type to be ({','.join(self.positive)}), found ({mime_type})"
         return ""
 
 
-def read_globs(text: str) -> Globs:
+def parse_globs(text: str) -> Globs:
     """BadInput: one of the patterns cannot be read."""
     parts = [part for part in (one.strip() for one in text.split(",")) if part]
     positive = tuple(part for part in parts if not part.startswith("!"))
     negated = tuple(part[1:] for part in parts if part.startswith("!"))
     for pattern in (*positive, *negated):
-        _read(pattern)
+        _parse_pattern(pattern)
     return Globs(positive, negated)
 
 
-def _read(pattern: str) -> list[_One | None]:
-    tokens: list[_One | None] = []
+def _parse_pattern(pattern: str) -> list[_CharacterClass | None]:
+    tokens: list[_CharacterClass | None] = []
     at = 0
     while at < len(pattern):
         character = pattern[at]
@@ -60,16 +60,16 @@ def _read(pattern: str) -> list[_One | None]:
         elif character == "?":
             tokens.append(_ANY)
         elif character == "[":
-            token, at = _read_class(pattern, at + 1)
+            token, at = _parse_class(pattern, at + 1)
             tokens.append(token)
         else:
-            character, at = _read_character(pattern, at)
-            tokens.append(_One(((character, character),)))
+            character, at = _parse_character(pattern, at)
+            tokens.append(_CharacterClass(((character, character),)))
         at += 1
     return tokens
 
 
-def _read_class(pattern: str, at: int) -> tuple[_One, int]:
+def _parse_class(pattern: str, at: int) -> tuple[_CharacterClass, int]:
     """From behind its bracket; answers where the closing one is."""
     is_negated = pattern[at : at + 1] == "^"
     at += is_negated
@@ -77,18 +77,18 @@ def _read_class(pattern: str, at: int) -> tuple[_One, int]:
     while pattern[at : at + 1] != "]" or not ranges:
         if pattern[at : at + 1] in ("", "-", "]"):
             raise BadInput(f"{pattern!r} is not a pattern: a bracket of it is empty, open or has a stray sign.")
-        low, at = _read_character(pattern, at)
+        low, at = _parse_character(pattern, at)
         high = low
         if pattern[at + 1 : at + 2] == "-":
             if pattern[at + 2 : at + 3] in ("", "-", "]"):
                 raise BadInput(f"{pattern!r} is not a pattern: a range of it has no end.")
-            high, at = _read_character(pattern, at + 2)
+            high, at = _parse_character(pattern, at + 2)
         ranges.append((low, high))
         at += 1
-    return _One(tuple(ranges), is_negated), at
+    return _CharacterClass(tuple(ranges), is_negated), at
 
 
-def _read_character(pattern: str, at: int) -> tuple[str, int]:
+def _parse_character(pattern: str, at: int) -> tuple[str, int]:
     """Itself, or what a backslash stands before; and where that is."""
     if pattern[at] != "\\":
         return pattern[at], at
@@ -97,7 +97,7 @@ def _read_character(pattern: str, at: int) -> tuple[str, int]:
     return pattern[at + 1], at + 1
 
 
-def _matches(tokens: list[_One | None], text: str) -> bool:
+def _matches(tokens: list[_CharacterClass | None], text: str) -> bool:
     """The last star seen takes one character more whenever what follows it does not fit."""
     token_at = text_at = 0
     star_at = resume_at = -1

@@ -19,44 +19,44 @@ log = logging.getLogger("windlass.downloads")
 
 BEAT_MS = 30_000  # a worker that is silent for so long counts as lost
 BEAT_EVERY_S = 10.0
-TOLD_EVERY_S = 1.0
+PROGRESS_EVERY_S = 1.0
 TROUBLE_PAUSE_S = 1.0
 BATCH = 1000
 
-Why: TypeAlias = Literal["", "cancelled", "lost", "stopping"]
+StopReason: TypeAlias = Literal["", "cancelled", "lost", "stopping"]
 
 
-class Hold:
+class HeldDownload:
     """A job in hand."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.held = LeaseRef(job.id, job.lease_token)
+        self.lease = LeaseRef(job.id, job.lease_token)
         self.task: asyncio.Task[None] | None = None
-        self.why: Why = ""  # it was stopped
-        self.unwanted = threading.Event()  # the same, for threads
+        self.stop_reason: StopReason = ""  # it was stopped
+        self.stop_requested = threading.Event()  # the same, for threads
         self.has_begun = False  # a task that is cancelled before would never say so
-        self.is_telling = False  # how it ended: too late to stop it
+        self.is_reporting = False  # how it ended: too late to stop it
         self.received = 0
         self.length: int | None = None
-        self.told = 0  # of what was received
+        self.reported = 0  # of what was received
 
-    def stop(self, why: Why) -> None:
-        if self.why or self.is_telling:
+    def stop(self, reason: StopReason) -> None:
+        if self.stop_reason or self.is_reporting:
             return
-        self.why = why
-        self.unwanted.set()
+        self.stop_reason = reason
+        self.stop_requested.set()
         if self.has_begun and self.task is not None:
             self.task.cancel()
 
     def update(self) -> Update:
-        self.told = self.received
+        self.reported = self.received
         share = min(1.0, self.received / self.length) if self.length else None
         of = f" of {self.length}" if self.length else ""
         return Update(id=self.job.id, token=self.job.lease_token, progress=share, note=f"{self.received}{of} bytes")
 
 
-class Holds:
+class HeldDownloads:
     """`others`: jobs that are taken under the same worker and kept elsewhere."""
 
     def __init__(
@@ -67,29 +67,29 @@ class Holds:
         self._info = info
         self._lease_ms = lease_ms
         self._others = others
-        self._holds: dict[bytes, Hold] = {}
+        self._held: dict[bytes, HeldDownload] = {}
         self.reconciler = Reconciler(service, lambda lease: lease in self._leases())
         self._moved = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._holds)
+        return len(self._held)
 
-    def all(self) -> list[Hold]:
-        return list(self._holds.values())
+    def all(self) -> list[HeldDownload]:
+        return list(self._held.values())
 
     def _leases(self) -> list[LeaseRef]:
         """Everything that this process holds under its worker."""
-        return [*(hold.held for hold in self._holds.values()), *self._others()]
+        return [*(held.lease for held in self._held.values()), *self._others()]
 
-    def add(self, hold: Hold) -> None:
-        self._holds[hold.job.id] = hold
+    def add(self, held: HeldDownload) -> None:
+        self._held[held.job.id] = held
 
-    def drop(self, hold: Hold) -> None:
-        if self._holds.get(hold.job.id) is hold:
-            del self._holds[hold.job.id]
+    def drop(self, held: HeldDownload) -> None:
+        if self._held.get(held.job.id) is held:
+            del self._held[held.job.id]
 
-    def heard(self, hold: Hold, received: int, length: int | None) -> None:
-        hold.received, hold.length = received, length
+    def note_progress(self, held: HeldDownload, received: int, length: int | None) -> None:
+        held.received, held.length = received, length
         self._moved.set()
 
     async def register(self) -> None:
@@ -105,10 +105,10 @@ class Holds:
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     def _cancel(self, job_id: bytes) -> None:
-        if (hold := self._holds.get(job_id)) is not None:
-            hold.stop("cancelled")
+        if (held := self._held.get(job_id)) is not None:
+            held.stop("cancelled")
 
-    async def keep(self) -> None:
+    async def run_heartbeat(self) -> None:
         """Until cancelled."""
         pause_s = min(BEAT_EVERY_S, self._lease_ms / 3000)
         while True:
@@ -126,22 +126,22 @@ class Holds:
         holds = self.all()
         for start in range(0, len(holds), BATCH):
             part = holds[start : start + BATCH]
-            answers = await self._service.extend([hold.held for hold in part], lease_ms=self._lease_ms)
-            for hold, answer in zip(part, answers, strict=True):
+            answers = await self._service.extend([held.lease for held in part], lease_ms=self._lease_ms)
+            for held, answer in zip(part, answers, strict=True):
                 if isinstance(answer, Refusal):
-                    hold.stop("lost")
+                    held.stop("lost")
                 elif isinstance(answer, Extended) and answer.is_cancel_requested:
-                    hold.stop("cancelled")
+                    held.stop("cancelled")
 
-    async def tell_progress(self) -> None:
+    async def report_progress(self) -> None:
         """Until cancelled; of all that have moved together, and not more often than somebody looks."""
         while True:
             await self._moved.wait()
             self._moved.clear()
-            moved = [hold for hold in self.all() if hold.received != hold.told and not hold.is_telling]
+            moved = [held for held in self.all() if held.received != held.reported and not held.is_reporting]
             try:
                 for start in range(0, len(moved), BATCH):
-                    await self._service.update([hold.update() for hold in moved[start : start + BATCH]])
+                    await self._service.update([held.update() for held in moved[start : start + BATCH]])
             except WindlassError as error:
                 log.debug("Progress could not be told: %s", error)
-            await asyncio.sleep(TOLD_EVERY_S)
+            await asyncio.sleep(PROGRESS_EVERY_S)

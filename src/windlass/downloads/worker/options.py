@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.errors import BadSetting
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class DownloadOptions(msgspec.Struct, frozen=True, kw_only=True):
     directory: Path
     base: str  # of `download_url`
     slots: int = 50  # downloads at once, in this process
@@ -23,7 +23,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     s3_endpoint: str = ""  # empty: Amazon's
 
 
-def read_headers(text: str) -> dict[str, str]:
+def parse_headers(text: str) -> dict[str, str]:
     """From the setting; empty: none."""
     try:
         return msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}

@@ -10,7 +10,7 @@ from windlass.core.states import State
 
 from .order import BadOrder, Order, path_of, read_order
 
-_UNTOLD = {
+_MESSAGES = {
     "cancelled": "The download was cancelled.",
     "lease_expired": "The download was begun several times and never ended.",
     "expired": "The download was not begun in time.",
@@ -18,7 +18,7 @@ _UNTOLD = {
 }
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class DownloadReport(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of the callback, in the order in which they are sent."""
 
     success: bool
@@ -33,15 +33,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     delivery_error: str = ""
 
 
-class Error(msgspec.Struct, frozen=True):
+class DownloadError(msgspec.Struct, frozen=True):
     """What is stored with an attempt that came to nothing."""
 
     message: str = ""
     response_code: int = 0
 
 
-def success(order: Order, base: str, response_code: int, image_size: str) -> Report:
-    return Report(
+def success_report(order: Order, base: str, response_code: int, image_size: str) -> DownloadReport:
+    return DownloadReport(
         success=True,
         extra=order.extra,
         image_size=image_size,
@@ -52,17 +52,17 @@ def success(order: Order, base: str, response_code: int, image_size: str) -> Rep
     )
 
 
-def callback_body(debt: PendingCallback, base: str) -> bytes:
+def callback_body(pending: PendingCallback, base: str) -> bytes:
     """The same in every delivery of one debt. `base` only counts where the report itself was too large to be kept."""
-    finished = debt.job.state == State.FINISHED
-    if finished and debt.result is not None and debt.result.codec == Codec.JSON:
-        return debt.result.data
-    order = _order_of(debt)
+    finished = pending.job.state == State.FINISHED
+    if finished and pending.result is not None and pending.result.codec == Codec.JSON:
+        return pending.result.data
+    order = _order_of(pending)
     if finished:
-        return msgspec.json.encode(success(order, base, 200, ""))
-    error = _error_of(debt)
+        return msgspec.json.encode(success_report(order, base, 200, ""))
+    error = _error_of(pending)
     return msgspec.json.encode(
-        Report(
+        DownloadReport(
             success=False,
             error=error.message,
             extra=order.extra,
@@ -73,25 +73,25 @@ def callback_body(debt: PendingCallback, base: str) -> bytes:
     )
 
 
-def _order_of(debt: PendingCallback) -> Order:
+def _order_of(pending: PendingCallback) -> Order:
     """Of a payload that was cut, or is none, the id is left."""
     try:
-        return read_order(debt.job)
+        return read_order(pending.job)
     except BadOrder:
-        return Order(url="", id=debt.job.unique or debt.job.key)
+        return Order(url="", id=pending.job.unique or pending.job.key)
 
 
-def _error_of(debt: PendingCallback) -> Error:
-    last = debt.last_attempt
-    if debt.job.state == State.CANCELLED or last is None:
-        return Error(_UNTOLD["cancelled"] if debt.job.state == State.CANCELLED else "")
-    return _read_error(last.error) or Error(_UNTOLD.get(last.reason, last.reason))
+def _error_of(pending: PendingCallback) -> DownloadError:
+    last = pending.last_attempt
+    if pending.job.state == State.CANCELLED or last is None:
+        return DownloadError(_MESSAGES["cancelled"] if pending.job.state == State.CANCELLED else "")
+    return _read_error(last.error) or DownloadError(_MESSAGES.get(last.reason, last.reason))
 
 
-def _read_error(blob: Blob | None) -> Error | None:
+def _read_error(blob: Blob | None) -> DownloadError | None:
     if blob is None or blob.codec != Codec.JSON:
         return None
     try:
-        return msgspec.json.decode(blob.data, type=Error)
+        return msgspec.json.decode(blob.data, type=DownloadError)
     except msgspec.DecodeError:
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .failures import Trouble
+from .failures import DownloadFailure
 from .order import Order, path_of
 from .temp_file import TempFile
 
@@ -23,7 +23,7 @@ _REGION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-class Clients:
+class S3Clients:
     """One for each region; each may be used by many threads at once."""
 
     def __init__(self, endpoint: str = "") -> None:
@@ -45,7 +45,9 @@ def _new_client(region: str, endpoint: str) -> Any:
         import boto3
         from botocore.config import Config
     except ModuleNotFoundError as error:
-        raise Trouble(PHASE, "S3 needs an extra that is not installed here: pip install 'windlass[s3]'") from error
+        raise DownloadFailure(
+            PHASE, "S3 needs an extra that is not installed here: pip install 'windlass[s3]'"
+        ) from error
     config = Config(
         connect_timeout=5, read_timeout=30, max_pool_connections=50, retries={"mode": "standard", "max_attempts": 2}
     )
@@ -54,14 +56,16 @@ def _new_client(region: str, endpoint: str) -> Any:
 
 
 class Bucket:
-    def __init__(self, clients: Clients, bucket: str, region: str) -> None:
+    def __init__(self, clients: S3Clients, bucket: str, region: str) -> None:
         self._clients = clients
         self._bucket = bucket
         self._region = region
 
     def check(self) -> None:
         if not _BUCKET.fullmatch(self._bucket) or not _REGION.fullmatch(self._region):
-            raise Trouble(PHASE, f"{self._bucket!r} in {self._region!r} cannot be the name of a bucket and its region")
+            raise DownloadFailure(
+                PHASE, f"{self._bucket!r} in {self._region!r} cannot be the name of a bucket and its region"
+            )
         self._clients.of(self._region)
 
     def keep(self, temp: TempFile, download_id: str, mime_type: str, metadata: Mapping[str, str]) -> None:
@@ -77,17 +81,17 @@ class Bucket:
                 Config=TransferConfig(max_concurrency=UPLOAD_THREADS),
             )
         except Exception as error:
-            raise _trouble(error) from error
+            raise _storage_failure(error) from error
         temp.discard()
 
     def remove(self, download_id: str) -> None:
         try:
             self._clients.of(self._region).delete_object(Bucket=self._bucket, Key=path_of(download_id))
         except Exception as error:
-            raise _trouble(error) from error
+            raise _storage_failure(error) from error
 
 
-def _trouble(error: Exception) -> Trouble:
+def _storage_failure(error: Exception) -> DownloadFailure:
     """A bucket that refuses will refuse again; a line that broke may hold the next time."""
     from botocore import exceptions
 
@@ -96,7 +100,7 @@ def _trouble(error: Exception) -> Trouble:
     if isinstance(cause, exceptions.ClientError):
         status = cause.response["ResponseMetadata"]["HTTPStatusCode"]
         is_passing = status >= 500 or status == 429
-    return Trouble(PHASE, str(error), is_retriable=is_passing)
+    return DownloadFailure(PHASE, str(error), is_retriable=is_passing)
 
 
 def metadata_of(order: Order) -> dict[str, str]:
@@ -106,7 +110,7 @@ def metadata_of(order: Order) -> dict[str, str]:
     try:
         found = msgspec.json.decode(order.extra, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Trouble(PHASE, f"extra must be a JSON object when there is a bucket: {error}") from error
+        raise DownloadFailure(PHASE, f"extra must be a JSON object when there is a bucket: {error}") from error
     return {name: text for name, value in found.items() if (text := _as_text(value)) is not None}
 
 

@@ -13,25 +13,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SUFFIX = ".tmp"
-LOCKED_FOR_A_MOMENT_S = 0.5
+LOCK_TIMEOUT_S = 0.5
 LOOK_AGAIN_S = 0.02
 
 
 class TempFile:
-    def __init__(self, directory: Path, name: str, unwanted: threading.Event) -> None:
+    def __init__(self, directory: Path, name: str, stop_requested: threading.Event) -> None:
         self.path = directory / f"{name}{SUFFIX}"
-        self._unwanted = unwanted
+        self._stop_requested = stop_requested
         self._fd = -1
 
     def check(self, _: int = 0) -> None:
         """Called again and again by whoever is busy with it for long."""
-        if self._unwanted.is_set():
+        if self._stop_requested.is_set():
             raise InterruptedError(f"{self.path.name} is no longer wanted")
 
     def open(self) -> None:
         """Empty, whatever another process has left there."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = _locked(self.path)
+        self._fd = _open_locked(self.path)
         os.ftruncate(self._fd, 0)
 
     @property
@@ -68,10 +68,10 @@ class TempFile:
             self._fd = -1
 
 
-def _locked(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     """A file that another has unlinked while it was opened here is none: then once more. Who removes what was left
     behind holds a lock for a moment, too."""
-    give_up_at_s = time.monotonic() + LOCKED_FOR_A_MOMENT_S
+    give_up_at_s = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -104,7 +104,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def remove_left_behind(directory: Path) -> int:
+def remove_orphans(directory: Path) -> int:
     """Files of processes that died in the middle; answers how many."""
     removed = 0
     with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Threads:
+class ThreadPool:
     def __init__(self, most: int) -> None:
         self._pool = ThreadPoolExecutor(most, "windlass-downloads")
 

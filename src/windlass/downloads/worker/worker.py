@@ -19,17 +19,17 @@ from windlass.core.operations import CompleteWithChildren, Fail, Finish, Take, W
 from windlass.outbound import Outbound
 from windlass.service import Service
 
-from .attempt import Attempts
-from .counts import Counts
-from .disk import EVERY_S, Disk, used_share
-from .failures import Trouble
+from .attempt import Downloader
+from .counters import DownloadCounters
+from .disk import EVERY_S, DiskMonitor, used_share
+from .failures import DownloadFailure
 from .file_expiry import Reaper
-from .leases import Hold, Holds
-from .options import Options
+from .leases import HeldDownload, HeldDownloads
+from .options import DownloadOptions
 from .order import FILES_QUEUE, QUEUE, BadOrder, Order, read_order
-from .report import Error
-from .temp_file import remove_left_behind
-from .threads import Threads
+from .report import DownloadError
+from .temp_file import remove_orphans
+from .threads import ThreadPool
 
 log = logging.getLogger("windlass.downloads")
 
@@ -37,7 +37,7 @@ WAIT_MS = 60_000
 TROUBLE_PAUSE_S = 1.0
 THREADS = 16  # that wait for the disk
 CLEAN_EVERY_S = 3600.0
-LEAVE_S = 5.0  # for taking leave of the engine
+DEREGISTER_TIMEOUT_S = 5.0  # for taking leave of the engine
 MESSAGE_MAX = 2000  # characters of an error, each of which may become six
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
@@ -49,7 +49,7 @@ async def no_proxy(service: Service, aggregation: str) -> str:
     return ""
 
 
-class Processor:
+class DownloadWorker:
     """`await processor.run(service)` until cancelled: what has not ended then is given back, no attempt spent.
 
     `proxy_of` answers the proxy of an aggregation, or an empty text. `used` answers how full the disk of a directory
@@ -58,7 +58,7 @@ class Processor:
     def __init__(
         self,
         outbound: Outbound,
-        options: Options,
+        options: DownloadOptions,
         *,
         proxy_of: ProxyOf = no_proxy,
         used: Callable[[Path], float] = used_share,
@@ -66,23 +66,23 @@ class Processor:
     ) -> None:
         self._options = options
         self._proxy_of = proxy_of
-        self._counts = Counts()
-        self._threads = Threads(THREADS)
-        self._attempts = Attempts(outbound, options, self._threads, self._counts)
+        self._counters = DownloadCounters()
+        self._threads = ThreadPool(THREADS)
+        self._attempts = Downloader(outbound, options, self._threads, self._counters)
         self._worker = os.urandom(16)
-        self._disk = Disk(options.directory, self._disk_changed, used=used, every_s=look_every_s)
+        self._disk = DiskMonitor(options.directory, self._disk_changed, used=used, every_s=look_every_s)
         storage = self._attempts.storage
         self._reaper = Reaper(
-            storage, self._attempts.threads_for(storage), self._counts, self._worker, options.retry_delay_ms
+            storage, self._attempts.threads_for(storage), self._counters, self._worker, options.retry_delay_ms
         )
         self._taking: asyncio.Task[list[Job]] | None = None
         self._changed = asyncio.Event()  # a slot is free, or the disk has room
         self._service: Service
-        self._holds: Holds
+        self._held: HeldDownloads
 
-    def numbers(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         """The statistics of this processor."""
-        return self._counts.numbers()
+        return self._counters.counters()
 
     # Its life
 
@@ -95,14 +95,14 @@ class Processor:
             slots=self._options.slots,
             name="downloads",
         )
-        self._holds = Holds(service, self._worker, info, self._options.lease_ms, self._reaper.leases)
-        self._reaper.admit = self._holds.reconciler.admit
+        self._held = HeldDownloads(service, self._worker, info, self._options.lease_ms, self._reaper.leases)
+        self._reaper.admit = self._held.reconciler.admit
         await self._prepare()
         try:
             async with asyncio.TaskGroup() as group:
                 for part in (
-                    self._holds.keep(),
-                    self._holds.tell_progress(),
+                    self._held.run_heartbeat(),
+                    self._held.report_progress(),
                     self._disk.watch(),
                     self._reaper.run(service),
                     self._clean(),
@@ -110,30 +110,30 @@ class Processor:
                 ):
                     group.create_task(part)
         finally:
-            await self._leave()
+            await self._deregister()
 
     async def _prepare(self) -> None:
         await self._threads.run(self._options.directory.mkdir, parents=True, exist_ok=True)
-        await self._disk.look()
-        await self._holds.register()
+        await self._disk.check()
+        await self._held.register()
 
     async def _clean(self) -> None:
         """What processes that died have left, at the beginning and now and then."""
         while True:
-            if removed := await self._threads.run(remove_left_behind, self._options.directory):
+            if removed := await self._threads.run(remove_orphans, self._options.directory):
                 log.info("%d unfinished files of processes that are gone were removed.", removed)
             await asyncio.sleep(CLEAN_EVERY_S)
 
-    async def _leave(self) -> None:
-        self._holds.reconciler.close()
-        for hold in self._holds.all():
-            hold.stop("stopping")
-        if tasks := [hold.task for hold in self._holds.all() if hold.task is not None]:
-            _, left = await asyncio.wait(tasks, timeout=LEAVE_S)
+    async def _deregister(self) -> None:
+        self._held.reconciler.close()
+        for held in self._held.all():
+            held.stop("stopping")
+        if tasks := [held.task for held in self._held.all() if held.task is not None]:
+            _, left = await asyncio.wait(tasks, timeout=DEREGISTER_TIMEOUT_S)
             for task in left:
                 task.cancel()
         try:
-            async with asyncio.timeout(LEAVE_S):
+            async with asyncio.timeout(DEREGISTER_TIMEOUT_S):
                 await self._service.forget(self._worker)
         except (TimeoutError, WindlassError) as error:
             log.warning("The processor could not take its leave (%r); its leases run out.", error)
@@ -145,23 +145,23 @@ class Processor:
     async def _take_all(self) -> None:
         while True:
             self._changed.clear()
-            free = self._options.slots - len(self._holds)
+            free = self._options.slots - len(self._held)
             if free <= 0 or self._disk.is_full:
                 await self._changed.wait()
                 continue
-            for job in self._holds.reconciler.admit(await self._take(free)):
+            for job in self._held.reconciler.admit(await self._take(free)):
                 self._begin(job)
 
     async def _take(self, most: int) -> list[Job]:
         """Nothing, too, when the disk has become full meanwhile: what was on its way goes back."""
-        self._taking = asyncio.create_task(self._ask_for(most))
+        self._taking = asyncio.create_task(self._request_jobs(most))
         try:
             await asyncio.wait({self._taking})
             return [] if self._taking.cancelled() else self._taking.result()
         finally:
             self._taking.cancel()
 
-    async def _ask_for(self, most: int) -> list[Job]:
+    async def _request_jobs(self, most: int) -> list[Job]:
         request = Take(
             queues=(QUEUE,), most=most, worker=self._worker, lease_ms=self._options.lease_ms, wait_ms=WAIT_MS
         )
@@ -180,85 +180,88 @@ class Processor:
     # One download
 
     def _begin(self, job: Job) -> None:
-        hold = Hold(job)
-        self._holds.add(hold)
-        hold.task = asyncio.create_task(self._work(hold), name=f"windlass-download-{job.key}")
+        held = HeldDownload(job)
+        self._held.add(held)
+        held.task = asyncio.create_task(self._work(held), name=f"windlass-download-{job.key}")
 
-    async def _work(self, hold: Hold) -> None:
-        hold.has_begun = True
+    async def _work(self, held: HeldDownload) -> None:
+        held.has_begun = True
         try:
-            outcome = _stopped(hold) if hold.why else await self._outcome(hold)
-            hold.is_telling = True
-            await self._tell(hold.job, outcome)
+            outcome = _stopped_report(held) if held.stop_reason else await self._run_download(held)
+            held.is_reporting = True
+            await self._report_outcome(held.job, outcome)
         except Exception:
-            log.exception("Download %s has gone astray; its lease runs out.", hold.job.key)
+            log.exception("Download %s has gone astray; its lease runs out.", held.job.key)
         finally:
-            self._holds.drop(hold)
+            self._held.drop(held)
             self._changed.set()
 
-    async def _outcome(self, hold: Hold) -> Outcome:
-        job = hold.job
+    async def _run_download(self, held: HeldDownload) -> Outcome:
+        job = held.job
         try:
             order = read_order(job)
         except BadOrder as error:
-            return _failed(job, Trouble("reading the job", str(error)))
-        self._counts.began(order.aggr_id)
+            return _failed_report(job, DownloadFailure("reading the job", str(error)))
+        self._counters.record_start(order.aggr_id)
         try:
-            return await self._attempted(hold, order)
+            return await self._run_attempt(held, order)
         except asyncio.CancelledError:
-            if not hold.why:
+            if not held.stop_reason:
                 raise
-            if hold.task is not None:
-                hold.task.uncancel()
-            return _stopped(hold)
+            if held.task is not None:
+                held.task.uncancel()
+            return _stopped_report(held)
         finally:
-            self._counts.ended(order.aggr_id)
+            self._counters.record_end(order.aggr_id)
 
-    async def _attempted(self, hold: Hold, order: Order) -> Outcome:
-        job = hold.job
+    async def _run_attempt(self, held: HeldDownload, order: Order) -> Outcome:
+        job = held.job
         try:
             proxy = await self._find_proxy(order.aggr_id)
             report = await self._attempts.attempt(
-                order, proxy, lambda received, length: self._holds.heard(hold, received, length), hold.unwanted
+                order,
+                proxy,
+                lambda received, length: self._held.note_progress(held, received, length),
+                held.stop_requested,
             )
             return Finish(job.id, job.lease_token, Blob(msgspec.json.encode(report)))
-        except Trouble as trouble:
-            return self._after(job, order, trouble)
+        except DownloadFailure as failure:
+            return self._outcome_of_failure(job, order, failure)
         except Exception as error:
             log.exception("Download %s met something that nobody thought of.", job.key)
-            self._counts.add("failures")
-            return self._retried_or_failed(
-                job, order, Trouble("downloading", repr(error), is_retriable=True, is_internal=True)
+            self._counters.add("failures")
+            return self._retry_or_fail(
+                job, order, DownloadFailure("downloading", repr(error), is_retriable=True, is_internal=True)
             )
 
     async def _find_proxy(self, aggregation: str) -> str:
         try:
             return await self._proxy_of(self._service, aggregation) if aggregation else ""
         except WindlassError as error:
-            raise Trouble("looking for its proxy", str(error), is_retriable=True, is_internal=True) from error
+            raise DownloadFailure("looking for its proxy", str(error), is_retriable=True, is_internal=True) from error
 
-    def _after(self, job: Job, order: Order, trouble: Trouble) -> Outcome:
-        if trouble.counted_as:
-            self._counts.add(f"download.response{trouble.counted_as}")
-        if trouble.is_internal:
-            log.warning("Download %s is tried again: %s", job.key, trouble)
-            self._counts.add("failures")
+    def _outcome_of_failure(self, job: Job, order: Order, failure: DownloadFailure) -> Outcome:
+        if failure.counted_as:
+            self._counters.add(f"download.response{failure.counted_as}")
+        if failure.is_internal:
+            log.warning("Download %s is tried again: %s", job.key, failure)
+            self._counters.add("failures")
             delay_ms = max(self._options.retry_delay_ms, SHORTEST_INTERNAL_PAUSE_MS)
             return CompleteWithChildren(
                 id=job.id, token=job.lease_token, then="again", delay_ms=delay_ms, attempt=max(0, job.attempt - 1)
             )
-        return self._retried_or_failed(job, order, trouble)
+        return self._retry_or_fail(job, order, failure)
 
-    def _retried_or_failed(self, job: Job, order: Order, trouble: Trouble) -> Fail:
-        if trouble.is_retriable and job.attempt <= order.max_retries:
-            return _failed(job, trouble, retry_in_ms=job.attempt * self._options.retry_delay_ms)
-        return _failed(job, trouble)
+    def _retry_or_fail(self, job: Job, order: Order, failure: DownloadFailure) -> Fail:
+        if failure.is_retriable and job.attempt <= order.max_retries:
+            return _failed_report(job, failure, retry_in_ms=job.attempt * self._options.retry_delay_ms)
+        return _failed_report(job, failure)
 
-    async def _tell(self, job: Job, outcome: Outcome) -> None:
+    async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
         """The engine may be away: it is told when it is back."""
         while outcome is not None:
             try:
-                await self._told(outcome)
+                await self._send_report(outcome)
                 return
             except (EngineUnavailable, EngineError, EngineFull) as error:
                 log.warning("What came of download %s cannot be told (%s); still trying.", job.key, error)
@@ -267,7 +270,7 @@ class Processor:
                 log.info("Download %s has gone its way meanwhile: %s", job.key, refusal)
                 return
 
-    async def _told(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
+    async def _send_report(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
         match outcome:
             case Finish():
                 await self._service.finish([outcome]).one()
@@ -277,8 +280,8 @@ class Processor:
                 await self._service.complete_with_children([outcome]).one()
 
 
-def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:
-    error = Error(str(trouble)[:MESSAGE_MAX], trouble.response_code)
+def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None = None) -> Fail:
+    error = DownloadError(str(failure)[:MESSAGE_MAX], failure.response_code)
     return Fail(
         id=job.id,
         token=job.lease_token,
@@ -288,7 +291,7 @@ def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:
     )
 
 
-def _stopped(hold: Hold) -> Outcome:
-    if hold.why == "cancelled":
-        return Fail(id=hold.job.id, token=hold.job.lease_token, then="cancelled", reason="cancelled")
+def _stopped_report(held: HeldDownload) -> Outcome:
+    if held.stop_reason == "cancelled":
+        return Fail(id=held.job.id, token=held.job.lease_token, then="cancelled", reason="cancelled")
     return None  # lost; or the processor stops, and all that it holds goes back when it takes its leave

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 
-class Counts:
+class DownloadCounters:
     def __init__(self) -> None:
         self._counted: Counter[str] = Counter()
         self._running: Counter[str] = Counter()  # by aggregation
@@ -16,7 +16,7 @@ class Counts:
     def add(self, name: str) -> None:
         self._counted[name] += 1
 
-    def began(self, aggregation: str) -> None:
+    def record_start(self, aggregation: str) -> None:
         self._counted["spawnedWorkers"] += 1
         if not self._running[aggregation]:
             self._counted["spawnedWorkerPools"] += 1
@@ -24,12 +24,12 @@ class Counts:
         self._most_workers = max(self._most_workers, self._running.total())
         self._most_pools = max(self._most_pools, len(self._running))
 
-    def ended(self, aggregation: str) -> None:
+    def record_end(self, aggregation: str) -> None:
         self._running[aggregation] -= 1
         if not self._running[aggregation]:
             del self._running[aggregation]
 
-    def numbers(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         fixed = ("spawnedWorkers", "spawnedWorkerPools", "failures", "reaperFailures", "reaperSuccessfulDeletions")
         return {
             "alive": 1,

@@ -17,7 +17,7 @@ from windlass.settings import Settings
 
 from .api.aggregation import proxy_of
 from .api.refusals import PREFIX
-from .worker import Options, Processor, read_headers
+from .worker import DownloadOptions, DownloadWorker, parse_headers
 
 
 def download_base(settings: Settings, own_url: str) -> str:
@@ -33,14 +33,14 @@ def download_base(settings: Settings, own_url: str) -> str:
     return f"{own_url or f'{scheme}://{host}:{settings.port}'}{PREFIX}/files"
 
 
-def _options(settings: Settings, base: str) -> Options:
-    return Options(
+def _options(settings: Settings, base: str) -> DownloadOptions:
+    return DownloadOptions(
         directory=download_dir(settings),
         base=base,
         slots=settings.download_slots,
         retry_delay_ms=settings.download_retry_delay_ms,
         size_max=settings.download_max,
-        headers=read_headers(settings.download_headers),
+        headers=parse_headers(settings.download_headers),
         s3_bucket=settings.download_s3_bucket,
         s3_region=settings.download_s3_region,
         s3_endpoint=settings.download_s3_endpoint,
@@ -48,18 +48,18 @@ def _options(settings: Settings, base: str) -> Options:
 
 
 @contextlib.asynccontextmanager
-async def downloading(service: Service, policy: PolicySource, settings: Settings, base: str) -> AsyncIterator[None]:
+async def run_downloads(service: Service, policy: PolicySource, settings: Settings, base: str) -> AsyncIterator[None]:
     """Downloads are performed, until the block ends and what is under way is given back."""
     if PROCESSOR not in parse_roles(settings.roles):
         yield
         return
     async with Outbound(policy) as outbound:
-        processor = Processor(outbound, _options(settings, base), proxy_of=proxy_of)
-        working = asyncio.create_task(processor.run(service), name="windlass-processor")
-        working.add_done_callback(log_unexpected_end)
+        worker = DownloadWorker(outbound, _options(settings, base), proxy_of=proxy_of)
+        running = asyncio.create_task(worker.run(service), name="windlass-processor")
+        running.add_done_callback(log_unexpected_end)
         try:
-            async with publish_stats(service, PROCESSOR, processor.numbers):
+            async with publish_stats(service, PROCESSOR, worker.counters):
                 yield
         finally:
-            working.cancel()
-            await asyncio.wait({working})
+            running.cancel()
+            await asyncio.wait({running})
