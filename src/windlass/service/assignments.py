@@ -31,16 +31,16 @@ class AssignmentOperations(Facet):
         for request in requests:
             check_worker_report(request)
         check_integer("silent_ms", silent_ms, 1, DURATION_MAX)
-        return BatchOperation(self.store, lambda: self._hear_flow(requests, silent_ms))
+        return BatchOperation(self.store, lambda: self._report_worker_flow(requests, silent_ms))
 
-    def _hear_flow(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[list[WorkerReportOutcome | Refusal]]:
+    def _report_worker_flow(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[list[WorkerReportOutcome | Refusal]]:
         answers: list[Any] = yield from split_by_partition(
             requests,
             lambda one: self.store.partition_of_queue(one.queue),
-            lambda part, home: calls.report_worker(part, silent_ms, home),
+            lambda part, partition: calls.report_worker(part, silent_ms, partition),
         )
         yield from self._show_workers(requests, silent_ms)
-        return (yield from self._with_repeated(requests, answers))
+        return (yield from self._finish_repeating(requests, answers))
 
     def _show_workers(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[None]:
         """Lists of workers begin in the first partition: those of others must be known there too."""
@@ -48,7 +48,7 @@ class AssignmentOperations(Facet):
         if elsewhere:
             yield split_batch(calls.report_presence(list(elsewhere.values()), silent_ms, 0))
 
-    def _with_repeated(
+    def _finish_repeating(
         self, requests: Sequence[WorkerReport], answers: Sequence[WorkerReportOutcome | LeaseRef | Refusal]
     ) -> Flow[list[WorkerReportOutcome | Refusal]]:
         repeating = {place: one for place, one in enumerate(answers) if isinstance(one, LeaseRef)}
@@ -56,8 +56,8 @@ class AssignmentOperations(Facet):
             return cast(list[WorkerReportOutcome | Refusal], answers)
         finishes = [Finish(held.id, held.token, requests[place].result) for place, held in repeating.items()]
         done = yield from finish_flow(finishes, self.store.partition_of_job)
-        told = dict(zip(repeating, done, strict=True))
-        return [(told[place] or "ok") if place in told else one for place, one in enumerate(answers)]  # type: ignore[misc]
+        finish_answers = dict(zip(repeating, done, strict=True))
+        return [(finish_answers[place] or "ok") if place in finish_answers else one for place, one in enumerate(answers)]  # type: ignore[misc]
 
     def assign(
         self,
@@ -106,9 +106,9 @@ class AssignmentOperations(Facet):
             left = terms.most - len(found.jobs)
             if left == 0:
                 break
-            home = part.partition
-            rung = WaitRegistration(self.store.wakeups(home).name, ring_ms) if ring_ms else UNREGISTERED
-            more = yield from assign_waiting.assign_flow(tuple(part.queues), terms._replace(most=left), home, rung)
+            partition = part.partition
+            rung = WaitRegistration(self.store.wakeups.of(partition).name, ring_ms) if ring_ms else UNREGISTERED
+            more = yield from assign_waiting.assign_flow(tuple(part.queues), terms._replace(most=left), partition, rung)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found

@@ -33,22 +33,22 @@ class WorkerOperations(Facet):
         """In all partitions: each recovers what a silent worker held there."""
         answers = yield [
             workers.register(
-                worker, beat_ms, self.store.cancel_wakeup_list(home), info, self._pushed_from(info, home), home
+                worker, beat_ms, self.store.wakeups.cancel_list(partition), info, self._pushed_from(info, partition), partition
             )
-            for home in range(self.store.partitions)
+            for partition in range(self.store.partitions)
         ]
         return answers[0]  # type: ignore[no-any-return]
 
-    def _pushed_from(self, info: WorkerInfo, home: int) -> list[str]:
+    def _pushed_from(self, info: WorkerInfo, partition: int) -> list[str]:
         """One partition alone counts what it holds against its slots: the one of its first queue."""
-        if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != home:
+        if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != partition:
             return []
-        return [queue for queue in info.queues if self.store.partition_of_queue(queue) == home]
+        return [queue for queue in info.queues if self.store.partition_of_queue(queue) == partition]
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was
         registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
-        self.store.on_cancel_request(handler)
+        self.store.wakeups.on_cancel_request(handler)
 
     def beat(self, ids: Sequence[bytes]) -> BatchOperation[bool]:
         """Workers say that they are alive. True: one is asked to end gently, see `stop_worker`."""
@@ -59,11 +59,11 @@ class WorkerOperations(Facet):
 
     def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[bool | Refusal]]:
         """Everywhere; a partition that does not know a worker makes it register anew."""
-        homes = range(self.store.partitions)
-        calls = [part for home in homes for part in split_batch(workers.beat(ids, home))]
+        partitions = range(self.store.partitions)
+        calls = [part for partition in partitions for part in split_batch(workers.beat(ids, partition))]
         replies = yield calls
         flat = [answer for reply in replies for answer in reply]
-        return [_told([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
+        return [_merge_beat_answers([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
 
     def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Operation[HeartbeatReply]:
         """The heartbeat of one worker that names all jobs it holds. The answer lists the leases under its name that it
@@ -77,7 +77,7 @@ class WorkerOperations(Facet):
         by_home: list[list[bytes]] = [[] for _ in range(self.store.partitions)]
         for job_id in held:
             by_home[self.store.partition_of_job(job_id)].append(job_id)
-        replies = yield [workers.beat_holding(worker, ids, home) for home, ids in enumerate(by_home)]
+        replies = yield [workers.beat_holding(worker, ids, partition) for partition, ids in enumerate(by_home)]
         answers = [answer for (answer,) in replies]
         refused = [answer for answer in answers if isinstance(answer, Refusal)]
         if refused:  # a partition that does not know the worker makes it register again
@@ -96,8 +96,8 @@ class WorkerOperations(Facet):
         return Operation(self.store, lambda: self._unclaimed_flow(holders))
 
     def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[LeaseRef]]:
-        homes = range(self.store.partitions)
-        replies = yield [part for home in homes for part in split_batch(workers.unclaimed(holders, home))]
+        partitions = range(self.store.partitions)
+        replies = yield [part for partition in partitions for part in split_batch(workers.unclaimed(holders, partition))]
         return [lease for reply in replies for leases in reply for lease in leases]
 
     def stop_worker(self, worker: bytes) -> Operation[bool]:
@@ -107,7 +107,7 @@ class WorkerOperations(Facet):
         return Operation(self.store, lambda: self._stop_worker_flow(worker))
 
     def _stop_worker_flow(self, worker: bytes) -> Flow[bool]:
-        answers = yield [workers.stop_worker(worker, home) for home in range(self.store.partitions)]
+        answers = yield [workers.stop_worker(worker, partition) for partition in range(self.store.partitions)]
         found = [one for one in answers if not isinstance(one, Refusal)]
         if not found:
             raise answers[0]
@@ -120,14 +120,14 @@ class WorkerOperations(Facet):
 
     def _forget_flow(self, worker: bytes) -> Flow[int]:
         given_back = 0
-        homes: Sequence[int] = range(self.store.partitions)
+        partitions: Sequence[int] = range(self.store.partitions)
         refused: list[Refusal] = []
-        while homes:
-            answers = yield [workers.forget(worker, home) for home in homes]
+        while partitions:
+            answers = yield [workers.forget(worker, partition) for partition in partitions]
             refused += [answer for answer in answers if isinstance(answer, Refusal)]
-            counts = {home: one for home, one in zip(homes, answers, strict=True) if not isinstance(one, Refusal)}
+            counts = {partition: one for partition, one in zip(partitions, answers, strict=True) if not isinstance(one, Refusal)}
             given_back += sum(count for count, _ in counts.values())
-            homes = [home for home, (_, is_gone) in counts.items() if not is_gone]
+            partitions = [partition for partition, (_, is_gone) in counts.items() if not is_gone]
         if len(refused) == self.store.partitions:
             raise refused[0]
         return given_back
@@ -144,7 +144,7 @@ class WorkerOperations(Facet):
         if not page or self.store.partitions == 1:
             return page
         ids = [worker.id for worker in page]
-        elsewhere = yield [workers.workers(0, 0, home, ids) for home in range(1, self.store.partitions)]
+        elsewhere = yield [workers.workers(0, 0, partition, ids) for partition in range(1, self.store.partitions)]
         return [workers.merge_worker(same) for same in zip(page, *elsewhere, strict=True)]
 
     def worker(self, worker: bytes) -> Operation[Worker]:
@@ -154,7 +154,7 @@ class WorkerOperations(Facet):
 
     def _worker_flow(self, worker: bytes) -> Flow[Worker]:
         found: list[list[Worker]] = yield [
-            workers.workers(0, 0, home, [worker]) for home in range(self.store.partitions)
+            workers.workers(0, 0, partition, [worker]) for partition in range(self.store.partitions)
         ]
         return workers.merge_worker([one for (one,) in found])
 
@@ -178,14 +178,14 @@ class WorkerOperations(Facet):
             for job_id, name in zip(ids, names, strict=True)
             if isinstance(name, str) and is_queue_allowed(name, queues)
         }
-        return [_narrowed(one, queues, seen) for one in shown]
+        return [_restrict_worker(one, queues, seen) for one in shown]
 
 
 def _served(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(queue for queue in worker.info.queues if is_queue_allowed(queue, queues))
 
 
-def _narrowed(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Worker:
+def _restrict_worker(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Worker:
     running = [job for job in worker.running if job.id in seen]
     served = _served(worker, queues)
     if served == worker.info.queues and len(running) == len(worker.running):
@@ -194,7 +194,7 @@ def _narrowed(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Work
     return msgspec.structs.replace(worker, info=info, running=running, running_count=len(running))
 
 
-def _told(answers: Sequence[bool | Refusal]) -> bool | Refusal:
+def _merge_beat_answers(answers: Sequence[bool | Refusal]) -> bool | Refusal:
     """By all partitions about one worker: a refusal makes it register anew."""
     refused = [one for one in answers if isinstance(one, Refusal)]
     return refused[0] if refused else any(answers)

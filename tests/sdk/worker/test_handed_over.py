@@ -20,7 +20,7 @@ LIMIT_S = 30.0
 async def _until_it_waits(app: Windlass) -> None:
     store = (await app.aservice()).store
     async with asyncio.timeout(LIMIT_S):
-        while not await store._link("calls").call("EXISTS", f"{store.root(0)}:waiters:default"):  # noqa: ASYNC110
+        while not await store._connection("calls").call("EXISTS", f"{store.root(0)}:waiters:default"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -578,7 +578,7 @@ async def test_whoever_waits_looks_again_when_the_bells_connection_was_lost(serv
     """A ring that was on its way over a connection that broke is gone with it."""
     async with store, asyncio.timeout(10):
         listener = Listener((("q", ""),))
-        async with store.listen(0, listener):
+        async with store.wakeups.listen(0, listener):
             await asyncio.to_thread(_until_blocked, store)
             assert not listener.event.is_set()
             store._sync_connection.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

@@ -308,7 +308,7 @@ async def test_what_comes_while_a_look_is_under_way_is_not_received(
     open_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That look may have brought as many as are wanted."""
-    bell = open_service.store.wakeups(0)
+    bell = open_service.store.wakeups.of(0)
 
     async def taken_late(store: Store, flow: Flow[Any]) -> Any:
         found = await take_once(store, flow)

@@ -37,7 +37,7 @@ def job(**kw: Any) -> NewJob:
 
 
 async def function_calls(service: Service) -> int:
-    info = await service.store._link("calls").call("INFO", "commandstats")
+    info = await service.store._connection("calls").call("INFO", "commandstats")
     for line in info.splitlines():
         if line.startswith(b"cmdstat_fcall:calls="):
             return int(line.split(b"=")[1].split(b",")[0])
@@ -105,7 +105,7 @@ async def test_a_caller_that_is_cancelled_does_not_disturb_the_others(service: S
 async def test_an_error_of_the_engine_reaches_all(service: Service) -> None:
     await service.store.open()
     service.store.clock_offset_ms = 5
-    await service.store._link("calls").call("HDEL", service.store.root(0), "test")
+    await service.store._connection("calls").call("HDEL", service.store.root(0), "test")
     answers = await asyncio.gather(*(service.enqueue([job()]) for _ in range(20)), return_exceptions=True)
     assert {type(one) for one in answers} == {type(answers[0])}
     assert all(isinstance(one, EngineError) and "marked as a test" in str(one) for one in answers)

@@ -219,7 +219,7 @@ async def test_takers_that_wait_are_refused_and_the_process_stays_calm(
         return [record.created for record in caplog.records if "Cannot wait for jobs" in record.getMessage()]
 
     async with service.store:
-        service.store.hear_cancels(lambda _: None)  # listens until the store is closed
+        service.store.wakeups.on_cancel_request(lambda _: None)  # listens until the store is closed
         taking = asyncio.ensure_future(service.take(Take(queues=("mail",), wait_ms=60_000)))
         await asyncio.to_thread(wait_until, lambda: "blocked_clients:1" in ask(data_dir, b"INFO clients"))
         delete(data_dir)

@@ -162,8 +162,8 @@ Lua = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def lua(engine: EngineProcess) -> Iterator[Lua]:
-    link = SyncReconnectingConnection(parse_url(engine.unix_url))
+def lua(shared_engine: EngineProcess) -> Iterator[Lua]:
+    link = SyncReconnectingConnection(parse_url(shared_engine.unix_url))
     source = shared_source("record")
     names = "HEADER|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
     layouts = "\n".join(re.findall(rf"^local (?:{names}) = .*", source, re.MULTILINE))

@@ -42,7 +42,7 @@ async def assign_waiting(
     give_up_at_s = time.monotonic() + wait_ms / 1000
     while True:
         listener = Listener(places, event=asyncio.Event())
-        async with store.listen(partition, listener) as bell:
+        async with store.wakeups.listen(partition, listener) as bell:
             looks_again = False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())

@@ -103,7 +103,7 @@ async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[t
         for partition in homes:
             listener = Listener((OWED,))
             listener.event = event
-            found.append((await stack.enter_async_context(store.listen(partition, listener)), listener))
+            found.append((await stack.enter_async_context(store.wakeups.listen(partition, listener)), listener))
         yield found
 
 

@@ -41,7 +41,7 @@ async def result_waiting(store: Store, job_id: bytes, consume: bool, wait_ms: in
     partition = store.partition_of_job(job_id)
     give_up_at_s = time.monotonic() + wait_ms / 1000
     listener = Listener(job_id=job_id)
-    async with store.listen(partition, listener) as bell:
+    async with store.wakeups.listen(partition, listener) as bell:
         while True:
             listener.event.clear()
             answer = await store.run(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
@@ -57,7 +57,7 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
     partition = store.partition_of_job(job_id)
     give_up_at_s = time.monotonic() + wait_ms / 1000
     ended_as = 0
-    with store.listen_sync(partition) as bell:
+    with store.wakeups.listen_sync(partition) as bell:
         while True:
             answer = store.run_sync(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
             ending = _ended(answer, ended_as)
@@ -79,7 +79,7 @@ async def upkeep_waiting(store: Store, homes: Sequence[int], for_s: float) -> bo
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         bells = [
-            (await stack.enter_async_context(store.listen(home, Listener((UPKEEP,), event=event))), home)
+            (await stack.enter_async_context(store.wakeups.listen(home, Listener((UPKEEP,), event=event))), home)
             for home in homes
         ]
         # What became due between the loops' turn and this registration rang nobody: it is answered here.

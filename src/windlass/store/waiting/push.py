@@ -36,7 +36,7 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
     places, registered = frozenset((PUSH,)), frozenset[Place]()
     while True:
         listener = Listener(tuple(places), event=asyncio.Event())
-        async with store.listen(partition, listener) as bell:
+        async with store.wakeups.listen(partition, listener) as bell:
             owed, looks_again = places, False
             try:
                 found = await _look(store, most, accept_ms, partition, bell, listener)
@@ -56,7 +56,9 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
         places = wanted
 
 
-async def _look(store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener) -> DispatchResult:
+async def _look(
+    store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener
+) -> DispatchResult:
     registration = WaitRegistration(bell.name, BLOCK_S * 1000 + GRACE_MS, bell.others_wait(listener))
     return await take_once(store, dispatch_flow(most, accept_ms, partition, registration))
 

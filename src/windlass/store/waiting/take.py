@@ -175,7 +175,7 @@ class _Post:
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
         receive = self._received if self._receive else None
         self.listener = Listener(self.places, event=event, worker=self.worker, receive=receive)
-        self.bell = await stack.enter_async_context(store.listen(self.part.partition, self.listener))
+        self.bell = await stack.enter_async_context(store.wakeups.listen(self.part.partition, self.listener))
         self.owed = set(self.places)
 
     def registration(self, left_s: float) -> WaitRegistration:
@@ -307,7 +307,7 @@ def _wait_in_one_partition(store: Store, request: Take, part: Part) -> Taken:
     wanted = filter_text(request.wants)
     registered: set[Place] = set()
     rung: Place | None = None
-    with store.listen_sync(part.partition) as bell:
+    with store.wakeups.listen_sync(part.partition) as bell:
         while True:
             left_s = max(0.0, give_up_at_s - time.monotonic())
             registration = _registration(bell.name, left_s)
