@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -299,8 +299,6 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         retry=extras.retry,
         lease_ms=lease_ms,
         lease_rule=extras.lease_rule,
-        retake=flags & _RETAKE != 0,
-        is_hidden=flags & _HIDDEN != 0,
         timeout_ms=timeout_ms,
         result_ttl_ms=result_ttl_ms,
         tags=tuple(tags.decode().split("\0")) if tags else (),
@@ -309,9 +307,6 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         schedule=extras.schedule,
         planned_at_ms=(planned if rule else extras.planned_at_ms) or None,
         parent=parent,
-        is_held=flags & _HELD != 0,
-        joins=flags & _JOINS != 0,
-        has_members=flags & _HAS_MEMBERS != 0,
         on_failure=on_failure,
         callback=extras.callback,
         limits=limits,
@@ -319,13 +314,24 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         revision=0,
         progress=0.0,
         note=note,
-        is_cancel_requested=flags & _CANCEL_REQUESTED != 0,
-        is_overdue=flags & _RETAKEABLE != 0,
-        is_history=flags & _IN_HISTORY != 0,
         worker=None,
         lease_token=0,
         lease_deadline_at_ms=None,
+        **_read_flags(flags),
     )
+
+
+def _read_flags(flags: int) -> dict[str, Any]:
+    return {
+        "retake": flags & _RETAKE != 0,
+        "is_hidden": flags & _HIDDEN != 0,
+        "is_held": flags & _HELD != 0,
+        "joins": flags & _JOINS != 0,
+        "has_members": flags & _HAS_MEMBERS != 0,
+        "is_cancel_requested": flags & _CANCEL_REQUESTED != 0,
+        "is_overdue": flags & _RETAKEABLE != 0,
+        "is_history": flags & _IN_HISTORY != 0,
+    }
 
 
 def _read_strings(tail: bytes) -> tuple[bytes, ...]:
