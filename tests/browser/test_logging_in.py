@@ -41,7 +41,7 @@ async def test_a_session_from_login_to_logout(tokens: dict[str, str], visitor: V
     page = await visitor.open("/jobs?state=queued")
     await expect(page.get_by_label("Token")).to_be_focused()
     await log_in(page, "wl_wrong")
-    await expect(page.get_by_role("alert")).to_contain_text("not known")
+    await expect(page.get_by_role("alert")).to_contain_text("unknown, revoked or expired")
     await log_in(page, tokens["grace"])
     await expect(page).to_have_url(re.compile(r"/jobs\?state=queued$"))
     await expect(page.get_by_role("link", name="send")).to_be_visible()

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from windlass.core.explain import reasons
 from windlass.core.explain.inputs import (
     AwaitedMembers,
     Facts,
@@ -19,6 +18,7 @@ from windlass.core.explain.inputs import (
     RelatedJob,
     Takers,
 )
+from windlass.core.explain.reason import ReasonBase
 from windlass.core.explain.reasons import (
     AwaitsMembers,
     Ended,
@@ -108,8 +108,12 @@ def test_every_kind_of_reason_is_tagged_by_its_name_and_says_something() -> None
     tags = {str(one.__struct_config__.tag) for one in get_args(Reason)}
     assert len(tags) == len(get_args(Reason))
     assert {"no_worker", "limit_full", "workers_busy", "held_by_parent"} <= tags
-    defined = {one for one in vars(reasons).values() if isinstance(one, type) and issubclass(one, reasons._Reason)}
-    assert {one for one in defined if not one.__name__.startswith("_")} == set(get_args(Reason))
+    defined = {kind for kind in _subclasses(ReasonBase) if not kind.__name__.startswith("_")}
+    assert defined == set(get_args(Reason))
+
+
+def _subclasses(kind: type) -> set[type]:
+    return {found for below in kind.__subclasses__() for found in {below} | _subclasses(below)}
 
 
 def test_every_kind_of_reason_is_in_the_document() -> None:
@@ -143,7 +147,7 @@ def test_where_a_job_stands_is_said_together_with_what_goes_wrong_there() -> Non
     )
     found = explained(position=QueuePosition(ahead=412), workers=[worker, worker])
     assert found.summary == (
-        'The job is queued: 412 jobs stand before it in queue "q"; all 2 workers of queue "q" are busy: '
+        'The job is queued: 412 jobs are ahead of it in queue "q"; all 2 workers of queue "q" are busy: '
         "8 of 8 slots in use."
     )
 
@@ -214,7 +218,7 @@ def test_an_end_without_a_reason() -> None:
     last = Attempt(attempt=1, started_at_ms=NOW, ended_at_ms=NOW - 5, worker=None, reason="old", error=None)
     found = explained(State.CANCELLED, of={"ended_at_ms": NOW}, last_attempt=last)
     assert found.summary == (
-        "It was cancelled at 2027-01-15 08:00:00 UTC (just now); it is kept until somebody deletes it."
+        "It was cancelled at 2027-01-15 08:00:00 UTC (just now); it is kept until it is deleted."
     )
     (reason,) = found.reasons
     assert isinstance(reason, Ended)

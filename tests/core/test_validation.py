@@ -241,9 +241,9 @@ def _interventions() -> Iterator[Case]:
 
 
 def _conclusions() -> Iterator[Case]:
-    yield from _wrong_lists("conclude")
+    yield from _wrong_lists("complete_with_children")
     yield from _wrong(
-        "conclude",
+        "complete_with_children",
         lambda **kw: CompleteWithChildren(**({"id": OK_ID, "then": "finish"} | kw)),
         id=WRONG_IDS,
         token=(-1, 2**48, *WRONG_WHOLES),
@@ -340,7 +340,7 @@ def _takes() -> Iterator[Case]:
     wrong_outcomes = [Finish(b"x", 1)], [None], [Fail(id=OK_ID, token=1)]
     for outcomes in wrong_outcomes:
         yield (
-            "exchange",
+            "finish_and_take",
             f"{outcomes!r:.40}",
             lambda service, outcomes=outcomes: service.finish_and_take(outcomes, [], fine),
         )
@@ -851,7 +851,7 @@ def _assignments() -> Iterator[Case]:
         yield "report_worker", f"list={value!r}", lambda service, value=value: service.report_worker(value, silent_ms=1)
     for value in (None, 5, "text", object()):
         yield (
-            "hear",
+            "report_worker",
             f"item={type(value).__name__}",
             lambda service, value=value: service.report_worker([value], silent_ms=1),
         )
@@ -866,7 +866,7 @@ def _assignments() -> Iterator[Case]:
         for value in values:
             request = WorkerReport(**(said | {field: value}))
             yield (
-                "hear",
+                "report_worker",
                 f"{field}={value!r:.30}",
                 lambda service, one=request: service.report_worker([one], silent_ms=1),
             )

@@ -86,8 +86,8 @@ async def test_lightjq(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.usefixtures("withdrawn")
 async def test_bedrock(running: Server) -> None:
-    async with bedrock_talk.talking(running.bedrock) as talk:
-        answer = await talk.ask("CreateJob", name="n")
+    async with bedrock_talk.connect(running.bedrock) as processor:
+        answer = await processor.call("CreateJob", name="n")
     assert answer.line == "502 Engine unavailable"
     assert answer.headers["error"].startswith(SENTENCE)
 
@@ -115,12 +115,15 @@ async def test_the_processor_keeps_what_it_has_read(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.dialects.stdio.message_router.TROUBLE_PAUSE_S", 0.01)
-    async with Store(parse_url(restricted(prepared))) as store, processor_client.talking(Service(store)) as talk:
+    async with (
+        Store(parse_url(restricted(prepared))) as store,
+        processor_client.running_session(Service(store)) as processor,
+    ):
         ask(prepared, "ACL", "SETUSER", USER, "-fcall")
-        talk.say(processor_client.add(1))
+        processor.send(processor_client.add(1))
         await until(lambda: SENTENCE in caplog.text, "it says what is missing")
         ask(prepared, "ACL", "SETUSER", USER, "+fcall")
-        listed = await talk.answered()
+        listed = await processor.list_jobs_after()
         assert processor_client.job_uuid(1) in str(listed)
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from faults.engines import Alone
-from tests.dialects.bedrock.client import talking
+from tests.dialects.bedrock.client import connect
 from tests.dialects.stdio.processor_client import ProcessorProcess, add, messages_of, until
 from windlass import Windlass, Worker
 from windlass.cli.main import main
@@ -146,7 +146,7 @@ async def test_by_http(
 
 async def test_by_bedrock_in_the_status_line(running: Server, full: Fullness) -> None:
     """Its PHP client shows nothing else."""
-    async with talking(running.bedrock) as talk:
+    async with connect(running.bedrock) as talk:
         answer = await talk.ask("CreateJob", name="foo", data="{}")
     assert answer.status == 502
     assert {"disk": "its disk is full", "memory": "the engine's memory is full"}[full.name] in answer.line
@@ -185,7 +185,7 @@ async def test_by_the_command_line(running: Server, alone: Alone, full: Fullness
 def test_by_the_processor(alone: Alone, store: Store, fullness: Fullness) -> None:
     with ProcessorProcess(store) as processor:
         fullness.begin(alone)
-        processor.say(add())
+        processor.send(add())
         until(lambda: any(fullness.words in said for said in messages_of(processor.logs, "ERROR")))
         fullness.end(alone)
 

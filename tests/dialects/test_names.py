@@ -10,9 +10,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
-from tests.dialects.lightjq.lightjq_client import Light
-from tests.dialects.stdio.processor_client import IDENTITY, line
+from tests.dialects.bedrock.command_router import BedrockCommands
+from tests.dialects.lightjq.lightjq_client import LightJqClient
+from tests.dialects.stdio.processor_client import IDENTITY, message_line
 from tests.support.former_names import former_names
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import BadInput
@@ -71,7 +71,7 @@ def test_nothing_new_is_stored_under_one(service: Service, name: str) -> None:
 
 
 async def test_http_says_so_in_the_words_of_each_dialect(
-    client: httpx.AsyncClient, light: Light, service: Service
+    client: httpx.AsyncClient, lightjq: LightJqClient, service: Service
 ) -> None:
     segment = quote(EVIL, safe="")
     asked: list[tuple[str, str, Any]] = [
@@ -90,27 +90,27 @@ async def test_http_says_so_in_the_words_of_each_dialect(
         answer = await client.request(method, path, json=body)
         assert (answer.status_code, SAID in answer.text) == (400, True), (path, answer.text)
     for path, body in (("/job", {"name": EVIL, "argument": {}}), ("/worker", {"name": EVIL, "max_jobs": 1})):
-        said = await light("POST", path, body)
+        said = await lightjq("POST", path, body)
         assert (said.status, said.error, SAID in said.body["message"]) == (400, "bad_input", True)
     assert set(await service.queues()) <= {"lightjq"}  # which LightJQ itself sets up
 
 
-async def test_bedrock_says_so(desk: AtDesk) -> None:
+async def test_bedrock_says_so(bedrock: BedrockCommands) -> None:
     for name in NAMES:
-        assert (await desk("CreateJob", name=name)).line == "402 Malformed name"
-        assert (await desk("CreateJobs", jobs=[{"name": name}])).line == "402 Malformed name"
+        assert (await bedrock("CreateJob", name=name)).line == "402 Malformed name"
+        assert (await bedrock("CreateJobs", jobs=[{"name": name}])).line == "402 Malformed name"
 
 
 def test_the_processor_says_so(service: Service) -> None:
     for fields in ({"queue_name": EVIL, "uuid": "u"}, {"queue_name": "q", "uuid": EVIL}):
         with pytest.raises(BadInput, match=SAID):
-            MessageReader(IDENTITY, ProcessorOptions()).read(line("job_queue/add_job", fields).encode(), 0)
+            MessageReader(IDENTITY, ProcessorOptions()).read(message_line("job_queue/add_job", fields).encode(), 0)
     with pytest.raises(BadInput, match=SAID):
         MessageReader(IDENTITY, ProcessorOptions()).read(
-            line("job_queue/worker_idle", {"queue_name": "q"}, EVIL).encode(), 0
+            message_line("job_queue/worker_idle", {"queue_name": "q"}, EVIL).encode(), 0
         )
     added = MessageReader(IDENTITY, ProcessorOptions()).read(
-        line("job_queue/add_job", {"uuid": "u", "queue_name": "q", "command": EVIL}).encode(), 0
+        message_line("job_queue/add_job", {"uuid": "u", "queue_name": "q", "command": EVIL}).encode(), 0
     )
     assert isinstance(added, AddJobMessage)
     assert added.job.name == DEFAULT_JOB_NAME  # as for every command that cannot be a name

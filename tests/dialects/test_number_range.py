@@ -12,8 +12,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
-from tests.dialects.lightjq.lightjq_client import Light
+from tests.dialects.bedrock.command_router import BedrockCommands
+from tests.dialects.lightjq.lightjq_client import LightJqClient
 from tests.dialects.stdio.processor_client import IDENTITY
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, NewJob
@@ -93,7 +93,7 @@ class TestHttp:
         assert TOO_LARGE in answer.text, answer.text
 
     async def test_messagepack_keeps_it_and_json_does_not_make_null_of_it(
-        self, client: httpx.AsyncClient, light: Light, service: Service
+        self, client: httpx.AsyncClient, lightjq: LightJqClient, service: Service
     ) -> None:
         for number in (math.inf, -math.inf, math.nan):
             payload = msgspec.msgpack.encode({"a": [number, 1.5]})
@@ -105,7 +105,7 @@ class TestHttp:
             assert (base64.b64decode(kept["payload_base64"]), kept["payload_codec"]) == (payload, "msgpack")
             packed = msgspec.msgpack.decode((await client.get(path, headers={"accept": "application/msgpack"})).content)
             assert repr(packed["job"]["payload"]) == repr({"a": [number, 1.5]})
-        pushed = await light.push("n", {"a": math.inf})
+        pushed = await lightjq.push("n", {"a": math.inf})
         [shown] = [one for one in await _pages_of_lightjq(client) if one["id"] == pushed]
         assert "argument" not in shown
         [job] = (await service.take(Take(queues=("lightjq",)))).jobs
@@ -127,14 +127,14 @@ class TestBedrock:
     pytestmark = served
 
     @pytest.mark.parametrize("number", [*HUGE, "NaN", "-Infinity"])
-    async def test_data_is_refused_in_its_words(self, desk: AtDesk, number: str) -> None:
+    async def test_data_is_refused_in_its_words(self, bedrock: BedrockCommands, number: str) -> None:
         data = f'{{"a": {number}}}'
-        assert (await desk("CreateJob", name="n", data=data)).line == "402 Data is not a valid JSON Object"
+        assert (await bedrock("CreateJob", name="n", data=data)).line == "402 Data is not a valid JSON Object"
         jobs = f'[{{"name": "n", "data": {data}}}]'
-        assert (await desk("CreateJobs", jobs=jobs)).line == "401 Invalid JSON"
-        created = await desk.running("n")
+        assert (await bedrock("CreateJobs", jobs=jobs)).line == "401 Invalid JSON"
+        created = await bedrock.running("n")
         for command in ("UpdateJob", "RetryJob", "FinishJob"):
-            said = await desk(command, jobID=created, data=data, delay="1")
+            said = await bedrock(command, jobID=created, data=data, delay="1")
             assert said.line == "402 Data is not a valid JSON Object", command
 
 

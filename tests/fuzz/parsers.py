@@ -53,10 +53,10 @@ from windlass.dialects.stdio.envelope import Identity
 from windlass.dialects.stdio.lines import LineBuffer
 from windlass.dialects.stdio.messages import MessageReader as ProcessorReader
 from windlass.dialects.stdio.messages import ProcessorOptions
-from windlass.downloads.api.files import Unsatisfiable, _part
-from windlass.downloads.api.order_form import OrderForm, read_order
+from windlass.downloads.api.files import RangeNotSatisfiable, _parse_range
+from windlass.downloads.api.order_form import OrderForm, parse_order
 from windlass.downloads.worker.content_type import mime_type_of
-from windlass.downloads.worker.globs import read_globs
+from windlass.downloads.worker.globs import parse_globs
 from windlass.downloads.worker.image_size import NotAnImage, image_size
 from windlass.outbound import InvalidRedirect, parse_http_url, parse_policy, parse_proxy
 from windlass.outbound.redirects import redirect_target
@@ -204,7 +204,7 @@ def _make_sense_of(found: Any, codec: Codec) -> None:
         if job.callback is not None:
             check_callback(job.callback)
     elif isinstance(found, OrderForm):
-        read_order(found)
+        parse_order(found)
     elif isinstance(found, JobberJob):
         check_new_job(found.new_job())
     elif isinstance(found, NewConstraint):
@@ -318,7 +318,7 @@ def _headers(data: bytes) -> Any:
     if session is not None:
         assert not session.is_signed_with(b"digest")
     is_loopback(_hostname(host))
-    _answered_or(Unsatisfiable, lambda: _part(span, 1000))
+    _answered_or(RangeNotSatisfiable, lambda: _parse_range(span, 1000))
     return negotiate_encoding(accept, body_encoding(content_type))
 
 
@@ -365,7 +365,7 @@ _IMAGES = ("image/png", "image/gif", "image/jpeg")
 
 def _globs(data: bytes) -> Any:
     patterns, kind = _lines(data, 2)
-    return read_globs(patterns).mismatch(kind[:100])  # a type is one that we named
+    return parse_globs(patterns).mismatch(kind[:100])  # a type is one that we named
 
 
 def _import(data: bytes) -> Any:

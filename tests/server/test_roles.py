@@ -11,7 +11,7 @@ import pytest
 from windlass.core.errors import BadInput, BadSetting
 from windlass.core.operations import Worker
 from windlass.core.server_roles import parse_roles
-from windlass.downloads.wiring import download_base
+from windlass.downloads.startup import download_base
 from windlass.outbound import parse_policy
 from windlass.server import open_server, open_sockets
 from windlass.service import Service

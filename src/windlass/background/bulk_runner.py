@@ -59,56 +59,56 @@ class BulkRunner:
 
     async def _carry_out(self, service: Service, job: Job) -> None:
         try:
-            carried = actions.decode_progress(job.payload)
+            progress = actions.decode_progress(job.payload)
         except msgspec.MsgspecError:
             error = Blob(b'{"message":"This is not an action; it was not made by `act`."}')
             await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
             return
-        log.info("Action %s of %r begins: %s.", job.key, carried.action.asked_by, carried.action.verb)
+        log.info("Action %s of %r begins: %s.", job.key, progress.action.asked_by, progress.action.verb)
         is_wanted = True
-        while is_wanted and not carried.is_through:
-            carried = await self._step_on(service, carried)
-            is_wanted = await self._note(service, job, carried)
+        while is_wanted and not progress.is_through:
+            progress = await self._step_on(service, progress)
+            is_wanted = await self._note(service, job, progress)
             await asyncio.sleep(STEP_PAUSE_S)
-        await self._end(service, job, carried)
+        await self._end(service, job, progress)
 
-    async def _step_on(self, service: Service, carried: ActionProgress) -> ActionProgress:
-        listing = msgspec.structs.replace(carried.action.listing, most=self._step, cursor=carried.cursor)
+    async def _step_on(self, service: Service, progress: ActionProgress) -> ActionProgress:
+        listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
         page: Page = await service.jobs(listing)
         # What carries actions is spared: this very one may be in the list.
         ids = [job.id for job in page.jobs if job.queue != QUEUE]
-        answers = await _perform(service, carried.action, ids) if ids else []
-        refused = [one for one in answers if isinstance(one, Refusal)]
-        gone = sum(isinstance(one, UnknownJob | AlreadyEnded) for one in refused)
-        codes = Counter(one.code for one in refused if not isinstance(one, UnknownJob | AlreadyEnded))
+        answers = await _perform(service, progress.action, ids) if ids else []
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        gone = sum(isinstance(refusal, UnknownJob | AlreadyEnded) for refusal in refused)
+        codes = Counter(refusal.code for refusal in refused if not isinstance(refusal, UnknownJob | AlreadyEnded))
         return msgspec.structs.replace(
-            carried,
+            progress,
             cursor=page.cursor,
             is_through=not page.cursor,
-            looked_at=carried.looked_at + page.looked_at,
-            done=carried.done + len(answers) - len(refused),
-            gone=carried.gone + gone,
-            refused=carried.refused + len(refused) - gone,
-            refusals=dict(Counter(carried.refusals) + codes),
+            looked_at=progress.looked_at + page.looked_at,
+            done=progress.done + len(answers) - len(refused),
+            gone=progress.gone + gone,
+            refused=progress.refused + len(refused) - gone,
+            refusals=dict(Counter(progress.refusals) + codes),
         )
 
-    async def _note(self, service: Service, job: Job, carried: ActionProgress) -> bool:
+    async def _note(self, service: Service, job: Job, progress: ActionProgress) -> bool:
         """False: it is to be called off."""
-        share = min(1.0, carried.looked_at / carried.total) if carried.total else 0.0
+        share = min(1.0, progress.looked_at / progress.total) if progress.total else 0.0
         update = Update(
             id=job.id,
             token=job.lease_token,
-            progress=1.0 if carried.is_through else share,
-            note=f"looked at {carried.looked_at}, done {carried.done}, refused {carried.refused}",
-            payload=actions.encode_progress(carried),
+            progress=1.0 if progress.is_through else share,
+            note=f"looked at {progress.looked_at}, done {progress.done}, refused {progress.refused}",
+            payload=actions.encode_progress(progress),
         )
         answer = await service.update([update]).one()
         await service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=LEASE_MS).one()
         return not answer.is_cancel_requested
 
-    async def _end(self, service: Service, job: Job, carried: ActionProgress) -> None:
-        log.info("Action %s ends: done %d, refused %d.", job.key, carried.done, carried.refused)
-        if carried.is_through:
+    async def _end(self, service: Service, job: Job, progress: ActionProgress) -> None:
+        log.info("Action %s ends: done %d, refused %d.", job.key, progress.done, progress.refused)
+        if progress.is_through:
             await service.finish([Finish(job.id, job.lease_token)]).one()
         else:
             await service.fail([Fail(id=job.id, token=job.lease_token, then="cancelled", reason="cancelled")]).one()

@@ -49,7 +49,9 @@ class Reconciler:
             del self._returned[lease]
         if lost:
             answers = await self._service.release(lost)
-            _log_returned([one for one, answer in zip(lost, answers, strict=True) if not isinstance(answer, Refusal)])
+            _log_returned(
+                [lease for lease, answer in zip(lost, answers, strict=True) if not isinstance(answer, Refusal)]
+            )
 
     def admit(self, jobs: list[Job]) -> list[Job]:
         """The jobs of a take without those that were given back before its answer arrived."""

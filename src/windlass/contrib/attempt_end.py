@@ -1,4 +1,4 @@
-"""How an attempt ended, for those who watch from around it. The worker alone decides what the engine is told."""
+"""End of an attempt, as middlewares see it. Only the worker decides what is reported to the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.sdk.failures import GiveUp, Stopped, decode_error
 from windlass.sdk.tasks.arguments import BadArguments
 from windlass.sdk.worker.outcome import FailedInChild
 
-# stopped: cancelled, out of time, lost to another worker, or given back by a worker that ends.
+# stopped: cancelled, timed out, lost to another worker, or released by a worker that stops.
 AttemptEnd: TypeAlias = Literal["finished", "retried", "failed", "stopped"]
 
 
@@ -27,13 +27,15 @@ def attempt_end(job: Job, error: BaseException | None) -> AttemptEnd:
 
 
 class ErrorDetails(NamedTuple):
+    """Type, message and traceback of an error."""
+
     type: str
     message: str
     traceback: str
 
 
 def describe_error(error: BaseException) -> ErrorDetails:
-    """Of an exception that was raised here, or in a child process."""
+    """Describe an exception that was raised in this process or in a child process."""
     if isinstance(error, FailedInChild):
         stored = decode_error(error.failure.error)
         kind = str(stored.get("type", error.failure.reason))

@@ -1,5 +1,8 @@
-"""Traces from enqueue to run. A span where a job is made, one around each attempt; between them the W3C traceparent
-travels with the job. Which spans are kept and where they go is the program's matter."""
+"""OpenTelemetry traces from enqueue to run.
+
+There is a span for the enqueue of a job and a span for each attempt. The job carries the W3C traceparent between them.
+The program decides which spans are sampled and exported.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,14 @@ _w3c = TraceContextTextMapPropagator()
 
 
 def instrument(app: Windlass, *, tracer_provider: TracerProvider | None = None, linked: bool = False) -> None:
-    """Traces the jobs that this app enqueues, and those that its workers run. With `linked` each attempt has a trace of
-    its own with a link to where it was enqueued; otherwise it belongs to the same trace."""
+    """Trace the jobs that this app enqueues and its workers run.
+
+    With `linked`, each attempt has its own trace with a link to the enqueue. Otherwise it belongs to the same trace.
+    """
     if app.trace_source is None:
         spans = _Spans(get_tracer("windlass", __version__, tracer_provider), linked)
         app.trace_source = spans.enqueued
-        app.middlewares.insert(0, spans.run)  # outermost: what other middlewares do is part of the attempt
+        app.middlewares.insert(0, spans.run)  # outermost, so that the attempt includes other middlewares
 
 
 class _Spans:
@@ -47,8 +52,11 @@ class _Spans:
         self._is_linked = is_linked
 
     def enqueued(self, call: Call[Any], job_id: bytes) -> str:
-        """The trace that goes with a new job. Without a trace that is kept, nothing is handed on but its id. Jobs that
-        are sent together have a span each: `messaging.message.id` is for spans about one message."""
+        """Return the traceparent of a new job.
+
+        If the trace is not sampled, only its id is passed on. Jobs that are sent together have a span each, because
+        `messaging.message.id` is for spans about one message.
+        """
         name = call.task.name
         attributes = _attributes("enqueue", "send", call.queue, name)
         if job_id:
@@ -64,7 +72,7 @@ class _Spans:
             "messaging.message.id": job.key,
             "windlass.attempt": job.attempt,
         }
-        # What happens to be current where the worker was started has nothing to do with the job.
+        # Never inherit the context in which the worker was started: it has nothing to do with the job.
         made_in = _w3c.extract({"traceparent": job.trace}, TraceContext()) if job.trace else TraceContext()
         made_by = get_current_span(made_in).get_span_context()
         with self._tracer.start_as_current_span(
@@ -86,7 +94,7 @@ class _Spans:
 
 
 def _attributes(operation: str, kind: str, queue: str, task: str) -> dict[str, str | int]:
-    """By the semantic conventions for messaging; ours are what they have no word for."""
+    """Return attributes by the semantic conventions for messaging, and our own where these have none."""
     return {
         "messaging.system": "windlass",
         "messaging.operation.name": operation,

@@ -1,5 +1,7 @@
-"""Figures for Prometheus: what this process runs, and what stands in the queues of the deployment. Each is computed
-when somebody asks; between scrapes the queues are not looked at."""
+"""Prometheus metrics: the attempts of this process, and the queues of the deployment.
+
+The queues are read at each scrape and never between scrapes.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +26,27 @@ _STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "c
 
 
 def instrument(app: Windlass, *, registry: CollectorRegistry = REGISTRY, buckets: Sequence[float] = SECONDS) -> None:
-    """Counts and times the jobs that this app's workers run in this process."""
+    """Count and time the jobs that this app's workers run in this process."""
     app.middlewares.insert(0, _AttemptMetrics(registry, buckets).run)
 
 
 class _AttemptMetrics:
     def __init__(self, registry: CollectorRegistry, buckets: Sequence[float]) -> None:
         of_task = ("queue", "task")
-        self._started = Counter("windlass_attempts_started", "Attempts that have begun.", of_task, registry=registry)
+        self._started = Counter("windlass_attempts_started", "Attempts that have started.", of_task, registry=registry)
         self._ended = Counter(
             "windlass_attempts_ended",
-            "Attempts by how they ended: finished, retried, failed, stopped.",
+            "Ended attempts by outcome: finished, retried, failed, stopped.",
             (*of_task, "outcome"),
             registry=registry,
         )
-        self._running = Gauge("windlass_attempts_in_progress", "Attempts that run now.", of_task, registry=registry)
+        self._running = Gauge("windlass_attempts_in_progress", "Running attempts.", of_task, registry=registry)
         self._seconds = Histogram(
-            "windlass_attempt_seconds", "How long attempts took.", of_task, buckets=buckets, registry=registry
+            "windlass_attempt_seconds", "Duration of attempts.", of_task, buckets=buckets, registry=registry
         )
         self._waited = Histogram(
             "windlass_wait_seconds",
-            "How long jobs could have been started before they were.",
+            "Time between the moment a job was ready and its start.",
             of_task,
             buckets=buckets,
             registry=registry,
@@ -70,15 +72,18 @@ class _AttemptMetrics:
 
 
 class QueueCollector(Collector):
-    """Gauges of queues, read from the engine at each scrape: `REGISTRY.register(QueueCollector(app))`. One process of a
-    deployment is enough. While the engine is away `windlass_engine_up` is 0, and the other figures are missing."""
+    """Gauges of queues, read from the engine at each scrape: `REGISTRY.register(QueueCollector(app))`.
+
+    One process of a deployment is enough. While the engine does not answer, `windlass_engine_up` is 0 and the other
+    metrics are missing.
+    """
 
     def __init__(self, app: Windlass, queues: Sequence[str] = ()) -> None:
         self._app = app
-        self._queues = tuple(queues)  # none: all
+        self._queues = tuple(queues)  # empty: all queues
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Nothing is asked of the engine in order to be registered."""
+        """Return nothing, so that the registration needs no engine."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -99,7 +104,7 @@ class QueueCollector(Collector):
 def _gauges(found: Sequence[QueueStats]) -> Iterator[GaugeMetricFamily]:
     jobs = GaugeMetricFamily("windlass_queue_jobs", "Jobs by queue and state.", labels=("queue", "state"))
     oldest = GaugeMetricFamily(
-        "windlass_queue_oldest_seconds", "How long the oldest job that may be taken has waited.", labels=("queue",)
+        "windlass_queue_oldest_seconds", "Waiting time of the oldest job that can be taken.", labels=("queue",)
     )
     size = GaugeMetricFamily("windlass_queue_bytes", "Bytes of jobs that have not ended.", labels=("queue",))
     paused = GaugeMetricFamily("windlass_queue_paused", "1 while the queue is paused.", labels=("queue",))
@@ -113,7 +118,7 @@ def _gauges(found: Sequence[QueueStats]) -> Iterator[GaugeMetricFamily]:
 
 
 class Serving:
-    """Of metrics over HTTP, until it is closed."""
+    """Metrics server over HTTP. It runs until it is closed."""
 
     def __init__(self, server: Any, thread: Any) -> None:
         self._server = server
@@ -135,5 +140,5 @@ class Serving:
 
 
 def serve_metrics(port: int, host: str = "127.0.0.1", *, registry: CollectorRegistry = REGISTRY) -> Serving:
-    """Answers scrapes in a thread of its own, at `http://host:port/metrics`; port 0 chooses a free one."""
+    """Serve scrapes at `http://host:port/metrics` in a thread. Port 0 selects a free port."""
     return Serving(*start_http_server(port, host, registry))

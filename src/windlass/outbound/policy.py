@@ -55,7 +55,7 @@ class Policy(msgspec.Struct, frozen=True):
             address = ip_address(text)
         except ValueError:
             return False
-        return all(self._is_reachable(one) for one in _destinations(address))
+        return all(self._is_reachable(destination) for destination in _destinations(address))
 
     def _is_reachable(self, address: Address) -> bool:
         if address.is_multicast:

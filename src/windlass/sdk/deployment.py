@@ -28,11 +28,11 @@ def is_server(url: str) -> bool:
 def make_store(settings: Settings) -> AnyStore:
     if not is_server(settings.url):
         return build_store(settings)
-    from .remote.address import parse_server
+    from .remote.address import parse_server_url
     from .remote.store import RemoteStore
 
     return RemoteStore(
-        parse_server(settings.url),
+        parse_server_url(settings.url),
         token=settings.token,
         durability=settings.durability,
         patience_s=settings.patience_ms / 1000,

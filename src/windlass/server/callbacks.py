@@ -1,4 +1,4 @@
-"""Callbacks, as the settings say: who carries them, and how many at once."""
+"""Notifier of callbacks, configured by the settings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
 from windlass.settings import Settings
 
-DOWNLOAD_ATTEMPTS = 2  # then somebody must ask for more, by POST /downloader/retry
+DOWNLOAD_ATTEMPTS = 2  # further attempts need POST /downloader/retry
 
 
 @contextlib.asynccontextmanager
 async def run_notifier(
     service: Service, policy: PolicySource, settings: Settings, download_base: str
 ) -> AsyncIterator[Notifier | None]:
-    """Callbacks are delivered, until the block ends and what is under way is told. None: not by this server."""
+    """Deliver callbacks until the block ends; deliveries in progress are completed. Yield None if this server does not
+    deliver callbacks."""
     if not settings.callback_concurrency or NOTIFIER not in parse_roles(settings.roles):
         yield None
         return

@@ -1,4 +1,4 @@
-"""Addresses that a server may call: as the settings say, else by whether tokens exist."""
+"""Outbound policy of a server: the addresses in the settings, or a default that depends on whether tokens exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class LoopbackUntilTokens:
 
 
 def policy_of(settings: Settings, tokens: TokenTable, *, is_local: bool) -> PolicySource:
-    """`is_local`: only this machine can reach the server. What the settings name wins over the default."""
+    """Return the policy of a server. The settings override the default. `is_local`: only this machine can reach the
+    server."""
     policy = parse_policy(settings.allow_private_addresses, is_local=is_local)
     if settings.allow_private_addresses.strip() or not is_local:
         return policy

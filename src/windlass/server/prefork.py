@@ -1,5 +1,5 @@
-"""The parent of several server processes: opens the sockets, which they share, restarts those that die, passes on what
-it is told. It serves nobody itself, and knows no engine."""
+"""Prefork supervisor: parent of several server processes that share its sockets. It restarts processes that die and
+passes stop signals on. It serves no requests and does not use the engine."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .sockets import Sockets
 log = logging.getLogger("windlass.server")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-STEADY_S = 60.0  # a process that has lived so long starts the pauses anew
-UNWIND_S = 10.0  # beyond the grace, for closing the store and the rest
+STEADY_S = 60.0  # a process that has run so long resets the pause before a restart
+UNWIND_S = 10.0  # after the grace period, for closing the store and the rest
 LINE_MAX = 2**20
 Announce = Callable[[list[str]], None]
 
 
 class ServerProcess:
-    """One server process as its parent sees it."""
+    """Child process of the supervisor."""
 
     def __init__(self) -> None:
         self.started_at_s = time.monotonic()
@@ -40,23 +40,24 @@ class ServerProcess:
         return self._process.pid
 
     async def start(self, command: Sequence[str], sockets: Sockets) -> None:
-        """Not in the terminal's group: Ctrl-C is for its parent, who passes it on once."""
+        """Start the process in a session of its own: Ctrl-C reaches the parent only, which passes it on once."""
         ours, theirs = socketpair()
         with theirs:
-            shared = [one.fileno() for one in sockets.all]
-            listening = (",".join(str(one.fileno()) for one in some) for some in sockets)
-            place = ":".join([str(theirs.fileno()), *listening])
+            shared = [listening.fileno() for listening in sockets.all]
+            groups = (",".join(str(listening.fileno()) for listening in group) for group in sockets)
+            descriptors = ":".join([str(theirs.fileno()), *groups])
             self._process = await asyncio.create_subprocess_exec(
-                *command, "--supervised", place, pass_fds=(theirs.fileno(), *shared), start_new_session=True
+                *command, "--supervised", descriptors, pass_fds=(theirs.fileno(), *shared), start_new_session=True
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LINE_MAX)
 
     async def wait(self, ready: Announce) -> int:
-        """Until its end. Answers its exit code, negative when a signal ended it."""
-        listening = asyncio.create_task(self._read_messages(ready))
+        """Wait for the end of the process and return its exit code, negative if a signal ended it. Call `ready` with
+        the announcement of the process."""
+        reading = asyncio.create_task(self._read_messages(ready))
         code = await self._process.wait()
-        listening.cancel()
-        await asyncio.wait({listening})
+        reading.cancel()
+        await asyncio.wait({reading})
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
@@ -77,7 +78,7 @@ class ServerProcess:
 
 
 class PreforkSupervisor:
-    """`await family.run()` answers the exit code."""
+    """Supervisor of `count` server processes. `run` returns the exit code."""
 
     def __init__(
         self, command: Sequence[str], count: int, sockets: Sockets, *, grace_s: float, announce: Announce
@@ -93,18 +94,18 @@ class PreforkSupervisor:
         self._exit_code = 0
 
     async def run(self) -> int:
-        """The first process shows whether it can be done; what is wrong with the settings is said once."""
+        """Start one process first, so that an error in the settings is reported once; then start the others."""
         for number in SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_running())
-            await self._first(self._is_ready, self._is_over)
+            await _wait_for_first(self._is_ready, self._is_over)
             for _ in range(self._count - 1):
                 group.create_task(self._keep_running())
         return self._exit_code
 
     def stop(self) -> None:
-        """All of them end when everything is answered; the second time at once, the third kills them."""
+        """Stop all processes after the requests in progress; on the second call at once, on the third by a kill."""
         self._is_over.set()
         self._stops += 1
         for child in self._children:
@@ -115,38 +116,38 @@ class PreforkSupervisor:
             child.kill()
             return
         child.send(NOW if self._stops == 2 else STOP)
-        patience_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
-        asyncio.get_running_loop().call_later(patience_s, self._kill_if_alive, child)
+        timeout_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
+        asyncio.get_running_loop().call_later(timeout_s, self._kill_if_alive, child)
 
     def _kill_if_alive(self, child: ServerProcess) -> None:
         if child in self._children:
-            log.error("Server process %d does not end; it is killed.", child.pid)
+            log.error("Server process %d has not ended in time; it is killed.", child.pid)
             child.kill()
 
     async def _keep_running(self) -> None:
-        """One of the places: a process, and another one when it dies."""
+        """Run a process, and restart it with a growing pause when it dies."""
         deaths = 0
         while not self._is_over.is_set():
             child = ServerProcess()
-            said = await self._run_once(child)
+            ending = await self._run_once(child)
             if self._is_over.is_set():
                 return
             deaths = 0 if time.monotonic() - child.started_at_s >= STEADY_S else deaths
             pause_s = min(FIRST_PAUSE_S * 2**deaths, LONGEST_PAUSE_S)
             deaths = min(deaths + 1, 10)
-            log.error("%s; another starts in %g s.", said, pause_s)
+            log.error("%s; another starts in %g s.", ending, pause_s)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_over.wait(), pause_s)
 
     async def _run_once(self, child: ServerProcess) -> str:
-        """Answers how it ended."""
+        """Run a process and describe how it ended."""
         try:
             await child.start(self._command, self._sockets)
         except OSError as error:
-            return f"No server process can be started ({error})"
+            return f"Could not start a server process ({error})"
         self._children.add(child)
         if self._is_over.is_set():
-            self._stop(child)  # it was said while this one started
+            self._stop(child)  # the stop came while this process started
         code = await child.wait(self._on_ready)
         self._children.discard(child)
         if code and not self._is_ready.is_set() and not self._is_over.is_set():
@@ -159,8 +160,9 @@ class PreforkSupervisor:
             self._is_ready.set()
             self._announce(lines)
 
-    async def _first(self, *events: asyncio.Event) -> None:
-        waiting = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
+
+async def _wait_for_first(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()

@@ -1,4 +1,4 @@
-"""The life of one server process: until it is told to stop, by a signal or by its parent, or has no parent any more."""
+"""Lifecycle of one server process: it runs until a signal or its parent stops it, or its parent is gone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .sockets import Sockets
 
 log = logging.getLogger("windlass.server")
 
-STOP, NOW = b"stop", b"now"  # what a parent says: end when all is answered; end at once
+STOP, NOW = b"stop", b"now"  # messages of the parent: stop after the requests in progress; stop at once
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-GC_THRESHOLD = 20_000  # objects; Python's own 700 are made by one request with a hundred jobs
+GC_THRESHOLD = 20_000  # objects; one request with a hundred jobs exceeds Python's default of 700
 
 
 class StopRequest:
-    """Whether this process was told to stop, and whether at once."""
+    """Request to stop this process, and whether at once."""
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
@@ -42,22 +42,22 @@ class StopRequest:
         self.urgent.set()
 
     def escalate(self) -> None:
-        """The second time it is urgent."""
+        """Request a stop; the second call makes it urgent."""
         self.request_now() if self.requested.is_set() else self.request()
 
 
 class Parent:
-    """What a process knows of its parent: written as `FD:FD,FD:FD,FD`, the socket between them and those to listen on,
-    for HTTP and for Bedrock."""
+    """Parent of a server process. It is described as `FD:FD,FD:FD,FD`: the socket to the parent, the listening sockets
+    of HTTP, and those of Bedrock."""
 
-    def __init__(self, written: str) -> None:
-        between, *listening = written.split(":")
-        self._socket = _inherited(between)
-        self.sockets = Sockets(*([_inherited(one) for one in some.split(",") if one] for some in listening))
+    def __init__(self, descriptors: str) -> None:
+        to_parent, *listening = descriptors.split(":")
+        self._socket = _inherited(to_parent)
+        self.sockets = Sockets(*([_inherited(number) for number in group.split(",") if number] for group in listening))
         self._unread = b""
 
     def send_ready(self, lines: Sequence[str]) -> None:
-        with contextlib.suppress(OSError):  # a parent that is gone is noticed by listening
+        with contextlib.suppress(OSError):  # `listen` notices that the parent is gone
             self._socket.sendall(msgspec.json.encode(lines) + b"\n")
 
     def listen(self, stopping: StopRequest) -> None:
@@ -67,28 +67,28 @@ class Parent:
 
     def _read_commands(self, loop: asyncio.AbstractEventLoop, stopping: StopRequest) -> None:
         try:
-            heard = self._socket.recv(4096)
+            received = self._socket.recv(4096)
         except BlockingIOError:
             return
         except OSError:
-            heard = b""
-        if not heard:
+            received = b""
+        if not received:
             loop.remove_reader(self._socket)
-            log.warning("The parent of this server process is gone; it stops.")
+            log.warning("The parent of this server process is gone; the process stops.")
             stopping.request()
-        *words, self._unread = (self._unread + heard).split(b"\n")
+        *words, self._unread = (self._unread + received).split(b"\n")
         for word in words:
             {STOP: stopping.request, NOW: stopping.request_now}.get(word, lambda: None)()
 
 
 def _inherited(descriptor: str) -> socket:
-    found = socket(fileno=int(descriptor))
-    found.set_inheritable(False)
-    return found
+    inherited = socket(fileno=int(descriptor))
+    inherited.set_inheritable(False)
+    return inherited
 
 
 def raise_file_limit() -> None:
-    """A connection is an open file: as many as the system lets us have."""
+    """Raise the limit of open files to the maximum that the system allows: each connection is an open file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
@@ -96,7 +96,8 @@ def raise_file_limit() -> None:
 
 
 def relax_gc() -> None:
-    """Requests leave next to nothing to the collector of circular garbage, and it was a seventh of what they cost."""
+    """Run the cyclic garbage collector less often. Requests leave almost no cyclic garbage, and the collector took a
+    seventh of their time."""
     freeze_startup_objects()
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
 
@@ -107,16 +108,17 @@ async def serve(
     announce: Callable[[Server], None],
     parent: Parent | None = None,
 ) -> None:
+    """Run a server until it is stopped. Call `announce` when it is ready."""
     raise_file_limit()
     stopping = StopRequest()
-    # Where SIGTERM goes to parent and children alike, a second stop comes by word: it does not mean `at once`.
+    # If SIGTERM reaches parent and children alike, the parent's message is a second stop; it must not be urgent.
     handle = stopping.escalate if parent is None else stopping.request
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, handle)
     if parent is not None:
         parent.listen(stopping)
-    async with open_server(build_store(settings), settings, sockets) as running:
-        running.stop_now = stopping.urgent
+    async with open_server(build_store(settings), settings, sockets) as server:
+        server.stop_now = stopping.urgent
         relax_gc()
-        announce(running)
+        announce(server)
         await stopping.requested.wait()

@@ -1,4 +1,4 @@
-"""One server process: engine, loops and front ends, started in this order and ended in the opposite one."""
+"""Server process: engine, background loops and listeners, started in this order and stopped in reverse."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from .outbound_policy import policy_of
 from .service import open_service
 from .sockets import Sockets, address_of, are_local, open_sockets, url_of
 
-Front: TypeAlias = HttpListener | BedrockListener
+Frontend: TypeAlias = HttpListener | BedrockListener
 ROUTES = (
     *native.ROUTES, *lightjq.ROUTES, jobber.routes, *api.ROUTES, health.routes, operator_routes.routes,
     *dashboard.ROUTES,
 )  # fmt: skip
-HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process that does not answer
+HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process without the role `api`
 
 
 class Server:
-    """A server that answers. `hurry`: what is under way when it stops is given up."""
+    """Running server. Setting `stop_now` cancels the requests in progress when it stops."""
 
     def __init__(self, service: Service, settings: Settings, sockets: Sockets, liveness: Liveness) -> None:
         self.service = service
@@ -62,28 +62,30 @@ class Server:
         self.state = AppState(service, liveness, settings)
         self.settings = settings
         self.roles = parse_roles(settings.roles)
-        self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
-        self.bedrock = address_of(sockets.bedrock) if sockets.bedrock else ""  # host and port; empty: it is off
+        self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: no HTTP listener
+        self.bedrock = (
+            address_of(sockets.bedrock) if sockets.bedrock else ""
+        )  # host and port; empty: no Bedrock listener
         self.is_local = are_local(sockets.all)
-        # Whoever orders downloads does it elsewhere: that only this machine reaches this process says nothing of them.
+        # Without the API role, downloads are ordered at other processes, so local sockets prove nothing about clients.
         self.is_only_local = self.is_local and API in self.roles
         self.tokens = 0
         self.stop_now = asyncio.Event()
 
-    async def stop(self, listeners: Sequence[Front]) -> None:
-        """No accepted request is cut; those who wait are answered with what there is."""
+    async def stop(self, listeners: Sequence[Frontend]) -> None:
+        """Stop the listeners. Accepted requests are completed within the grace period; long polls end at once."""
         stopping = asyncio.create_task(_stop(listeners, self.settings.grace_ms / 1000))
-        await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
+        await asyncio.sleep(0)  # the listeners stop first, so that the next answers announce `Connection: close`
         self.state.stop()
-        hurrying = asyncio.create_task(self.stop_now.wait())
-        await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        cancelled = asyncio.create_task(self.stop_now.wait())
+        await asyncio.wait({stopping, cancelled}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
             await _stop(listeners, 0)
-        hurrying.cancel()
+        cancelled.cancel()
         await stopping
 
 
-async def _stop(listeners: Sequence[Front], grace_s: float) -> None:
+async def _stop(listeners: Sequence[Frontend], grace_s: float) -> None:
     async with asyncio.TaskGroup() as group:
         for listener in listeners:
             group.create_task(listener.stop(grace_s))
@@ -93,8 +95,8 @@ async def _stop(listeners: Sequence[Front], grace_s: float) -> None:
 async def open_server(
     store: Store, settings: Settings | None = None, sockets: Sockets | None = None
 ) -> AsyncIterator[Server]:
-    """A server within this process, until the block ends. It opens the store, and closes it. `sockets`: where to
-    listen, instead of where the settings say."""
+    """Run a server in this process until the block ends. It opens and closes the store. `sockets`: open sockets to use
+    instead of those in the settings."""
     settings = settings or Settings()
     tls = _tls(settings)
     listening = sockets or open_sockets(settings)
@@ -116,16 +118,16 @@ async def open_server(
                 authenticator = Authenticator(
                     tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local
                 )
-                fronts: list[Front] = [_listener(server, authenticator, log)] if listening.http else []
+                frontends: list[Frontend] = [_http_listener(server, authenticator, log)] if listening.http else []
                 if listening.bedrock:
-                    fronts.append(_bedrock_listener(server, authenticator))
+                    frontends.append(_bedrock_listener(server, authenticator))
                 preparing = asyncio.create_task(_prepare_pages(settings))
                 try:
-                    for front, its in zip(fronts, listening, strict=False):
-                        await front.start(sock=its, ssl=tls)
+                    for frontend, its in zip(frontends, listening, strict=False):
+                        await frontend.start(sock=its, ssl=tls)
                     yield server
                 finally:
-                    await server.stop(fronts)
+                    await server.stop(frontends)
                     await preparing
     finally:
         listening.close()
@@ -133,7 +135,7 @@ async def open_server(
 
 @contextlib.asynccontextmanager
 async def _run_push_dispatcher(service: Service, policy: PolicySource) -> AsyncIterator[None]:
-    """Jobs are pushed to workers, until the block ends and what is under way is told."""
+    """Push jobs to workers until the block ends; pushes in progress are completed."""
     async with Outbound(policy) as outbound:
         dispatching = asyncio.create_task(PushDispatcher(outbound).run(service), name="windlass-dispatcher")
         dispatching.add_done_callback(log_unexpected_end)
@@ -146,14 +148,14 @@ async def _run_push_dispatcher(service: Service, policy: PolicySource) -> AsyncI
 
 @contextlib.asynccontextmanager
 async def _run_bulk_actions(service: Service) -> AsyncIterator[None]:
-    """Actions on all jobs that match are carried out, until the block ends."""
-    acting = asyncio.create_task(BulkRunner().run(service), name="windlass-actor")
-    acting.add_done_callback(log_unexpected_end)
+    """Run bulk actions until the block ends."""
+    running = asyncio.create_task(BulkRunner().run(service), name="windlass-bulk-runner")
+    running.add_done_callback(log_unexpected_end)
     try:
         yield
     finally:
-        acting.cancel()
-        await asyncio.wait({acting})
+        running.cancel()
+        await asyncio.wait({running})
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
@@ -165,20 +167,20 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 async def _check_exposure(server: Server) -> None:
-    """Nobody opens a queue to a network by mistake."""
+    """Refuse to start a server that other machines can reach without a token."""
     settings = server.settings
     server.tokens = len((await server.service.tokens()).tokens) + bool(settings.token)
     if not (server.is_local or server.tokens or settings.allow_anonymous):
         raise BadSetting(
-            f"{settings.host} can be reached by others, and no token exists: everybody could do everything. Create "
-            "one (windlass tokens create) or set WINDLASS_TOKEN; or listen on 127.0.0.1; or say --allow-anonymous if "
-            "that is what you want."
+            f"{settings.host} can be reached by others, and no token exists: every client would be admin. Create a "
+            "token (windlass tokens create) or set WINDLASS_TOKEN; or listen on 127.0.0.1; or use --allow-anonymous to "
+            "allow it."
         )
 
 
 @contextlib.asynccontextmanager
 async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
-    """Known before the first request: it must not be taken for a stranger's."""
+    """Open the token table. It is read before the first request, so that the body limit of that request is right."""
     table = TokenTable(server.service, server.settings.token)
     try:
         await table.refresh()
@@ -187,7 +189,7 @@ async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
         await table.close()
 
 
-def _listener(server: Server, authenticator: Authenticator, log: AccessLog | None) -> HttpListener:
+def _http_listener(server: Server, authenticator: Authenticator, log: AccessLog | None) -> HttpListener:
     settings = server.settings
     if settings.dashboard:
         server.state.refusal_page = dashboard.refusal_page
@@ -200,30 +202,30 @@ def _listener(server: Server, authenticator: Authenticator, log: AccessLog | Non
 
 
 async def _prepare_pages(settings: Settings) -> None:
-    """Beside the event loop, while nobody looks yet."""
+    """Load the pages of the dashboard in a thread, so that the first view is fast."""
     if settings.dashboard:
         await asyncio.to_thread(dashboard.prepare)
 
 
 def _routes_served(settings: Settings) -> Sequence[Routes]:
-    return ROUTES if settings.dashboard else [some for some in ROUTES if some not in dashboard.ROUTES]
+    return ROUTES if settings.dashboard else [routes for routes in ROUTES if routes not in dashboard.ROUTES]
 
 
 def _bedrock_listener(server: Server, authenticator: Authenticator) -> BedrockListener:
     settings = server.settings
-    desk = CommandRouter(
+    command_router = CommandRouter(
         server.service,
         server.state.batcher,
         data_max=settings.bedrock_data_max,
         query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
     )
     bounds = structs.replace(BEDROCK_BOUNDS, connections_max=settings.bedrock_connections_max)
-    return BedrockListener(desk, authenticator, bounds)
+    return BedrockListener(command_router, authenticator, bounds)
 
 
 @contextlib.asynccontextmanager
 async def _access_log(settings: Settings) -> AsyncIterator[AccessLog | None]:
-    """Closing it waits for a thread that writes; the event loop does not."""
+    """Open the access log if it is enabled. It is closed in a thread, because closing waits for the writer."""
     if not settings.access_log:
         yield None
         return

@@ -1,4 +1,5 @@
-"""Keys of a limit that have caps of their own (aggregations), listed; and what parts of a deployment count."""
+"""Aggregation operations (keys of a limit that have their own caps), and counters published by parts of a
+deployment."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .facet import Facet, T, send, send_or_raise
 
 COMPONENT_MAX = 64
 INSTANCE_MAX = 255
-NUMBERS_MAX = 1_000  # of one instance
+NUMBERS_MAX = 1_000  # counters of one instance
 KEY_MAX = 64 * 1024
 STATS_INTERVAL_MS = 5_000
 STATS_KEPT_MS = 2 * STATS_INTERVAL_MS
@@ -26,42 +27,42 @@ STATS_KEPT_MS = 2 * STATS_INTERVAL_MS
 
 class AggregationOperations(Facet):
     def aggregations(self, limit: str, *, most: int = 100, cursor: str = "") -> Operation[AggregationPage]:
-        """The keys of a limit with `own_caps` that have jobs, or had until a moment ago; in their order."""
+        """Return the keys, in order, of a limit with `own_caps` that have jobs or had jobs until a moment ago."""
         check_text("limit", limit, LIMIT_NAME_MAX)
         check_integer("most", most, 1, PAGE_MAX)
         check_text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
-        return self._of_limit(limit, lambda home: caps.aggregations(limit, cursor, most, home))
+        return self._of_limit(limit, lambda partition: caps.aggregations(limit, cursor, most, partition))
 
     def aggregation(self, limit: str, key: str) -> Operation[Aggregation]:
-        """One of them; without jobs and cap when there is nothing of this key."""
+        """Return one key of a limit; without jobs and cap if nothing has this key."""
         check_text("limit", limit, LIMIT_NAME_MAX)
         check_free_text("key", key, KEY_MAX)
-        return self._of_limit(limit, lambda home: caps.aggregation(limit, encode_key(key), home))
+        return self._of_limit(limit, lambda partition: caps.aggregation(limit, encode_key(key), partition))
 
     def _of_limit(self, limit: str, build: Callable[[int], Command[T | Refusal]]) -> Operation[T]:
         return Operation(self.store, lambda: self._of_limit_flow(limit, build))
 
     def _of_limit_flow(self, limit: str, build: Callable[[int], Command[T | Refusal]]) -> Flow[T]:
-        for home in range(self.store.partitions):
-            answer = yield build(home)
+        for partition in range(self.store.partitions):
+            answer = yield build(partition)
             if not isinstance(answer, UnknownLimit):
                 return answer  # type: ignore[no-any-return]
         raise UnknownLimit(f"There is no limit {limit!r}.")
 
     def publish_stats(self, component: str, instance: str, numbers: Mapping[str, int]) -> Operation[None]:
-        """What an instance of a component has counted so far. Known for two intervals of five seconds."""
+        """Publish the counters of an instance of a component. They are kept for two intervals of five seconds."""
         check_text("component", component, COMPONENT_MAX)
         check_text("instance", instance, INSTANCE_MAX)
         check_instance("numbers", numbers, Mapping)
         if len(numbers) > NUMBERS_MAX:
-            raise TooLarge(f"An instance may count {NUMBERS_MAX:,} things, not {len(numbers):,}.")
+            raise TooLarge(f"An instance may have {NUMBERS_MAX:,} counters, not {len(numbers):,}.")
         for name, number in numbers.items():
             check_text("the name of a number", name, COMPONENT_MAX * 2)
             check_integer(name, number, INT64_MIN, INT64_MAX)
-        call = statistics.publish_stats(component, instance, numbers, STATS_KEPT_MS)
-        return Operation(self.store, lambda: send_or_raise(call))
+        command = statistics.publish_stats(component, instance, numbers, STATS_KEPT_MS)
+        return Operation(self.store, lambda: send_or_raise(command))
 
     def stats_of(self, component: str) -> Operation[dict[str, dict[str, int]]]:
-        """By instance, what it said last; nothing of those that have been silent for two intervals."""
+        """Return the last published counters by instance. Instances that were silent for two intervals are left out."""
         check_text("component", component, COMPONENT_MAX)
         return Operation(self.store, lambda: send(statistics.stats_of(component)))

@@ -1,4 +1,4 @@
-"""Workers that speak by messages: what they say is heard, and those that are idle are given jobs."""
+"""Operations for workers that communicate by messages: process their reports, and assign jobs to idle workers."""
 
 from __future__ import annotations
 
@@ -25,39 +25,47 @@ from .repeat import finish_flow
 
 class AssignmentOperations(Facet):
     def report_worker(self, requests: Sequence[WorkerReport], *, silent_ms: int) -> BatchOperation[WorkerReportOutcome]:
-        """Messages of workers, in their order. A worker that is silent for `silent_ms` is gone, and what it works on
-        goes back; so does a job that its worker has not spoken of for so long, though it has said that it is idle."""
+        """Process messages of workers in their order. A worker that is silent for `silent_ms` counts as lost, and its
+        jobs go back to their queue. So does a job that its worker has not mentioned for that time although the worker
+        has reported to be idle."""
         check_list("requests", requests)
         for request in requests:
             check_worker_report(request)
         check_integer("silent_ms", silent_ms, 1, DURATION_MAX)
         return BatchOperation(self.store, lambda: self._report_worker_flow(requests, silent_ms))
 
-    def _report_worker_flow(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[list[WorkerReportOutcome | Refusal]]:
+    def _report_worker_flow(
+        self, requests: Sequence[WorkerReport], silent_ms: int
+    ) -> Flow[list[WorkerReportOutcome | Refusal]]:
         answers: list[Any] = yield from split_by_partition(
             requests,
-            lambda one: self.store.partition_of_queue(one.queue),
+            lambda request: self.store.partition_of_queue(request.queue),
             lambda part, partition: calls.report_worker(part, silent_ms, partition),
         )
-        yield from self._show_workers(requests, silent_ms)
+        yield from self._report_presence(requests, silent_ms)
         return (yield from self._finish_repeating(requests, answers))
 
-    def _show_workers(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[None]:
-        """Lists of workers begin in the first partition: those of others must be known there too."""
-        elsewhere = {one.worker: one for one in requests if self.store.partition_of_queue(one.queue) != 0}
+    def _report_presence(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[None]:
+        """Report workers of other partitions to the first partition, which holds the list of workers."""
+        elsewhere = {
+            request.worker: request for request in requests if self.store.partition_of_queue(request.queue) != 0
+        }
         if elsewhere:
             yield split_batch(calls.report_presence(list(elsewhere.values()), silent_ms, 0))
 
     def _finish_repeating(
         self, requests: Sequence[WorkerReport], answers: Sequence[WorkerReportOutcome | LeaseRef | Refusal]
     ) -> Flow[list[WorkerReportOutcome | Refusal]]:
-        repeating = {place: one for place, one in enumerate(answers) if isinstance(one, LeaseRef)}
+        repeating = {place: answer for place, answer in enumerate(answers) if isinstance(answer, LeaseRef)}
         if not repeating:
             return cast(list[WorkerReportOutcome | Refusal], answers)
         finishes = [Finish(held.id, held.token, requests[place].result) for place, held in repeating.items()]
         done = yield from finish_flow(finishes, self.store.partition_of_job)
         finish_answers = dict(zip(repeating, done, strict=True))
-        return [(finish_answers[place] or "ok") if place in finish_answers else one for place, one in enumerate(answers)]  # type: ignore[misc]
+        return [
+            (finish_answers[place] or "ok") if place in finish_answers else answer  # type: ignore[misc]
+            for place, answer in enumerate(answers)
+        ]
 
     def assign(
         self,
@@ -70,11 +78,12 @@ class AssignmentOperations(Facet):
         until: asyncio.Event | None = None,
         ring_ms: int = 0,
     ) -> Operation[Dispatch]:
-        """Leases jobs of these queues to workers that are idle there, one to each, to be accepted within `accept_ms`;
-        `spends_attempt`: also one that is not accepted spends an attempt. Waits up to `wait_ms` for the first, in one
-        partition; set `until` to end the wait. To cancel it instead gives the jobs of a look under way back, but makes
-        no worker idle again. `ring_ms`: where workers stay idle, a job that comes within this time rings whoever waits
-        so in this process."""
+        """Lease jobs of these queues to idle workers, one job each. A worker must accept its job within `accept_ms`.
+        With `spends_attempt`, a job that is not accepted spends an attempt too.
+
+        The call waits up to `wait_ms` for the first job, in one partition only. Set `until` to end the wait. Cancelling
+        the call instead gives back the jobs of a poll in flight but does not mark their workers as idle again.
+        `ring_ms`: if workers stay idle, a job that arrives within this time wakes the waiting calls of this process."""
         check_queue_list(queues)
         check_integer("most", most, 1, TAKE_MAX)
         check_integer("accept_ms", accept_ms, 1, DURATION_MAX)
@@ -95,7 +104,7 @@ class AssignmentOperations(Facet):
         if not wait_ms:
             return await self.store.run(self._assign_flow(queues, terms, ring_ms))
         if len(parts_of(self.store, queues)) > 1:
-            raise BadInput("One waits in one partition: ask for queues of one.")
+            raise BadInput("A call can wait in one partition only: name queues of one partition.")
         return await assign_waiting.assign_waiting(
             self.store, queues, terms, wait_ms, self.store.partition_of_queue(queues[0]), until
         )

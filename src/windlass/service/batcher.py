@@ -1,5 +1,6 @@
-"""What comes one by one from many callers at once is asked together: what a call costs is shared before it is paid. For
-servers; whoever has many jobs gives them to `enqueue` itself."""
+"""Batcher for servers: joins single enqueues of concurrent callers into one call of the service.
+
+Callers that have many jobs pass them to `Service.enqueue` themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 G = TypeVar("G")
 T = TypeVar("T")
-IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
+IN_FLIGHT_MAX = 2  # the engine works on one batch while the next fills
 
 
 class RequestBatcher:
@@ -29,28 +30,28 @@ class RequestBatcher:
         self._numbered: _PendingBatch[NewJob | PreparedJob, Enqueued] | None = None
 
     def enqueue(self, job: NewJob | PreparedJob, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
-        """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
-        line = self._jobs.get(durability)
-        if line is None:
-            line = self._jobs[durability] = _PendingBatch(
+        """Enqueue one job. A refusal is raised for this caller only."""
+        batch = self._jobs.get(durability)
+        if batch is None:
+            batch = self._jobs[durability] = _PendingBatch(
                 lambda jobs: self._service.enqueue(jobs, durability=durability)
             )
-        return line.join(job)
+        return batch.join(job)
 
     def enqueue_numbered(self, job: NewJob | PreparedJob) -> asyncio.Future[Enqueued]:
-        """As `service.enqueue_numbered` of one job."""
+        """Enqueue one job under a number."""
         if self._numbered is None:
             self._numbered = _PendingBatch(self._service.enqueue_numbered)
         return self._numbered.join(job)
 
 
 class _PendingBatch(Generic[G, T]):
-    """Those who ask for the same, each with something of its own."""
+    """Jobs of concurrent callers with the same options, and their futures."""
 
-    __slots__ = ("_ask", "_in_flight", "_is_flush_due", "_loop", "_waiting")
+    __slots__ = ("_enqueue", "_in_flight", "_is_flush_due", "_loop", "_waiting")
 
-    def __init__(self, ask: Callable[[list[G]], Awaitable[Sequence[T | Refusal]]]) -> None:
-        self._ask = ask
+    def __init__(self, enqueue: Callable[[list[G]], Awaitable[Sequence[T | Refusal]]]) -> None:
+        self._enqueue = enqueue
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[G, asyncio.Future[T]]] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
@@ -60,7 +61,7 @@ class _PendingBatch(Generic[G, T]):
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting.append((given, future))
         if not self._is_flush_due and len(self._in_flight) < IN_FLIGHT_MAX:
-            # At the end of this turn, so that all callers of the turn are in.
+            # At the end of this turn of the event loop, so that the batch has all callers of the turn.
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
         return future
@@ -80,31 +81,31 @@ class _PendingBatch(Generic[G, T]):
 
     async def _send(self, batch: list[tuple[G, asyncio.Future[T]]]) -> None:
         try:
-            answers = await self._ask([given for given, _ in batch])
+            answers = await self._enqueue([given for given, _ in batch])
         except Refusal as error:
             await self._send_apart(batch, error)
         except BaseException as error:
             for _, future in batch:
-                _tell(future, error)
+                _resolve(future, error)
             if not isinstance(error, Exception):
                 raise
         else:
             for (_, future), answer in zip(batch, answers, strict=True):
                 if isinstance(answer, Refusal) or future.done():
-                    _tell(future, answer)
+                    _resolve(future, answer)
                 else:
                     future.set_result(answer)
 
     async def _send_apart(self, batch: list[tuple[G, asyncio.Future[T]]], error: Refusal) -> None:
-        """One of them cannot be accepted as it is given, and nothing was: each finds out for itself."""
+        """Send each job alone after a batch was refused as a whole: only the invalid jobs fail."""
         if len(batch) == 1:
-            _tell(batch[0][1], error)
+            _resolve(batch[0][1], error)
         else:
-            await asyncio.gather(*(self._send([one]) for one in batch))
+            await asyncio.gather(*(self._send([item]) for item in batch))
 
 
-def _tell(future: asyncio.Future[T], answer: T | BaseException) -> None:
-    if future.done():  # its caller has gone
+def _resolve(future: asyncio.Future[T], answer: T | BaseException) -> None:
+    if future.done():  # its caller was cancelled
         return
     if isinstance(answer, BaseException):
         future.set_exception(answer)

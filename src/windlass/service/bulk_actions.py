@@ -1,4 +1,4 @@
-"""Actions on all jobs that match: asked for here, carried out in steps by the servers (background/bulk_runner.py)."""
+"""Bulk actions on all matching jobs: requested here, executed in steps by the servers (background/bulk_runner.py)."""
 
 from __future__ import annotations
 
@@ -24,23 +24,30 @@ from .failure_groups import FailureGroupOperations
 
 SHOWN_PER_STATE = 50
 KEPT_MS = 7 * DAY_MS
-_STATES = ("scheduled", "queued", "running", "failed", "cancelled", "finished")  # as a job goes: none is missed
+_STATES = (
+    "scheduled",
+    "queued",
+    "running",
+    "failed",
+    "cancelled",
+    "finished",
+)  # in the order of a job's life: none is missed
 
 
 class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
     def act(self, action: Action) -> Operation[ActionStatus]:
-        """Retries, cancels, deletes or requeues all jobs that match, in the background: a server carries it out in
-        bounded steps, another goes on when it dies. Jobs that come into the list later are left alone."""
+        """Retry, cancel, delete or requeue all matching jobs in the background. A server does this in bounded steps; if
+        it dies, another one continues. Jobs that enter the list later are left alone."""
         check_action(action)
         return Operation(self.store, lambda: self._act_flow(action))
 
     def _act_flow(self, action: Action) -> Flow[ActionStatus]:
-        listing = _up_to(action.listing, (yield from self._exactly_now()))
-        carried = ActionProgress(
+        listing = _limit_to_present(action.listing, (yield from self._engine_now()))
+        progress = ActionProgress(
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
         new = NewJob(
-            queue=actions.QUEUE, name=action.verb, payload=actions.encode_progress(carried), result_ttl_ms=KEPT_MS
+            queue=actions.QUEUE, name=action.verb, payload=actions.encode_progress(progress), result_ttl_ms=KEPT_MS
         )
         (made,) = yield from self._enqueue_flow([prepare_single(new)], [], self.store.durability, False)
         if isinstance(made, Refusal):
@@ -48,34 +55,37 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
         assert isinstance(made, Enqueued)  # noqa: S101
         return (yield from self._action_flow(made.id))
 
-    def _exactly_now(self) -> Flow[int]:
-        """By the engine's clock itself, the latest of all: what has just ended must not seem to lie ahead."""
-        told: list[QueueHistories] = yield [history([], 0, home) for home in range(self.store.partitions)]
-        return max(one.now_ms for one in told)
+    def _engine_now(self) -> Flow[int]:
+        """Return the latest time of all partitions, read from the engine: a job that has just ended must not seem to
+        end in the future."""
+        histories: list[QueueHistories] = yield [
+            history([], 0, partition) for partition in range(self.store.partitions)
+        ]
+        return max(history_page.now_ms for history_page in histories)
 
     def _total(self, listing: Listing) -> Flow[int]:
         if listing.tag:
             return 0
         names = [listing.queue] if listing.queue else (yield from self._queues_flow())
-        return sum(getattr(one, listing.state) for one in (yield from self._stats_flow(names)))
+        return sum(getattr(stats, listing.state) for stats in (yield from self._stats_flow(names)))
 
     def actions(self) -> Operation[list[ActionStatus]]:
-        """Those under way, and the last ones that have ended; the newest first."""
+        """Return running actions and the last ended ones, newest first."""
         return Operation(self.store, self._actions_flow)
 
     def _actions_flow(self) -> Flow[list[ActionStatus]]:
-        jobs: dict[bytes, Job] = {}  # by id: an action that goes on between two pages is on both
+        jobs: dict[bytes, Job] = {}  # by id: an action that changes its state between two pages is on both
         for state in _STATES:
             listing = Listing(queue=actions.QUEUE, state=state, newest_first=True, most=SHOWN_PER_STATE)
             page: Page = yield from self._jobs_flow(listing)
             jobs |= {job.id: job for job in page.jobs}
         whole = yield from self._job_flow([job.id for job in jobs.values() if not job.payload_is_whole])
-        jobs |= {one.job.id: one.job for one in whole if isinstance(one, Timeline)}
+        jobs |= {timeline.job.id: timeline.job for timeline in whole if isinstance(timeline, Timeline)}
         found = [actions.read_status(job) for job in jobs.values()]
-        return sorted((one for one in found if one), key=lambda one: (-one.asked_at_ms, one.id))
+        return sorted((status for status in found if status), key=lambda status: (-status.asked_at_ms, status.id))
 
     def action(self, action_id: bytes) -> Operation[ActionStatus]:
-        """One of them, by the id of the job that carries it. It is called off as any job is, by `cancel`."""
+        """Return one action by the id of its job. `cancel` of that job stops the action."""
         check_id("id", action_id)
         return Operation(self.store, lambda: self._action_flow(action_id))
 
@@ -90,8 +100,8 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
         return status
 
 
-def _up_to(listing: Listing, now_ms: int) -> Listing:
-    """Only what is in the list by now: what an action sends on its way may come back."""
+def _limit_to_present(listing: Listing, now_ms: int) -> Listing:
+    """Restrict a listing to jobs that are in it now: jobs that the action requeues may return to the list."""
     is_by_end = not listing.tag and listing.state in ("failed", "cancelled", "finished", "history")
     field = "ended_before_ms" if is_by_end else "created_before_ms"
     given: int = getattr(listing, field)

@@ -1,4 +1,4 @@
-"""Jobs come in."""
+"""Enqueue operations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class EnqueueOperations(Facet):
     def enqueue(
         self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None, whole: bool = False
     ) -> BatchOperation[Enqueued]:
-        """Accepts jobs. Answers in order; an id or a unique key that is there already is no error. `whole`: accepts all
-        of them or none, in one step; when none, all have the same refusal."""
+        """Enqueue jobs and return the answers in their order. An id or a unique key that exists already is no error.
+
+        `whole` accepts all jobs or none, in one atomic step. If none is accepted, all have the same refusal."""
         check_list("jobs", jobs)
-        checked = self._all_checked(jobs)
+        checked = self._check_all(jobs)
         level = _known_level(durability or self.store.durability)
         if whole:
             _check_whole(checked)
@@ -47,12 +48,14 @@ class EnqueueOperations(Facet):
     def enqueue_numbered(
         self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None
     ) -> BatchOperation[Enqueued]:
-        """As `enqueue` of jobs without ids: these are made of numbers, which are drawn as the jobs come in, one after
-        the other. Asked twice it accepts the jobs twice."""
+        """Enqueue jobs without ids. Their ids are made of consecutive numbers that the engine reserves in the same
+        step.
+
+        Unlike `enqueue`, running this operation twice enqueues the jobs twice."""
         check_list("jobs", jobs)
-        checked = self._all_checked(jobs)
+        checked = self._check_all(jobs)
         if any(job.id or job.template.job.id for job in checked):
-            raise BadInput("A job that is to get a number is given without an id: the number becomes its id.")
+            raise BadInput("A job that gets a number must have no id of its own: the number becomes its id.")
         level = _known_level(durability or self.store.durability)
         return BatchOperation(self.store, lambda: self._enqueue_numbered_flow(checked, level))
 
@@ -62,20 +65,21 @@ class EnqueueOperations(Facet):
         return (yield from self._enqueue_flow(jobs, made, level, False, reserves_numbers=True))
 
     @cached_property
-    def _straight(self) -> FastEnqueue:
+    def _fast_enqueue(self) -> FastEnqueue:
         return FastEnqueue(self.store)
 
     def enqueue_one(self, job: NewJob | PreparedJob, *, durability: Durability | None = None) -> Operation[Enqueued]:
-        """As `enqueue` of one job; a refusal is raised. The quickest way of a caller that blocks."""
+        """Enqueue one job; a refusal is raised. This is the fastest way for callers that block."""
         if type(job) is not PreparedJob or (durability or self.store.durability) != "memory":
             return self.enqueue((job,), durability=durability).one()
-        return SingleEnqueue(self._straight, self._checked(job), self._generally)
+        return SingleEnqueue(self._fast_enqueue, self._check_new_or_prepared(job), self._enqueue_generally)
 
-    def _generally(self, job: PreparedJob) -> Operation[Enqueued]:
+    def _enqueue_generally(self, job: PreparedJob) -> Operation[Enqueued]:
         return self.enqueue((job,), durability="memory").one()
 
-    def _all_checked(self, jobs: Sequence[NewJob | PreparedJob]) -> list[PreparedJob]:
-        """Most are filled forms that were seen before: of these little is left to be looked at."""
+    def _check_all(self, jobs: Sequence[NewJob | PreparedJob]) -> list[PreparedJob]:
+        """Check and prepare jobs. Most are prepared jobs of a template that was checked before: only their payload is
+        checked here."""
         checked: list[PreparedJob] = []
         most = self._payload_max
         for job in jobs:
@@ -88,12 +92,12 @@ class EnqueueOperations(Facet):
                 and len(payload.data) <= most
                 and (payload.codec is not Codec.JSON or not has_unreadable_number(payload.data))
             ):
-                checked.append(job)  # type: ignore[arg-type]  # it is Filled
+                checked.append(job)  # type: ignore[arg-type]  # it is a PreparedJob
             else:
-                checked.append(self._checked(job))
+                checked.append(self._check_new_or_prepared(job))
         return checked
 
-    def _checked(self, job: NewJob | PreparedJob) -> PreparedJob:
+    def _check_new_or_prepared(self, job: NewJob | PreparedJob) -> PreparedJob:
         if type(job) is PreparedJob:
             check_new_blob("payload", job.payload, self._payload_max)
             if job.id != b"":
@@ -113,7 +117,8 @@ class EnqueueOperations(Facet):
             check_cap(job.cap)
 
     def _with_ids(self, jobs: Sequence[PreparedJob], made: list[Entry]) -> list[Entry]:
-        """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
+        """Give each job an id, once: an operation that runs twice is about the same jobs. The partition of a queue is
+        known only now that the store is open."""
         if not made:
             without = [job.template.job.queue for job in jobs if not (job.id or job.template.job.id)]
             new = self.store.new_ids(without)
@@ -137,37 +142,45 @@ class EnqueueOperations(Facet):
         now_ms = 0
         if any([job.template.has_relative_times for job in given]):  # noqa: C419 (a list is quicker, and these are many)
             now_ms = yield EngineTime()
-        if whole and len({self._home_of(one) for one in jobs}) > 1:
-            raise CrossPartition("What is accepted as a whole lies in one partition: give its queues a common {tag}.")
+        if whole and len({self._partition_of(entry) for entry in jobs}) > 1:
+            raise CrossPartition(
+                "Jobs that are accepted as a whole must lie in one partition: give their queues a common {tag}."
+            )
         known = self.store.limit_cache
         confirmed = None if level == "memory" else level
 
-        def call(some: Sequence[Entry], home: int) -> BatchCommand[Enqueued | Refusal]:
+        def build(entries: Sequence[Entry], partition: int) -> BatchCommand[Enqueued | Refusal]:
             return enqueue.enqueue(
-                some, now_ms, known.table(home), home, confirmed, is_whole=whole, reserves_numbers=reserves_numbers
+                entries,
+                now_ms,
+                known.table(partition),
+                partition,
+                confirmed,
+                is_whole=whole,
+                reserves_numbers=reserves_numbers,
             )
 
         def attempt(part: Sequence[Entry]) -> Flow[list[Enqueued | Refusal]]:
             is_simple = self.store.partitions == 1 and part
-            return run_in_parts(call(part, 0)) if is_simple else split_by_partition(part, self._home_of, call)
+            return run_in_parts(build(part, 0)) if is_simple else split_by_partition(part, self._partition_of, build)
 
-        return (yield from run_matched(known, jobs, self._home_of, attempt))
+        return (yield from run_matched(known, jobs, self._partition_of, attempt))
 
-    def _home_of(self, entry: Entry) -> int:
+    def _partition_of(self, entry: Entry) -> int:
         if self.store.partitions == 1:
             return 0
         job_id, job = entry[0], entry[1].template.job
-        home = self.store.partition_of_queue(job.queue)
-        if self.store.partition_of_job(job_id) != home:
+        partition = self.store.partition_of_queue(job.queue)
+        if self.store.partition_of_job(job_id) != partition:
             raise CrossPartition(
-                f"The id carries another partition than queue {job.queue!r}; let Windlass make the id."
+                f"The id belongs to another partition than queue {job.queue!r}; let Windlass make the id."
             )
-        if any(self.store.partition_of_job(other) != home for other in (job.parent, *job.after) if other):
+        if any(self.store.partition_of_job(other) != partition for other in (job.parent, *job.after) if other):
             raise CrossPartition(
-                "A job and its parent, and those it waits for, must lie in one partition: "
+                "A job, its parent and the jobs it waits for must lie in one partition: "
                 "give their queues a common {tag}."
             )
-        return home
+        return partition
 
 
 def _known_level(level: Durability) -> Durability:
@@ -181,12 +194,13 @@ def _queues_of(jobs: Sequence[PreparedJob]) -> set[str]:
 
 
 def _check_whole(jobs: Sequence[PreparedJob]) -> None:
-    """One step of the engine is bounded, and cannot take back what a unique key decided."""
+    """Check the limits of an atomic enqueue: one step of the engine is bounded, and it cannot undo the effect of a
+    unique key."""
     if len(jobs) > WHOLE_MAX:
         raise TooLarge(f"At most {WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
     size = sum(len(job.payload.data) for job in jobs)
     if size > BYTES_MAX:
-        raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")
-    for job in (one.template.job for one in jobs):
+        raise TooLarge(f"Payloads of jobs that are accepted as a whole may have {BYTES_MAX} bytes, not {size}.")
+    for job in (prepared.template.job for prepared in jobs):
         if job.unique and job.unique_check not in ("none", "refuse"):
-            raise BadInput(f"{job.name}: among jobs that are accepted as a whole, unique_check must be none or refuse.")
+            raise BadInput(f"{job.name}: unique_check must be none or refuse for jobs that are accepted as a whole.")

@@ -1,4 +1,4 @@
-"""What happens is followed, as it happens or page by page."""
+"""Event operations: follow events as they happen, or read them page by page."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class EventOperations(Facet):
     def follow(
         self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: bool = False
     ) -> Following | SharedFollowing:
-        """Events as they happen, from now or from a position on; of one queue or one job, or all of them. `shared`: all
-        who follow in this event loop read from the engine together."""
+        """Follow events as they happen, from now or from a position: of one queue, of one job, or all. With `shared`,
+        all followers of this event loop share one reader."""
         self._check(position, queue, job)
         check_boolean("shared", shared)
         return (SharedFollowing if shared else Following)(self.store, position, queue, job or b"")
@@ -37,7 +37,8 @@ class EventOperations(Facet):
     def events(
         self, position: str = "", *, most: int = 100, queue: str = "", job: bytes | None = None
     ) -> Operation[EventPage]:
-        """The events since a position, without waiting. With none: no events, and where to go on from."""
+        """Return the events since a position, without waiting. Without a position, return no events but the position to
+        continue from."""
         self._check(position, queue, job)
         check_integer("most", most, 1, PAGE_MAX)
         return Operation(self.store, lambda: page_flow(self.store, position, most, queue, job or b""))

@@ -1,4 +1,4 @@
-"""What every facet of the service shares: the store, and the shapes of requests about many jobs."""
+"""Base class of the service's facets, and helpers for operations on many jobs."""
 
 from __future__ import annotations
 
@@ -31,43 +31,45 @@ class Facet:
         self._partitions = partitions
 
     def within(self, partition: int) -> Self:
-        """The same, with upkeep of one partition only: what goes wrong in one stops nothing in another."""
+        """Return this service with maintenance limited to one partition, so that errors in one partition do not stop
+        the maintenance of others."""
         check_partition(partition)
         return type(self)(self.store, payload_max=self._payload_max, partitions=(partition,))
 
     @property
-    def homes(self) -> Sequence[int]:
-        """The partitions that upkeep is about. Known when the store is open."""
+    def partition_scope(self) -> Sequence[int]:
+        """Return the partitions that maintenance covers. They are known once the store is open."""
         return range(self.store.partitions) if self._partitions is None else self._partitions
 
-    def _in_each(self, build: Callable[[int], Command[T]]) -> Flow[list[T]]:
-        """Asks the partitions side by side."""
-        return (yield [build(home) for home in self.homes])  # type: ignore[no-any-return]
+    def _send_to_each(self, build: Callable[[int], Command[T]]) -> Flow[list[T]]:
+        """Send one command to each partition, in parallel."""
+        return (yield [build(partition) for partition in self.partition_scope])  # type: ignore[no-any-return]
 
-    def _about_jobs(
+    def _batch_of_jobs(
         self, requests: Sequence[R], validate: Callable[[R], None], build: Builder[R, T]
     ) -> BatchOperation[T]:
         check_list("requests", requests)
         for request in requests:
             validate(request)
         return BatchOperation(
-            self.store, lambda: split_by_partition(requests, lambda one: self.store.partition_of_job(one.id), build)
+            self.store,
+            lambda: split_by_partition(requests, lambda request: self.store.partition_of_job(request.id), build),
         )
 
-    def _about_ids(self, ids: Sequence[bytes], build: Builder[bytes, T]) -> BatchOperation[T]:
+    def _batch_of_ids(self, ids: Sequence[bytes], build: Builder[bytes, T]) -> BatchOperation[T]:
         check_list("ids", ids)
         for job_id in ids:
             check_id("id", job_id)
         return BatchOperation(self.store, lambda: split_by_partition(ids, self.store.partition_of_job, build))
 
 
-def send(call: Command[T]) -> Flow[T]:
-    return (yield call)  # type: ignore[no-any-return]
+def send(command: Command[T]) -> Flow[T]:
+    return (yield command)  # type: ignore[no-any-return]
 
 
-def send_or_raise(call: Command[T | Refusal]) -> Flow[T]:
-    """One call whose refusal is raised."""
-    answer = yield call
+def send_or_raise(command: Command[T | Refusal]) -> Flow[T]:
+    """Send one command and raise its refusal."""
+    answer = yield command
     if isinstance(answer, Refusal):
         raise answer
     return answer  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Failed jobs as groups of those with which the same thing went wrong."""
+"""Failure groups: failed jobs grouped by the same error."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class FailureGroupOperations(JobOperations):
     def failures(
         self, *, queue: str = "", name: str = "", looked_at: int = 2_000, queues: tuple[str, ...] = ()
     ) -> Operation[Failures]:
-        """The last failed jobs (of a queue, of names that match), grouped by what went wrong. In bounded steps; an
-        answer is remembered for 5 seconds by this process. `queues`: patterns of those that the caller may see (none:
-        all); failures in other queues are not counted."""
+        """Return the last failed jobs (of a queue, of matching names), grouped by error. The jobs are read in bounded
+        steps, and this process caches an answer for 5 seconds. `queues`: patterns of the queues that the caller may see
+        (none: all); failures in other queues are not counted."""
         check_text("queue", queue, QUEUE_MAX, may_be_empty=True)
         check_glob(name)
         check_integer("looked_at", looked_at, 1, LOOKED_AT_MAX)
         check_queue_patterns(queues)
         key = ("failures", queue, name, looked_at, queues)
-        lately = self.store.ttl_cache
+        cache = self.store.ttl_cache
         return Operation(
             self.store,
-            lambda: lately.read(
+            lambda: cache.read(
                 key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms)
             ),
         )

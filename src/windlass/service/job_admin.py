@@ -1,4 +1,4 @@
-"""What people and producers do about jobs that exist."""
+"""Operations of people and producers on existing jobs: cancel, wake, retry, requeue, edit, delete."""
 
 from __future__ import annotations
 
@@ -28,35 +28,40 @@ class JobAdminOperations(Facet):
         even_failed: bool = False,
         spares_running: bool = False,
     ) -> BatchOperation[str]:
-        """`cancelled` at once when it waits; `requested` when it runs. Reaches the job's members when it ends. A parent
-        that waits goes on after its last child; without `counts_waiting`, children that wait do not keep it.
-        `even_failed`: a job that failed becomes cancelled too. `spares_running`: one that runs is left alone
-        (`wrong_state`), unless others may take it over (`retake`): then it ends at once."""
+        """Cancel jobs. A waiting job is `cancelled` at once; for a running job the stop is `requested`. When the job
+        ends, its children are cancelled too. A waiting parent continues after its last child; without
+        `counts_waiting`, it does not wait for children that wait.
+
+        `even_failed` also cancels failed jobs. `spares_running` leaves running jobs alone (`wrong_state`), except
+        redeliverable ones (`retake`), which end at once."""
         check_text("reason", reason, REASON_MAX)
         check_boolean("counts_waiting", counts_waiting)
         check_boolean("even_failed", even_failed)
         check_boolean("spares_running", spares_running)
-        return self._about_ids(
+        return self._batch_of_ids(
             ids,
-            lambda part, home: job_admin.cancel(part, reason, counts_waiting, even_failed, spares_running, home),
+            lambda part, partition: job_admin.cancel(
+                part, reason, counts_waiting, even_failed, spares_running, partition
+            ),
         )
 
     def wake(self, ids: Sequence[bytes]) -> BatchOperation[str]:
-        """Ends the wait of jobs now, whatever they wait for: `queued`, `scheduled`, or `finished` for a group."""
-        return self._about_ids(ids, job_admin.wake)
+        """End the wait of jobs now, whatever they wait for. Answers: `queued`, `scheduled`, or `finished` for a
+        group."""
+        return self._batch_of_ids(ids, job_admin.wake)
 
     def retry(self, ids: Sequence[bytes]) -> BatchOperation[str]:
-        """Sends failed or cancelled jobs on their way again."""
-        return self._revived(ids, job_admin.retry)
+        """Queue failed or cancelled jobs again."""
+        return self._requeue(ids, job_admin.retry)
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:
-        """Back into the queue from any state; a lease on the job ends."""
+        """Put jobs of any state back into their queue. A lease on the job ends."""
         check_boolean("gives_attempt_back", gives_attempt_back)
-        return self._revived(
-            ids, lambda part, version, home: job_admin.requeue(part, gives_attempt_back, version, home)
+        return self._requeue(
+            ids, lambda part, version, partition: job_admin.requeue(part, gives_attempt_back, version, partition)
         )
 
-    def _revived(
+    def _requeue(
         self, ids: Sequence[bytes], build: Callable[[Sequence[LimitMatch], int, int], BatchCommand[str | Refusal]]
     ) -> BatchOperation[str]:
         check_list("ids", ids)
@@ -66,19 +71,21 @@ class JobAdminOperations(Facet):
         return BatchOperation(store, lambda: requeue_jobs(store.limit_cache, ids, store.partition_of_job, build))
 
     def edit(self, requests: Sequence[Edit]) -> BatchOperation[Edited]:
-        """Changes waiting jobs: name, priority, time, payload."""
+        """Change the name, priority, time or payload of waiting jobs."""
         check_list("requests", requests)
         for request in requests:
             check_edit(request, self._payload_max)
         store = self.store
         return BatchOperation(
-            store, lambda: edit_jobs(store.limit_cache, requests, lambda one: store.partition_of_job(one.id))
+            store, lambda: edit_jobs(store.limit_cache, requests, lambda request: store.partition_of_job(request.id))
         )
 
     def delete(
         self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True
     ) -> BatchOperation[str]:
-        """Removes jobs and all that belongs to them."""
+        """Remove jobs and all their data."""
         check_boolean("even_leased", even_leased)
         check_boolean("even_waiting", even_waiting)
-        return self._about_ids(ids, lambda part, home: job_admin.delete(part, even_leased, even_waiting, home))
+        return self._batch_of_ids(
+            ids, lambda part, partition: job_admin.delete(part, even_leased, even_waiting, partition)
+        )

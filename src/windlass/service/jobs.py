@@ -1,4 +1,4 @@
-"""Jobs are looked at."""
+"""Read operations on jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MERGED_MAX = 1_000  # queues in one list
 
 class JobOperations(QueueOperations):
     def job(self, ids: Sequence[bytes]) -> BatchOperation[Timeline]:
-        """Jobs with their attempts."""
+        """Return jobs with their attempts."""
         check_list("ids", ids)
         for job_id in ids:
             check_id("id", job_id)
@@ -49,29 +49,30 @@ class JobOperations(QueueOperations):
     def queue_of(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         """Return the queue of each job. A job stays in the queue that it was enqueued to until it is removed, and its
         id is not given to another job for at least ten minutes after that."""
-        return self._about_ids(ids, jobs_commands.queue_of)
+        return self._batch_of_ids(ids, jobs_commands.queue_of)
 
     def logs(self, job_id: bytes) -> Operation[Logs]:
-        """The last lines that running code has left with a job, of all its attempts."""
+        """Return the last log lines of a job, of all its attempts."""
         check_id("id", job_id)
         return Operation(
             self.store, lambda: send_or_raise(logs_commands.logs(job_id, self.store.partition_of_job(job_id)))
         )
 
     def now(self) -> Operation[int]:
-        """What time it is for the engine, in milliseconds since 1970."""
+        """Return the engine's time in milliseconds since 1970."""
         return Operation(self.store, _now_flow)
 
     def ping(self) -> Operation[None]:
-        """Every partition is asked, and answers. An embedded engine also has its data directory."""
+        """Check that every partition answers, and that an embedded engine still has its data directory."""
         return Operation(self.store, self._ping_flow)
 
     def _ping_flow(self) -> Flow[None]:
         self.store.check_data_directory()
-        yield [queues.queues("0", 1, home) for home in range(self.store.partitions)]
+        yield [queues.queues("0", 1, partition) for partition in range(self.store.partitions)]
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Operation[Ending | None]:
-        """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""
+        """Return the end of a job, or None if it has not ended within `wait_ms`. With `consume`, a stored result can be
+        read only once."""
         check_id("id", job_id)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
         check_boolean("consume", consume)
@@ -82,13 +83,13 @@ class JobOperations(QueueOperations):
         )
 
     def explain(self, job_id: bytes) -> Operation[Explanation]:
-        """Why a job does not run, who has it, or how it ended: as data and in words."""
+        """Explain why a job does not run, which worker has it, or how it ended, as data and in words."""
         check_id("id", job_id)
         return self.explain_within(job_id, ())
 
     def explain_within(self, job_id: bytes, queues: tuple[str, ...]) -> Operation[Explanation]:
-        """Explain a job to a caller who may see only the queues that match these patterns (none: all). Of a parent, a
-        member or a holder of a limit in another queue it says that there is one, and not how it is."""
+        """Explain a job to a caller that may see only the queues that match these patterns (none: all). A parent, a
+        child or a holder of a limit in another queue is mentioned without its state."""
         check_id("id", job_id)
         check_queue_patterns(queues)
         return Operation(self.store, lambda: self._explain_flow(job_id, queues))
@@ -97,22 +98,23 @@ class JobOperations(QueueOperations):
         facts: Facts = yield from send_or_raise(explaining.explain(job_id, self.store.partition_of_job(job_id)))
         others = facts.others() if queues else []
         found = yield from split_by_partition(others, self.store.partition_of_job, jobs_commands.queue_of)
-        # A job that has gone since the facts were read may have been in any queue: it is hidden too.
+        # A job that was removed after the facts were read may have been in any queue, so it is hidden too.
         seen = {
-            one
-            for one, queue in zip(others, found, strict=True)
+            other
+            for other, queue in zip(others, found, strict=True)
             if isinstance(queue, str) and is_queue_allowed(queue, queues)
         }
         return explain(facts.hide(set(others) - seen))
 
     def jobs(self, listing: Listing) -> Operation[Page]:
-        """One page of jobs by state, of one queue or merged over all (the first 1,000 that hold any), or by tag, then
-        partition by partition. A page looks at a bounded number of jobs: it may be empty and still go on."""
+        """Return one page of jobs: by state, of one queue or merged over all queues (the first 1,000 that have such
+        jobs); or by tag, partition by partition. A page reads a bounded number of jobs, so it may be empty although
+        more pages follow."""
         return self.jobs_within(listing, ())
 
     def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Operation[Page]:
-        """Return a page of jobs for a caller who may see only the queues that match these patterns (none: all). Jobs of
-        other queues are neither listed nor counted."""
+        """Return a page of jobs for a caller that may see only the queues that match these patterns (none: all). Jobs
+        of other queues are neither listed nor counted."""
         check_listing(listing)
         check_queue_patterns(queues)
         return Operation(self.store, lambda: self._jobs_flow(listing, queues))
@@ -120,24 +122,25 @@ class JobOperations(QueueOperations):
     def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
         if listing.tag:
             found = yield from read_page_by_tag(listing, self.store.partitions)
-            return _narrowed(found, queues) if queues else found
+            return _restrict_page(found, queues) if queues else found
         if not listing.queue:
-            holding = yield from self._holding(listing.state, queues)
+            holding = yield from self._queues_with(listing.state, queues)
             return (yield from read_page_of_queues(listing, holding, self.store.partition_of_queue))
         if not is_queue_allowed(listing.queue, queues):
             return Page([], "")
         return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
 
-    def _holding(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
-        """Queues with jobs in a state."""
+    def _queues_with(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
+        """Return statistics of the queues that have jobs in a state."""
         names = [name for name in (yield from self._queues_flow()) if is_queue_allowed(name, queues)]
         found: list[QueueStats] = yield from self._stats_flow(names)
-        return [one for one in found if getattr(one, state)][:MERGED_MAX]
+        return [stats for stats in found if getattr(stats, state)][:MERGED_MAX]
 
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
     ) -> Operation[MemberPage]:
-        """One page of a job's children and of the jobs it waits for, with payloads and outcomes; by state if wanted."""
+        """Return one page of a job's children and of the jobs it waits for, with payloads and outcomes, optionally of
+        some states only."""
         check_id("id", job_id)
         check_member_listing(states, most, cursor)
         return Operation(self.store, lambda: self._members_flow(job_id, states, most, cursor))
@@ -153,8 +156,8 @@ def _now_flow() -> Flow[int]:
     return (yield EngineTime())  # type: ignore[no-any-return]
 
 
-def _narrowed(found: Page, queues: tuple[str, ...]) -> Page:
-    """Narrow a page by tag, which holds jobs of all queues, to some of them."""
+def _restrict_page(found: Page, queues: tuple[str, ...]) -> Page:
+    """Remove jobs of other queues from a page by tag, which has jobs of all queues."""
     jobs = [job for job in found.jobs if is_queue_allowed(job.queue, queues)]
-    said = {job.id: found.last_attempts[job.id] for job in jobs if job.id in found.last_attempts}
-    return Page(jobs, found.cursor, len(jobs), said)
+    last_attempts = {job.id: found.last_attempts[job.id] for job in jobs if job.id in found.last_attempts}
+    return Page(jobs, found.cursor, len(jobs), last_attempts)

@@ -1,4 +1,4 @@
-"""Jobs are taken, and those who hold them report."""
+"""Lease operations: take jobs, and reports of lease holders."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ from .repeat import finish_and_take_flow, finish_flow
 
 class LeaseOperations(Facet):
     def take(self, request: Take, *, receive: take_waiting.Receive | None = None) -> Operation[Taken]:
-        """Leases jobs; waits up to `wait_ms` for the first one. `receive`: who is given what is handed over (`by_hand`)
-        as soon as that is heard; if it answers True, the take ends with nothing."""
+        """Lease jobs; wait up to `wait_ms` for the first one.
+
+        `receive` is called with a job that another process hands over directly (`by_hand`), as soon as it arrives. If
+        it returns True, it has accepted the job, and the take ends without jobs."""
         check_take(request)
         return WaitingOperation(
             self.store,
@@ -69,7 +71,7 @@ class LeaseOperations(Facet):
     def finish_and_take(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
     ) -> Operation[FinishedAndTaken]:
-        """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
+        """Report outcomes and take the next jobs, in one call if all are in one partition. This does not wait."""
         check_list("finishes", finishes)
         check_list("failures", failures)
         check_finishes(finishes)
@@ -77,62 +79,69 @@ class LeaseOperations(Facet):
             check_fail(failed)
         check_take(request)
         if len(finishes) + len(failures) > TAKE_MAX:
-            raise BadInput(f"An exchange reports at most {TAKE_MAX} outcomes.")
+            raise BadInput(f"finish_and_take reports at most {TAKE_MAX} outcomes.")
         return WaitingOperation(
             self.store,
-            lambda: take_waiting.take_at_once(self.store, self._exchange_flow(finishes, failures, request)),
-            lambda: self.store.run_sync(self._exchange_flow(finishes, failures, request)),
+            lambda: take_waiting.take_at_once(self.store, self._finish_and_take_flow(finishes, failures, request)),
+            lambda: self.store.run_sync(self._finish_and_take_flow(finishes, failures, request)),
         )
 
-    def _exchange_flow(
+    def _finish_and_take_flow(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
     ) -> Flow[FinishedAndTaken]:
         return (yield from finish_and_take_flow(self.store, request, self._parts_for(request), finishes, failures))
 
     def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
-        """Takes on dispatched jobs; answers their deadlines."""
+        """Accept dispatched jobs and return their deadlines."""
         check_duration_or_forever("lease_ms", lease_ms)
-        return self._about_jobs(requests, check_lease_ref, lambda part, home: reports.accept(part, lease_ms, home))
+        return self._batch_of_jobs(
+            requests, check_lease_ref, lambda part, partition: reports.accept(part, lease_ms, partition)
+        )
 
     def extend(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[Extended]:
-        """Heartbeat of many leases; says which are lost and which jobs are asked to stop."""
+        """Extend many leases. The answers say which leases are lost and which jobs must stop."""
         check_duration_or_forever("lease_ms", lease_ms)
-        return self._about_jobs(requests, check_lease_ref, lambda part, home: reports.extend(part, lease_ms, home))
+        return self._batch_of_jobs(
+            requests, check_lease_ref, lambda part, partition: reports.extend(part, lease_ms, partition)
+        )
 
     def update(self, requests: Sequence[Update]) -> BatchOperation[Updated]:
-        """Progress, a note, or a new payload, from the holder of the lease."""
-        return self._about_jobs(requests, lambda one: check_update(one, self._payload_max), reports.update)
+        """Set progress, a note or a new payload. Only the holder of the lease may do so."""
+        return self._batch_of_jobs(requests, lambda request: check_update(request, self._payload_max), reports.update)
 
     def emit(self, requests: Sequence[Emit]) -> BatchOperation[None]:
-        """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
-        return self._about_jobs(requests, check_emit, reports.emit)
+        """Send values to the followers of jobs. Only the holder of the lease may do so. Without followers nothing is
+        stored."""
+        return self._batch_of_jobs(requests, check_emit, reports.emit)
 
     def log(self, requests: Sequence[Log]) -> BatchOperation[None]:
-        """Lines of running code, from the holder of the lease; the last ones are kept as long as the job is."""
-        return self._about_jobs(requests, check_log, logs_commands.log)
+        """Append log lines of running code. Only the holder of the lease may do so. The last lines are kept as long as
+        the job."""
+        return self._batch_of_jobs(requests, check_log, logs_commands.log)
 
     def finish(self, requests: Sequence[Finish]) -> BatchOperation[FinishOutcome]:
-        """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
-        goes back to wait for its next run, unless the request says otherwise."""
+        """Finish jobs. A job whose children have not all ended waits for them instead. A repeating job is scheduled for
+        its next run, unless the request says otherwise."""
         check_list("requests", requests)
         check_finishes(requests)
         return BatchOperation(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
     def complete_with_children(self, requests: Sequence[CompleteWithChildren]) -> BatchOperation[CompletionOutcome]:
-        """Ends runs with another content, in one step and under guards: well, badly, or to go on at another time. For
-        dialects whose report carries the content of the next run."""
+        """End runs and replace the content of their jobs in one step, under guards: finished, failed, or to run again
+        at another time. This is for dialects whose report has the content of the next run."""
         check_list("requests", requests)
         for request in requests:
             check_complete_with_children(request, self._payload_max)
         store = self.store
         return BatchOperation(
-            store, lambda: complete_jobs(store.limit_cache, requests, lambda one: store.partition_of_job(one.id))
+            store,
+            lambda: complete_jobs(store.limit_cache, requests, lambda request: store.partition_of_job(request.id)),
         )
 
     def fail(self, requests: Sequence[Fail]) -> BatchOperation[FailOutcome]:
-        """Ends attempts badly: to be retried, for good, or as cancelled."""
-        return self._about_jobs(requests, check_fail, reports.fail)
+        """End attempts as failed: to be retried, for good, or as cancelled."""
+        return self._batch_of_jobs(requests, check_fail, reports.fail)
 
     def release(self, requests: Sequence[LeaseRef]) -> BatchOperation[str]:
-        """Gives jobs back unworked; no attempt is spent."""
-        return self._about_jobs(requests, check_lease_ref, reports.release)
+        """Give jobs back without work; no attempt is spent."""
+        return self._batch_of_jobs(requests, check_lease_ref, reports.release)

@@ -1,4 +1,4 @@
-"""Limits: set, changed, removed, listed with their levels, while jobs flow."""
+"""Limit operations: set, change, remove and list limits with their levels, while jobs run."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ LEVELS_MAX = 1_000  # keys shown per limit
 
 class LimitOperations(Facet):
     def limit(self, limit: Limit) -> Operation[int]:
-        """Sets a limit. Jobs that run already count; waiting ones are matched anew. Answers how many changed."""
+        """Set a limit. Running jobs count; waiting jobs are matched again. Return how many jobs changed."""
         check_limit(limit)
         return Operation(self.store, lambda: self._limit_flow(limit))
 
     def _limit_flow(self, limit: Limit) -> Flow[int]:
-        home = self._home_of_limit(limit)
-        if (yield from self._find_limit(limit.name, but=home)) is not None:
-            raise BadInput(f"The limit {limit.name!r} lies in another partition; take it away first.")
-        changed: LimitChange = yield limits.set_limit(limit, home)
+        partition = self._partition_of_limit(limit)
+        if (yield from self._find_limit(limit.name, but=partition)) is not None:
+            raise BadInput(f"The limit {limit.name!r} lies in another partition; remove it first.")
+        changed: LimitChange = yield limits.set_limit(limit, partition)
         reached = {limit.matches.queue, (changed.before or limit).matches.queue}
-        return (yield from self._settle(changed, reached, home))
+        return (yield from self._settle(changed, reached, partition))
 
     def unlimit(self, name: str) -> Operation[int]:
-        """Takes a limit away. Answers how many jobs it was taken off."""
+        """Remove a limit. Return how many jobs it applied to."""
         check_text("name", name, LIMIT_NAME_MAX)
         return Operation(self.store, lambda: self._unlimit_flow(name))
 
     def _unlimit_flow(self, name: str) -> Flow[int]:
-        home = yield from self._find_limit(name)
-        if home is None:
+        partition = yield from self._find_limit(name)
+        if partition is None:
             raise UnknownLimit(f"There is no limit {name!r}.")
-        changed = yield from send_or_raise(limits.unlimit(name, home))
+        changed = yield from send_or_raise(limits.unlimit(name, partition))
         reached = {changed.before.matches.queue} if changed.before else {""}
-        return (yield from self._settle(changed, reached, home))
+        return (yield from self._settle(changed, reached, partition))
 
     def limits(self) -> Operation[list[LimitState]]:
-        """All limits with their levels; of a limit per key, the keys that run or hold something back."""
+        """Return all limits with their levels. A limit per key has the keys with running or blocked jobs."""
         return Operation(self.store, self._limits_flow)
 
     def _limits_flow(self) -> Flow[list[LimitState]]:
@@ -57,10 +57,10 @@ class LimitOperations(Facet):
                 levels = yield from self._levels(number, partition)
                 shown = [level for level in levels if level.key is not None] if limit.key else levels[:1]
                 found.append(LimitState(limit=limit, levels=shown))
-        return sorted(found, key=lambda one: one.limit.name)
+        return sorted(found, key=lambda state: state.limit.name)
 
     def holders(self, name: str, *, key: str | None = None, start: int = 0, most: int = 100) -> Operation[LimitHolders]:
-        """Which jobs run under a limit; of one per key, under this key (as its levels name it)."""
+        """Return the jobs that run under a limit; for a limit per key, under this key (as its levels name it)."""
         check_text("name", name, LIMIT_NAME_MAX)
         if key is not None:
             check_text("key", key, LIMIT_NAME_MAX)
@@ -75,14 +75,14 @@ class LimitOperations(Facet):
                 if limit.name == name:
                     if bool(limit.key) != (key is not None):
                         raise BadInput(
-                            f"The limit {name!r} is per key: say which." if limit.key else f"{name!r} has no keys."
+                            f"The limit {name!r} is per key: name a key." if limit.key else f"{name!r} has no keys."
                         )
-                    holdup = str(number) if key is None else f"{number}:{key}"
-                    return (yield limits.holders(holdup, start, most, partition))  # type: ignore[no-any-return]
+                    limit_key = str(number) if key is None else f"{number}:{key}"
+                    return (yield limits.holders(limit_key, start, most, partition))  # type: ignore[no-any-return]
         raise UnknownLimit(f"There is no limit {name!r}.")
 
     def rematch(self, partition: int) -> Operation[int]:
-        """What is left of a change whose caller died: jobs are matched against the limits as they are now."""
+        """Complete a limit change whose caller died: match jobs against the current limits."""
         check_integer("partition", partition, 0, self.store.partitions - 1)
         return Operation(self.store, lambda: self._rematch_flow(partition))
 
@@ -93,7 +93,7 @@ class LimitOperations(Facet):
         return (yield from limit_matcher.rematch_jobs(self.store.limit_cache, partition))
 
     def _settle(self, changed: LimitChange, reached: set[str], partition: int) -> Flow[int]:
-        """First what is held back and may go now, then each job's own limits."""
+        """Reopen what the change no longer blocks, then match the limits of each job."""
         cursor = "0"
         while True:
             cursor = yield limits.reopen(changed.number, cursor, partition)
@@ -113,7 +113,7 @@ class LimitOperations(Facet):
                 break
         return sorted(found.values(), key=lambda level: (level.key is not None, level.key or ""))
 
-    def _home_of_limit(self, limit: Limit) -> int:
+    def _partition_of_limit(self, limit: Limit) -> int:
         if self.store.partitions == 1:
             return 0
         if not limit.matches.queue:

@@ -1,4 +1,4 @@
-"""Jobs by the small numbers that some dialects know them by; and by the unique keys that they hold."""
+"""Numbers that some dialects use instead of job ids, and lookup of jobs by unique key."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .facet import Facet
 
 class NumberOperations(Facet):
     def reserve_numbers(self, queue: str, count: int = 1) -> Operation[list[bytes]]:
-        """Ids for new jobs of a queue, made of numbers that follow each other. None is ever drawn twice."""
+        """Reserve ids for new jobs of a queue, made of consecutive numbers. No number is reserved twice."""
         check_text("queue", queue, QUEUE_MAX)
         check_integer("count", count, 1, WHOLE_MAX)
-        return Operation(self.store, lambda: self._draw_flow(queue, count))
+        return Operation(self.store, lambda: self._reserve_numbers_flow(queue, count))
 
-    def _draw_flow(self, queue: str, count: int) -> Flow[list[bytes]]:
-        home = self.store.partition_of_queue(queue)
-        (first,) = yield numbers.reserve_numbers(count, home)
-        return [numbered_id(first + place, home) for place in range(count)]
+    def _reserve_numbers_flow(self, queue: str, count: int) -> Flow[list[bytes]]:
+        partition = self.store.partition_of_queue(queue)
+        (first,) = yield numbers.reserve_numbers(count, partition)
+        return [numbered_id(first + place, partition) for place in range(count)]
 
     def number(self, ids: Sequence[bytes]) -> BatchOperation[int]:
-        """The numbers of jobs. One that was not made under a number gets one, and keeps it as long as it is there. Such
-        numbers are of the partition: they mean something together with the queue."""
+        """Return the numbers of jobs. A job that was created without a number gets one, and keeps it as long as it
+        exists. Such numbers belong to the partition: they identify a job together with its queue."""
         check_list("ids", ids)
         for job_id in ids:
             check_id("id", job_id)
@@ -47,13 +47,13 @@ class NumberOperations(Facet):
         return [answers[job_id] for job_id in ids]
 
     def numbered_id(self, queue: str, number: int) -> bytes:
-        """The id that a job of the queue has if it was made under this number. Asks nobody."""
+        """Return the id of a job of the queue that was created under this number. This sends no command."""
         check_text("queue", queue, QUEUE_MAX)
         check_integer("number", number, 0, NUMBER_MAX)
         return numbered_id(number, self.store.partition_of_queue(queue))
 
     def numbered(self, queue: str, given: Sequence[int]) -> BatchOperation[bytes]:
-        """The ids of jobs that got their number later; `unknown_job` for all other numbers."""
+        """Return the ids of jobs that got their number later; `unknown_job` for all other numbers."""
         check_text("queue", queue, QUEUE_MAX)
         check_list("numbers", given)
         for number in given:
@@ -64,7 +64,7 @@ class NumberOperations(Facet):
         return (yield numbers.numbered(given, self.store.partition_of_queue(queue)))  # type: ignore[no-any-return]
 
     def holder(self, queue: str, unique: str) -> Operation[bytes | None]:
-        """The id of the oldest job that holds a unique key, also one that only declared it."""
+        """Return the id of the oldest job that holds a unique key, or only declared it."""
         check_text("queue", queue, QUEUE_MAX)
         check_text("unique", unique, UNIQUE_MAX)
         return Operation(self.store, lambda: self._holder_flow(queue, unique))

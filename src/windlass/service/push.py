@@ -1,4 +1,4 @@
-"""Jobs that are pushed to workers: who pushes leases them, and says what the pushes came to."""
+"""Push operations: lease jobs for workers with a URL, and report the outcome of pushes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from .facet import Facet, send_or_raise
 
 class PushOperations(Facet):
     def dispatch(self, *, most: int = 100, accept_ms: int = 10_000, wait_ms: int = 0) -> Operation[Dispatch]:
-        """Leases jobs to registered workers that have a URL and room, the one with most free room first; each is to be
-        pushed, and accepted within `accept_ms`. Waits up to `wait_ms` for the first, in one partition (`within`)."""
+        """Lease jobs to registered workers that have a URL and free slots, the worker with the most free slots first.
+        Each job must be pushed, and accepted within `accept_ms`. The call waits up to `wait_ms` for the first job, in
+        one partition only (`within`)."""
         check_integer("most", most, 1, TAKE_MAX)
         check_integer("accept_ms", accept_ms, 1, DURATION_MAX)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
@@ -36,35 +37,35 @@ class PushOperations(Facet):
         await self.store.open()
         if not wait_ms:
             return await self.store.run(self._dispatch_flow(most, accept_ms))
-        if len(self.homes) > 1:
-            raise BadInput("One waits in one partition: ask service.within(partition).")
-        return await push_waiting.dispatch_waiting(self.store, most, accept_ms, wait_ms, self.homes[0])
+        if len(self.partition_scope) > 1:
+            raise BadInput("A call can wait in one partition only: use service.within(partition).")
+        return await push_waiting.dispatch_waiting(self.store, most, accept_ms, wait_ms, self.partition_scope[0])
 
     def _dispatch_flow(self, most: int, accept_ms: int) -> Flow[Dispatch]:
         found = Dispatch([], {}, None)
-        for home in self.homes:
+        for partition in self.partition_scope:
             if len(found.jobs) == most:
                 break
-            more = yield from push_waiting.dispatch_flow(most - len(found.jobs), accept_ms, home)
+            more = yield from push_waiting.dispatch_flow(most - len(found.jobs), accept_ms, partition)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
 
     def pushed(self, requests: Sequence[PushReport]) -> BatchOperation[calls.PushedState]:
-        """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
-        name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
-        and counts as lost after 10 s."""
+        """Report the outcome of pushes. Jobs that were not accepted go back; no attempt is spent. A worker that does
+        not know a name gets no job of that name until it registers again. A worker that cannot be reached gets no jobs
+        for a while, and counts as lost after 10 s."""
         check_list("requests", requests)
         for request in requests:
             check_push_report(request)
         return BatchOperation(
             self.store,
-            lambda: split_by_partition(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed),
+            lambda: split_by_partition(requests, lambda request: self.store.partition_of_job(request.id), calls.pushed),
         )
 
     def redirect(self, request: Redirect) -> Operation[Dispatch | Literal["later", "nobody"]]:
-        """A job that its worker refused is leased to another one. `later`: the others have no room, and it has gone
-        back for a moment; `nobody`: all have refused it, and it is for the caller to end the attempt."""
+        """Lease a job that its worker refused to another worker. `later`: the other workers have no free slot, and the
+        job has gone back for a moment. `nobody`: all workers have refused it, and the caller must end the attempt."""
         check_redirect(request)
         return Operation(
             self.store,

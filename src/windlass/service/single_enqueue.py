@@ -1,5 +1,4 @@
-"""One job that somebody enqueues: awaited it goes the general way; where there is no event loop, a plain one goes
-straight to the engine (store/batching/fast_enqueue.py)."""
+"""Enqueue of one job: without an event loop, a simple job takes the fast path (store/batching/fast_enqueue.py)."""
 
 from __future__ import annotations
 
@@ -14,39 +13,42 @@ from windlass.store.operation import Operation
 
 
 class SingleEnqueue(Operation[Enqueued]):
-    """A question asked twice is about the same job."""
+    """Enqueue of one job. If it runs twice, both runs are about the same job."""
 
-    __slots__ = ("_general", "_generally", "_job", "_straight")
+    __slots__ = ("_enqueue_generally", "_fast_enqueue", "_job", "_started")
 
     def __init__(
-        self, straight: FastEnqueue, job: PreparedJob, general: Callable[[PreparedJob], Operation[Enqueued]]
+        self,
+        fast_enqueue: FastEnqueue,
+        job: PreparedJob,
+        enqueue_generally: Callable[[PreparedJob], Operation[Enqueued]],
     ) -> None:
-        self._straight = straight
+        self._fast_enqueue = fast_enqueue
         self._job = job
-        self._general = general
-        self._generally: Operation[Enqueued] | None = None
+        self._enqueue_generally = enqueue_generally
+        self._started: Operation[Enqueued] | None = None
 
     def wait(self) -> Enqueued:
-        if self._generally is None and self._straight.fits(self._job.template):
+        if self._started is None and self._fast_enqueue.fits(self._job.template):
             if not self._job.id:
-                self._job = self._straight.with_new_id(self._job)
-            answer = self._straight.enqueue(self._job)
+                self._job = self._fast_enqueue.with_new_id(self._job)
+            answer = self._fast_enqueue.enqueue(self._job)
             if isinstance(answer, Refusal):
                 raise answer
             if answer is not None:
                 return answer
-        return self._asked().wait()
+        return self._general_operation().wait()
 
-    def _asked(self) -> Operation[Enqueued]:
-        if self._generally is None:
-            self._generally = self._general(self._job)
-        return self._generally
+    def _general_operation(self) -> Operation[Enqueued]:
+        if self._started is None:
+            self._started = self._enqueue_generally(self._job)
+        return self._started
 
     def __await__(self) -> Generator[Any, None, Enqueued]:
-        return self._asked().__await__()
+        return self._general_operation().__await__()
 
     def start_sync(self) -> Callable[[], Enqueued]:
-        return self._asked().start_sync()
+        return self._general_operation().start_sync()
 
     def start(self) -> Coroutine[Any, Any, Enqueued]:
-        return self._asked().start()
+        return self._general_operation().start()

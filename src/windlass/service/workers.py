@@ -1,4 +1,4 @@
-"""Workers as such: who they are, whether they live."""
+"""Worker operations: registration, heartbeats, stop requests and lists of workers."""
 
 from __future__ import annotations
 
@@ -23,52 +23,60 @@ from .facet import Facet
 
 class WorkerOperations(Facet):
     def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Operation[int]:
-        """A worker says what it is, and that it will beat at least every `beat_ms`."""
+        """Register a worker with its properties. It must send a heartbeat at least every `beat_ms`."""
         check_worker_id(worker)
         check_worker_info(info)
         check_integer("beat_ms", beat_ms, 100, DURATION_MAX)
         return Operation(self.store, lambda: self._register_flow(worker, info, beat_ms))
 
     def _register_flow(self, worker: bytes, info: WorkerInfo, beat_ms: int) -> Flow[int]:
-        """In all partitions: each recovers what a silent worker held there."""
+        """Register in all partitions: each recovers the jobs that a silent worker held there."""
         answers = yield [
             workers.register(
-                worker, beat_ms, self.store.wakeups.cancel_list(partition), info, self._pushed_from(info, partition), partition
+                worker,
+                beat_ms,
+                self.store.wakeups.cancel_list(partition),
+                info,
+                self._pushed_from(info, partition),
+                partition,
             )
             for partition in range(self.store.partitions)
         ]
         return answers[0]  # type: ignore[no-any-return]
 
     def _pushed_from(self, info: WorkerInfo, partition: int) -> list[str]:
-        """One partition alone counts what it holds against its slots: the one of its first queue."""
+        """Return the queues that a partition pushes to a worker. Only the partition of the worker's first queue pushes,
+        because it counts the held jobs against the slots."""
         if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != partition:
             return []
         return [queue for queue in info.queues if self.store.partition_of_queue(queue) == partition]
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
-        """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was
-        registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
+        """Call `handler` at once with the id of a job that must stop, if a worker that registers from this process
+        later holds it. This needs a running event loop. Heartbeats report the same, later."""
         self.store.wakeups.on_cancel_request(handler)
 
     def beat(self, ids: Sequence[bytes]) -> BatchOperation[bool]:
-        """Workers say that they are alive. True: one is asked to end gently, see `stop_worker`."""
+        """Send the heartbeats of workers. True means that a worker must stop gracefully, see `stop_worker`."""
         check_list("ids", ids)
         for worker in ids:
             check_worker_id(worker)
         return BatchOperation(self.store, lambda: self._beat_flow(ids))
 
     def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[bool | Refusal]]:
-        """Everywhere; a partition that does not know a worker makes it register anew."""
+        """Send heartbeats to all partitions. If a partition does not know a worker, the worker must register again."""
         partitions = range(self.store.partitions)
         calls = [part for partition in partitions for part in split_batch(workers.beat(ids, partition))]
         replies = yield calls
         flat = [answer for reply in replies for answer in reply]
-        return [_merge_beat_answers([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
+        return [
+            _merge_beat_answers([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))
+        ]
 
     def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Operation[HeartbeatReply]:
-        """The heartbeat of one worker that names all jobs it holds. The answer lists the leases under its name that it
-        did not name, once they are two seconds old: their take was carried out and its answer was lost. Such a worker
-        `release`s them; it must not begin one of them afterwards, should a late answer still bring it."""
+        """Send the heartbeat of one worker with the ids of all jobs that it holds. The answer lists leases of the
+        worker for other jobs that are at least two seconds old: their take succeeded but its answer was lost. The
+        worker must `release` them, and must not start such a job if a late answer still brings it."""
         check_worker_id(worker)
         check_held_ids(held)
         return Operation(self.store, lambda: self._beat_holding_flow(worker, held))
@@ -80,15 +88,16 @@ class WorkerOperations(Facet):
         replies = yield [workers.beat_holding(worker, ids, partition) for partition, ids in enumerate(by_home)]
         answers = [answer for (answer,) in replies]
         refused = [answer for answer in answers if isinstance(answer, Refusal)]
-        if refused:  # a partition that does not know the worker makes it register again
+        if refused:  # a partition does not know the worker: it must register again
             raise refused[0]
         return HeartbeatReply(
-            any(one.is_asked_to_stop for one in answers), [lease for one in answers for lease in one.unclaimed]
+            any(answer.is_asked_to_stop for answer in answers),
+            [lease for answer in answers for lease in answer.unclaimed],
         )
 
     def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Operation[list[LeaseRef]]:
-        """Leases under the names of holders that do not beat, each with the ids of all jobs that it holds: those that
-        it does not hold, once they are two seconds old."""
+        """Return the unclaimed leases of holders that send no heartbeats. Each holder comes with the ids of all jobs
+        that it holds; leases for other jobs are unclaimed once they are two seconds old."""
         check_list("holders", holders)
         for holder, held in holders:
             check_worker_id(holder)
@@ -97,24 +106,27 @@ class WorkerOperations(Facet):
 
     def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[LeaseRef]]:
         partitions = range(self.store.partitions)
-        replies = yield [part for partition in partitions for part in split_batch(workers.unclaimed(holders, partition))]
+        replies = yield [
+            part for partition in partitions for part in split_batch(workers.unclaimed(holders, partition))
+        ]
         return [lease for reply in replies for leases in reply for lease in leases]
 
     def stop_worker(self, worker: bytes) -> Operation[bool]:
-        """Asks a worker to end gently: with its next heartbeat it hears so, takes no more, ends what it runs, and
-        leaves. One that jobs are pushed to gets no more. False: it was asked before."""
+        """Ask a worker to stop gracefully. Its next heartbeat says so; then it takes no more jobs, completes its
+        running jobs and deregisters. A worker that gets its jobs by push gets no more. Return False if it was asked
+        before."""
         check_worker_id(worker)
         return Operation(self.store, lambda: self._stop_worker_flow(worker))
 
     def _stop_worker_flow(self, worker: bytes) -> Flow[bool]:
         answers = yield [workers.stop_worker(worker, partition) for partition in range(self.store.partitions)]
-        found = [one for one in answers if not isinstance(one, Refusal)]
+        found = [answer for answer in answers if not isinstance(answer, Refusal)]
         if not found:
             raise answers[0]
         return any(found)
 
     def forget(self, worker: bytes) -> Operation[int]:
-        """A worker leaves; what it holds goes back. Answers how many jobs that were."""
+        """Deregister a worker and put its jobs back. Return the number of these jobs."""
         check_worker_id(worker)
         return Operation(self.store, lambda: self._forget_flow(worker))
 
@@ -125,7 +137,11 @@ class WorkerOperations(Facet):
         while partitions:
             answers = yield [workers.forget(worker, partition) for partition in partitions]
             refused += [answer for answer in answers if isinstance(answer, Refusal)]
-            counts = {partition: one for partition, one in zip(partitions, answers, strict=True) if not isinstance(one, Refusal)}
+            counts = {
+                partition: answer
+                for partition, answer in zip(partitions, answers, strict=True)
+                if not isinstance(answer, Refusal)
+            }
             given_back += sum(count for count, _ in counts.values())
             partitions = [partition for partition, (_, is_gone) in counts.items() if not is_gone]
         if len(refused) == self.store.partitions:
@@ -133,13 +149,13 @@ class WorkerOperations(Facet):
         return given_back
 
     def workers(self, *, start: int = 0, most: int = 100) -> Operation[list[Worker]]:
-        """Registered workers and what each runs."""
+        """Return registered workers with their running jobs."""
         check_integer("start", start, 0, UINT32_MAX)
         check_integer("most", most, 1, PAGE_MAX)
         return Operation(self.store, lambda: self._workers_flow(start, most))
 
     def _workers_flow(self, start: int, most: int) -> Flow[list[Worker]]:
-        """The page is of the first partition; the others tell what these workers hold there."""
+        """Read the page from the first partition, and the jobs of these workers from the others."""
         page: list[Worker] = yield workers.workers(start, most, 0)
         if not page or self.store.partitions == 1:
             return page
@@ -148,7 +164,7 @@ class WorkerOperations(Facet):
         return [workers.merge_worker(same) for same in zip(page, *elsewhere, strict=True)]
 
     def worker(self, worker: bytes) -> Operation[Worker]:
-        """Return one worker and what it holds. Of a worker that is not registered only the latter is known."""
+        """Return one worker with its jobs. For a worker that is not registered only its jobs are known."""
         check_worker_id(worker)
         return Operation(self.store, lambda: self._worker_flow(worker))
 
@@ -159,18 +175,18 @@ class WorkerOperations(Facet):
         return workers.merge_worker([one for (one,) in found])
 
     def workers_within(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Operation[list[Worker]]:
-        """Return workers as a caller sees them who may see only the queues that match these patterns (none: all): those
-        that serve such a queue, without what they serve and run for others."""
+        """Restrict workers for a caller that may see only the queues that match these patterns (none: all): return the
+        workers that serve such a queue, without their other queues and the jobs of those."""
         check_list("found", found)
-        for one in found:
-            check_instance("A worker", one, Worker)
+        for worker in found:
+            check_instance("A worker", worker, Worker)
         check_queue_patterns(queues)
         return Operation(self.store, lambda: self._workers_within_flow(found, queues))
 
     def _workers_within_flow(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Flow[list[Worker]]:
         if not queues:
             return list(found)
-        shown = [one for one in found if not one.info.queues or _served(one, queues)]
+        shown = [worker for worker in found if not worker.info.queues or _served(worker, queues)]
         ids = [job.id for worker in shown for job in worker.running]
         names = yield from split_by_partition(ids, self.store.partition_of_job, jobs.queue_of)
         seen = {
@@ -178,7 +194,7 @@ class WorkerOperations(Facet):
             for job_id, name in zip(ids, names, strict=True)
             if isinstance(name, str) and is_queue_allowed(name, queues)
         }
-        return [_restrict_worker(one, queues, seen) for one in shown]
+        return [_restrict_worker(worker, queues, seen) for worker in shown]
 
 
 def _served(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
@@ -195,6 +211,6 @@ def _restrict_worker(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) 
 
 
 def _merge_beat_answers(answers: Sequence[bool | Refusal]) -> bool | Refusal:
-    """By all partitions about one worker: a refusal makes it register anew."""
-    refused = [one for one in answers if isinstance(one, Refusal)]
+    """Merge the answers of all partitions about one worker. A refusal means that the worker must register again."""
+    refused = [answer for answer in answers if isinstance(answer, Refusal)]
     return refused[0] if refused else any(answers)

@@ -347,7 +347,7 @@ class Store:
                 return mark_unconfirmed(await connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 check_library_missing(error)
-            await load_library(connection, cast(Deployment, self.deployment), self.is_embedded)
+            await load_library(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
 
     def _commands_of(
         self, effect: Command[Any] | BatchCommand[Any], request_id: RequestId = ()
@@ -368,7 +368,7 @@ class Store:
                 return mark_unconfirmed(connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 check_library_missing(error)
-            load_library_sync(connection, cast(Deployment, self.deployment), self.is_embedded)
+            load_library_sync(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
 
     def call_packed(self, packed: bytes) -> Any:
         """Call one packed command, if one node holds all partitions."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from windlass.core.explain.lease_reasons import LeaseOverdue
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, End, Ending, Job, Member, OnFailure, Timeline
 from windlass.core.text.error_text import SHAPE_MAX
@@ -15,8 +16,10 @@ from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG
 from .encoding import Encoding
 from .fields import WAIT_MAX_MS, Cursor, Id, Instant, PageSize, StateName, format_optional_id
 from .new_job import CallbackShape, RetryShape, callback_shape
-from .shape import RequestShape, ResponseShape
+from .shape import RequestShape, ResponseShape, component_name
 from .values import CodecName, Value, encode_bytes, encode_value
+
+component_name("Overdue")(LeaseOverdue)
 
 
 class JobShape(ResponseShape, frozen=True, kw_only=True):

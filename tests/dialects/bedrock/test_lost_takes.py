@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.bedrock.command_router import BedrockCommands
 from tests.service.admin.examined import assert_healthy
 from tests.support.engine_process import EngineProcess
 from tests.support.lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
@@ -27,64 +27,66 @@ def way(engine: EngineProcess) -> Iterator[LossyWay]:
 
 
 @pytest.fixture
-async def lossy_desk(store: Store, way: LossyWay, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AtDesk]:
+async def lossy_bedrock(store: Store, way: LossyWay, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BedrockCommands]:
     """In the namespace of `store`, over the lossy way."""
     monkeypatch.setattr(takes, "CHECK_EVERY_S", 0.05)
     monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
     async with way.store_like(store) as found, asyncio.timeout(LIMIT_S):
-        desk = AtDesk(Service(found))
-        yield desk
-        await desk.desk.close()
+        bedrock = BedrockCommands(Service(found))
+        yield bedrock
+        await bedrock.router.close()
 
 
-async def job_of(desk: AtDesk, number: int) -> tuple[State, int, bytes | None]:
-    service = desk.service
+async def job_of(bedrock: BedrockCommands, number: int) -> tuple[State, int, bytes | None]:
+    service = bedrock.service
     job = (await service.job([service.numbered_id("bedrock", number)]).one()).job
     return job.state, job.attempt, job.worker
 
 
-async def until_queued(desk: AtDesk, number: int) -> None:
-    while (await job_of(desk, number))[0] is not State.QUEUED:  # noqa: ASYNC110 (a condition of the engine)
+async def until_queued(bedrock: BedrockCommands, number: int) -> None:
+    while (await job_of(bedrock, number))[0] is not State.QUEUED:  # noqa: ASYNC110 (a condition of the engine)
         await asyncio.sleep(0.01)
 
 
-async def test_a_job_that_no_client_got_goes_back(lossy_desk: AtDesk, way: LossyWay, service: Service) -> None:
-    number = (await lossy_desk.good("CreateJob", name="n")).body["jobID"]
+async def test_a_job_that_no_client_got_goes_back(
+    lossy_bedrock: BedrockCommands, way: LossyWay, service: Service
+) -> None:
+    number = (await lossy_bedrock.ok("CreateJob", name="n")).body["jobID"]
     way.lose("take")
-    assert (await lossy_desk("GetJob", name="n")).line == "404 No job found"  # by the repeated call
-    assert await job_of(lossy_desk, number) == (State.RUNNING, 1, None)
+    assert (await lossy_bedrock("GetJob", name="n")).line == "404 No job found"  # by the repeated call
+    assert await job_of(lossy_bedrock, number) == (State.RUNNING, 1, None)
     assert_healthy(service)
-    lossy_desk.service.store.clock_offset_ms += SETTLED_MS
-    await until_queued(lossy_desk, number)
-    assert await job_of(lossy_desk, number) == (State.QUEUED, 0, None)
-    assert (await lossy_desk.good("GetJob", name="n")).body["jobID"] == number
+    lossy_bedrock.service.store.clock_offset_ms += SETTLED_MS
+    await until_queued(lossy_bedrock, number)
+    assert await job_of(lossy_bedrock, number) == (State.QUEUED, 0, None)
+    assert (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"] == number
 
 
-async def test_what_clients_got_stays_theirs(lossy_desk: AtDesk, way: LossyWay) -> None:
+async def test_what_clients_got_stays_theirs(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
     """Before, with and after the answer that was lost."""
-    jobs = (await lossy_desk.good("CreateJobs", jobs=[{"name": "n"} for _ in range(4)])).body["jobIDs"]
-    before = (await lossy_desk.good("GetJob", name="n")).body["jobID"]
+    jobs = (await lossy_bedrock.ok("CreateJobs", jobs=[{"name": "n"} for _ in range(4)])).body["jobIDs"]
+    before = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
     way.lose("take")
-    instead = (await lossy_desk.good("GetJob", name="n")).body["jobID"]
-    after = (await lossy_desk.good("GetJob", name="n")).body["jobID"]
+    instead = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
+    after = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
     (lost,) = set(jobs) - {before, instead, after}
-    lossy_desk.service.store.clock_offset_ms += SETTLED_MS
-    await until_queued(lossy_desk, lost)
-    assert (await lossy_desk.good("GetJob", name="n")).body["jobID"] == lost
+    lossy_bedrock.service.store.clock_offset_ms += SETTLED_MS
+    await until_queued(lossy_bedrock, lost)
+    assert (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"] == lost
     for number in jobs:
-        assert (await lossy_desk.good("FinishJob", jobID=number)).line == "200 OK"
+        assert (await lossy_bedrock.ok("FinishJob", jobID=number)).line == "200 OK"
 
 
-async def test_who_waits_gets_what_its_own_lost_answer_held(lossy_desk: AtDesk, way: LossyWay) -> None:
-    number = (await lossy_desk.good("CreateJob", name="n")).body["jobID"]
+async def test_who_waits_gets_what_its_own_lost_answer_held(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
+    number = (await lossy_bedrock.ok("CreateJob", name="n")).body["jobID"]
     way.lose("take")
-    waiting = asyncio.create_task(lossy_desk.good("GetJob", name="n", Connection="wait"))
+    waiting = asyncio.create_task(lossy_bedrock.ok("GetJob", name="n", Connection="wait"))
     await way.has_lost()
-    lossy_desk.service.store.clock_offset_ms += SETTLED_MS
+    lossy_bedrock.service.store.clock_offset_ms += SETTLED_MS
     assert (await waiting).body["jobID"] == number
 
 
-async def test_nothing_is_asked_while_nothing_is_lost(lossy_desk: AtDesk) -> None:
-    await lossy_desk.good("CreateJob", name="n")
-    await lossy_desk.good("GetJob", name="n")
-    assert lossy_desk.desk._get._takes._check_task is None
+async def test_nothing_is_asked_while_nothing_is_lost(lossy_bedrock: BedrockCommands) -> None:
+    await lossy_bedrock.ok("CreateJob", name="n")
+    await lossy_bedrock.ok("GetJob", name="n")
+    assert lossy_bedrock.router._get._takes._check_task is None

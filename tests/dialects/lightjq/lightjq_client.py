@@ -16,7 +16,7 @@ NOTHING = object()
 QUEUE = "lightjq"
 
 
-class Said(NamedTuple):
+class LightJqReply(NamedTuple):
     status: int
     body: Any
 
@@ -26,55 +26,57 @@ class Said(NamedTuple):
         return str(self.body["error"])
 
 
-class Light:
+class LightJqClient:
     """Paths below /lightjq."""
 
     def __init__(self, client: httpx.AsyncClient, token: str = "") -> None:
         self.client = client
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
-    def as_somebody(self, token: str) -> Light:
-        return Light(self.client, token)
+    def with_token(self, token: str) -> LightJqClient:
+        return LightJqClient(self.client, token)
 
-    async def __call__(self, method: str, path: str, body: Any = NOTHING, worker: str = "") -> Said:
+    async def __call__(self, method: str, path: str, body: Any = NOTHING, worker: str = "") -> LightJqReply:
         content = None if body is NOTHING else msgspec.msgpack.encode(body)
         return await self.raw(method, path, content, {"worker-id": worker} if worker else {})
 
-    async def raw(self, method: str, path: str, content: bytes | None, headers: dict[str, str] | None = None) -> Said:
+    async def raw(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str] | None = None
+    ) -> LightJqReply:
         """Exactly these bytes."""
         given = {"content-type": "application/msgpack"} | self._headers | (headers or {})
         found = await self.client.request(method, f"/lightjq{path}", content=content, headers=given)
         if found.content:
             assert found.headers["content-type"] == "application/msgpack", found
-        return Said(found.status_code, msgspec.msgpack.decode(found.content) if found.content else None)
+        return LightJqReply(found.status_code, msgspec.msgpack.decode(found.content) if found.content else None)
 
     async def push(self, name: str = "n", argument: Any = None, **fields: Any) -> str:
-        said = await self("POST", "/job", {"name": name, "argument": argument or {}} | fields)
-        assert said.status == 201, said
-        assert list(said.body) == ["job_id"]
-        return str(said.body["job_id"])
+        response = await self("POST", "/job", {"name": name, "argument": argument or {}} | fields)
+        assert response.status == 201, response
+        assert list(response.body) == ["job_id"]
+        return str(response.body["job_id"])
 
     async def status(self, job_id: str) -> dict[str, Any]:
-        said = await self("GET", f"/job/{job_id}")
-        assert said.status == 200, said
-        return dict(said.body)
+        response = await self("GET", f"/job/{job_id}")
+        assert response.status == 200, response
+        return dict(response.body)
 
     async def register(self, **fields: Any) -> str:
-        said = await self("POST", "/worker", {"name": "w", "max_jobs": 5} | fields)
-        assert said.status == 201, said
-        return str(said.body["worker_id"])
+        response = await self("POST", "/worker", {"name": "w", "max_jobs": 5} | fields)
+        assert response.status == 201, response
+        return str(response.body["worker_id"])
 
-    async def succeed(self, worker: str, job_id: str, **fields: Any) -> Said:
+    async def succeed(self, worker: str, job_id: str, **fields: Any) -> LightJqReply:
         return await self("POST", "/done", {"job_id": job_id, "type": "success"} | fields, worker)
 
-    async def fail(self, worker: str, job_id: str, **fields: Any) -> Said:
+    async def fail(self, worker: str, job_id: str, **fields: Any) -> LightJqReply:
         body = {"job_id": job_id, "type": "failure", "reason": "other", "should_retry": True, "message": "no"}
         return await self("POST", "/done", body | fields, worker)
 
     async def constrain(self, **fields: Any) -> str:
-        said = await self("POST", "/constraint", fields)
-        assert said.status == 201, said
-        return str(said.body["constraint_id"])
+        response = await self("POST", "/constraint", fields)
+        assert response.status == 201, response
+        return str(response.body["constraint_id"])
 
 
 async def hold(service: Service, worker: str, *, accept_ms: int = 0) -> Job | None:

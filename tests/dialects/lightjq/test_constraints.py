@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dialects.lightjq.lightjq_client import QUEUE, Light, hold
+from tests.dialects.lightjq.lightjq_client import QUEUE, LightJqClient, hold
 from tests.dialects.sample_jobs import ABSENT
 from windlass.background.scheduler import Scheduler
 from windlass.core.limits.limit import Limit, Matcher
@@ -50,13 +50,13 @@ async def names(service: Service, worker: str, most: int = 10) -> list[str]:
 @pytest.mark.anyio
 @on_valkey
 class TestConstraints:
-    async def test_a_constraint_comes_is_listed_and_goes(self, light: Light) -> None:
-        assert (await light("GET", "/constraint")).body == []
-        first = await light.constrain(
+    async def test_a_constraint_comes_is_listed_and_goes(self, lightjq: LightJqClient) -> None:
+        assert (await lightjq("GET", "/constraint")).body == []
+        first = await lightjq.constrain(
             matcher={"name": "a", "argument": {"user.id": 7, "vip": True}}, rate=2.5, capacity=4, per="city"
         )
-        second = await light.constrain(max_running=0, unknown="field")
-        listed = {one["constraint_id"]: one for one in (await light("GET", "/constraint")).body}
+        second = await lightjq.constrain(max_running=0, unknown="field")
+        listed = {one["constraint_id"]: one for one in (await lightjq("GET", "/constraint")).body}
         assert listed[first] == {
             "constraint_id": first, "matcher": {"name": "a", "argument": {"user.id": 7, "vip": True}}, "rate": 2.5,
             "capacity": 4, "max_running": None, "per": "city", "levels": [],
@@ -67,19 +67,21 @@ class TestConstraints:
             "constraint_id": second, "matcher": {"name": None, "argument": {}}, "rate": None, "capacity": None,
             "max_running": 0, "per": None,
         }  # fmt: skip
-        assert (await light("DELETE", f"/constraint/{first}")).status == 204
+        assert (await lightjq("DELETE", f"/constraint/{first}")).status == 204
         for gone in (first, ABSENT, "nonsense", "%2E%2E", "x" * 300):
-            said = await light("DELETE", f"/constraint/{gone}")
-            assert (said.status, said.error) == (404, "unknown_limit")
-        assert [one["constraint_id"] for one in (await light("GET", "/constraint")).body] == [second]
+            response = await lightjq("DELETE", f"/constraint/{gone}")
+            assert (response.status, response.error) == (404, "unknown_limit")
+        assert [one["constraint_id"] for one in (await lightjq("GET", "/constraint")).body] == [second]
 
-    async def test_limits_that_were_set_elsewhere_are_not_constraints(self, light: Light, service: Service) -> None:
+    async def test_limits_that_were_set_elsewhere_are_not_constraints(
+        self, lightjq: LightJqClient, service: Service
+    ) -> None:
         await service.limit(Limit(name="mine", matches=Matcher(queue=QUEUE), running=1))
-        assert (await light("GET", "/constraint")).body == []
-        assert (await light("DELETE", "/constraint/mine")).status == 404
+        assert (await lightjq("GET", "/constraint")).body == []
+        assert (await lightjq("DELETE", "/constraint/mine")).status == 404
         assert [one.limit.name for one in await service.limits()] == ["mine"]
 
-    async def test_what_is_wrong_with_a_constraint_is_said(self, light: Light, service: Service) -> None:
+    async def test_what_is_wrong_with_a_constraint_is_said(self, lightjq: LightJqClient, service: Service) -> None:
         wrong: list[Any] = [
             None, [], {}, {"matcher": {}}, {"rate": 1}, {"capacity": 1}, {"rate": 1, "capacity": 1, "max_running": 1},
             {"rate": 0, "capacity": 1}, {"rate": -1, "capacity": 1}, {"rate": "1", "capacity": 1},
@@ -97,32 +99,32 @@ class TestConstraints:
             {"max_running": 1, "matcher": {"argument": {str(n): n for n in range(17)}}},
         ]  # fmt: skip
         for body in wrong:
-            said = await light("POST", "/constraint", body)
-            assert (said.status, said.error) == (400, "bad_input"), (body, said)
+            response = await lightjq("POST", "/constraint", body)
+            assert (response.status, response.error) == (400, "bad_input"), (body, response)
         assert await service.limits() == []
 
-    async def test_jobs_at_once(self, light: Light, service: Service) -> None:
-        worker = await light.register()
-        await light.constrain(matcher={"name": "a"}, max_running=1)
-        first = await light.push("a", priority=-5)
+    async def test_jobs_at_once(self, lightjq: LightJqClient, service: Service) -> None:
+        worker = await lightjq.register()
+        await lightjq.constrain(matcher={"name": "a"}, max_running=1)
+        first = await lightjq.push("a", priority=-5)
         for name in ("a", "b", "a", "b"):
-            await light.push(name)
+            await lightjq.push(name)
         assert await names(service, worker) == ["a", "b", "b"]  # what is limited blocks nobody
-        [constraint] = (await light("GET", "/constraint")).body
+        [constraint] = (await lightjq("GET", "/constraint")).body
         [level] = constraint["levels"]
         assert (level["running"], level["room"]) == (1, 0)
-        await light.succeed(worker, first)
+        await lightjq.succeed(worker, first)
         assert await names(service, worker) == ["a"]
 
     async def test_a_bucket_starts_full_and_fills_by_its_rate(
-        self, light: Light, service: Service, store: Store
+        self, lightjq: LightJqClient, service: Service, store: Store
     ) -> None:
-        worker = await light.register()
-        await light.constrain(matcher={"name": "fast"}, rate=2, capacity=2)
-        await light.constrain(matcher={"name": "slow"}, rate=0.01, capacity=3)
+        worker = await lightjq.register()
+        await lightjq.constrain(matcher={"name": "fast"}, rate=2, capacity=2)
+        await lightjq.constrain(matcher={"name": "slow"}, rate=0.01, capacity=3)
         for name in ("fast", "slow"):
             for _ in range(10):
-                await light.push(name)
+                await lightjq.push(name)
         found = await names(service, worker, 3)
         assert found.count("fast") >= 2
         slow = (await names(service, worker)).count("slow") + found.count("slow")
@@ -132,57 +134,61 @@ class TestConstraints:
         store.clock_offset_ms += 50_000  # the other half
         assert (await names(service, worker)).count("slow") == 1
 
-    async def test_a_job_needs_room_under_every_constraint_at_once(self, light: Light, service: Service) -> None:
-        worker = await light.register()
-        await light.constrain(matcher={"name": "a"}, max_running=2)
-        await light.constrain(matcher={"argument": {"vip": False}}, max_running=1)
+    async def test_a_job_needs_room_under_every_constraint_at_once(
+        self, lightjq: LightJqClient, service: Service
+    ) -> None:
+        worker = await lightjq.register()
+        await lightjq.constrain(matcher={"name": "a"}, max_running=2)
+        await lightjq.constrain(matcher={"argument": {"vip": False}}, max_running=1)
         for vip in (False, False, True, True):
-            await light.push("a", {"vip": vip})
+            await lightjq.push("a", {"vip": vip})
         jobs = [await hold(service, worker) for _ in range(3)]
         assert [job is not None for job in jobs] == [True, True, False]
-        levels = {one["max_running"]: one["levels"][0] for one in (await light("GET", "/constraint")).body}
+        levels = {one["max_running"]: one["levels"][0] for one in (await lightjq("GET", "/constraint")).body}
         assert [levels[cap]["running"] for cap in (2, 1)] == [2, 1]
 
-    async def test_each_value_of_a_field_for_itself(self, light: Light, service: Service) -> None:
-        worker = await light.register()
-        constraint = await light.constrain(max_running=1, per="who")
+    async def test_each_value_of_a_field_for_itself(self, lightjq: LightJqClient, service: Service) -> None:
+        worker = await lightjq.register()
+        constraint = await lightjq.constrain(max_running=1, per="who")
         for who in ("x", "x", "y", b"y", 5, None, None, "y", b"y", {"deep": [1]}, {1: {None: 2}}):
-            await light.push("n", {"who": who})
-        await light.push("n")
+            await lightjq.push("n", {"who": who})
+        await lightjq.push("n")
         assert len(await names(service, worker, 20)) == 7
-        [listed] = (await light("GET", "/constraint")).body
+        [listed] = (await lightjq("GET", "/constraint")).body
         assert '"x"' in {one["per"] for one in listed["levels"] if one["running"] == 1}
-        await light("DELETE", f"/constraint/{constraint}")
+        await lightjq("DELETE", f"/constraint/{constraint}")
         assert len(await names(service, worker, 20)) == 5
 
     async def test_a_constraint_reaches_jobs_that_wait_and_counts_those_that_run(
-        self, light: Light, service: Service
+        self, lightjq: LightJqClient, service: Service
     ) -> None:
-        worker = await light.register()
+        worker = await lightjq.register()
         for _ in range(3):
-            await light.push("a")
+            await lightjq.push("a")
         assert await names(service, worker, 1) == ["a"]
-        constraint = await light.constrain(matcher={"name": "a"}, max_running=1)
+        constraint = await lightjq.constrain(matcher={"name": "a"}, max_running=1)
         assert await names(service, worker) == []
-        await light("DELETE", f"/constraint/{constraint}")
+        await lightjq("DELETE", f"/constraint/{constraint}")
         assert await names(service, worker) == ["a", "a"]
 
-    async def test_retries_need_tokens_too(self, light: Light, service: Service, store: Store) -> None:
-        worker = await light.register()
-        await light.constrain(matcher={"name": "a"}, rate=0.001, capacity=2)
-        job_id = await light.push("a")
+    async def test_retries_need_tokens_too(self, lightjq: LightJqClient, service: Service, store: Store) -> None:
+        worker = await lightjq.register()
+        await lightjq.constrain(matcher={"name": "a"}, rate=0.001, capacity=2)
+        job_id = await lightjq.push("a")
         for _ in range(2):
             assert await names(service, worker, 1) == ["a"]
-            await light.fail(worker, job_id)
+            await lightjq.fail(worker, job_id)
             store.clock_offset_ms += 3_000
             await Scheduler().tick(service)
         assert await names(service, worker) == []
-        assert (await light.status(job_id))["status"] == "retrying"
+        assert (await lightjq.status(job_id))["status"] == "retrying"
         store.clock_offset_ms += 1_000_000
         assert await names(service, worker) == ["a"]
 
-    async def test_jobs_of_other_queues_are_none_of_its_business(self, light: Light, service: Service) -> None:
-        await light.constrain(max_running=0)
+    async def test_jobs_of_other_queues_are_none_of_its_business(
+        self, lightjq: LightJqClient, service: Service
+    ) -> None:
+        await lightjq.constrain(max_running=0)
         [state] = await service.limits()
         assert state.limit.matches.queue == QUEUE
         assert state.limit.name.startswith("lightjq-")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.lightjq.lightjq_client import QUEUE, Light, hold
+from tests.dialects.lightjq.lightjq_client import QUEUE, LightJqClient, hold
 from tests.support.api_client import Api
 from tests.support.engine_process import EngineProcess
 from windlass import Windlass, Worker
@@ -34,7 +34,7 @@ async def native_state(api: Api, job_id: str) -> str:
 
 
 async def test_pushed_here_worked_by_the_sdk_watched_through_the_native_api(
-    app: Windlass, light: Light, json_api: Api
+    app: Windlass, lightjq: LightJqClient, json_api: Api
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -48,45 +48,47 @@ async def test_pushed_here_worked_by_the_sdk_watched_through_the_native_api(
     async def fail() -> None:
         raise ValueError("never works")
 
-    job_id = await light.push("add", {"left": 2, "right": 2**40}, keep_result=True)
-    failing = await light.push("fail", max_retry=0)
+    job_id = await lightjq.push("add", {"left": 2, "right": 2**40}, keep_result=True)
+    failing = await lightjq.push("fail", max_retry=0)
     assert await native_state(json_api, job_id) == "queued"
     worker = Worker(app, queues=[QUEUE], grace=5)
     working = asyncio.create_task(worker.run())
     async with asyncio.timeout(30):
         await begun.wait()
         assert await native_state(json_api, job_id) == "running"
-        running = await light.status(job_id)
+        running = await lightjq.status(job_id)
         assert (running["status"], "worker_id" in running) == ("running", True)
-        waiting = asyncio.create_task(light("GET", f"/job/{job_id}/polling?timeout=30"))
-        failed = await light("GET", f"/job/{failing}/polling?timeout=30")
+        waiting = asyncio.create_task(lightjq("GET", f"/job/{job_id}/polling?timeout=30"))
+        failed = await lightjq("GET", f"/job/{failing}/polling?timeout=30")
         go_on.set()
-        said = await waiting
+        response = await waiting
         worker.stop()
         await working
-    assert (said.body["status"], said.body["result"]) == ("done", {"sum": 2 + 2**40})
+    assert (response.body["status"], response.body["result"]) == ("done", {"sum": 2 + 2**40})
     assert (failed.body["status"], failed.body["message"], failed.body["reason"]) == ("error", "never works", "other")
     assert failed.body["error"]["type"] == "ValueError"
     assert await native_state(json_api, job_id) == "finished"
 
 
-async def test_enqueued_by_the_sdk_seen_and_worked_here(app: Windlass, light: Light, service: Service) -> None:
+async def test_enqueued_by_the_sdk_seen_and_worked_here(
+    app: Windlass, lightjq: LightJqClient, service: Service
+) -> None:
     @app.task(name="remote", queue=QUEUE, keep_result=60)
     async def remote(value: int) -> int:
         raise AssertionError("it is not worked here")
 
     handle = await remote.aenqueue(7)
     job_id = str(handle.id)
-    assert (await light.status(job_id)) == {"status": "queued", "retry_count": 0}
-    worker = await light.register()
+    assert (await lightjq.status(job_id)) == {"status": "queued", "retry_count": 0}
+    worker = await lightjq.register()
     job = await hold(service, worker)
     assert job is not None
     assert job.key == job_id
-    assert (await light.status(job_id))["status"] == "running"
-    assert (await light("DELETE", f"/job/{job_id}")).status == 409
-    assert (await light.succeed(worker, job_id, result=49)).status == 204
+    assert (await lightjq.status(job_id))["status"] == "running"
+    assert (await lightjq("DELETE", f"/job/{job_id}")).status == 409
+    assert (await lightjq.succeed(worker, job_id, result=49)).status == 204
     for _ in range(2):  # it was not pushed here: its result is its producer's, and looking uses up nothing
-        assert (await light.status(job_id))["result"] == 49
+        assert (await lightjq.status(job_id))["result"] == 49
     ending = await service.result(parse_id(job_id))
     assert ending is not None
     assert ending.result == Blob(b"\x31", Codec.MSGPACK)

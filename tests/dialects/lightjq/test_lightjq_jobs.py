@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.dialects.lightjq.lightjq_client import QUEUE, Light, hold
+from tests.dialects.lightjq.lightjq_client import QUEUE, LightJqClient, hold
 from tests.dialects.sample_jobs import ABSENT, HOSTILE, until
 from windlass.background.janitor import Janitor
 from windlass.background.scheduler import Scheduler
@@ -28,28 +28,30 @@ from windlass.store.store import Store
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
-async def finished(light: Light, service: Service, result: Any = 42, **fields: Any) -> tuple[str, str]:
-    worker = await light.register()
-    job_id = await light.push(**fields)
+async def finished(lightjq: LightJqClient, service: Service, result: Any = 42, **fields: Any) -> tuple[str, str]:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(**fields)
     assert await hold(service, worker) is not None
-    assert (await light.succeed(worker, job_id, result=result)).status == 204
+    assert (await lightjq.succeed(worker, job_id, result=result)).status == 204
     return job_id, worker
 
 
-async def test_a_job_has_the_attributes_of_the_page_and_their_defaults(light: Light, service: Service) -> None:
-    job_id = await light.push("send", {"to": "a"})
+async def test_a_job_has_the_attributes_of_the_page_and_their_defaults(
+    lightjq: LightJqClient, service: Service
+) -> None:
+    job_id = await lightjq.push("send", {"to": "a"})
     assert str(uuid.UUID(job_id)) == job_id
     job = (await service.job([parse_id(job_id)]).one()).job
     assert (job.queue, job.name, job.state, job.priority) == (QUEUE, "send", State.QUEUED, 0)
     assert job.payload == Blob(msgspec.msgpack.encode({"to": "a"}), Codec.MSGPACK)
     assert (job.timeout_ms, job.result_ttl_ms) == (30_000, 3_600_000)
     assert job.retry == Backoff(tries=11, base_ms=1_000, factor=2.0, cap_ms=300_000, jitter=0.1)
-    assert await light.status(job_id) == {"status": "queued", "retry_count": 0}
+    assert await lightjq.status(job_id) == {"status": "queued", "retry_count": 0}
     assert (await service.configuration(QUEUE)).name_lanes
 
 
-async def test_a_job_has_the_attributes_that_it_is_given(light: Light, service: Service) -> None:
-    job_id = await light.push("n", priority=-(2**31), max_retry=0, keep_result=True, timeout=0.5, unknown=[1])
+async def test_a_job_has_the_attributes_that_it_is_given(lightjq: LightJqClient, service: Service) -> None:
+    job_id = await lightjq.push("n", priority=-(2**31), max_retry=0, keep_result=True, timeout=0.5, unknown=[1])
     job = (await service.job([parse_id(job_id)]).one()).job
     assert (job.priority, job.retry.tries, job.timeout_ms) == (-(2**31), 1, 500)
 
@@ -108,36 +110,36 @@ WRONG_BYTES: list[tuple[bytes, str]] = [
 ]
 
 
-async def test_what_is_wrong_is_said_and_nothing_is_queued(light: Light, service: Service) -> None:
+async def test_what_is_wrong_is_said_and_nothing_is_queued(lightjq: LightJqClient, service: Service) -> None:
     for fields, words in WRONG_FIELDS:
-        said = await light("POST", "/job", {"name": "n", "argument": {}} | fields)
-        assert (said.status, said.error) == (400, "bad_input"), (fields, said)
-        assert words in said.body["message"], (fields, said)
+        response = await lightjq("POST", "/job", {"name": "n", "argument": {}} | fields)
+        assert (response.status, response.error) == (400, "bad_input"), (fields, response)
+        assert words in response.body["message"], (fields, response)
     for content, words in WRONG_BYTES:
-        said = await light.raw("POST", "/job", content)
-        assert (said.status, said.error) == (400, "bad_input"), (content, said)
-        assert words in said.body["message"], (content, said)
+        response = await lightjq.raw("POST", "/job", content)
+        assert (response.status, response.error) == (400, "bad_input"), (content, response)
+        assert words in response.body["message"], (content, response)
     [stats] = await service.stats([QUEUE])
     assert (stats.queued, stats.scheduled, stats.bytes) == (0, 0, 0)
 
 
-async def test_an_argument_that_is_too_large(light: Light, service: Service) -> None:
-    said = await light("POST", "/job", {"name": "n", "argument": {"a": "x" * 2**20}})
-    assert (said.status, said.error) == (413, "too_large")
+async def test_an_argument_that_is_too_large(lightjq: LightJqClient, service: Service) -> None:
+    response = await lightjq("POST", "/job", {"name": "n", "argument": {"a": "x" * 2**20}})
+    assert (response.status, response.error) == (413, "too_large")
 
 
-async def test_the_content_type_of_a_request_is_not_looked_at(light: Light) -> None:
+async def test_the_content_type_of_a_request_is_not_looked_at(lightjq: LightJqClient) -> None:
     for media in ("", "text/plain", "application/x-msgpack", "application/json"):
-        assert (await light.raw("POST", "/job", GOOD, {"content-type": media, "accept": "text/html"})).status == 201
+        assert (await lightjq.raw("POST", "/job", GOOD, {"content-type": media, "accept": "text/html"})).status == 201
 
 
-async def test_jobs_that_do_not_exist_whatever_their_id_looks_like(light: Light, service: Service) -> None:
+async def test_jobs_that_do_not_exist_whatever_their_id_looks_like(lightjq: LightJqClient, service: Service) -> None:
     other = (await service.enqueue([NewJob(queue="other", name="n")]).one()).id
     ids = (ABSENT, str(uuid.UUID(bytes=other)), *HOSTILE)
     for job_id in ids:
         for method, path in (("GET", ""), ("GET", "/polling?timeout=0"), ("DELETE", "")):
-            said = await light(method, f"/job/{job_id}{path}")
-            assert said.status == 404 or (said.status == 400 and "%ff" in job_id), (job_id, said)
+            response = await lightjq(method, f"/job/{job_id}{path}")
+            assert response.status == 404 or (response.status == 400 and "%ff" in job_id), (job_id, response)
     assert (await service.job([other]).one()).job.state is State.QUEUED
 
 
@@ -145,48 +147,48 @@ async def test_jobs_that_do_not_exist_whatever_their_id_looks_like(light: Light,
     ("method", "path", "status"),
     [("PUT", "/job", 405), ("GET", "/job", 405), ("POST", "/nothing", 404), ("GET", "/job/", 404), ("GET", "/", 404)],
 )
-async def test_other_methods_and_paths(light: Light, method: str, path: str, status: int) -> None:
-    said = await light(method, path)
-    assert (said.status, bool(said.error)) == (status, True)
+async def test_other_methods_and_paths(lightjq: LightJqClient, method: str, path: str, status: int) -> None:
+    response = await lightjq(method, path)
+    assert (response.status, bool(response.error)) == (status, True)
 
 
 # Status
 
 
-async def test_the_life_of_a_job_in_its_words(light: Light, service: Service, store: Store) -> None:
-    worker = await light.register()
-    job_id = await light.push(max_retry=1, keep_result=True)
-    assert await light.status(job_id) == {"status": "queued", "retry_count": 0}
+async def test_the_life_of_a_job_in_its_words(lightjq: LightJqClient, service: Service, store: Store) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(max_retry=1, keep_result=True)
+    assert await lightjq.status(job_id) == {"status": "queued", "retry_count": 0}
     await hold(service, worker, accept_ms=5_000)
-    assert await light.status(job_id) == {"status": "running", "worker_id": worker, "retry_count": 0}
-    await light.fail(worker, job_id, message="first", error={"code": 7})
-    assert await light.status(job_id) == {
+    assert await lightjq.status(job_id) == {"status": "running", "worker_id": worker, "retry_count": 0}
+    await lightjq.fail(worker, job_id, message="first", error={"code": 7})
+    assert await lightjq.status(job_id) == {
         "status": "retrying", "worker_id": worker, "retry_count": 0, "error": {"code": 7}, "message": "first",
         "reason": "other",
     }  # fmt: skip
     store.clock_offset_ms += 2_000
     await Scheduler().tick(service)
-    assert (await light.status(job_id))["status"] == "retrying"
+    assert (await lightjq.status(job_id))["status"] == "retrying"
     await hold(service, worker)
-    assert await light.status(job_id) == {"status": "running", "worker_id": worker, "retry_count": 1}
-    await light.succeed(worker, job_id, result=[1])
-    assert await light.status(job_id) == {"status": "done", "worker_id": worker, "retry_count": 1, "result": [1]}
+    assert await lightjq.status(job_id) == {"status": "running", "worker_id": worker, "retry_count": 1}
+    await lightjq.succeed(worker, job_id, result=[1])
+    assert await lightjq.status(job_id) == {"status": "done", "worker_id": worker, "retry_count": 1, "result": [1]}
 
 
-async def test_a_job_that_has_failed_for_good_tells_its_last_failure(light: Light, service: Service) -> None:
-    worker = await light.register()
-    job_id = await light.push(max_retry=0)
+async def test_a_job_that_has_failed_for_good_tells_its_last_failure(lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(max_retry=0)
     await hold(service, worker)
-    await light.fail(worker, job_id, reason="timeout", message="too slow", error=[None, b"\xff"])
+    await lightjq.fail(worker, job_id, reason="timeout", message="too slow", error=[None, b"\xff"])
     expected = {
         "status": "error", "worker_id": worker, "retry_count": 0, "error": [None, b"\xff"], "message": "too slow",
         "reason": "timeout",
     }  # fmt: skip
-    assert await light.status(job_id) == expected
-    assert (await light("GET", f"/job/{job_id}/polling")).body == expected
+    assert await lightjq.status(job_id) == expected
+    assert (await lightjq("GET", f"/job/{job_id}/polling")).body == expected
 
 
-async def test_failures_of_others_are_told_too(light: Light, service: Service) -> None:
+async def test_failures_of_others_are_told_too(lightjq: LightJqClient, service: Service) -> None:
     cases: list[tuple[Blob | None, str, Any]] = [
         (Blob(b'{"type": "ValueError", "message": "bad"}'), "bad", {"type": "ValueError", "message": "bad"}),
         (Blob(b"\xff\xfe", Codec.RAW), "The attempt failed: lease expired.", b"\xff\xfe"),
@@ -194,10 +196,10 @@ async def test_failures_of_others_are_told_too(light: Light, service: Service) -
         (Blob(msgspec.msgpack.encode("text"), Codec.MSGPACK), "The attempt failed: lease expired.", "text"),
     ]
     for error, message, value in cases:
-        job_id = await light.push()
+        job_id = await lightjq.push()
         [job] = (await service.take(Take(queues=(QUEUE,)))).jobs
         await service.fail([Fail(id=job.id, token=job.lease_token, reason="lease_expired", error=error)]).one()
-        found = await light.status(job_id)
+        found = await lightjq.status(job_id)
         assert (found["status"], found["reason"], found["message"]) == ("error", "other", message)
         assert found["error"] == value
 
@@ -205,188 +207,192 @@ async def test_failures_of_others_are_told_too(light: Light, service: Service) -
 # Results are read once
 
 
-async def test_a_result_is_read_once_and_is_nil_afterwards(light: Light, service: Service) -> None:
-    job_id, _ = await finished(light, service, keep_result=True)
-    assert (await light.status(job_id))["result"] == 42
+async def test_a_result_is_read_once_and_is_nil_afterwards(lightjq: LightJqClient, service: Service) -> None:
+    job_id, _ = await finished(lightjq, service, keep_result=True)
+    assert (await lightjq.status(job_id))["result"] == 42
     for path in ("", "/polling"):
-        said = await light("GET", f"/job/{job_id}{path}")
-        assert (said.status, said.body["status"], said.body["result"]) == (200, "done", None)
+        response = await lightjq("GET", f"/job/{job_id}{path}")
+        assert (response.status, response.body["status"], response.body["result"]) == (200, "done", None)
 
 
-async def test_of_many_who_read_at_once_one_has_the_result(light: Light, service: Service) -> None:
+async def test_of_many_who_read_at_once_one_has_the_result(lightjq: LightJqClient, service: Service) -> None:
     for path in ("", "/polling?timeout=5"):
-        job_id, _ = await finished(light, service, keep_result=True)
-        found = await asyncio.gather(*(light("GET", f"/job/{job_id}{path}") for _ in range(8)))
+        job_id, _ = await finished(lightjq, service, keep_result=True)
+        found = await asyncio.gather(*(lightjq("GET", f"/job/{job_id}{path}") for _ in range(8)))
         assert sorted(str(one.body["result"]) for one in found) == ["42", *["None"] * 7]
 
 
-async def test_of_many_who_wait_one_has_the_result(light: Light, service: Service) -> None:
-    worker = await light.register()
-    job_id = await light.push(keep_result=True)
+async def test_of_many_who_wait_one_has_the_result(lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(keep_result=True)
     await hold(service, worker)
-    waiting = [asyncio.create_task(light("GET", f"/job/{job_id}/polling?timeout=20")) for _ in range(5)]
+    waiting = [asyncio.create_task(lightjq("GET", f"/job/{job_id}/polling?timeout=20")) for _ in range(5)]
     await asyncio.sleep(0)
-    assert (await light.status(job_id))["status"] == "running"
-    await light.succeed(worker, job_id, result=42)
+    assert (await lightjq.status(job_id))["status"] == "running"
+    await lightjq.succeed(worker, job_id, result=42)
     found = [await one for one in waiting]
     assert {one.status for one in found} == {200}
     assert sorted(str(one.body["result"]) for one in found) == ["42", *["None"] * 4]
 
 
-async def test_nothing_is_used_up_by_head_or_before_the_end(light: Light, service: Service) -> None:
-    worker = await light.register()
-    job_id = await light.push(keep_result=True)
-    await light.status(job_id)
+async def test_nothing_is_used_up_by_head_or_before_the_end(lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(keep_result=True)
+    await lightjq.status(job_id)
     await hold(service, worker)
-    await light.status(job_id)
-    await light("GET", f"/job/{job_id}/polling?timeout=0")
-    await light.succeed(worker, job_id, result=42)
-    assert (await light.client.head(f"/lightjq/job/{job_id}")).status_code == 200
+    await lightjq.status(job_id)
+    await lightjq("GET", f"/job/{job_id}/polling?timeout=0")
+    await lightjq.succeed(worker, job_id, result=42)
+    assert (await lightjq.client.head(f"/lightjq/job/{job_id}")).status_code == 200
     assert (await service.result(parse_id(job_id))) is not None
-    assert (await light.status(job_id))["result"] == 42
+    assert (await lightjq.status(job_id))["result"] == 42
 
 
-async def test_a_result_that_nobody_wanted_is_not_kept(light: Light, service: Service) -> None:
-    job_id, _ = await finished(light, service)
-    assert (await light.status(job_id))["result"] is None
+async def test_a_result_that_nobody_wanted_is_not_kept(lightjq: LightJqClient, service: Service) -> None:
+    job_id, _ = await finished(lightjq, service)
+    assert (await lightjq.status(job_id))["result"] is None
     ending = await service.result(parse_id(job_id))
     assert ending is not None
     assert ending.result is None
-    other = await light.push()
+    other = await lightjq.push()
     [job] = (await service.take(Take(queues=(QUEUE,)))).jobs
     await service.finish([Finish(job.id, job.lease_token, Blob(b"7"))]).one()  # by a worker that knows no LightJQ
-    assert (await light.status(other))["result"] is None
+    assert (await lightjq.status(other))["result"] is None
 
 
 async def test_a_client_that_went_while_it_waited_has_used_up_nothing(
-    light: Light, service: Service, running: Server
+    lightjq: LightJqClient, service: Service, running: Server
 ) -> None:
-    worker = await light.register()
-    job_id = await light.push(keep_result=True)
+    worker = await lightjq.register()
+    job_id = await lightjq.push(keep_result=True)
     await hold(service, worker)
     host, port = running.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as gone:
         gone.sendall(f"GET /lightjq/job/{job_id}/polling?timeout=60 HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         await until(lambda: running.state._waiting)
     await until(lambda: not running.state._waiting)
-    await light.succeed(worker, job_id, result=42)
-    assert (await light.status(job_id))["result"] == 42
+    await lightjq.succeed(worker, job_id, result=42)
+    assert (await lightjq.status(job_id))["result"] == 42
 
 
-async def test_what_is_done_is_forgotten_after_an_hour(light: Light, service: Service, store: Store) -> None:
-    job_id, _ = await finished(light, service, keep_result=True)
+async def test_what_is_done_is_forgotten_after_an_hour(lightjq: LightJqClient, service: Service, store: Store) -> None:
+    job_id, _ = await finished(lightjq, service, keep_result=True)
     store.clock_offset_ms += 3_599_000
     await Janitor().tick(service)
-    assert (await light.status(job_id))["status"] == "done"
+    assert (await lightjq.status(job_id))["status"] == "done"
     store.clock_offset_ms += 2_000
     await Janitor().tick(service)
     for path in ("", "/polling"):
-        assert (await light("GET", f"/job/{job_id}{path}")).status == 404
+        assert (await lightjq("GET", f"/job/{job_id}{path}")).status == 404
 
 
 @pytest.mark.parametrize("server_settings", [Settings(port=0, bedrock_port=None, roles="api", lightjq_keep_ms=5_000)])
-async def test_how_long_it_is_told_is_a_setting(light: Light, service: Service, store: Store) -> None:
-    job_id, _ = await finished(light, service)
-    assert (await light.status(job_id))["status"] == "done"
+async def test_how_long_it_is_told_is_a_setting(lightjq: LightJqClient, service: Service, store: Store) -> None:
+    job_id, _ = await finished(lightjq, service)
+    assert (await lightjq.status(job_id))["status"] == "done"
     store.clock_offset_ms += 6_000
     await Janitor().tick(service)
-    assert (await light("GET", f"/job/{job_id}")).status == 404
+    assert (await lightjq("GET", f"/job/{job_id}")).status == 404
 
 
-async def test_what_is_kept_for_people_only_is_gone(light: Light, service: Service) -> None:
+async def test_what_is_kept_for_people_only_is_gone(lightjq: LightJqClient, service: Service) -> None:
     await service.configure(QUEUE, {"history_length": 10})
     job = (await service.enqueue([NewJob(queue=QUEUE, name="n")]).one()).id
     [taken] = (await service.take(Take(queues=(QUEUE,)))).jobs
     await service.finish([Finish(taken.id, taken.lease_token)]).one()
     assert (await service.job([job]).one()).job.is_history
-    assert (await light("GET", f"/job/{uuid.UUID(bytes=job)}")).status == 404
+    assert (await lightjq("GET", f"/job/{uuid.UUID(bytes=job)}")).status == 404
 
 
 # Long polling
 
 
-async def test_polling_ends_with_408(light: Light, service: Service) -> None:
-    job_id = await light.push()
-    said = await light("GET", f"/job/{job_id}/polling?timeout=0")
-    assert (said.status, said.error) == (408, "not_ended")
-    await hold(service, await light.register())
-    assert (await light("GET", f"/job/{job_id}/polling?timeout=1")).status == 408
+async def test_polling_ends_with_408(lightjq: LightJqClient, service: Service) -> None:
+    job_id = await lightjq.push()
+    response = await lightjq("GET", f"/job/{job_id}/polling?timeout=0")
+    assert (response.status, response.error) == (408, "not_ended")
+    await hold(service, await lightjq.register())
+    assert (await lightjq("GET", f"/job/{job_id}/polling?timeout=1")).status == 408
 
 
-async def test_polling_wants_whole_seconds(light: Light) -> None:
-    job_id = await light.push()
+async def test_polling_wants_whole_seconds(lightjq: LightJqClient) -> None:
+    job_id = await lightjq.push()
     for timeout in ("-1", "1.5", "x", "", "601", "1&timeout=2", "9" * 30):
-        said = await light("GET", f"/job/{job_id}/polling?timeout={timeout}")
-        assert (said.status, said.error) == (400, "bad_input"), timeout
+        response = await lightjq("GET", f"/job/{job_id}/polling?timeout={timeout}")
+        assert (response.status, response.error) == (400, "bad_input"), timeout
 
 
-async def test_polling_waits_until_no_retry_is_left(light: Light, service: Service, store: Store) -> None:
-    worker = await light.register()
-    job_id = await light.push(max_retry=1)
+async def test_polling_waits_until_no_retry_is_left(lightjq: LightJqClient, service: Service, store: Store) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(max_retry=1)
     await hold(service, worker)
-    waiting = asyncio.create_task(light("GET", f"/job/{job_id}/polling?timeout=20"))
-    await light.fail(worker, job_id, message="first")
-    assert (await light("GET", f"/job/{job_id}/polling?timeout=0")).status == 408
+    waiting = asyncio.create_task(lightjq("GET", f"/job/{job_id}/polling?timeout=20"))
+    await lightjq.fail(worker, job_id, message="first")
+    assert (await lightjq("GET", f"/job/{job_id}/polling?timeout=0")).status == 408
     store.clock_offset_ms += 2_000
     await Scheduler().tick(service)
     await hold(service, worker)
-    await light.fail(worker, job_id, message="second")
-    said = await waiting
-    assert (said.status, said.body["status"], said.body["message"], said.body["retry_count"]) == (
+    await lightjq.fail(worker, job_id, message="second")
+    response = await waiting
+    assert (response.status, response.body["status"], response.body["message"], response.body["retry_count"]) == (
         200, "error", "second", 1,
     )  # fmt: skip
 
 
-async def test_one_who_waits_for_a_cancelled_job_is_told_that_it_is_gone(light: Light, running: Server) -> None:
-    job_id = await light.push()
-    waiting = asyncio.create_task(light("GET", f"/job/{job_id}/polling?timeout=20"))
+async def test_one_who_waits_for_a_cancelled_job_is_told_that_it_is_gone(
+    lightjq: LightJqClient, running: Server
+) -> None:
+    job_id = await lightjq.push()
+    waiting = asyncio.create_task(lightjq("GET", f"/job/{job_id}/polling?timeout=20"))
     await until(lambda: running.state._waiting)
-    assert (await light("DELETE", f"/job/{job_id}")).status == 204
+    assert (await lightjq("DELETE", f"/job/{job_id}")).status == 204
     assert (await waiting).status == 404
 
 
 # Cancelling
 
 
-async def test_a_cancelled_job_is_gone(light: Light, service: Service) -> None:
-    job_id = await light.push()
-    said = await light("DELETE", f"/job/{job_id}")
-    assert (said.status, said.body) == (204, None)
+async def test_a_cancelled_job_is_gone(lightjq: LightJqClient, service: Service) -> None:
+    job_id = await lightjq.push()
+    response = await lightjq("DELETE", f"/job/{job_id}")
+    assert (response.status, response.body) == (204, None)
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/polling")):
-        assert (await light(method, f"/job/{job_id}{path}")).status == 404
+        assert (await lightjq(method, f"/job/{job_id}{path}")).status == 404
     assert (await service.take(Take(queues=(QUEUE,)))).jobs == []
 
 
-async def test_one_that_waits_for_its_retry_can_be_cancelled(light: Light, service: Service) -> None:
-    worker = await light.register()
-    job_id = await light.push()
+async def test_one_that_waits_for_its_retry_can_be_cancelled(lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push()
     await hold(service, worker)
-    await light.fail(worker, job_id)
-    assert (await light("DELETE", f"/job/{job_id}")).status == 204
+    await lightjq.fail(worker, job_id)
+    assert (await lightjq("DELETE", f"/job/{job_id}")).status == 204
 
 
 @pytest.mark.parametrize("accept_ms", [0, 5_000])
-async def test_one_that_runs_cannot_and_nothing_changes(light: Light, service: Service, accept_ms: int) -> None:
-    worker = await light.register()
-    job_id = await light.push(keep_result=True)
+async def test_one_that_runs_cannot_and_nothing_changes(
+    lightjq: LightJqClient, service: Service, accept_ms: int
+) -> None:
+    worker = await lightjq.register()
+    job_id = await lightjq.push(keep_result=True)
     await hold(service, worker, accept_ms=accept_ms)
-    said = await light("DELETE", f"/job/{job_id}")
-    assert (said.status, said.error) == (409, "not_cancelable")
+    response = await lightjq("DELETE", f"/job/{job_id}")
+    assert (response.status, response.error) == (409, "not_cancelable")
     assert not (await service.job([parse_id(job_id)]).one()).job.is_cancel_requested
-    assert (await light.succeed(worker, job_id, result=1)).status == 204
-    assert (await light("DELETE", f"/job/{job_id}")).status == 409
-    assert (await light.status(job_id))["result"] == 1
-    failed = await light.push(max_retry=0)
+    assert (await lightjq.succeed(worker, job_id, result=1)).status == 204
+    assert (await lightjq("DELETE", f"/job/{job_id}")).status == 409
+    assert (await lightjq.status(job_id))["result"] == 1
+    failed = await lightjq.push(max_retry=0)
     await hold(service, worker)
-    await light.fail(worker, failed)
-    assert (await light("DELETE", f"/job/{failed}")).status == 409
+    await lightjq.fail(worker, failed)
+    assert (await lightjq("DELETE", f"/job/{failed}")).status == 409
 
 
-async def test_of_a_cancel_and_a_start_at_once_one_wins(light: Light, service: Service) -> None:
-    worker = await light.register()
+async def test_of_a_cancel_and_a_start_at_once_one_wins(lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register()
     for _ in range(10):
-        job_id = await light.push()
-        cancelled, held = await asyncio.gather(light("DELETE", f"/job/{job_id}"), hold(service, worker))
+        job_id = await lightjq.push()
+        cancelled, held = await asyncio.gather(lightjq("DELETE", f"/job/{job_id}"), hold(service, worker))
         assert (cancelled.status, held is None) in ((204, True), (409, False))
         if held is not None:
-            assert (await light.succeed(worker, job_id)).status == 204
+            assert (await lightjq.succeed(worker, job_id)).status == 204

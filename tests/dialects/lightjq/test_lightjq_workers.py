@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.dialects.lightjq.lightjq_client import QUEUE, Light, hold
+from tests.dialects.lightjq.lightjq_client import QUEUE, LightJqClient, hold
 from tests.dialects.sample_jobs import ABSENT
 from windlass.background.recoverer import Recoverer
 from windlass.background.scheduler import Scheduler
@@ -26,10 +26,10 @@ from windlass.store.store import Store
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
-async def held(light: Light, service: Service, *, accept_ms: int = 0, **fields: Any) -> tuple[str, str]:
+async def held(lightjq: LightJqClient, service: Service, *, accept_ms: int = 0, **fields: Any) -> tuple[str, str]:
     """A worker and the job that it holds."""
-    worker = await light.register()
-    job_id = await light.push(**fields)
+    worker = await lightjq.register()
+    job_id = await lightjq.push(**fields)
     assert await hold(service, worker, accept_ms=accept_ms) is not None
     return worker, job_id
 
@@ -38,9 +38,9 @@ async def state_of(service: Service, job_id: str) -> State:
     return (await service.job([parse_id(job_id)]).one()).job.state
 
 
-async def test_a_worker_registers_with_and_without_a_url(light: Light, service: Service) -> None:
-    plain = await light.register(name="same", max_jobs=1, extra=1)
-    pushed = await light.register(name="same", max_jobs=7, url="http://127.0.0.1:9/base/")
+async def test_a_worker_registers_with_and_without_a_url(lightjq: LightJqClient, service: Service) -> None:
+    plain = await lightjq.register(name="same", max_jobs=1, extra=1)
+    pushed = await lightjq.register(name="same", max_jobs=7, url="http://127.0.0.1:9/base/")
     assert plain != pushed
     assert {str(uuid.UUID(bytes=one.id)): one.info for one in await service.workers()} == {
         plain: WorkerInfo(name="same", slots=1, queues=(QUEUE,)),
@@ -48,7 +48,7 @@ async def test_a_worker_registers_with_and_without_a_url(light: Light, service: 
     }
 
 
-async def test_a_worker_that_is_not_described_well(light: Light, service: Service) -> None:
+async def test_a_worker_that_is_not_described_well(lightjq: LightJqClient, service: Service) -> None:
     wrong: list[dict[str, Any]] = [
         {"name": ""}, {"name": 5}, {"name": None}, {"name": "a\nb"}, {"name": "x" * 256}, {"max_jobs": 0},
         {"max_jobs": -1}, {"max_jobs": "5"}, {"max_jobs": 1.5}, {"max_jobs": True}, {"max_jobs": 10**9},
@@ -57,14 +57,14 @@ async def test_a_worker_that_is_not_described_well(light: Light, service: Servic
         {"url": "file:///etc/passwd"}, {"url": "http://h:0"}, {"url": "http://h" + "x" * 2_048},
     ]  # fmt: skip
     for fields in wrong:
-        said = await light("POST", "/worker", {"name": "w", "max_jobs": 1} | fields)
-        assert (said.status, said.error) == (400, "bad_input"), (fields, said)
+        response = await lightjq("POST", "/worker", {"name": "w", "max_jobs": 1} | fields)
+        assert (response.status, response.error) == (400, "bad_input"), (fields, response)
     for body in ({}, {"name": "w"}, {"max_jobs": 1}, [], None):
-        assert (await light("POST", "/worker", body)).status == 400
+        assert (await lightjq("POST", "/worker", body)).status == 400
     assert await service.workers() == []
 
 
-async def test_a_url_that_must_not_be_called_is_refused_at_once(light: Light, service: Service) -> None:
+async def test_a_url_that_must_not_be_called_is_refused_at_once(lightjq: LightJqClient, service: Service) -> None:
     """The dispatcher looks again at each call, at what it is about to dial."""
     for url in (
         "http://10.0.0.1/",
@@ -73,29 +73,33 @@ async def test_a_url_that_must_not_be_called_is_refused_at_once(light: Light, se
         "http://0.0.0.0:1",
         "http://127.1/",
     ):
-        said = await light("POST", "/worker", {"name": "w", "max_jobs": 1, "url": url})
-        assert (said.status, said.error) == (400, "bad_input"), (url, said)
+        response = await lightjq("POST", "/worker", {"name": "w", "max_jobs": 1, "url": url})
+        assert (response.status, response.error) == (400, "bad_input"), (url, response)
     for url in ("http://127.0.0.1:9", "http://localhost:9", "http://[::1]:9", "http://nowhere.invalid/"):
-        await light.register(url=url)
+        await lightjq.register(url=url)
 
 
-async def test_a_worker_leaves_and_what_it_holds_goes_back(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service)
-    assert (await light("DELETE", "/worker", worker=worker)).status == 204
-    assert await light.status(job_id) == {"status": "queued", "retry_count": 0}
-    assert (await light("DELETE", "/worker", worker=worker)).status == 404
-    assert (await light.succeed(worker, job_id)).status == 409
+async def test_a_worker_leaves_and_what_it_holds_goes_back(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service)
+    assert (await lightjq("DELETE", "/worker", worker=worker)).status == 204
+    assert await lightjq.status(job_id) == {"status": "queued", "retry_count": 0}
+    assert (await lightjq("DELETE", "/worker", worker=worker)).status == 404
+    assert (await lightjq.succeed(worker, job_id)).status == 409
 
 
 @pytest.mark.parametrize(("method", "path"), [("DELETE", "/worker"), ("POST", "/done")])
-async def test_the_header_of_a_worker_is_needed(light: Light, service: Service, method: str, path: str) -> None:
-    _, job_id = await held(light, service)
+async def test_the_header_of_a_worker_is_needed(
+    lightjq: LightJqClient, service: Service, method: str, path: str
+) -> None:
+    _, job_id = await held(lightjq, service)
     body = {"job_id": job_id, "type": "success"}
     for worker, status in (("", 400), (ABSENT, 404), ("nonsense", 404), ("x" * 1000, 404)):
-        said = await light.raw(method, path, msgspec.msgpack.encode(body), {"worker-id": worker} if worker else {})
+        response = await lightjq.raw(
+            method, path, msgspec.msgpack.encode(body), {"worker-id": worker} if worker else {}
+        )
         if (path, worker) == ("/done", ABSENT):
             status = 409  # what it would be, if it held the job, is not looked for
-        assert (said.status, bool(said.error)) == (status, True), worker
+        assert (response.status, bool(response.error)) == (status, True), worker
     assert await state_of(service, job_id) is State.RUNNING
 
 
@@ -104,26 +108,26 @@ async def test_the_header_of_a_worker_is_needed(light: Light, service: Service, 
 )
 @pytest.mark.parametrize("unknown", [ABSENT, str(uuid.UUID(int=0)), str(uuid.UUID(int=2**128 - 1))])
 async def test_an_unknown_worker_of_any_form_is_not_found(
-    light: Light, unknown: str, form: Callable[[str], str]
+    lightjq: LightJqClient, unknown: str, form: Callable[[str], str]
 ) -> None:
     for method, path in (("DELETE", "/worker"), ("POST", "/worker/beat")):
-        said = await light.raw(method, path, b"", {"worker-id": form(unknown)})
-        assert (said.status, said.error) == (404, "unknown_worker")
+        response = await lightjq.raw(method, path, b"", {"worker-id": form(unknown)})
+        assert (response.status, response.error) == (404, "unknown_worker")
 
 
 # Reports
 
 
-async def test_a_report_may_call_the_job_by_either_name(light: Light, service: Service) -> None:
+async def test_a_report_may_call_the_job_by_either_name(lightjq: LightJqClient, service: Service) -> None:
     for names in ({"job_id"}, {"id"}, {"job_id", "id"}):
-        worker, job_id = await held(light, service)
+        worker, job_id = await held(lightjq, service)
         body = dict.fromkeys(names, job_id) | {"type": "success", "finished_at": "2026-01-31T12:00:00.5+09:00"}
-        assert (await light("POST", "/done", body, worker)).status == 204
-        assert (await light.status(job_id))["status"] == "done"
+        assert (await lightjq("POST", "/done", body, worker)).status == 204
+        assert (await lightjq.status(job_id))["status"] == "done"
 
 
-async def test_a_report_that_is_not_one(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service)
+async def test_a_report_that_is_not_one(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service)
     success: dict[str, Any] = {"job_id": job_id, "type": "success"}
     failure: dict[str, Any] = success | {"type": "failure", "reason": "other", "should_retry": True, "message": "m"}
     wrong: list[Any] = [
@@ -137,122 +141,128 @@ async def test_a_report_that_is_not_one(light: Light, service: Service) -> None:
         *(failure | {"message": value} for value in (None, 5, b"bytes")),
     ]  # fmt: skip
     for body in wrong:
-        said = await light("POST", "/done", body, worker)
-        assert (said.status, said.error) == (400, "bad_input"), (body, said)
+        response = await lightjq("POST", "/done", body, worker)
+        assert (response.status, response.error) == (400, "bad_input"), (body, response)
     bad_value = msgspec.msgpack.encode(success)[1:]
     for content in (b"\x83" + bad_value + b"\xa6result\xa1\xff", b"\x83" + bad_value + b"\xa6result\xc1", b"{}", b""):
-        assert (await light.raw("POST", "/done", content, {"worker-id": worker})).status == 400
+        assert (await lightjq.raw("POST", "/done", content, {"worker-id": worker})).status == 400
     assert await state_of(service, job_id) is State.RUNNING
 
 
-async def test_an_outcome_that_is_too_large(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service, keep_result=True)
-    assert (await light.succeed(worker, job_id, result=b"x" * 2**20)).status == 413
-    assert (await light.fail(worker, job_id, error=b"x" * 2**15)).status == 413
+async def test_an_outcome_that_is_too_large(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service, keep_result=True)
+    assert (await lightjq.succeed(worker, job_id, result=b"x" * 2**20)).status == 413
+    assert (await lightjq.fail(worker, job_id, error=b"x" * 2**15)).status == 413
     assert await state_of(service, job_id) is State.RUNNING
 
 
-async def test_an_unknown_job(light: Light, service: Service) -> None:
-    worker = await light.register()
+async def test_an_unknown_job(lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register()
     for job_id in (ABSENT, "nonsense", ""):
-        assert (await light.succeed(worker, job_id)).status == 404
-        assert (await light.fail(worker, job_id)).status == 404
-    cancelled = await light.push()
-    await light("DELETE", f"/job/{cancelled}")
-    assert (await light.succeed(worker, cancelled)).status == 404
+        assert (await lightjq.succeed(worker, job_id)).status == 404
+        assert (await lightjq.fail(worker, job_id)).status == 404
+    cancelled = await lightjq.push()
+    await lightjq("DELETE", f"/job/{cancelled}")
+    assert (await lightjq.succeed(worker, cancelled)).status == 404
 
 
-async def test_only_the_holder_reports(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service)
-    waiting = await light.push()
-    other = await light.register()
+async def test_only_the_holder_reports(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service)
+    waiting = await lightjq.push()
+    other = await lightjq.register()
     for who, job in ((other, job_id), (other, waiting), (worker, waiting)):
-        for report in (light.succeed, light.fail):
-            said = await report(who, job)
-            assert (said.status, said.error) == (409, "stale_lease")
+        for report in (lightjq.succeed, lightjq.fail):
+            response = await report(who, job)
+            assert (response.status, response.error) == (409, "stale_lease")
     assert await state_of(service, job_id) is State.RUNNING
     assert await state_of(service, waiting) is State.QUEUED
 
 
-async def test_of_two_reports_at_once_one_counts(light: Light, service: Service) -> None:
+async def test_of_two_reports_at_once_one_counts(lightjq: LightJqClient, service: Service) -> None:
     for _ in range(5):
-        worker, job_id = await held(light, service, keep_result=True, max_retry=0)
-        good, bad = await asyncio.gather(light.succeed(worker, job_id, result=1), light.fail(worker, job_id))
+        worker, job_id = await held(lightjq, service, keep_result=True, max_retry=0)
+        good, bad = await asyncio.gather(lightjq.succeed(worker, job_id, result=1), lightjq.fail(worker, job_id))
         assert sorted((good.status, bad.status)) == [204, 409]
-        assert (await light.status(job_id))["status"] == ("done" if good.status == 204 else "error")
+        assert (await lightjq.status(job_id))["status"] == ("done" if good.status == 204 else "error")
 
 
-async def test_a_success_does_not_raise_what_has_failed(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service, max_retry=0)
-    await light.fail(worker, job_id)
-    said = await light.succeed(worker, job_id)
-    assert (said.status, said.error) == (409, "already_ended")
-    assert (await light.status(job_id))["status"] == "error"
+async def test_a_success_does_not_raise_what_has_failed(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service, max_retry=0)
+    await lightjq.fail(worker, job_id)
+    response = await lightjq.succeed(worker, job_id)
+    assert (response.status, response.error) == (409, "already_ended")
+    assert (await lightjq.status(job_id))["status"] == "error"
 
 
-async def test_a_report_after_the_timeout_changes_nothing(light: Light, service: Service, store: Store) -> None:
-    worker, job_id = await held(light, service, timeout=10, max_retry=1)
+async def test_a_report_after_the_timeout_changes_nothing(
+    lightjq: LightJqClient, service: Service, store: Store
+) -> None:
+    worker, job_id = await held(lightjq, service, timeout=10, max_retry=1)
     store.clock_offset_ms += 10_500
     await Recoverer().tick(service)
-    found = await light.status(job_id)
+    found = await lightjq.status(job_id)
     assert (found["status"], found["reason"], found["worker_id"]) == ("retrying", "timeout", worker)
     assert "timeout" in found["message"]
-    assert (await light.succeed(worker, job_id)).status == 409
-    assert (await light.status(job_id))["status"] == "retrying"
+    assert (await lightjq.succeed(worker, job_id)).status == 409
+    assert (await lightjq.status(job_id))["status"] == "retrying"
     [known] = await service.workers()
     assert known.running_count == 0  # its slot is free
 
 
-async def test_timeouts_count_against_the_retries(light: Light, service: Service, store: Store) -> None:
-    worker, job_id = await held(light, service, timeout=10, max_retry=0)
+async def test_timeouts_count_against_the_retries(lightjq: LightJqClient, service: Service, store: Store) -> None:
+    worker, job_id = await held(lightjq, service, timeout=10, max_retry=0)
     store.clock_offset_ms += 10_500
     await Recoverer().tick(service)
-    found = await light.status(job_id)
+    found = await lightjq.status(job_id)
     assert (found["status"], found["reason"]) == ("error", "timeout")
-    assert (await light.succeed(worker, job_id)).status == 409
+    assert (await lightjq.succeed(worker, job_id)).status == 409
 
 
-async def test_the_report_of_an_attempt_that_was_given_to_another(light: Light, service: Service, store: Store) -> None:
-    late, job_id = await held(light, service, timeout=10)
+async def test_the_report_of_an_attempt_that_was_given_to_another(
+    lightjq: LightJqClient, service: Service, store: Store
+) -> None:
+    late, job_id = await held(lightjq, service, timeout=10)
     store.clock_offset_ms += 10_500
     await Recoverer().tick(service)
     store.clock_offset_ms += 2_000
     await Scheduler().tick(service)
-    now = await light.register()
+    now = await lightjq.register()
     assert await hold(service, now) is not None
-    assert (await light.succeed(late, job_id)).status == 409
-    assert (await light.succeed(now, job_id)).status == 204
+    assert (await lightjq.succeed(late, job_id)).status == 409
+    assert (await lightjq.succeed(now, job_id)).status == 204
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
-async def test_a_report_before_its_push_was_answered(light: Light, service: Service, ends_well: bool) -> None:
-    worker, job_id = await held(light, service, accept_ms=5_000, keep_result=True, max_retry=0)
+async def test_a_report_before_its_push_was_answered(lightjq: LightJqClient, service: Service, ends_well: bool) -> None:
+    worker, job_id = await held(lightjq, service, accept_ms=5_000, keep_result=True, max_retry=0)
     job = (await service.job([parse_id(job_id)]).one()).job
     assert job.state is State.DISPATCHED
-    report = light.succeed(worker, job_id, result=1) if ends_well else light.fail(worker, job_id)
+    report = lightjq.succeed(worker, job_id, result=1) if ends_well else lightjq.fail(worker, job_id)
     assert (await report).status == 204
     [late] = await service.accept([LeaseRef(job.id, job.lease_token)])
     assert isinstance(late, Exception)  # the 202 that is read now finds nothing to accept
-    found = await light.status(job_id)
+    found = await lightjq.status(job_id)
     assert (found["status"], found["worker_id"]) == ("done" if ends_well else "error", worker)
 
 
 # Retries
 
 
-async def test_should_retry_false_ends_it_whatever_is_left(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service, max_retry=10)
-    assert (await light.fail(worker, job_id, should_retry=False)).status == 204
-    assert (await light.status(job_id))["status"] == "error"
+async def test_should_retry_false_ends_it_whatever_is_left(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service, max_retry=10)
+    assert (await lightjq.fail(worker, job_id, should_retry=False)).status == 204
+    assert (await lightjq.status(job_id))["status"] == "error"
 
 
-async def test_pauses_grow_up_to_their_cap_and_retries_end(light: Light, service: Service, store: Store) -> None:
-    worker, job_id = await held(light, service, max_retry=11)
+async def test_pauses_grow_up_to_their_cap_and_retries_end(
+    lightjq: LightJqClient, service: Service, store: Store
+) -> None:
+    worker, job_id = await held(lightjq, service, max_retry=11)
     pauses = []
     for count in range(11):
-        await light.fail(worker, job_id)
+        await lightjq.fail(worker, job_id)
         job = (await service.job([parse_id(job_id)]).one()).job
-        assert (job.state, (await light.status(job_id))["retry_count"]) == (State.SCHEDULED, count)
+        assert (job.state, (await lightjq.status(job_id))["retry_count"]) == (State.SCHEDULED, count)
         pauses.append(job.run_at_ms - await service.now())
         assert await hold(service, worker) is None  # not before its time
         store.clock_offset_ms += pauses[-1] + 1_000
@@ -262,16 +272,16 @@ async def test_pauses_grow_up_to_their_cap_and_retries_end(light: Light, service
         expected = min(1_000 * 2**count, 300_000)
         assert math.floor(expected * 0.9) - 1_000 <= pause <= expected * 1.1, (count, pause)
     assert all(after > before for before, after in itertools.pairwise(pauses[2:9]))
-    await light.fail(worker, job_id)
-    found = await light.status(job_id)
+    await lightjq.fail(worker, job_id)
+    found = await lightjq.status(job_id)
     assert (found["status"], found["retry_count"]) == ("error", 11)
 
 
-async def test_a_retry_keeps_its_priority_and_its_age(light: Light, service: Service, store: Store) -> None:
-    worker, first = await held(light, service, priority=5)
-    later = await light.push(priority=6)
-    same = await light.push(priority=5)
-    await light.fail(worker, first)
+async def test_a_retry_keeps_its_priority_and_its_age(lightjq: LightJqClient, service: Service, store: Store) -> None:
+    worker, first = await held(lightjq, service, priority=5)
+    later = await lightjq.push(priority=6)
+    same = await lightjq.push(priority=5)
+    await lightjq.fail(worker, first)
     store.clock_offset_ms += 2_000
     await Scheduler().tick(service)
     order = [(job.key if job else "") for job in [await hold(service, worker) for _ in range(3)]]
@@ -279,16 +289,18 @@ async def test_a_retry_keeps_its_priority_and_its_age(light: Light, service: Ser
     assert set(order[:2]) == {first, same}
 
 
-async def test_the_smallest_priority_is_next_over_all_names_ties_by_age(light: Light, service: Service) -> None:
-    worker = await light.register()
-    pushed = [(priority, await light.push(name, priority=priority)) for priority in (3, -7, 0, 3) for name in "abc"]
+async def test_the_smallest_priority_is_next_over_all_names_ties_by_age(
+    lightjq: LightJqClient, service: Service
+) -> None:
+    worker = await lightjq.register()
+    pushed = [(priority, await lightjq.push(name, priority=priority)) for priority in (3, -7, 0, 3) for name in "abc"]
     order = [(job.key if job else "") for job in [await hold(service, worker) for _ in pushed]]
     assert order == [job_id for _, job_id in sorted(pushed, key=lambda one: one[0])]
 
 
-async def test_a_failure_is_kept_as_people_see_it_elsewhere(light: Light, service: Service) -> None:
-    worker, job_id = await held(light, service, max_retry=0)
-    await light.fail(worker, job_id, message="<b>no</b>", error=b"\x00")
+async def test_a_failure_is_kept_as_people_see_it_elsewhere(lightjq: LightJqClient, service: Service) -> None:
+    worker, job_id = await held(lightjq, service, max_retry=0)
+    await lightjq.fail(worker, job_id, message="<b>no</b>", error=b"\x00")
     [attempt] = (await service.job([parse_id(job_id)]).one()).attempts
     assert attempt.error == Blob(msgspec.msgpack.encode({"message": "<b>no</b>", "error": b"\x00"}), Codec.MSGPACK)
     assert attempt.reason == "other"

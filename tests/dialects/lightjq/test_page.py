@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import schemathesis
 
-from tests.dialects.lightjq.lightjq_client import QUEUE, Light, hold
+from tests.dialects.lightjq.lightjq_client import QUEUE, LightJqClient, hold
 from tests.dialects.sample_jobs import bearer
 from tests.support.api_client import Api
 from windlass.core.access.tokens import NewToken, Role
@@ -35,27 +35,27 @@ async def every_job(api: Api, query: str = "") -> list[dict[str, Any]]:
     raise AssertionError("the pages do not end")
 
 
-async def one_of_each(light: Light, service: Service) -> dict[str, str]:
+async def one_of_each(lightjq: LightJqClient, service: Service) -> dict[str, str]:
     """By status."""
-    worker = await light.register(name="w1", max_jobs=9)
+    worker = await lightjq.register(name="w1", max_jobs=9)
     found = {}
     for status in ("done", "error", "retrying", "running", "queued"):
-        found[status] = await light.push(f"{status}-job", {"b": 1, "s": "t"}, max_retry=3, keep_result=True)
+        found[status] = await lightjq.push(f"{status}-job", {"b": 1, "s": "t"}, max_retry=3, keep_result=True)
         if status != "queued":
             await hold(service, worker)
-    await light.succeed(worker, found["done"], result=1)
-    await light.fail(worker, found["error"], should_retry=False, message="<script>", reason="timeout")
-    await light.fail(worker, found["retrying"], message="again")
+    await lightjq.succeed(worker, found["done"], result=1)
+    await lightjq.fail(worker, found["error"], should_retry=False, message="<script>", reason="timeout")
+    await lightjq.fail(worker, found["retrying"], message="again")
     later = Edit(id=parse_id(found["retrying"]), run_at_ms=await service.now() + 3_600_000)  # not within this test
     await service.edit([later]).one()
-    cancelled = await light.push("gone")
-    await light("DELETE", f"/job/{cancelled}")
+    cancelled = await lightjq.push("gone")
+    await lightjq("DELETE", f"/job/{cancelled}")
     await service.enqueue([NewJob(queue="other", name="n")])
     return found
 
 
-async def test_jobs_by_status_and_name_page_by_page(api: Api, light: Light, service: Service) -> None:
-    expected = await one_of_each(light, service)
+async def test_jobs_by_status_and_name_page_by_page(api: Api, lightjq: LightJqClient, service: Service) -> None:
+    expected = await one_of_each(lightjq, service)
     found = await every_job(api)
     assert {one["id"]: one["status"] for one in found} == {job_id: status for status, job_id in expected.items()}
     for status, job_id in expected.items():
@@ -67,7 +67,7 @@ async def test_jobs_by_status_and_name_page_by_page(api: Api, light: Light, serv
     [again] = await every_job(api, "status=retrying")
     assert (again["message"], again["reason"]) == ("again", "other")
     assert await every_job(api, "name=nothing") == []
-    assert (await light.status(expected["done"]))["result"] == 1  # looking has used up nothing
+    assert (await lightjq.status(expected["done"]))["result"] == 1  # looking has used up nothing
 
 
 async def test_what_is_wrong_with_a_question_is_said_in_the_encoding_of_the_answer(api: Api) -> None:
@@ -79,11 +79,11 @@ async def test_what_is_wrong_with_a_question_is_said_in_the_encoding_of_the_answ
     assert (await api.get("/lightjq/ui/workers?start=-1")).status == 400
 
 
-async def test_workers_and_what_they_run(api: Api, light: Light, service: Service) -> None:
-    worker = await light.register(name="w1", max_jobs=3, url="http://127.0.0.1:9")
-    await light("DELETE", "/worker", worker=worker)
-    worker = await light.register(name="w2", max_jobs=2)
-    job_id = await light.push()
+async def test_workers_and_what_they_run(api: Api, lightjq: LightJqClient, service: Service) -> None:
+    worker = await lightjq.register(name="w1", max_jobs=3, url="http://127.0.0.1:9")
+    await lightjq("DELETE", "/worker", worker=worker)
+    worker = await lightjq.register(name="w2", max_jobs=2)
+    job_id = await lightjq.push()
     await hold(service, worker)
     answered = await api.get("/lightjq/ui/workers")
     [row] = answered.body["workers"]
@@ -96,11 +96,11 @@ async def test_workers_and_what_they_run(api: Api, light: Light, service: Servic
     assert (await api.get("/lightjq/ui/workers?start=1")).body == {"workers": [], "next_start": None}
 
 
-async def test_counts_and_levels(api: Api, light: Light, service: Service) -> None:
+async def test_counts_and_levels(api: Api, lightjq: LightJqClient, service: Service) -> None:
     empty = (await api.get("/lightjq/ui/stats")).body
     assert empty["jobs"] == dict.fromkeys(("queued", "retrying", "running", "error", "done"), 0)
-    await one_of_each(light, service)
-    await light.constrain(matcher={"name": "running-job"}, max_running=4)
+    await one_of_each(lightjq, service)
+    await lightjq.constrain(matcher={"name": "running-job"}, max_running=4)
     stats = (await api.get("/lightjq/ui/stats")).body
     assert stats["jobs"] == dict.fromkeys(("queued", "retrying", "running", "error", "done"), 1)
     assert stats["workers"] == {"count": 1, "max_jobs": 9, "running": 1}
@@ -118,9 +118,9 @@ def _closed(service: Service) -> None:
 
 
 @pytest.mark.usefixtures("_closed")
-async def test_a_token_that_may_only_read_uses_up_no_result(light: Light, service: Service) -> None:
-    def somebody(headers: dict[str, str]) -> Light:
-        return light.as_somebody(headers["authorization"].removeprefix("Bearer "))
+async def test_a_token_that_may_only_read_uses_up_no_result(lightjq: LightJqClient, service: Service) -> None:
+    def somebody(headers: dict[str, str]) -> LightJqClient:
+        return lightjq.with_token(headers["authorization"].removeprefix("Bearer "))
 
     admin = somebody(await bearer(service, "admin"))
     reader, producer = somebody(await bearer(service, "read")), somebody(await bearer(service, "produce"))
@@ -136,9 +136,9 @@ async def test_a_token_that_may_only_read_uses_up_no_result(light: Light, servic
 
 
 @pytest.mark.usefixtures("_closed")
-async def test_a_token_for_other_queues_may_nothing(light: Light, service: Service) -> None:
+async def test_a_token_for_other_queues_may_nothing(lightjq: LightJqClient, service: Service) -> None:
     headers = await bearer(service, "read", "produce", "work", queues=("mail",))
-    other = light.as_somebody(headers["authorization"].removeprefix("Bearer "))
+    other = lightjq.with_token(headers["authorization"].removeprefix("Bearer "))
     job = format_id((await service.enqueue([NewJob(queue=QUEUE, name="n")]).one()).id)
     asked: list[tuple[str, str, Any, str]] = [
         ("POST", "/job", {"name": "n", "argument": {}}, ""), ("GET", f"/job/{job}", None, ""),
@@ -148,10 +148,10 @@ async def test_a_token_for_other_queues_may_nothing(light: Light, service: Servi
         ("GET", "/constraint", None, ""), ("DELETE", f"/constraint/{job}", None, ""),
     ]  # fmt: skip
     for method, path, body, worker in asked:
-        said = await other(method, path, body, worker)
-        assert (said.status, said.error) == (403, "forbidden"), (method, path)
+        response = await other(method, path, body, worker)
+        assert (response.status, response.error) == (403, "forbidden"), (method, path)
     for path in ("jobs", "workers", "stats"):
-        assert (await light.client.get(f"/lightjq/ui/{path}", headers=headers)).status_code == 403
+        assert (await lightjq.client.get(f"/lightjq/ui/{path}", headers=headers)).status_code == 403
     assert (await service.job([parse_id(job)]).one()).job.state.label == "queued"
 
 

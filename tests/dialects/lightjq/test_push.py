@@ -50,14 +50,14 @@ class Master:
 
     async def push(self, name: str, value: Any = None, **fields: Any) -> str:
         body = {"name": name, "argument": {"value": value}, "keep_result": True} | fields
-        status, said = await self.ask("POST", "/job", body)
-        assert status == 201, said
-        return str(said["job_id"])
+        status, response = await self.ask("POST", "/job", body)
+        assert status == 201, response
+        return str(response["job_id"])
 
     async def end(self, job_id: str) -> dict[str, Any]:
-        status, said = await self.ask("GET", f"/job/{job_id}/polling?timeout=20")
-        assert status == 200, said
-        return dict(said)
+        status, response = await self.ask("GET", f"/job/{job_id}/polling?timeout=20")
+        assert status == 200, response
+        return dict(response)
 
     async def status(self, job_id: str) -> str:
         return str((await self.ask("GET", f"/job/{job_id}"))[1]["status"])

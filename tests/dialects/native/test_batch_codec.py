@@ -50,7 +50,9 @@ def test_a_list_is_read_as_its_shapes_are(items: list[Any]) -> None:
 
 def test_a_list_in_message_pack() -> None:
     body = msgspec.msgpack.encode({"items": [PLAIN | {"payload": [1]}]})
-    assert [job.payload for job in decode_jobs(body, Codec.MSGPACK)] == [Blob(msgspec.msgpack.encode([1]), Codec.MSGPACK)]
+    assert [job.payload for job in decode_jobs(body, Codec.MSGPACK)] == [
+        Blob(msgspec.msgpack.encode([1]), Codec.MSGPACK)
+    ]
 
 
 @pytest.mark.parametrize(

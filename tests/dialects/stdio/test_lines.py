@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dialects.stdio.processor_client import IDENTITY, W, add, idle, instant, job_uuid, line, says, worker_uuid
+from tests.dialects.stdio.processor_client import (
+    IDENTITY,
+    W,
+    add,
+    idle,
+    instant,
+    job_uuid,
+    message_line,
+    worker_line,
+    worker_uuid,
+)
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job
@@ -153,7 +163,7 @@ def test_any_bytes_give_a_message_or_a_sentence(text: bytes) -> None:
     st.sampled_from(["add_job", "worker_idle", "job_accepted", "worker_busy", "job_finished", "list_queue_jobs"]), JSON
 )
 def test_any_payload_gives_a_message_or_a_sentence(word: str, payload: Any) -> None:
-    assert re.fullmatch(r"(\S.*\.)?", said_of(line(f"job_queue/{word}", payload)), re.DOTALL)
+    assert re.fullmatch(r"(\S.*\.)?", said_of(message_line(f"job_queue/{word}", payload)), re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +191,13 @@ def test_a_job_that_cannot_be_added_is_refused(fields: dict[str, Any], reason: s
 
 def test_fields_that_are_missing_are_named() -> None:
     with pytest.raises(BadInput, match="no field uuid"):
-        read(line("job_queue/add_job", {"queue_name": "q"}))
+        read(message_line("job_queue/add_job", {"queue_name": "q"}))
     with pytest.raises(BadInput, match="no field queue_name"):
-        read(line("job_queue/worker_idle", {}))
+        read(message_line("job_queue/worker_idle", {}))
     with pytest.raises(BadInput, match="no field uuid"):
-        read(says("job_accepted"))
+        read(worker_line("job_accepted"))
     with pytest.raises(BadInput, match="service_uuid"):
-        read(line("job_queue/worker_idle", {"queue_name": "q"}, ""))
+        read(message_line("job_queue/worker_idle", {"queue_name": "q"}, ""))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +227,7 @@ def test_a_job_is_what_it_says() -> None:
 def test_both_forms_of_a_topic_mean_the_same(word: str, says_what: str) -> None:
     payload = {"queue_name": "q", "uuid": job_uuid(1)}
     for topic in (f"job_queue/{word}", f"job_queue/workers/{worker_uuid(9)}/{word}"):
-        said = spoken(line(topic, payload, W))
+        said = spoken(message_line(topic, payload, W))
         assert (said.kind, said.queue, said.info.name, said.info.host) == (says_what, "q", W, "there")
         assert said.worker == parse_id(W)  # the uuid in the envelope rules
         assert said.unique == ("" if says_what == "idle" else job_uuid(1))
@@ -232,7 +242,7 @@ def test_both_forms_of_a_topic_mean_the_same(word: str, says_what: str) -> None:
     ],
 )  # fmt: skip
 def test_other_topics_are_passed_over(topic: str) -> None:
-    assert read(line(topic, {"queue_name": "q"})) == NOT_ADDRESSED
+    assert read(message_line(topic, {"queue_name": "q"})) == NOT_ADDRESSED
 
 
 def test_namespaces() -> None:
@@ -246,7 +256,7 @@ def test_namespaces() -> None:
 def test_a_topic_without_namespace_is_accepted(topic: str) -> None:
     payload = {"queue_name": "q", "uuid": job_uuid(1)}
     for here in (IDENTITY, Identity(uuid="u", host="h", listener="a/b", publisher="c")):
-        sent = line(topic, payload, created_at="")
+        sent = message_line(topic, payload, created_at="")
         with_namespace = read(sent.replace("default/", f"{here.listener}/"), identity=here)
         assert read(sent.replace("default/", ""), identity=here) == with_namespace != NOT_ADDRESSED
         assert read(sent.replace("default/", "other/"), identity=here) == NOT_ADDRESSED
@@ -255,7 +265,7 @@ def test_a_topic_without_namespace_is_accepted(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", ["add_job", "worker_idle", "list_queue_jobs", "job_queue", "job_queue/other"])
 def test_other_topics_without_namespace_are_passed_over(topic: str) -> None:
-    assert read(line(topic, {"queue_name": "q"}).replace("default/", "")) == NOT_ADDRESSED
+    assert read(message_line(topic, {"queue_name": "q"}).replace("default/", "")) == NOT_ADDRESSED
 
 
 def test_identity_comes_from_the_environment() -> None:
@@ -270,7 +280,7 @@ def test_identity_comes_from_the_environment() -> None:
 
 @pytest.mark.parametrize("word", ["worker_idle", "job_finished"])
 def test_a_worker_counts_as_idle_for_the_expiry_period_after_its_message(word: str) -> None:
-    sent = says(word, number=1)
+    sent = worker_line(word, number=1)
     at_ms = instants.parse_instant(json.loads(sent)["created_at"])
     assert spoken(sent, now_ms=at_ms + 1_000).idle_ms == 8_000
     assert spoken(sent, now_ms=at_ms - 5_000).idle_ms == 9_000  # its clock is ahead
@@ -299,9 +309,9 @@ def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
 
 
 def test_a_message_without_an_instant_is_of_now_and_one_with_a_wrong_one_is_refused() -> None:
-    assert spoken(line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")).age_ms == 0
+    assert spoken(message_line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")).age_ms == 0
     with pytest.raises(BadInput, match="not an instant"):
-        read(line("job_queue/worker_idle", {"queue_name": "q"}, created_at="yesterday"))
+        read(message_line("job_queue/worker_idle", {"queue_name": "q"}, created_at="yesterday"))
 
 
 @pytest.mark.parametrize(
@@ -318,7 +328,7 @@ def test_a_message_without_an_instant_is_of_now_and_one_with_a_wrong_one_is_refu
     ],
 )
 def test_progress(fields: dict[str, Any], progress: float, warns: bool) -> None:
-    message = read(says("worker_progress", W, 1, **fields))
+    message = read(worker_line("worker_progress", W, 1, **fields))
     assert isinstance(message, WorkerMessage)
     assert (message.report.progress, bool(message.warning)) == (progress, warns)
 
@@ -326,12 +336,12 @@ def test_progress(fields: dict[str, Any], progress: float, warns: bool) -> None:
 def test_progress_that_is_no_number_is_refused() -> None:
     for wrong in ("0.5", None, [1], True):
         with pytest.raises(BadInput, match="progress"):
-            read(says("worker_progress", W, 1, progress=wrong))
+            read(worker_line("worker_progress", W, 1, progress=wrong))
 
 
 def test_what_is_said_with_the_end_is_the_result() -> None:
-    assert json.loads(spoken(says("job_finished", W, 1, answer=42)).result.data)["answer"] == 42
-    message = read(says("job_finished", W, 1, answer="x" * 1_048_576))
+    assert json.loads(spoken(worker_line("job_finished", W, 1, answer=42)).result.data)["answer"] == 42
+    message = read(worker_line("job_finished", W, 1, answer="x" * 1_048_576))
     assert isinstance(message, WorkerMessage)
     assert message.report.result is None
     assert "not kept" in message.warning
@@ -356,20 +366,20 @@ def test_a_worker_of_several_queues_is_described_with_all_of_them() -> None:
 
 
 def test_ticks_and_lists() -> None:
-    assert read(line("tick", {"uuid": "x", "timestamp": 5})) == TickMessage()
+    assert read(message_line("tick", {"uuid": "x", "timestamp": 5})) == TickMessage()
     assert read('{"topic": "default/tick"}') == TickMessage()
     for topic in ("list_queue_jobs", "job_queue/list_queue_jobs"):
-        assert read(line(topic, {"queue_name": "q"})) == ListMessage(
+        assert read(message_line(topic, {"queue_name": "q"})) == ListMessage(
             "list_queue_jobs", "queued", "q", float("-inf"), float("inf")
         )
     window = {"queue_name": "q", "later_than": "1970-01-01T00:00:01Z", "earlier_than": "+inf"}
-    assert read(line("list_leased_queue", window)) == ListMessage(
+    assert read(message_line("list_leased_queue", window)) == ListMessage(
         "list_leased_queue", "dispatched", "q", 1_000, float("inf")
     )
     for wrong in (5, "soon", None):
         with pytest.raises(BadInput):
-            read(line("list_leased_queue", {"queue_name": "q", "later_than": wrong}))
-    assert isinstance(read(line("job_queue/del_job", {})), IgnoredMessage)
+            read(message_line("list_leased_queue", {"queue_name": "q", "later_than": wrong}))
+    assert isinstance(read(message_line("job_queue/del_job", {})), IgnoredMessage)
 
 
 # Jobs there and back
@@ -448,23 +458,30 @@ def shapes(*texts: str) -> list[list[str]]:
 
 def test_what_does_not_touch_travels_together() -> None:
     a, b = worker_uuid(1), worker_uuid(2)
-    texts = (add(1), idle(a), says("job_accepted", b, 5), says("job_finished", b, 5), add(2), idle(b))
+    texts = (add(1), idle(a), worker_line("job_accepted", b, 5), worker_line("job_finished", b, 5), add(2), idle(b))
     assert shapes(*texts) == [["+1", "+2", "1:idle", "2:accepted5", "2:finished5", "2:idle"]]
 
 
 def test_what_may_be_about_a_job_of_this_round_comes_in_the_next() -> None:
-    assert shapes(add(1), says("job_accepted", W, 1)) == [["+1"], ["1:accepted1"]]
-    assert shapes(idle(), says("job_accepted", W, 7)) == [["1:idle"], ["1:accepted7"]]
-    assert shapes(says("job_finished", W, 1), says("job_accepted", W, 2)) == [["1:finished1"], ["1:accepted2"]]
+    assert shapes(add(1), worker_line("job_accepted", W, 1)) == [["+1"], ["1:accepted1"]]
+    assert shapes(idle(), worker_line("job_accepted", W, 7)) == [["1:idle"], ["1:accepted7"]]
+    assert shapes(worker_line("job_finished", W, 1), worker_line("job_accepted", W, 2)) == [
+        ["1:finished1"],
+        ["1:accepted2"],
+    ]
     assert shapes(idle(), idle()) == [["1:idle"], ["1:idle"]]
-    assert shapes(says("job_finished", W, 1), add(1)) == [["1:finished1"], ["+1"]]
+    assert shapes(worker_line("job_finished", W, 1), add(1)) == [["1:finished1"], ["+1"]]
     assert shapes(add(1), add(1)) == [["+1"], ["+1"]]
 
 
 def test_ticks_and_lists_end_a_round() -> None:
-    tick, show = line("tick", {}), line("job_queue/list_queue_jobs", {"queue_name": "q"})
-    assert shapes(add(1), tick, add(2), show, line("other", {}), add(3)) == [["+1", "tick"], ["+2", "show"], ["+3"]]
-    assert shapes(line("other", {})) == []
+    tick, show = message_line("tick", {}), message_line("job_queue/list_queue_jobs", {"queue_name": "q"})
+    assert shapes(add(1), tick, add(2), show, message_line("other", {}), add(3)) == [
+        ["+1", "tick"],
+        ["+2", "show"],
+        ["+3"],
+    ]
+    assert shapes(message_line("other", {})) == []
 
 
 def test_rounds_are_bounded() -> None:

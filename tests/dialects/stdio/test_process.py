@@ -13,13 +13,13 @@ from tests.dialects.stdio.processor_client import (
     ProcessorProcess,
     W,
     add,
-    assigned,
     idle,
     job_uuid,
-    line,
+    message_line,
     messages_of,
-    says,
+    parse_assignment,
     until,
+    worker_line,
     worker_uuid,
 )
 from windlass.core.operations import Listing
@@ -47,18 +47,18 @@ def test_a_process_from_its_first_line_to_its_last(service: Service) -> None:
         "NAMESPACE_PUBLISHER": "b",
     }  # fmt: skip
     with ProcessorProcess(service.store, *PATIENT, "--log-level", "debug", **variables) as one:
-        one.say(
+        one.send(
             *(
                 text.replace('"default/', '"a/')
                 for text in ("nonsense\\", add(1, note_idle='a "quote" \\ and\nmore'), idle())
             )
         )
-        message = one.heard()
+        message = one.receive()
         assert message["topic"] == f"b/job_queue/workers/{W}/job_assignment"
         assert message["payload"]["note"] == 'a "quote" \\ and\nmore'
         assert [message[f"service_{what}"] for what in ("name", "uuid", "host")] == ["jobs", "me", "here"]
-        assert one.ended() == 0
-        assert one.heard_so_far() == []
+        assert one.wait_ended() == 0
+        assert one.received_so_far() == []
     assert {tuple(entry) for entry in one.logs} == {("log_level", "created_at", "log_message")}
     assert len(messages_of(one.logs, "ERROR")) == 1
     assert any("was dispatched" in text for text in messages_of(one.logs, "DEBUG"))
@@ -67,20 +67,23 @@ def test_a_process_from_its_first_line_to_its_last(service: Service) -> None:
 def test_killed_in_the_middle_and_started_again(service: Service) -> None:
     """What was dispatched or runs when it dies is known to the next one, and so are those who work on it."""
     with ProcessorProcess(service.store, *PATIENT) as first:
-        first.say(add(1), add(2), add(3), idle(), idle(worker_uuid(2)))
-        given = dict(assigned(first.heard()) for _ in range(2))
-        first.say(line("job_queue/job_accepted", {"queue_name": "q", "uuid": given[W]}, W))
+        first.send(add(1), add(2), add(3), idle(), idle(worker_uuid(2)))
+        given = dict(parse_assignment(first.receive()) for _ in range(2))
+        first.send(message_line("job_queue/job_accepted", {"queue_name": "q", "uuid": given[W]}, W))
         until(lambda: states(service)["running"] == 1)
         first.process.kill()
     with ProcessorProcess(service.store, *PATIENT) as second:
-        second.say(line("job_queue/worker_progress", {"queue_name": "q", "uuid": given[W], "progress": 0.5}, W))
-        other = {"queue_name": "q", "uuid": given[worker_uuid(2)]}
-        second.say(
-            line("job_queue/job_accepted", other, worker_uuid(2)), line("job_queue/job_finished", other, worker_uuid(2))
+        second.send(
+            message_line("job_queue/worker_progress", {"queue_name": "q", "uuid": given[W], "progress": 0.5}, W)
         )
-        assert assigned(second.heard()) == (worker_uuid(2), job_uuid(3))
-        second.say(line("job_queue/job_finished", {"queue_name": "q", "uuid": given[W]}, W))
-        assert second.ended() == 0
+        other = {"queue_name": "q", "uuid": given[worker_uuid(2)]}
+        second.send(
+            message_line("job_queue/job_accepted", other, worker_uuid(2)),
+            message_line("job_queue/job_finished", other, worker_uuid(2)),
+        )
+        assert parse_assignment(second.receive()) == (worker_uuid(2), job_uuid(3))
+        second.send(message_line("job_queue/job_finished", {"queue_name": "q", "uuid": given[W]}, W))
+        assert second.wait_ended() == 0
     assert not any("Worker" in text for text in messages_of(second.logs, "WARNING"))
     assert states(service) == {"finished": 2, "dispatched": 1}
 
@@ -89,9 +92,9 @@ def test_two_processors_never_assign_a_job_twice_and_one_that_is_killed_loses_no
     """Workers report through either of them; then one is killed while jobs flow."""
     count, workers = 600, [worker_uuid(number) for number in range(1, 21)]
     with ProcessorProcess(service.store, *PATIENT) as a, ProcessorProcess(service.store, *PATIENT) as b:
-        a.say(*(add(number) for number in range(count)))
-        a.say(*(idle(worker) for worker in workers[::2]))
-        b.say(*(idle(worker) for worker in workers[1::2]))
+        a.send(*(add(number) for number in range(count)))
+        a.send(*(idle(worker) for worker in workers[::2]))
+        b.send(*(idle(worker) for worker in workers[1::2]))
         given: Counter[str] = Counter()
         until(lambda: _work([a, b], given) or states_done(service) >= count / 2)
         assert set(given.values()) == {1}
@@ -100,19 +103,22 @@ def test_two_processors_never_assign_a_job_twice_and_one_that_is_killed_loses_no
         _work([b], given)
         service.store.clock_offset_ms += 200_000
         service.recover().wait()
-        b.say(*(idle(worker) for worker in workers))
+        b.send(*(idle(worker) for worker in workers))
         until(lambda: _work([b], given) or states_done(service) == count)
-        assert b.ended() == 0
+        assert b.wait_ended() == 0
     assert len(given) >= count - len(workers)  # what the dead one wrote last may be with nobody
 
 
 def _work(processors: list[ProcessorProcess], given: Counter[str]) -> bool:
     """Workers do at once what they are given, and tell another processor of it than the one that gave it."""
     for one, told in zip(processors, reversed(processors), strict=True):
-        for message in one.heard_so_far():
-            worker, uuid = assigned(message)
+        for message in one.received_so_far():
+            worker, uuid = parse_assignment(message)
             given[uuid] += 1
-            told.say(says("job_accepted", worker, int(uuid[-12:])), says("job_finished", worker, int(uuid[-12:])))
+            told.send(
+                worker_line("job_accepted", worker, int(uuid[-12:])),
+                worker_line("job_finished", worker, int(uuid[-12:])),
+            )
     return False
 
 
@@ -136,28 +142,31 @@ def test_a_blocked_stdout_loses_nothing(service: Service) -> None:
         with ProcessorProcess(service.store, *options) as other:
             seen: set[str] = set()
             while len(seen) < 10:
-                other.say(idle(worker_uuid(100)))
-                message = other.heard()
-                worker, uuid = assigned(message)
-                other.say(says("job_accepted", worker, int(uuid[-12:])), says("job_finished", worker, int(uuid[-12:])))
+                other.send(idle(worker_uuid(100)))
+                message = other.receive()
+                worker, uuid = parse_assignment(message)
+                other.send(
+                    worker_line("job_accepted", worker, int(uuid[-12:])),
+                    worker_line("job_finished", worker, int(uuid[-12:])),
+                )
                 seen.add(uuid)
             other.stdin.close()
             other.process.wait(30)
-        stuck.read_from_now_on()
+        stuck.start_reading()
         writer.join(30)
         assert not writer.is_alive()
-        assert stuck.ended() == 0
+        assert stuck.wait_ended() == 0
     assert sum(states(service).values()) == count
 
 
 def _say_quietly(one: ProcessorProcess, texts: list[str]) -> None:
-    one.say(*texts)
+    one.send(*texts)
 
 
 def test_it_stops_when_it_is_told_to(service: Service) -> None:
     with ProcessorProcess(service.store, *PATIENT) as one:
-        one.say(add(1), idle())
-        one.heard()
+        one.send(add(1), idle())
+        one.receive()
         one.process.send_signal(signal.SIGTERM)
         assert one.process.wait(30) == 0
     (job,) = service.jobs(Listing(queue="q", state="running")).wait().jobs
@@ -169,5 +178,5 @@ def test_an_engine_that_is_away_is_an_error_in_the_log(service: Service, store: 
         endpoint, namespace = "unix:///nowhere/at/all", "n"
 
     with ProcessorProcess(Away(), WINDLASS_PATIENCE="100ms") as one:  # type: ignore[arg-type]
-        assert one.ended() == 75
+        assert one.wait_ended() == 75
     assert len(messages_of(one.logs, "ERROR")) >= 1

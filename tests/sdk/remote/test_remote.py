@@ -320,9 +320,9 @@ async def test_what_only_the_engine_offers_is_refused(remote: Tasks) -> None:
         _ = remote.app.store
     service = await remote.app.aservice()
     for ask in (service.promote, service.doctor, lambda: service.take_callbacks(most=1), service.tokens):
-        with pytest.raises(BadSetting, match="not offered over HTTP"):
+        with pytest.raises(BadSetting, match="not available over HTTP"):
             await ask()
-    with pytest.raises(BadSetting, match="not offered over HTTP"):
+    with pytest.raises(BadSetting, match="not available over HTTP"):
         _ = [line async for line in service.export()]
 
 

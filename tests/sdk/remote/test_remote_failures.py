@@ -29,10 +29,10 @@ from windlass.core.errors import (
 )
 from windlass.core.job import Codec
 from windlass.core.operations import Finish, Listing, Take
-from windlass.sdk.remote.address import parse_server
-from windlass.sdk.remote.request import NoAnswer, NotReached, Response, failure, get, post
-from windlass.sdk.remote.retry_policy import Patience
-from windlass.sdk.remote.store import Info, RemoteStore
+from windlass.sdk.remote.address import parse_server_url
+from windlass.sdk.remote.request import NoAnswer, NotReached, ApiResponse, error_of, get, post
+from windlass.sdk.remote.retry_policy import RequestRetryPolicy
+from windlass.sdk.remote.store import ServerInfo, RemoteStore
 from windlass.service import Service
 from windlass.store.store import Store
 from windlass.web.app.content_negotiation import problem_response
@@ -141,10 +141,10 @@ async def test_a_server_that_is_not_there_yet_is_waited_for(server: ServerProces
 
 
 async def test_a_server_that_does_not_come_is_named() -> None:
-    with pytest.raises(EngineUnavailable, match=r"server at http://127\.0\.0\.1:1 .*refused.*windlass serve"):
+    with pytest.raises(EngineUnavailable, match=r"server at http://127\.0\.0\.1:1: .*refused.*windlass serve"):
         new_app(DEAD, patience="0s").tasks["add"].enqueue(1, 2)
     app = new_app(DEAD, patience="100ms")
-    with pytest.raises(EngineUnavailable, match="cannot be reached"):
+    with pytest.raises(EngineUnavailable, match="Cannot reach the server"):
         await app.tasks["add"].aenqueue(1, 2)
     await app.aclose()
 
@@ -216,7 +216,7 @@ async def test_something_else_that_answers() -> None:
         serving.start()
         try:
             app = new_app(f"http://127.0.0.1:{other.server_port}")
-            with pytest.raises(EngineUnsuitable, match="no Windlass server"):
+            with pytest.raises(EngineUnsuitable, match="not a Windlass server"):
                 await app.tasks["add"].aenqueue(1, 2)
             await app.aclose()
         finally:
@@ -224,14 +224,14 @@ async def test_something_else_that_answers() -> None:
             serving.join()
 
 
-ADDRESS = parse_server(DEAD)
+ADDRESS = parse_server_url(DEAD)
 
 
 @pytest.mark.parametrize("encoding", [Codec.JSON, Codec.MSGPACK])
 @pytest.mark.parametrize("code", REFUSALS)
 def test_refusals_are_the_same_classes(code: str, encoding: Codec) -> None:
     said = problem_response(REFUSALS[code]("Not so."), encoding)  # type: ignore[arg-type]
-    found = failure(ADDRESS, "/x", Response(said.status, said.content_type, said.body))
+    found = error_of(ADDRESS, "/x", ApiResponse(said.status, said.content_type, said.body))
     assert (type(found), str(found)) == (REFUSALS[code], "Not so.")
 
 
@@ -246,7 +246,7 @@ def test_refusals_are_the_same_classes(code: str, encoding: Codec) -> None:
     ],
 )
 def test_answers_that_are_not_ours(status: int, media: str, body: bytes, kind: type[WindlassError]) -> None:
-    found = failure(ADDRESS, "/x", Response(status, media, body))
+    found = error_of(ADDRESS, "/x", ApiResponse(status, media, body))
     assert type(found) is kind
     assert str(ADDRESS) in str(found)
 
@@ -254,9 +254,9 @@ def test_answers_that_are_not_ours(status: int, media: str, body: bytes, kind: t
 def test_what_is_sent_again() -> None:
     safe, taking = get("/x", None), post("/take", None, is_repeatable=False)
     for error, request in ((NotReached("x"), taking), (NoAnswer("x"), safe), (TooManyRequests(), taking)):
-        pauses = [Patience(10, 0).pause_s(error, request, 0) for _ in range(3)]
+        pauses = [RequestRetryPolicy(10, 0).pause_s(error, request, 0) for _ in range(3)]
         assert all(0 < pause_s <= 0.05 for pause_s in pauses)
-    patience = Patience(10, 0)
+    patience = RequestRetryPolicy(10, 0)
     assert max(patience.pause_s(NotReached("x"), safe, 0) for _ in range(50)) <= 1.0
     for error, request, now_s in (
         (NoAnswer("x"), taking, 0.0),
@@ -264,7 +264,7 @@ def test_what_is_sent_again() -> None:
         (NotReached("x"), safe, 10.0),
     ):
         with pytest.raises(type(error)):
-            Patience(10, 0).pause_s(error, request, now_s)
+            RequestRetryPolicy(10, 0).pause_s(error, request, now_s)
 
 
 # TLS
@@ -291,11 +291,11 @@ async def test_certificates_are_checked(certificate: tuple[Path, Path]) -> None:
         url = f"https://127.0.0.1:{other.server_port}"
         try:
             for query, error in (("", BadSetting), (f"?ssl_ca_certs={certificate[0]}", EngineUnsuitable)):
-                store = RemoteStore(parse_server(url + query), patience_s=0)
-                with pytest.raises(error, match="not trusted" if error is BadSetting else "no Windlass server"):
+                store = RemoteStore(parse_server_url(url + query), patience_s=0)
+                with pytest.raises(error, match="not trusted" if error is BadSetting else "not a Windlass server"):
                     await asyncio.to_thread(store.open_sync)
-                with pytest.raises(error, match="not trusted" if error is BadSetting else "no Windlass server"):
-                    await store.perform(get("/info", Info))
+                with pytest.raises(error, match="not trusted" if error is BadSetting else "not a Windlass server"):
+                    await store.perform(get("/info", ServerInfo))
                 await store.close()
         finally:
             other.shutdown()
@@ -314,7 +314,7 @@ async def test_certificates_are_checked(certificate: tuple[Path, Path]) -> None:
     ],
 )
 def test_urls_of_servers(url: str, shown: str) -> None:
-    assert str(parse_server(url)) == shown
+    assert str(parse_server_url(url)) == shown
 
 
 @pytest.mark.parametrize(
@@ -322,11 +322,11 @@ def test_urls_of_servers(url: str, shown: str) -> None:
     ["http://", "http://user:hunter2@host", "http://host:99999", "http://host/?ssl_ca_certs=x", "https://host?x=1#y"],
 )
 def test_urls_that_cannot_be_used(url: str) -> None:
-    with pytest.raises(BadSetting, match="looks like http://localhost:8080") as caught:
-        parse_server(url)
+    with pytest.raises(BadSetting, match="Example: http://localhost:8080") as caught:
+        parse_server_url(url)
     assert "hunter2" not in str(caught.value)
 
 
 def test_certificates_that_are_not_there() -> None:
     with pytest.raises(BadSetting, match="missing"):
-        parse_server("https://host?ssl_ca_certs=/missing.pem").ssl_context()
+        parse_server_url("https://host?ssl_ca_certs=/missing.pem").ssl_context()

@@ -33,7 +33,7 @@ from windlass.core.explain.reasons import (
     Next,
     NothingLeft,
     NoWorker,
-    Overdue,
+    LeaseOverdue,
     Paused,
     RateLimited,
     Running,
@@ -113,9 +113,9 @@ def test_scheduled_until_an_instant(service: Service) -> None:
     reason = found.reasons[0]
     assert isinstance(reason, Scheduled)
     assert (reason.why, reason.until_at_ms) == ("run_at", START_MS + 3_600_000)
-    assert reason.sentence == "It is not to start before 2027-01-15 09:00:00 UTC (in 1 h)."
+    assert reason.sentence == "It does not start before 2027-01-15 09:00:00 UTC (in 1 h)."
     wait_at(service)
-    words = "The job is scheduled: it is not to start before 2027-01-15 09:00:00 UTC (in 1 h)."
+    words = "The job is scheduled: it does not start before 2027-01-15 09:00:00 UTC (in 1 h)."
     assert explain(service, job_id).summary == words
 
 
@@ -126,7 +126,7 @@ def test_scheduled_for_its_next_attempt(service: Service) -> None:
     reason = only(explain(service, job_id), Scheduled)
     assert (reason.why, reason.attempt, reason.max_attempts, reason.last_reason) == ("retry", 1, 3, "NoRoute")
     assert reason.sentence == (
-        "It is tried again at 2027-01-15 08:01:00 UTC (in 1 min), since attempt 1 of 3 ended badly: NoRoute."
+        "It is retried at 2027-01-15 08:01:00 UTC (in 1 min), because attempt 1 of 3 failed: NoRoute."
     )
 
 
@@ -142,7 +142,7 @@ def test_due_but_not_looked_at(service: Service) -> None:
     job_id = one(service, delay_ms=5_000)
     service.store.clock_offset_ms += 9_000
     reason = only(explain(service, job_id), Scheduled)
-    assert "(4 s ago): the next taker, or the scheduler, puts it into its queue." in reason.sentence
+    assert "(4 s ago): the next taker or the scheduler moves it into its queue." in reason.sentence
 
 
 def test_an_expiry_is_told_before_and_after(service: Service) -> None:
@@ -215,7 +215,7 @@ def test_all_limits_without_room_and_no_other(service: Service) -> None:
     assert keyed.sentence.startswith('Limit "per customer" for key "acme" is full: 1 of 1 running')
     assert (whole.limit, whole.cap) == ("all", 1)
     assert (rate.rate, rate.per_ms, rate.burst, rate.until_at_ms) == (2, 60_000, 1, (job.started_at_ms or 0) + 30_000)
-    assert 'Limit "rate" allows 2 starts per 1 min: it has room again at ' in rate.sentence
+    assert 'Limit "rate" allows 2 starts per 1 min: the next job can start at ' in rate.sentence
     service.store.clock_offset_ms += 30_000
     assert RateLimited not in kinds(explain(service, ids[1]))
     for name in ("per customer", "all"):
@@ -264,8 +264,8 @@ def _ahead(explanation: Explanation) -> int:
     if Next in kinds(explanation):
         return 0
     reason = only(explanation, Ahead)
-    words = "1 job stands" if reason.ahead == 1 else f"{reason.ahead} jobs stand"
-    assert reason.sentence.startswith(f'{words} before it in queue "q"')
+    words = "1 job is" if reason.ahead == 1 else f"{reason.ahead} jobs are"
+    assert reason.sentence.startswith(f'{words} ahead of it in queue "q"')
     return reason.ahead
 
 
@@ -275,7 +275,7 @@ def test_with_fair_share_the_lane_counts(service: Service) -> None:
     ids = [one(service, lane=lane) for lane in ("a", "a", "a", "b", "")]
     third, other = only(explain(service, ids[2]), Ahead), only(explain(service, ids[3]), Ahead)
     assert (third.ahead, third.is_fair, third.lane, third.lanes) == (2, True, "a", 3)
-    assert third.sentence == '2 jobs stand before it in lane "a", which takes turns with 2 other lanes.'
+    assert third.sentence == '2 jobs are ahead of it in lane "a", which takes turns with 2 other lanes.'
     assert (other.ahead, other.weight) == (0, 3)
     assert other.sentence == 'It is the first of lane "b", which takes turns with 2 other lanes, with weight 3.'
     assert only(explain(service, ids[4]), Ahead).sentence.startswith("It is the first of the default lane")
@@ -287,7 +287,7 @@ def test_jobs_ahead_may_be_held_back(service: Service) -> None:
     take(service, most=5)
     reason = only(explain(service, one(service)), Ahead)
     assert (reason.ahead, reason.blocked_lanes) == (2, 1)
-    assert reason.sentence == '2 jobs stand before it in queue "q", some of them held back by limits or pauses.'
+    assert reason.sentence == '2 jobs are ahead of it in queue "q", some of them blocked by limits or pauses.'
 
 
 def test_a_queue_that_is_rearranged_is_no_reason(service: Service) -> None:
@@ -305,7 +305,7 @@ def test_no_worker_listens(service: Service) -> None:
     service.register(WORKER, WorkerInfo(queues=("r",))).wait()
     wait_at(service, "r")
     found = explain(service, job_id)
-    assert found.summary == 'The job is queued: no worker listens to queue "q": start one that takes from it.'
+    assert found.summary == 'The job is queued: no worker listens to queue "q": start a worker for it.'
     assert only(found, NoWorker).silent_workers == 0
 
 
@@ -314,7 +314,7 @@ def test_takers_that_are_not_registered_show_by_what_they_hold(service: Service)
     take(service, most=2)
     reason = only(explain(service, one(service)), NoWorker)
     assert reason.served == 2
-    words = 'Nobody waits at queue "q" and no worker is registered for it, though 2 jobs of it are taken.'
+    words = 'No taker waits at queue "q" and no worker is registered for it, although 2 of its jobs are taken.'
     assert reason.sentence == words
 
 
@@ -325,7 +325,7 @@ def test_a_worker_that_fell_silent_does_not_listen(service: Service) -> None:
     service.store.clock_offset_ms += 5_001
     reason = only(explain(service, job_id), NoWorker)
     assert reason.silent_workers == 1
-    assert "(1 worker fell silent)" in reason.sentence
+    assert "(1 worker stopped sending heartbeats)" in reason.sentence
 
 
 def test_a_wait_that_is_over_counts_no_more(service: Service) -> None:
@@ -375,8 +375,8 @@ def test_workers_with_free_slots_that_do_not_ask(service: Service) -> None:
     found = explain(service, one(service))
     assert kinds(found) == [Ahead, WorkersBusy]
     assert found.summary == (
-        'The job is queued: 1 job stands before it in queue "q"; the only worker of queue "q" has 1 of 2 slots in use, '
-        "but nobody asks for a job at this moment."
+        'The job is queued: 1 job is ahead of it in queue "q"; the only worker of queue "q" has 1 of 2 slots in use, '
+        "but none asks for a job at the moment."
     )
 
 
@@ -389,7 +389,7 @@ def test_nothing_holds_it_back(service: Service) -> None:
     service.store._sync_connection.call("HDEL", f"{service.store.root(0)}:q:q", "paused")  # resume would ring the taker
     found = explain(service, job_id)
     assert kinds(found) == [Next]
-    assert found.summary == 'The job is queued and nothing holds it back: it is the next job of queue "q".'
+    assert found.summary == 'The job is queued and nothing blocks it: it is the next job of queue "q".'
 
 
 # It waits for others
@@ -422,7 +422,7 @@ def test_a_dependency_that_is_lost_never_ends(service: Service) -> None:
     assert [member.id for member in only(found, AwaitsMembers).members] == [format_id(other)]
     reason = only(found, DeletedMembers)
     assert (reason.count, reason.members) == (1, [format_id(gone)])
-    words = f"1 job it waits for was deleted and will never end ({format_id(gone)}): wake lets it go on."
+    words = f"1 job it waits for was deleted and will never end ({format_id(gone)}): use wake to let it continue."
     assert reason.sentence == words
     service.wake([job_id]).one().wait()
     assert explain(service, job_id).state == "queued"
@@ -445,7 +445,7 @@ def test_a_parent_whose_last_child_was_deleted(service: Service) -> None:
     service.delete(children).wait()
     found = explain(service, parent.id)
     assert kinds(found) == [NothingLeft]
-    assert found.summary.endswith("wake lets it go on.")
+    assert found.summary.endswith("use wake to let it continue.")
     service.wake([parent.id]).one().wait()
 
 
@@ -465,9 +465,9 @@ def test_a_large_family_is_released_in_steps(service: Service) -> None:
     assert {tuple(kinds(one)) for one in held} == {(HeldByParent, InSteps)}
     assert only(held[0], InSteps).steps == ["releasing"]
     assert only(held[0], HeldByParent).sentence.endswith(
-        "(waiting) has handed over or is no more, and is about to let it go."
+        "(waiting) has handed over or no longer exists: the job will be released soon."
     )
-    assert "still worked on in steps: held children are being released" in only(held[0], InSteps).sentence
+    assert "still processed in steps: held children are being released" in only(held[0], InSteps).sentence
     assert kinds(explain(service, parent.id)) == [AwaitsMembers, InSteps]
     settled(service)
     assert kinds(explain(service, parent.id)) == [AwaitsMembers]
@@ -573,10 +573,10 @@ def test_overdue_and_its_worker_silent(service: Service) -> None:
     (job,) = take(service, worker=WORKER, lease_ms=10_000)
     service.store.clock_offset_ms += 30_000
     found = explain(service, job_id)
-    assert kinds(found) == [Running, Overdue, WorkerSilent]
-    reason = only(found, Overdue)
+    assert kinds(found) == [Running, LeaseOverdue, WorkerSilent]
+    reason = only(found, LeaseOverdue)
     assert (reason.why, reason.since_at_ms) == ("lease", job.lease_deadline_at_ms)
-    assert "(20 s ago): the next taker, or the recoverer, takes it from its holder" in found.summary
+    assert "(20 s ago): the next taker or the recoverer takes it from its holder" in found.summary
     assert only(found, WorkerSilent).since_at_ms == (service.workers().wait()[0].silent_at_ms)
 
 
@@ -588,18 +588,20 @@ def test_overdue_and_takeable_by_another(service: Service) -> None:
     service.pause("q", reason="deploy").wait()
     found = explain(service, job_id)
     assert found.state == "running"
-    assert kinds(found) == [Running, Overdue, Paused, NoWorker]
-    assert only(found, Overdue).may_be_retaken
-    assert only(found, Overdue).sentence.endswith(": another may take it, and until then its holder may still report.")
+    assert kinds(found) == [Running, LeaseOverdue, Paused, NoWorker]
+    assert only(found, LeaseOverdue).may_be_retaken
+    assert only(found, LeaseOverdue).sentence.endswith(
+        ": another worker may take it, and until then its holder may still report."
+    )
 
 
 def test_over_its_execution_timeout(service: Service) -> None:
     job_id = one(service, timeout_ms=5_000)
     take(service, lease_ms=60_000)
     service.store.clock_offset_ms += 6_000
-    reason = only(explain(service, job_id), Overdue)
+    reason = only(explain(service, job_id), LeaseOverdue)
     assert reason.why == "timeout"
-    assert "It has exceeded its execution timeout" in reason.sentence
+    assert "It exceeded its execution timeout" in reason.sentence
 
 
 def test_asked_to_stop(service: Service) -> None:
@@ -619,11 +621,11 @@ def test_dispatched_and_not_accepted(service: Service) -> None:
     reason = only(found, Dispatched)
     assert (found.state, reason.accept_until_at_ms) == ("dispatched", job.lease_deadline_at_ms)
     assert found.summary == (
-        'The job is dispatched: worker "w1" on box (pid 77) got it just now and has to accept it by '
-        "2027-01-15 08:00:05 UTC (in 5 s), else it goes back to its queue."
+        'The job is dispatched: worker "w1" on box (pid 77) received it just now and must accept it by '
+        "2027-01-15 08:00:05 UTC (in 5 s), otherwise it returns to its queue."
     )
     service.store.clock_offset_ms += 6_000
-    assert only(explain(service, job_id), Overdue).why == "accept"
+    assert only(explain(service, job_id), LeaseOverdue).why == "accept"
 
 
 # It has ended
@@ -677,8 +679,8 @@ def test_how_long_an_ended_job_is_kept(service: Service) -> None:
     finish(service, take(service)[0])
     kept = {job_id: only(explain(service, job_id), Ended) for job_id in (old, failed, needed)}
     assert [one.kept for one in kept.values()] == ["history", "always", "needed"]
-    assert kept[old].sentence.endswith("it stays in its queue's history while there is room.")
-    assert kept[failed].sentence.endswith("it is kept until somebody deletes it.")
+    assert kept[old].sentence.endswith("it stays in its queue's history until newer jobs replace it.")
+    assert kept[failed].sentence.endswith("it is kept until it is deleted.")
     assert kept[needed].sentence.endswith("it is kept while another job needs its outcome.")
 
 

@@ -213,7 +213,7 @@ class Notifier:
 async def _give_back(service: Service, callbacks: Sequence[PendingCallback]) -> None:
     if callbacks:
         await service.retry_callbacks(
-            [FailedDelivery(id=one.id, token=one.token, is_unspent=True) for one in callbacks]
+            [FailedDelivery(id=pending.id, token=pending.token, is_unspent=True) for pending in callbacks]
         )
 
 

@@ -1,5 +1,7 @@
-"""The Windlass application behind a backend: its connection, and Django's tasks as tasks of ours. One per alias and
-process, since Django makes a backend per thread."""
+"""Windlass application behind a backend: its connection, and Django's tasks as Windlass tasks.
+
+There is one per alias and process, because Django makes a backend per thread.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,8 @@ DEFAULT_QUEUE = "default"
 
 
 class DjangoApplication(Windlass):
+    """Windlass application of one alias in settings.TASKS."""
+
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         options = dict(params.get("OPTIONS", {}))
         self.params = params
@@ -34,8 +38,8 @@ class DjangoApplication(Windlass):
         unknown = options.keys() - {*APP_OPTIONS, *TASK_OPTIONS}
         if unknown:
             raise InvalidBackend(
-                f"TASKS[{alias!r}]['OPTIONS'] has no {', '.join(sorted(unknown))}; "
-                f"it may have {', '.join((*APP_OPTIONS, *TASK_OPTIONS, 'modules'))}."
+                f"TASKS[{alias!r}]['OPTIONS'] has unknown options: {', '.join(sorted(unknown))}. "
+                f"The options are {', '.join((*APP_OPTIONS, *TASK_OPTIONS, 'modules'))}."
             )
         super().__init__(**{name: options[name] for name in APP_OPTIONS if name in options})
         self.tasks = TaskRegistry(self._find_or_warn)
@@ -44,23 +48,26 @@ class DjangoApplication(Windlass):
         try:
             make_job_options(self._task_options)
         except BadInput as error:
-            raise InvalidBackend(f"TASKS[{alias!r}]['OPTIONS'] is wrong: {error}") from error
+            raise InvalidBackend(f"TASKS[{alias!r}]['OPTIONS'] is invalid: {error}") from error
 
     def queues(self) -> tuple[str, ...]:
         return tuple(self.params.get("QUEUES", ())) or (DEFAULT_QUEUE,)
 
     def find(self, path: str) -> Any:
-        """Django's task; raises NotFound."""
+        """Return Django's task. Raises TaskNotFound."""
         return find_task(path, self.modules)
 
     def get_task(self, path: str) -> WindlassTask[..., Any]:
-        """The same as a task of ours; raises NotFound."""
+        """Return Django's task as a Windlass task. Raises TaskNotFound."""
         known = dict.get(self.tasks, path)
         return known if known is not None else self._adopt(self.find(path))
 
     def adopt_declared(self) -> None:
-        """Know the project's tasks before jobs name them, so that a worker can list them: those that are declared for
-        this backend, or all, where none is and only `using(backend=…)` sends some here."""
+        """Register the project's tasks before jobs name them, so that a worker can list them.
+
+        These are the tasks that are declared for this backend, or all tasks if there are none and only
+        `using(backend=…)` sends calls here.
+        """
         found = declared_tasks(self.modules)
         for task in [task for task in found if task.backend == self.alias] or found:
             self.get_task(task.module_path)
@@ -76,12 +83,12 @@ class DjangoApplication(Windlass):
         try:
             return self.get_task(path)
         except TaskNotFound as error:
-            log.warning("A job waits for a worker that knows it. %s", error)
+            log.warning("Found no task for a job, which waits for a worker that has it. %s", error)
             return None
 
 
 class TaskRegistry(dict[str, WindlassTask[..., Any]]):
-    """Tasks by name; one that is not there yet is looked for."""
+    """Tasks by name. Unknown names are looked up on demand."""
 
     def __init__(self, find: Callable[[str], WindlassTask[..., Any] | None]) -> None:
         super().__init__()
@@ -97,7 +104,7 @@ _lock = threading.Lock()
 
 
 def get_application(alias: str, params: Mapping[str, Any]) -> DjangoApplication:
-    """Made anew only when the settings have changed, as tests do."""
+    """Return the application of an alias. It is made again only if the settings have changed, as in tests."""
     with _lock:
         found = applications.get(alias)
         if found is None or found.params != params:

@@ -1,4 +1,4 @@
-"""The backend for settings.TASKS: what Django's tasks interface asks, put to a Windlass deployment."""
+"""Backend for settings.TASKS: Django's tasks interface on a Windlass deployment."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from .task_lookup import TaskNotFound
 
 
 class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
-    """`aenqueue` and `aget_result` are those of Django's base class: they ask in a thread. An event loop may live for
-    one request only, and would need a connection of its own."""
+    """Task backend for Django.
+
+    `aenqueue` and `aget_result` are those of Django's base class, which use a thread. An event loop may live for one
+    request only and would need its own connection.
+    """
 
     supports_defer = True
     supports_async_task = True
@@ -42,7 +45,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
         return result
 
     def _call(self, task: Any, args: list[Any], kwargs: dict[str, Any]) -> Call[Any]:
-        """A call that the function would refuse is refused here."""
+        """Make the call. A call that the function would refuse is refused here."""
         context = [None] if task.takes_context else []
         inspect.signature(task.func).bind(*context, *args, **kwargs)
         try:

@@ -1,4 +1,4 @@
-"""A job as Django's interface tells it: a TaskResult."""
+"""Conversion of jobs to Django's TaskResult."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ RUN_AFTER = "run_after"  # in the payload's metadata
 
 
 def new_job(call: Call[Any], run_after: datetime | None) -> NewJob | PreparedJob:
-    """Make the job of a call. It keeps `run_after` as given: the engine rounds it to milliseconds, and forgets it with
-    the first retry."""
+    """Make the job of a call.
+
+    The payload keeps `run_after` as given, because the engine rounds it to milliseconds and forgets it with the first
+    retry.
+    """
     return call.prepare(None if run_after is None else {RUN_AFTER: run_after.isoformat()})
 
 
 def new_result(task: Any, job_id: bytes, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Make the result of a job that was enqueued this moment, equal to what a read gives until a worker takes it."""
+    """Make the result of a job that was just enqueued. It equals a read until a worker takes the job."""
     return TaskResult(
         task=task,
         id=format_id(job_id),
@@ -59,10 +62,10 @@ def new_result(task: Any, job_id: bytes, args: list[Any], kwargs: dict[str, Any]
 
 
 def result_of(task: Any, alias: str, timeline: Timeline) -> Any:
-    """Of a job as it stands. What it returned is set by `succeed`."""
+    """Make the result of a stored job. `succeed` sets its return value."""
     job, attempts = timeline.job, timeline.attempts
     call = decode(job.payload)
-    starts = [at_ms for at_ms in (*(one.started_at_ms for one in attempts), job.started_at_ms) if at_ms]
+    starts = [at_ms for at_ms in (*(attempt.started_at_ms for attempt in attempts), job.started_at_ms) if at_ms]
     return TaskResult(
         task=_as_enqueued(task, alias, job, call.get(META, {})),
         id=job.key,
@@ -74,13 +77,13 @@ def result_of(task: Any, alias: str, timeline: Timeline) -> Any:
         args=call["args"],
         kwargs=call["kwargs"],
         backend=alias,
-        errors=[_error(one) for one in attempts],
+        errors=[_error(attempt) for attempt in attempts],
         worker_ids=_workers(job, attempts),
     )
 
 
 def succeed(result: Any, value: Any) -> None:
-    """Results are frozen for their readers only; backends fill them in so."""
+    """Set the return value. Results are frozen for readers, and Django's own backends fill them in this way, too."""
     object.__setattr__(result, "status", Status.SUCCESSFUL)
     object.__setattr__(result, "_return_value", value)
 
@@ -99,7 +102,7 @@ def class_path(error: BaseException) -> str:
 
 
 def instant(at_ms: int | None) -> datetime | None:
-    """As Django's settings have it: aware, or naive in local time."""
+    """Convert an instant as Django's settings ask: aware, or naive in local time."""
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC if settings.USE_TZ else None)
 
 
@@ -108,8 +111,10 @@ def run_at(run_after: datetime) -> datetime:
 
 
 def _enqueued_at(job: Job) -> datetime | None:
-    """The time in the job's id: the producer knows it, too, and `enqueue` needs no second call to give an equal result.
-    For ids without a time, the engine's."""
+    """Return the time in the job's id, or the engine's time if the id has none.
+
+    The producer knows the id, so that `enqueue` returns an equal result without a second request.
+    """
     at_ms = time_of_id(job.id)
     return instant(job.created_at_ms if at_ms is None else at_ms)
 
@@ -121,7 +126,7 @@ def _as_enqueued(task: Any, alias: str, job: Job, meta: Mapping[str, Any]) -> An
 
 
 def _run_after(job: Job, given: str | None) -> datetime | None:
-    """The time that the producer gave. Jobs of other producers have only the time of their next attempt."""
+    """Return the time that the producer gave. Jobs of other producers only have the time of their next attempt."""
     if given is not None:
         return datetime.fromisoformat(given)
     is_deferred = job.attempt == 0 and job.run_at_ms > job.created_at_ms
@@ -129,7 +134,7 @@ def _run_after(job: Job, given: str | None) -> datetime | None:
 
 
 def _error(attempt: Attempt) -> Any:
-    """Where no exception of the task's was raised (a crash, a lost worker, a cancel), the reason is stored instead."""
+    """Convert a failed attempt. Without an exception (a crash, a lost worker, a cancel) it shows the reason."""
     stored = decode_error(attempt.error)
     by_itself = "windlass.JobCancelled" if attempt.reason == "cancelled" else "windlass.JobFailed"
     text = stored.get("traceback") or ": ".join(part for part in (attempt.reason, stored.get("message")) if part)
@@ -137,8 +142,10 @@ def _error(attempt: Attempt) -> Any:
 
 
 def _workers(job: Job, attempts: Sequence[Attempt]) -> list[str]:
-    """One for each attempt, in order; the engine keeps the last ones."""
-    known = [one.worker.hex() if one.worker else UNKNOWN_WORKER for one in attempts if one.started_at_ms]
+    """Return a worker id for each attempt, in order. The engine stores only the last ones."""
+    known = [
+        attempt.worker.hex() if attempt.worker else UNKNOWN_WORKER for attempt in attempts if attempt.started_at_ms
+    ]
     if job.state in (State.DISPATCHED, State.RUNNING, State.FINISHED):
         known.append(job.worker.hex() if job.worker else UNKNOWN_WORKER)
     return [UNKNOWN_WORKER] * (job.attempt - len(known)) + known

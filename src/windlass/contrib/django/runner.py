@@ -1,5 +1,8 @@
-"""Runs Django's tasks as jobs, in a thread or in the event loop: database connections are looked after as around a
-request, Django's signals are sent, and a failure is stored with the path of its class."""
+"""Runner of Django's tasks as jobs, in a thread or on the event loop.
+
+Database connections are handled as around a request, Django's signals are sent, and a failure is stored with the path
+of its class.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def in_thread(app: DjangoApplication, task: Any) -> Callable[..., Any]:
 
 def in_event_loop(app: DjangoApplication, task: Any) -> Callable[..., Awaitable[Any]]:
     async def run_in_event_loop(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        # A thread of its own for what is sync in it, as each request has: a slow query holds up no other job.
+        # Sync code in the task gets its own thread, as in a request, so that a slow query blocks no other job.
         async with ThreadSensitiveContext():
             try:
                 service = await app.aservice()
@@ -81,19 +84,19 @@ def in_event_loop(app: DjangoApplication, task: Any) -> Callable[..., Awaitable[
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Whether the worker has stopped this asyncio task. A task may raise CancelledError of its own accord, too."""
+    """Report whether the worker has cancelled this asyncio task. A task can also raise CancelledError itself."""
     current = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling() > 0
 
 
 class _Attempt:
-    """What is the same in both: what Django is told of the run, and the engine of its failure."""
+    """Shared part of both runners: Django's result of the run, and the failure for the engine."""
 
     def __init__(self, app: DjangoApplication, task: Any, job: Job, earlier: Timeline | None) -> None:
         self._app = app
         self._task = task
         self._job = job
-        self.is_over = False  # no further attempt will be made
+        self.is_over = False  # no attempt follows
         self.result = results.result_of(task, app.alias, earlier or Timeline(job, []))
         self.sender = type(task_backends[app.alias])
 
@@ -105,9 +108,12 @@ class _Attempt:
         results.succeed(self.result, value)
 
     def failed(self, error: BaseException) -> Failure:
-        """A task that raises has failed, as Django's interface has it, unless the backend's options ask for retries.
-        Other ends of an attempt, such as a lost worker, are made up for in any case."""
-        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # from the task's own line on
+        """Make the failure of an attempt that raised.
+
+        A task that raises has failed, as Django's interface defines, unless the backend's options ask for retries.
+        Other ends of an attempt, such as a lost worker, are retried in any case.
+        """
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # starts at the task's own frame
         is_final = not self._app.retries_errors
         self.is_over = is_final or not self._job.retry.wants_retry(self._job.attempt)
         if self.is_over:

@@ -1,5 +1,7 @@
-"""The applications that workers are given: `windlass worker windlass.contrib.django:app`, with the settings that
-DJANGO_SETTINGS_MODULE names."""
+"""Applications for workers: `windlass worker windlass.contrib.django:app`.
+
+DJANGO_SETTINGS_MODULE names the settings.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from .application import DjangoApplication
 
 
 class WorkerApps:
-    """One per backend of settings.TASKS, by its alias."""
+    """Applications of the backends in settings.TASKS, as attributes by alias."""
 
     def __getattr__(self, alias: str) -> DjangoApplication:
         try:
@@ -26,10 +28,10 @@ class WorkerApps:
             from .interface import task_backends
 
             backend = task_backends[alias]
-        except ImproperlyConfigured as error:  # which the exception of an alias that does not exist is, too
+        except ImproperlyConfigured as error:  # also the base class of Django's error for an unknown alias
             raise BadSetting(str(error)) from error
         if not isinstance(backend, WindlassBackend):
-            raise BadSetting(f"settings.TASKS[{alias!r}] has another backend than WindlassBackend.")
+            raise BadSetting(f"The BACKEND of settings.TASKS[{alias!r}] must be WindlassBackend.")
         autodiscover_modules("tasks")
         for module in backend.app.modules:
             import_module(module)

@@ -1,4 +1,4 @@
-"""What explains a job, as the store read it in one step; `explaining` draws the conclusions."""
+"""Facts about a job, read by the store in one step. `rules.py` derives the reasons from them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .references import Step
 class FullLimit(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit
     key: str | None
-    own_cap: int | None = None  # of the key
+    own_cap: int | None = None  # cap of the key
     running: int
-    next_token_at_ms: int | None  # of a rate
+    next_token_at_ms: int | None  # only for a rate
     holders: list[bytes]
 
 
 class QueuePosition(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a job that may be taken, in its queue; as in `Ahead`."""
+    """Position of a takeable job in its queue, as in `Ahead`."""
 
     ahead: int
     is_fair: bool = False
@@ -35,12 +35,12 @@ class QueuePosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Takers(msgspec.Struct, frozen=True, kw_only=True):
-    """Those who wait at the queue."""
+    """Takers that wait at the queue."""
 
     waiting: int = 0
-    wanting: int = 0  # this job
-    served: int = 0  # jobs of the queue that somebody has
-    other_filters: list[Filter] = []  # of those who do not
+    wanting: int = 0  # takers whose filter accepts this job
+    served: int = 0  # leased jobs of the queue
+    other_filters: list[Filter] = []  # filters of takers that do not accept this job
 
 
 class RegisteredWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class RegisteredWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 class RelatedJob(msgspec.Struct, frozen=True):
     id: bytes
-    state: State | None  # None: it is gone, or hidden
+    state: State | None  # None: it no longer exists, or is hidden
     is_hidden: bool = False  # in a queue that the caller may not see
 
     def hide(self) -> RelatedJob:
@@ -63,27 +63,27 @@ class RelatedJob(msgspec.Struct, frozen=True):
 
 
 class AwaitedMembers(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a waiting job that keep it waiting."""
+    """Members that keep a job waiting."""
 
     pending: int = 0
     first: list[RelatedJob] = []
-    deleted: int = 0  # before their end
+    deleted: int = 0  # members that were deleted before they ended
     first_deleted: list[bytes] = []
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read of a job at one instant; only what concerns its state."""
+    """Facts about a job at one instant, as far as its state needs them."""
 
     now_ms: int
     job: Job
-    last_attempt: Attempt | None = None  # that ended badly
+    last_attempt: Attempt | None = None  # last unsuccessful attempt
     pauses: list[Pause] = []
-    limits: list[FullLimit] = []  # that have no room
+    limits: list[FullLimit] = []  # limits that block the job
     position: QueuePosition | None = None
     takers: Takers = Takers()
     workers: list[RegisteredWorker] = []
-    workers_without_name: list[bytes] = []  # workers that jobs are pushed to, and that do not know its name
-    has_more_workers: bool = False  # than were looked at
+    workers_without_name: list[bytes] = []  # push workers that do not know its name
+    has_more_workers: bool = False  # more workers exist than were read
     queue_lease_ms: int = 0
     holder: RegisteredWorker | None = None
     parent: RelatedJob | None = None
@@ -93,22 +93,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     is_needed: bool = False
 
     def others(self) -> list[bytes]:
-        """Return the ids of the other jobs that these facts say something about."""
-        relatives = [*([self.parent] if self.parent else ()), *self.awaited.first]
+        """Return the ids of the other jobs in these facts."""
+        related = [*([self.parent] if self.parent else ()), *self.awaited.first]
         holders = [holder for full in self.limits for holder in full.holders]
-        return list(dict.fromkeys([*(one.id for one in relatives if one.state is not None), *holders]))
+        return list(dict.fromkeys([*(job.id for job in related if job.state is not None), *holders]))
 
     def hide(self, hidden: Set[bytes]) -> Facts:
-        """Return the same facts without the states of these jobs, and without them as holders of limits."""
+        """Return the facts without the states of these jobs, and without these jobs as holders of limits."""
         if not hidden:
             return self
-        first = [one.hide() if one.id in hidden else one for one in self.awaited.first]
+        first = [job.hide() if job.id in hidden else job for job in self.awaited.first]
         return msgspec.structs.replace(
             self,
             parent=self.parent.hide() if self.parent and self.parent.id in hidden else self.parent,
             awaited=msgspec.structs.replace(self.awaited, first=first),
             limits=[
-                msgspec.structs.replace(full, holders=[one for one in full.holders if one not in hidden])
+                msgspec.structs.replace(full, holders=[holder for holder in full.holders if holder not in hidden])
                 for full in self.limits
             ],
         )

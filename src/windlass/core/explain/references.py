@@ -1,4 +1,4 @@
-"""Whom a reason names: other jobs, the worker that has it, steps on its family."""
+"""Objects that reasons refer to: other jobs, the holder of a lease, steps on dependencies."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from windlass.core.text.humanize import quote_text, shorten
 
 class Related(msgspec.Struct, frozen=True):
     id: str
-    state: str  # or `gone`, or `hidden`: it is in a queue that the caller may not see
+    state: str  # or `gone`, or `hidden` for a job in a queue that the caller may not see
 
 
 HIDDEN = "hidden"
 
 
-# As states of a parent: it has not handed over, or will do so again.
+# States of a parent that has not handed over, or will hand over again.
 HANDING_OVER = frozenset({"scheduled", "queued", "dispatched", "running"})
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds it; all but the id is known of registered workers only."""
+    """Holder of a lease. All fields except the id are known for registered workers only."""
 
     id: str
     is_registered: bool = False
@@ -30,7 +30,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     pid: int = 0
     beat_at_ms: int | None = None  # its last heartbeat
-    silent_at_ms: int | None = None  # when it counts as lost unless it beats
+    silent_at_ms: int | None = None  # when it counts as lost without another heartbeat
 
     def describe(self) -> str:
         where = f"on {shorten(self.host)}" if self.host else ""
@@ -41,8 +41,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 Step: TypeAlias = Literal["releasing", "clearing", "looking", "letting_go", "telling"]
 STEPS: dict[Step, str] = {
     "releasing": "held children are being released",
-    "clearing": "members that it has seen are being cleared away",
-    "looking": "somebody has still to see whether its wait is over",
-    "letting_go": "members of an ended job are being let go",
-    "telling": "the end of a job it waits for is being told to all who wait",
+    "clearing": "members whose outcomes it has read are being removed",
+    "looking": "the end of its wait has still to be checked",
+    "letting_go": "members of an ended job are being released",
+    "telling": "the end of a job it waits for is being passed to all waiting jobs",
 }

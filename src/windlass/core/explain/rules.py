@@ -1,5 +1,7 @@
-"""From what the engine knows of a job to the reasons that decide, most decisive first. Pure: the facts were read by the
-store, in one step."""
+"""Rules that derive the reasons from the facts about a job, most decisive first.
+
+The store reads the facts in one step; this module is pure.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ from .reasons import (
     Explanation,
     HeldByParent,
     InSteps,
+    LeaseOverdue,
     LimitFull,
     NameUnknown,
     Next,
     NothingLeft,
     NoWorker,
-    Overdue,
     Paused,
     RateLimited,
     Reason,
@@ -65,19 +67,19 @@ def _summary(state: State, reasons: list[Reason]) -> str:
     first, *others = reasons
     if state.is_ended:
         return first.sentence
-    said = _continued(first)
+    text = _as_clause(first)
     if isinstance(first, Next):
-        return f"The job is {state.label} and nothing holds it back: {said}."
-    hindering = [reason for reason in others if reason.is_blocking]
-    # Where it stands, or who has it, is said together with what goes wrong there.
-    if hindering and not first.is_blocking:
-        said += f"; {_continued(hindering.pop(0))}"
-    count = len(hindering)
+        return f"The job is {state.label} and nothing blocks it: {text}."
+    blocking = [reason for reason in others if reason.is_blocking]
+    # The position or the holder of a job is followed by the first problem.
+    if blocking and not first.is_blocking:
+        text += f"; {_as_clause(blocking.pop(0))}"
+    count = len(blocking)
     more = f"; {count} more {'reason' if count == 1 else 'reasons'}" if count else ""
-    return f"The job is {state.label}: {said}{more}."
+    return f"The job is {state.label}: {text}{more}."
 
 
-def _continued(reason: Reason) -> str:
+def _as_clause(reason: Reason) -> str:
     return reason.sentence[0].lower() + reason.sentence[1:-1]
 
 
@@ -86,7 +88,7 @@ def _reasons(facts: Facts) -> Iterator[Reason]:
     if state.is_ended:
         return chain(_ended(facts), _in_steps(facts))
     if state.is_leased:
-        leased = chain(_dispatched(facts) if state is State.DISPATCHED else _running(facts), _slipping(facts))
+        leased = chain(_dispatched(facts) if state is State.DISPATCHED else _running(facts), _lease_problems(facts))
         return chain(leased, _untaken(facts)) if facts.job.is_overdue else leased
     if state is State.SCHEDULED:
         pending: Iterator[Reason] = chain(_scheduled(facts), _paused(facts), _no_worker(facts))
@@ -103,7 +105,7 @@ def _scheduled(facts: Facts) -> Iterator[Reason]:
             until_at_ms=job.run_at_ms, why="retry", attempt=last.attempt, max_attempts=tries, last_reason=last.reason
         )
     else:
-        # What has not repeated yet was given its time by whoever enqueued it.
+        # Before its first run a repeating job has the start time that its producer gave it.
         why: Literal["repeat", "run_at"] = "repeat" if job.repeat and job.started_at_ms else "run_at"
         yield Scheduled(until_at_ms=job.run_at_ms, why=why, note=job.note)
 
@@ -121,19 +123,19 @@ def _expires(facts: Facts) -> Iterator[Reason]:
 
 
 def _expires_at_ms(job: Job) -> int | None:
-    """One that has started before, and waits for its next attempt, has kept its term."""
+    """Return the expiry of a job that has not started. A job that waits for its next attempt does not expire."""
     return job.expires_at_ms if job.attempt == 0 else None
 
 
-# A job that may be taken
+# Jobs that may be taken
 
 
 def _untaken(facts: Facts) -> Iterator[Reason]:
-    held_back = [*_paused(facts), *_limited(facts)]
-    yield from held_back
+    blocked = [*_paused(facts), *_limited(facts)]
+    yield from blocked
     yield from _no_worker(facts)
     yield from (*_name_unknown(facts),) or _unwanted(facts)
-    yield from _standing(facts, is_held_back=bool(held_back))
+    yield from _position(facts, is_blocked=bool(blocked))
 
 
 def _paused(facts: Facts) -> Iterator[Reason]:
@@ -175,7 +177,7 @@ def _workers_of_queue(facts: Facts, *, alive: bool) -> list[RegisteredWorker]:
 
 
 def _no_worker(facts: Facts) -> Iterator[Reason]:
-    # Of too many workers not all were looked at: the others may take from it.
+    # With too many workers not all were read: the others may serve the queue.
     if facts.takers.waiting == 0 and not _workers_of_queue(facts, alive=True) and not facts.has_more_workers:
         silent = len(_workers_of_queue(facts, alive=False))
         yield NoWorker(queue=facts.job.queue, silent_workers=silent, served=facts.takers.served)
@@ -184,12 +186,12 @@ def _no_worker(facts: Facts) -> Iterator[Reason]:
 def _unwanted(facts: Facts) -> Iterator[Reason]:
     job, takers = facts.job, facts.takers
     if takers.waiting and not takers.wanting:
-        wants = [describe_filter(one) for one in takers.other_filters]
+        wants = [describe_filter(wanted) for wanted in takers.other_filters]
         yield Unwanted(queue=job.queue, name=job.name, priority=job.priority, waiting=takers.waiting, wants=wants)
 
 
 def _name_unknown(facts: Facts) -> Iterator[Reason]:
-    """Others that wait for jobs of this name, or take from the queue themselves, would be its chance."""
+    """Report an unknown name only if no other taker or worker could take the job."""
     workers = _workers_of_queue(facts, alive=True)
     if not workers or facts.takers.wanting or facts.has_more_workers:
         return
@@ -198,7 +200,7 @@ def _name_unknown(facts: Facts) -> Iterator[Reason]:
 
 
 def describe_filter(wants: Filter) -> str:
-    """A taker's filter in words."""
+    """Describe a taker's filter in words."""
     parts = []
     if wants.only:
         parts.append("only " + ", ".join(quote_text(name) for name in wants.only))
@@ -211,34 +213,34 @@ def describe_filter(wants: Filter) -> str:
     return " with ".join(parts)
 
 
-def _standing(facts: Facts, *, is_held_back: bool) -> Iterator[Reason]:
-    job, place = facts.job, facts.position
-    if place is None:
+def _position(facts: Facts, *, is_blocked: bool) -> Iterator[Reason]:
+    job, position = facts.job, facts.position
+    if position is None:
         return
-    if place.ahead or (place.is_fair and place.lanes > 1):
+    if position.ahead or (position.is_fair and position.lanes > 1):
         yield Ahead(
             queue=job.queue,
-            ahead=place.ahead,
-            blocked_lanes=place.blocked_lanes,
-            is_fair=place.is_fair,
+            ahead=position.ahead,
+            blocked_lanes=position.blocked_lanes,
+            is_fair=position.is_fair,
             lane=job.lane,
-            lanes=place.lanes,
-            weight=place.weight,
+            lanes=position.lanes,
+            weight=position.weight,
         )
-    if not is_held_back:
+    if not is_blocked:
         yield from _busy(facts)
-    if not place.ahead and not is_held_back and not (place.is_fair and place.lanes > 1):
+    if not position.ahead and not is_blocked and not (position.is_fair and position.lanes > 1):
         yield Next(queue=job.queue)
 
 
 def _busy(facts: Facts) -> Iterator[Reason]:
     workers = [worker for worker in _workers_of_queue(facts, alive=True) if worker.id not in facts.workers_without_name]
     if workers and not facts.takers.wanting:
-        slots, running = sum(one.info.slots for one in workers), sum(one.running for one in workers)
+        slots, running = sum(worker.info.slots for worker in workers), sum(worker.running for worker in workers)
         yield WorkersBusy(queue=facts.job.queue, workers=len(workers), slots=slots, running=running)
 
 
-# A job that waits for others
+# Jobs that wait for other jobs
 
 
 def _waiting(facts: Facts) -> Iterator[Reason]:
@@ -246,11 +248,11 @@ def _waiting(facts: Facts) -> Iterator[Reason]:
     if facts.parent and job.is_held:
         yield HeldByParent(parent=_related(facts.parent))
     if awaited.pending:
-        members = [_related(one) for one in awaited.first]
+        members = [_related(member) for member in awaited.first]
         yield AwaitsMembers(count=awaited.pending, members=members, is_group=job.joins)
     if awaited.deleted:
-        gone = [format_id(one) for one in awaited.first_deleted]
-        yield DeletedMembers(count=awaited.deleted, members=gone)
+        deleted = [format_id(member) for member in awaited.first_deleted]
+        yield DeletedMembers(count=awaited.deleted, members=deleted)
     yield from _in_steps(facts)
     if not (awaited.pending or awaited.deleted or job.is_held or facts.steps):
         yield NothingLeft()
@@ -263,15 +265,15 @@ def _related(relative: RelatedJob) -> Related:
 
 
 def _in_steps(facts: Facts) -> Iterator[Reason]:
-    # A member that has ended or is gone, and still counts, is one whose end is on its way.
-    seen = [one for one in facts.awaited.first if not one.is_hidden]
-    is_told = any(one.state is None or one.state.is_ended for one in seen)
-    telling: list[Step] = ["telling"] if is_told else []
-    if facts.steps or telling:
-        yield InSteps(steps=[*facts.steps, *telling])
+    # A member that has ended or no longer exists, and still counts, is one whose end is being passed on.
+    visible = [member for member in facts.awaited.first if not member.is_hidden]
+    is_pending = any(member.state is None or member.state.is_ended for member in visible)
+    pending: list[Step] = ["telling"] if is_pending else []
+    if facts.steps or pending:
+        yield InSteps(steps=[*facts.steps, *pending])
 
 
-# A job that somebody has
+# Leased jobs
 
 
 def _holder(facts: Facts) -> Holder | None:
@@ -316,7 +318,10 @@ def _running(facts: Facts) -> Iterator[Reason]:
 
 
 def _renewed_at_ms(facts: Facts) -> int | None:
-    """The lease's length is not kept: a taker may have asked for another than the job's or the queue's."""
+    """Return the time of the last renewal, if the lease has the length that the job or the queue sets.
+
+    The length of a lease is not stored, and a taker may have asked for another length.
+    """
     job, length_ms = facts.job, facts.job.lease_ms or facts.queue_lease_ms
     if job.lease_deadline_at_ms is None or length_ms >= FOREVER_MS:
         return None
@@ -328,40 +333,40 @@ def _timeout_at_ms(job: Job) -> int | None:
     return job.started_at_ms + job.timeout_ms if job.timeout_ms and job.started_at_ms else None
 
 
-def _slipping(facts: Facts) -> Iterator[Reason]:
+def _lease_problems(facts: Facts) -> Iterator[Reason]:
     job, now_ms = facts.job, facts.now_ms
     timeout_at_ms, deadline_at_ms = _timeout_at_ms(job), job.lease_deadline_at_ms
     is_dispatch = job.state is State.DISPATCHED
     if timeout_at_ms is not None and timeout_at_ms <= now_ms and not is_dispatch:
-        yield Overdue(since_at_ms=timeout_at_ms, why="timeout")
+        yield LeaseOverdue(since_at_ms=timeout_at_ms, why="timeout")
     if deadline_at_ms is not None and deadline_at_ms <= now_ms:
         why: Literal["accept", "lease"] = "accept" if is_dispatch else "lease"
-        yield Overdue(since_at_ms=deadline_at_ms, why=why, may_be_retaken=job.is_overdue)
+        yield LeaseOverdue(since_at_ms=deadline_at_ms, why=why, may_be_retaken=job.is_overdue)
     if facts.holder and facts.holder.silent_at_ms <= now_ms:
         yield WorkerSilent(since_at_ms=facts.holder.silent_at_ms)
     if job.is_cancel_requested:
         yield StopRequested()
 
 
-# A job that has ended
+# Jobs that have ended
 
 
 def _ended(facts: Facts) -> Iterator[Reason]:
     job, last = facts.job, facts.last_attempt
-    # An earlier attempt's reason is not the end's.
-    is_of_end = last is not None and last.ended_at_ms == job.ended_at_ms and job.state is not State.FINISHED
+    # The reason of an earlier attempt is not the reason of the end.
+    is_final = last is not None and last.ended_at_ms == job.ended_at_ms and job.state is not State.FINISHED
     yield Ended(
         how=cast(End, job.state.label),
         at_ms=job.ended_at_ms or 0,
-        reason=last.reason if last and is_of_end else "",
+        reason=last.reason if last and is_final else "",
         attempt=job.attempt,
         max_attempts=job.retry.tries,
-        kept=_kept(facts),
+        kept=_retention(facts),
         kept_until_at_ms=facts.removed_at_ms,
     )
 
 
-def _kept(facts: Facts) -> Literal["until", "always", "history", "needed"]:
+def _retention(facts: Facts) -> Literal["until", "always", "history", "needed"]:
     if facts.is_needed:
         return "needed"
     if facts.job.is_history:

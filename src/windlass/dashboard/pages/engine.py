@@ -56,5 +56,5 @@ async def engine(visit: Visit[None]) -> EngineView:
         store.partitions,
         store.durability,
         store.namespace,
-        state.pulse.late(store.partitions),
+        state.liveness.late(store.partitions),
     )

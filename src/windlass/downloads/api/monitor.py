@@ -95,9 +95,10 @@ async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
     Also those that wait for their next attempt; not those that run."""
     context.check_queue(QUEUE)
     found = [
-        WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _list_aggregations(context.service)
+        WaitingJobs(f"jobs:{aggregation.key}", aggregation.queued + aggregation.scheduled)
+        for aggregation in await _list_aggregations(context.service)
     ]
-    return Answer([one for one in found if one.size], headers=_ANY_ORIGIN)
+    return Answer([waiting for waiting in found if waiting.size], headers=_ANY_ORIGIN)
 
 
 async def _list_aggregations(service: Service) -> list[Aggregation]:

@@ -188,7 +188,7 @@ def _timeout(value: Field) -> dict[str, int]:
 def _headers(value: Field) -> dict[str, dict[str, str]]:
     if value is UNSET:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value.values()):
+    if not isinstance(value, Mapping) or not all(isinstance(header, str) for header in value.values()):
         raise BadInput("request_headers must be an object of strings.")
     for name, content in value.items():
         if not _HEADER_NAME.fullmatch(name) or _CONTROL.search(content.replace("\t", " ")):

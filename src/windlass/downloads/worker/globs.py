@@ -42,7 +42,7 @@ class Globs(msgspec.Struct, frozen=True):
 
 def parse_globs(text: str) -> Globs:
     """BadInput: one of the patterns cannot be read."""
-    parts = [part for part in (one.strip() for one in text.split(",")) if part]
+    parts = [part for part in (pattern.strip() for pattern in text.split(",")) if part]
     positive = tuple(part for part in parts if not part.startswith("!"))
     negated = tuple(part[1:] for part in parts if part.startswith("!"))
     for pattern in (*positive, *negated):

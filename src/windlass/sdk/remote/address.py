@@ -1,4 +1,4 @@
-"""Where a server listens, and how a URL says it: http://host:8080, https://host/prefix?ssl_ca_certs=/etc/ca.pem."""
+"""Server addresses: URLs such as http://host:8080 or https://host/prefix?ssl_ca_certs=/etc/ca.pem."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     is_tls: bool = False
-    prefix: str = ""  # of all paths, where a proxy puts us under one
-    ca_file: str = ""  # empty: the authorities that the operating system trusts
+    prefix: str = ""  # of all paths, if a proxy serves Windlass below a path
+    ca_file: str = ""  # empty: the certificate authorities of the operating system
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -32,19 +32,19 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return ssl.create_default_context(cafile=self.ca_file or None)
         except OSError as error:
-            raise BadSetting(f"The certificates in {self.ca_file} cannot be used: {error}.") from error
+            raise BadSetting(f"Cannot load the certificates in {self.ca_file}: {error}.") from error
 
 
-def parse_server(url: str) -> ServerAddress:
+def parse_server_url(url: str) -> ServerAddress:
     parts = _split(url)
     if parts.username is not None or parts.password is not None:
-        _refuse("it holds a user or password; a server wants a token: Windlass(url, token=…) or WINDLASS_TOKEN")
+        _refuse("it has a user or password; a server needs a token: Windlass(url, token=…) or WINDLASS_TOKEN")
     if not parts.hostname:
-        _refuse("it names no host")
+        _refuse("it has no host")
     options = parse_qs(parts.query, keep_blank_values=True)
     is_tls = parts.scheme == "https"
     if parts.fragment or set(options) - ({_CA_FILE} if is_tls else set()):
-        _refuse(f"only https:// has an option, {_CA_FILE}, and neither has a '#'")
+        _refuse(f"the only option is {_CA_FILE}, for https://, and a '#' is not allowed")
     return ServerAddress(
         host=parts.hostname,
         port=parts.port or _PORTS[parts.scheme],
@@ -64,5 +64,5 @@ def _split(url: str) -> SplitResult:
 
 
 def _refuse(why: str) -> NoReturn:
-    """Without the URL itself: it may hold a secret."""
-    raise BadSetting(f"The URL of the server cannot be used: {why}. It looks like {EXAMPLE_URL}.")
+    """Raise BadSetting without the URL itself, as it may contain a secret."""
+    raise BadSetting(f"The URL of the server is invalid: {why}. Example: {EXAMPLE_URL}.")

@@ -1,4 +1,4 @@
-"""Requests in an event loop: one session, whose connections are kept."""
+"""HTTP session for an event loop, with persistent connections."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from yarl import URL
 from windlass.core.errors import BadSetting, WindlassError
 
 from .address import ServerAddress
-from .request import Request, Response, headers, unanswered, unreachable
+from .request import ApiRequest, ApiResponse, answer_lost, build_headers, server_unreachable
 
 CONNECT_S = 10.0
-CONNECTIONS_MAX = 100  # beyond them requests wait for one
+CONNECTIONS_MAX = 100  # further requests wait for a free connection
 
 
-class Session:
-    """Belongs to the event loop in which it is first used."""
+class AsyncHttpSession:
+    """Session of the event loop in which it is first used."""
 
     def __init__(self, address: ServerAddress, token: str) -> None:
         self._address = address
@@ -40,19 +40,20 @@ class Session:
         if session is not None:
             await session.close()
 
-    async def send(self, request: Request) -> Response:
-        """Once."""
-        async with self.answering(request) as answer:
-            return Response(answer.status, answer.content_type, await answer.read())
+    async def send(self, request: ApiRequest) -> ApiResponse:
+        """Send a request once, without retries."""
+        async with self.open_response(request) as response:
+            return ApiResponse(response.status, response.content_type, await response.read())
 
     @contextlib.asynccontextmanager
-    async def answering(
-        self, request: Request, more: dict[str, str] | None = None, read_s: float | None = None
+    async def open_response(
+        self, request: ApiRequest, more: dict[str, str] | None = None, read_s: float | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, whose body is read within the block. `read_s`: of an endless one, how long it may be silent."""
+        """Send a request and yield its response; read the body within the block. `read_s`: how long an endless body may
+        be silent."""
         content = request.content
-        sent = {**headers(self._token, has_body=content is not None), **(more or {})}
-        limits = aiohttp.ClientTimeout(
+        headers = {**build_headers(self._token, has_body=content is not None), **(more or {})}
+        timeout = aiohttp.ClientTimeout(
             total=request.timeout_s if read_s is None else None, sock_connect=CONNECT_S, sock_read=read_s
         )
         try:
@@ -60,27 +61,30 @@ class Session:
                 request.method,
                 self._url(request),
                 data=content,
-                headers=sent,
-                timeout=limits,
+                headers=headers,
+                timeout=timeout,
                 allow_redirects=False,
-                skip_auto_headers=("Content-Type",),  # without a body there is none
-            ) as answer:
-                yield answer
+                skip_auto_headers=("Content-Type",),  # a request without a body has none
+            ) as response:
+                yield response
         except aiohttp.ClientConnectorCertificateError as error:
-            raise distrusted(self._address, error.certificate_error) from error
+            raise untrusted_certificate(self._address, error.certificate_error) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise unreachable(self._address, _why(error)) from error
+            raise server_unreachable(self._address, _why(error)) from error
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise unanswered(self._address, _why(error)) from error
+            raise answer_lost(self._address, _why(error)) from error
 
-    def _url(self, request: Request) -> URL:
-        return URL(f"{self._address}{request.target}", encoded=True)  # what is encoded stays as it is
+    def _url(self, request: ApiRequest) -> URL:
+        return URL(f"{self._address}{request.target}", encoded=True)  # the target is encoded already
 
 
 def _why(error: BaseException) -> str:
     cause = getattr(error, "os_error", None) or error
-    return str(getattr(cause, "strerror", None) or cause or "it took too long")
+    return str(getattr(cause, "strerror", None) or cause or "timeout")
 
 
-def distrusted(address: ServerAddress, why: object) -> WindlassError:
-    return BadSetting(f"The certificate of the server at {address} is not trusted: {why}. See the option ssl_ca_certs.")
+def untrusted_certificate(address: ServerAddress, why: object) -> WindlassError:
+    return BadSetting(
+        f"The certificate of the server at {address} is not trusted: {why}. The option ssl_ca_certs names a file of "
+        "authorities to trust."
+    )

@@ -1,4 +1,4 @@
-"""Jobs come in, over HTTP."""
+"""Enqueue operations over HTTP."""
 
 from __future__ import annotations
 
@@ -14,60 +14,62 @@ from windlass.wire.enqueue import AcceptedWholeShape, EnqueuedShape, WholeShape
 from windlass.wire.new_job import NewJobShape
 from windlass.wire.shape import Items, Results
 
-from .facet import AT_ONCE, RemoteAsking
-from .request import Requests, post
-from .translation import answers_of, new_job_shape
+from .facet import BATCH_MAX, RemoteFacet
+from .request import RequestFlow, post
+from .translation import new_job_shape, read_results
 
-BYTES_MAX = 8 * 1024 * 1024  # payloads in a request; a body may have twice as much
+PAYLOADS_MAX = 8 * 1024 * 1024  # bytes of payloads in one request; the server accepts bodies of twice that size
 
 
-class RemoteProducing(RemoteAsking):
+class RemoteEnqueueOperations(RemoteFacet):
     def enqueue(
         self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None, whole: bool = False
     ) -> BatchOperation[Enqueued]:
         super().enqueue(jobs, durability=durability, whole=whole)
-        whole_jobs = [one.new_job() if isinstance(one, PreparedJob) else one for one in jobs]
-        if any(job.cap is not None for job in whole_jobs):
-            raise BadInput("A cap cannot be given over HTTP; enqueue such jobs at the engine itself.")
-        made: list[NewJobShape] = []
-        level = durability or self.remote.asked_durability
-        return BatchOperation(self.remote, lambda: self._send(whole_jobs, made, level, whole))
+        new_jobs = [job.new_job() if isinstance(job, PreparedJob) else job for job in jobs]
+        if any(job.cap is not None for job in new_jobs):
+            raise BadInput("A cap cannot be given over HTTP; enqueue such jobs with the URL of the engine (redis://…).")
+        shapes: list[NewJobShape] = []
+        level = durability or self.remote.requested_durability
+        return BatchOperation(self.remote, lambda: self._send(new_jobs, shapes, level, whole))
 
     def enqueue_one(self, job: NewJob | PreparedJob, *, durability: Durability | None = None) -> Operation[Enqueued]:
         return self.enqueue((job,), durability=durability).one()
 
     def _send(
-        self, jobs: Sequence[NewJob], made: list[NewJobShape], level: Durability | None, whole: bool
-    ) -> Requests[list[Enqueued | Refusal]]:
-        if not made:  # a question asked twice is about the same jobs
+        self, jobs: Sequence[NewJob], shapes: list[NewJobShape], level: Durability | None, whole: bool
+    ) -> RequestFlow[list[Enqueued | Refusal]]:
+        if not shapes:  # an operation that runs twice enqueues the same jobs
             ids = self.remote.new_ids([job.queue for job in jobs])
-            made += [new_job_shape(job.id or own, job) for job, own in zip(jobs, ids, strict=True)]
+            shapes += [new_job_shape(job.id or new_id, job) for job, new_id in zip(jobs, ids, strict=True)]
         query = {"durability": level}
         if whole:
-            return (yield from _send_whole(made, query))
+            return (yield from _send_atomically(shapes, query))
         found: list[Enqueued | Refusal] = []
-        for part in _parts(jobs, made):
+        for part in _split_into_requests(jobs, shapes):
             answer = yield post("/jobs:batch", Results[EnqueuedShape], Items(part), query=query)
-            found += answers_of(answer, _enqueued)
+            found += read_results(answer, _enqueued)
         return found
 
 
-def _send_whole(made: list[NewJobShape], query: dict[str, Durability | None]) -> Requests[list[Enqueued | Refusal]]:
-    if not made:
+def _send_atomically(
+    shapes: list[NewJobShape], query: dict[str, Durability | None]
+) -> RequestFlow[list[Enqueued | Refusal]]:
+    if not shapes:
         return []
     try:
-        answer = yield post("/jobs:whole", AcceptedWholeShape, WholeShape(made), query=query)
+        answer = yield post("/jobs:whole", AcceptedWholeShape, WholeShape(shapes), query=query)
     except Refusal as refusal:
-        return [refusal] * len(made)
-    return [_enqueued(one) for one in answer.jobs]
+        return [refusal] * len(shapes)
+    return [_enqueued(shape) for shape in answer.jobs]
 
 
-def _parts(jobs: Sequence[NewJob], shapes: Sequence[NewJobShape]) -> Iterator[list[NewJobShape]]:
+def _split_into_requests(jobs: Sequence[NewJob], shapes: Sequence[NewJobShape]) -> Iterator[list[NewJobShape]]:
     part: list[NewJobShape] = []
     size = 0
     for job, shape in zip(jobs, shapes, strict=True):
         weight = len(job.payload.data)
-        if part and (len(part) == AT_ONCE or size + weight > BYTES_MAX):
+        if part and (len(part) == BATCH_MAX or size + weight > PAYLOADS_MAX):
             yield part
             part, size = [], 0
         part.append(shape)

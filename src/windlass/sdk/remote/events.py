@@ -1,5 +1,4 @@
-"""What happens is followed over HTTP, as server-sent events: in an event loop, or without one. A stream that breaks is
-taken up again behind the last event."""
+"""Event streams over HTTP, with and without an event loop. A broken stream is resumed after the last event."""
 
 from __future__ import annotations
 
@@ -22,19 +21,19 @@ from windlass.core.job import Blob, Codec
 from windlass.wire.events import EventShape
 from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, Frame, FrameParser
 
-from .request import Request, Response, failure, get, unanswered
-from .retry_policy import Patience
+from .request import ApiRequest, ApiResponse, answer_lost, error_of, get
 from .store import RemoteStore
 from .translation import blob_of
 
-SILENT_S = 3 * KEEP_ALIVE_S  # a stream that says nothing for so long is dead
-CHUNK = 64 * 1024
-_KINDS = {one.label: one for one in EventKind}
-_read = msgspec.json.Decoder(EventShape).decode
+SILENT_S = 3 * KEEP_ALIVE_S  # a stream that is silent for longer is dead
+CHUNK_BYTES = 64 * 1024
+_KINDS = {kind.label: kind for kind in EventKind}
+_ENDED_STATES = frozenset(kind.state for kind in (EventKind.FINISHED, EventKind.FAILED, EventKind.CANCELLED))
+_decode_event = msgspec.json.Decoder(EventShape).decode
 
 
-class Heard:
-    """What a stream has told so far, and where to go on: no I/O."""
+class EventStreamState:
+    """Parsed events of a stream, and the position to resume from. No I/O."""
 
     def __init__(self, position: str, queue: str, job: bytes) -> None:
         self.position = position
@@ -42,77 +41,77 @@ class Heard:
         self.refusal: Refusal | None = None
         self._queue = queue
         self._job = job
-        self._frames = FrameParser()
-        self._last_seen: EventShape | None = None  # the job as it was, of a stream about one
+        self._parser = FrameParser()
+        self._snapshot: EventShape | None = None  # for the stream of one job
         self._has_ended = False
 
-    def begin(self) -> tuple[Request, dict[str, str]]:
-        """The request of a stream that goes on from here. It has no end, and may be sent as often as needed."""
-        self._frames, self._last_seen = FrameParser(), None
+    def restart(self) -> tuple[ApiRequest, dict[str, str]]:
+        """Return the request, with extra headers, of a stream that resumes here. It can be sent as often as needed."""
+        self._parser, self._snapshot = FrameParser(), None
         path = f"/jobs/{format_id(self._job)}/events" if self._job else "/events"
         query = {
             "queue": None if self._job else self._queue or None,
             "position": self.position or None,
-            "values": "base64",  # JSON would not tell bytes from text
+            "values": "base64",  # JSON cannot tell bytes from text
         }
-        more = {"Accept": EVENT_STREAM}
-        return get(path, None, query=query), more
+        return get(path, None, query=query), {"Accept": EVENT_STREAM}
 
-    def hear(self, chunk: bytes) -> bool:
-        """Whether the stream has begun to speak."""
-        has_spoken = False
-        for frame in self._frames.feed(chunk):
-            has_spoken = True
-            self._note(frame)
-        return has_spoken
+    def feed(self, chunk: bytes) -> bool:
+        """Parse a chunk. Returns whether it completed a frame."""
+        has_frame = False
+        for frame in self._parser.feed(chunk):
+            has_frame = True
+            self._add(frame)
+        return has_frame
 
-    def _note(self, frame: Frame) -> None:
+    def _add(self, frame: Frame) -> None:
         if not frame.data:
             self.position = frame.position or self.position
             return
-        shape = _read(frame.data)
+        shape = _decode_event(frame.data)
         if shape.kind == "snapshot":
-            self._last_seen = shape
+            self._snapshot = shape
             self.position = self.position or frame.position
             return
         self.ready.append(_event(shape, frame.position))
-        self._has_ended = self.ready[-1].kind.state in _ENDS or self.ready[-1].kind is EventKind.DELETED
+        self._has_ended = self.ready[-1].kind.state in _ENDED_STATES or self.ready[-1].kind is EventKind.DELETED
 
-    def ended(self) -> None:
-        """The stream is over. Its last word may be missing: then what was seen of the job says it."""
-        seen = self._last_seen
-        if seen is not None and seen.state is not UNSET and not self._has_ended:
-            kind = _KINDS[seen.state]
-            if kind.state in _ENDS:
-                self._end(kind, seen)
+    def set_ended(self) -> None:
+        """Handle the end of the stream. If the event of the job's end is missing, derive it from the snapshot."""
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.state is not UNSET and not self._has_ended:
+            kind = _KINDS[snapshot.state]
+            if kind.state in _ENDED_STATES:
+                self._add_end(kind, snapshot)
         if self._has_ended:
-            self.refusal = AlreadyEnded("The job has ended, and all that happened to it was told.")
+            self.refusal = AlreadyEnded("The job has ended; there are no more events.")
 
-    def refused(self, error: Refusal) -> None:
-        """Before anything was heard, the caller is told; afterwards a job that is gone has ended well, as bad ends are
-        kept for days."""
+    def set_refused(self, error: Refusal) -> None:
+        """Handle a refusal to resume. A job that is no longer kept has finished, as failed and cancelled jobs are kept
+        for days. Without a position the refusal is the result."""
         if isinstance(error, AlreadyEnded) and self.position and not self._has_ended:
-            self._end(EventKind.FINISHED, None)
+            self._add_end(EventKind.FINISHED, None)
         else:
             self.refusal = error
 
-    def _end(self, kind: EventKind, seen: EventShape | None) -> None:
+    def _add_end(self, kind: EventKind, snapshot: EventShape | None) -> None:
         self._has_ended = True
-        known = {} if seen is None else {"queue": seen.queue, "name": seen.name, "attempt": seen.attempt}
+        known: dict[str, Any] = {}
+        if snapshot is not None:
+            known = {"queue": snapshot.queue, "name": snapshot.name, "attempt": snapshot.attempt}
         self.ready.append(
-            Event(kind=kind, job=self._job, at_ms=int(time.time() * 1000), position=self.position, **_given(known))
+            Event(
+                kind=kind, job=self._job, at_ms=int(time.time() * 1000), position=self.position, **_without_unset(known)
+            )
         )
 
-    def take(self) -> Event:
+    def pop(self) -> Event:
         event = self.ready.popleft()
         self.position = event.position or self.position
         return event
 
 
-_ENDS = frozenset(one.state for one in (EventKind.FINISHED, EventKind.FAILED, EventKind.CANCELLED))
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_unset(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
@@ -122,7 +121,7 @@ def _event(shape: EventShape, position: str) -> Event:
         job=b"" if shape.job is UNSET else parse_id(shape.job),
         value=_value(shape),
         position=position,
-        **_given(
+        **_without_unset(
             {name: getattr(shape, name) for name in ("queue", "name", "at_ms", "attempt", "progress", "note", "missed")}
         ),
     )
@@ -134,36 +133,34 @@ def _value(shape: EventShape) -> Blob | None:
     return None if shape.value is UNSET else Blob(bytes(shape.value), Codec.JSON)
 
 
-class RemoteFollowing:
-    """As a Following of the store."""
+class RemoteEventStream:
+    """Endless iterator over events, like the one of the store."""
 
     def __init__(self, store: RemoteStore, position: str, queue: str, job: bytes) -> None:
         self._store = store
-        self._heard = Heard(position, queue, job)
+        self._state = EventStreamState(position, queue, job)
         self._stack = contextlib.AsyncExitStack()
-        self._stack_now = contextlib.ExitStack()
+        self._stack_sync = contextlib.ExitStack()
         self._stream: aiohttp.ClientResponse | None = None
-        self._stream_now: http.client.HTTPResponse | None = None
-        self._is_within = False
+        self._stream_sync: http.client.HTTPResponse | None = None
+        self._is_open = False
 
     @property
     def position(self) -> str:
-        return self._heard.position
+        return self._state.position
 
-    # In an event loop
-
-    async def __aenter__(self) -> RemoteFollowing:
+    async def __aenter__(self) -> RemoteEventStream:
         await self._store.open()
-        await self._begin()
-        self._is_within = True
+        await self._connect()
+        self._is_open = True
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        self._is_within, self._stream = False, None
+        self._is_open, self._stream = False, None
         await self._stack.aclose()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        if self._is_within:
+        if self._is_open:
             while True:
                 yield await self.next()
         async with self:
@@ -171,146 +168,137 @@ class RemoteFollowing:
                 yield await self.next()
 
     async def next(self) -> Event:
-        while not self._heard.ready:
+        while not self._state.ready:
             if self._stream is None:
-                await self._begin()
-            if self._heard.refusal is not None:
-                raise self._heard.refusal
-            if self._stream is not None and not self._heard.ready:
-                await self._hear()
-        return self._heard.take()
+                await self._connect()
+            if self._state.refusal is not None:
+                raise self._state.refusal
+            if self._stream is not None and not self._state.ready:
+                await self._read()
+        return self._state.pop()
 
-    async def _begin(self) -> None:
-        """Returns when the server has begun to listen: its first words say so."""
-        patience = self._store.patience
+    async def _connect(self) -> None:
+        """Open the stream. Returns after the first frame: from then on the server follows the events."""
+        retries = self._store.new_retry_policy()
         while True:
-            request, more = self._heard.begin()
+            request, headers = self._state.restart()
             try:
                 stream = await self._stack.enter_async_context(
-                    self._store.session.answering(request, more, read_s=SILENT_S)
+                    self._store.session.open_response(request, headers, read_s=SILENT_S)
                 )
                 if stream.status != 200:
-                    response = Response(stream.status, stream.content_type, await stream.read())
-                    return await self._without_stream(request, response)
+                    response = ApiResponse(stream.status, stream.content_type, await stream.read())
+                    await self._close_stream()
+                    return self._handle_refusal(request, response)
                 self._stream = stream
-                while self._stream is not None and not self._heard.hear(await self._chunk(stream)):
+                while self._stream is not None and not self._state.feed(await self._read_chunk(stream)):
                     pass
                 return None
             except WindlassError as error:
-                await self._drop()
-                pause_s = _pause_s(patience, error, request)
+                await self._close_stream()
+                pause_s = retries.pause_s(error, request, time.monotonic())
             await asyncio.sleep(pause_s)
 
-    async def _without_stream(self, request: Request, response: Response) -> None:
-        await self._drop()
-        self._refuse(request, response)
-
-    def _refuse(self, request: Request, response: Response) -> None:
-        if response.status == 204:  # all of it was told
-            self._heard.refused(AlreadyEnded())
+    def _handle_refusal(self, request: ApiRequest, response: ApiResponse) -> None:
+        if response.status == 204:  # there are no more events
+            self._state.set_refused(AlreadyEnded())
             return
-        error = failure(self._store.endpoint, request.path, response)
+        error = error_of(self._store.endpoint, request.path, response)
         if not isinstance(error, AlreadyEnded):
             raise error
-        self._heard.refused(error)
+        self._state.set_refused(error)
 
-    async def _hear(self) -> None:
+    async def _read(self) -> None:
         assert self._stream is not None  # noqa: S101
         try:
-            self._heard.hear(await self._chunk(self._stream))
+            self._state.feed(await self._read_chunk(self._stream))
         except WindlassError:
-            await self._drop()  # and taken up again with the next turn
+            await self._close_stream()  # `next` opens it again
 
-    async def _chunk(self, stream: aiohttp.ClientResponse) -> bytes:
+    async def _read_chunk(self, stream: aiohttp.ClientResponse) -> bytes:
         try:
             chunk = await stream.content.readany()
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise unanswered(self._store.endpoint, error) from error
+            raise answer_lost(self._store.endpoint, error) from error
         if not chunk:
-            self._heard.ended()
-            await self._drop()
+            self._state.set_ended()
+            await self._close_stream()
         return chunk
 
-    async def _drop(self) -> None:
+    async def _close_stream(self) -> None:
         self._stream = None
         stack, self._stack = self._stack, contextlib.AsyncExitStack()
         with contextlib.suppress(WindlassError):
             await stack.aclose()
 
-    # Without one
-
-    def __enter__(self) -> RemoteFollowing:
+    def __enter__(self) -> RemoteEventStream:
         self._store.open_sync()
-        self._begin_now()
-        self._is_within = True
+        self._connect_sync()
+        self._is_open = True
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._is_within, self._stream_now = False, None
-        self._stack_now.close()
+        self._is_open, self._stream_sync = False, None
+        self._stack_sync.close()
 
     def __iter__(self) -> Iterator[Event]:
-        if self._is_within:
+        if self._is_open:
             while True:
-                yield self.next_now()
+                yield self.next_sync()
         with self:
             while True:
-                yield self.next_now()
+                yield self.next_sync()
 
-    def next_now(self) -> Event:
-        while not self._heard.ready:
-            if self._stream_now is None:
-                self._begin_now()
-            if self._heard.refusal is not None:
-                raise self._heard.refusal
-            if self._stream_now is not None and not self._heard.ready:
-                self._hear_now()
-        return self._heard.take()
+    def next_sync(self) -> Event:
+        while not self._state.ready:
+            if self._stream_sync is None:
+                self._connect_sync()
+            if self._state.refusal is not None:
+                raise self._state.refusal
+            if self._stream_sync is not None and not self._state.ready:
+                self._read_sync()
+        return self._state.pop()
 
-    def _begin_now(self) -> None:
-        patience = self._store.patience
+    def _connect_sync(self) -> None:
+        retries = self._store.new_retry_policy()
         while True:
-            request, more = self._heard.begin()
+            request, headers = self._state.restart()
             try:
-                stream = self._stack_now.enter_context(
-                    self._store.connections.answering(request, more, timeout_s=SILENT_S)
+                stream = self._stack_sync.enter_context(
+                    self._store.sync_session.open_response(request, headers, timeout_s=SILENT_S)
                 )
                 if stream.status != 200:
-                    response = Response(stream.status, stream.getheader("content-type", ""), stream.read())
-                    self._drop_now()
-                    return self._refuse(request, response)
-                self._stream_now = stream
-                while self._stream_now is not None and not self._heard.hear(self._chunk_now(stream)):
+                    response = ApiResponse(stream.status, stream.getheader("content-type", ""), stream.read())
+                    self._close_stream_sync()
+                    return self._handle_refusal(request, response)
+                self._stream_sync = stream
+                while self._stream_sync is not None and not self._state.feed(self._read_chunk_sync(stream)):
                     pass
                 return None
             except WindlassError as error:
-                self._drop_now()
-                pause_s = _pause_s(patience, error, request)
+                self._close_stream_sync()
+                pause_s = retries.pause_s(error, request, time.monotonic())
             time.sleep(pause_s)
 
-    def _hear_now(self) -> None:
-        assert self._stream_now is not None  # noqa: S101
+    def _read_sync(self) -> None:
+        assert self._stream_sync is not None  # noqa: S101
         try:
-            self._heard.hear(self._chunk_now(self._stream_now))
+            self._state.feed(self._read_chunk_sync(self._stream_sync))
         except WindlassError:
-            self._drop_now()
+            self._close_stream_sync()
 
-    def _chunk_now(self, stream: http.client.HTTPResponse) -> bytes:
+    def _read_chunk_sync(self, stream: http.client.HTTPResponse) -> bytes:
         try:
-            chunk = stream.read1(CHUNK)
+            chunk = stream.read1(CHUNK_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            raise unanswered(self._store.endpoint, error) from error
+            raise answer_lost(self._store.endpoint, error) from error
         if not chunk:
-            self._heard.ended()
-            self._drop_now()
+            self._state.set_ended()
+            self._close_stream_sync()
         return chunk
 
-    def _drop_now(self) -> None:
-        self._stream_now = None
-        stack, self._stack_now = self._stack_now, contextlib.ExitStack()
+    def _close_stream_sync(self) -> None:
+        self._stream_sync = None
+        stack, self._stack_sync = self._stack_sync, contextlib.ExitStack()
         with contextlib.suppress(WindlassError):
             stack.close()
-
-
-def _pause_s(patience: Patience, error: WindlassError, request: Request) -> float:
-    return patience.pause_s(error, request, time.monotonic())

@@ -1,4 +1,4 @@
-"""What the facets of the remote service share: how a question becomes requests."""
+"""Base of the operations over HTTP: validation as in the service, then requests."""
 
 from __future__ import annotations
 
@@ -11,45 +11,47 @@ from windlass.store.operation import BatchOperation, Operation
 from windlass.store.store import Store
 from windlass.wire.shape import Items, RequestShape, Results
 
-from .request import Request, Requests, post
+from .request import ApiRequest, RequestFlow, post
 from .store import RemoteStore
-from .translation import answers_of
+from .translation import read_results
 
 T = TypeVar("T")
-AT_ONCE = 1_000  # items in a request
+BATCH_MAX = 1_000  # items in one request
 
 
-class RemoteAsking(Service):
-    """Its methods check as those of the service do, which they call for that: asking costs nothing before a question
-    is awaited. What it does not replace is a call of the engine, and refused (RemoteStore)."""
+class RemoteFacet(Service):
+    """Service whose operations send HTTP requests.
+
+    A method first calls the method that it overrides, for its validation; an operation sends nothing before it is
+    awaited. RemoteStore refuses operations that are not overridden here, as they need the engine."""
 
     def __init__(self, store: RemoteStore) -> None:
         super().__init__(cast(Store, store))
         self.remote = store
 
-    def _one(self, request: Request, read: Callable[[Any], T]) -> Operation[T]:
-        def flow() -> Requests[T]:
-            return read((yield request))
+    def _single(self, request: ApiRequest, convert: Callable[[Any], T]) -> Operation[T]:
+        def flow() -> RequestFlow[T]:
+            return convert((yield request))
 
         return Operation(self.remote, flow)
 
-    def _about(
+    def _batch(
         self,
         verb: str,
         items: Sequence[RequestShape],
-        gives: Any,
-        read: Callable[[Any], T],
+        response: Any,
+        convert: Callable[[Any], T],
         *,
         is_repeatable: bool = True,
     ) -> BatchOperation[T]:
-        """The verb about many jobs."""
+        """Run a verb on many jobs. `response`: the shape of an item's result."""
 
-        def flow() -> Requests[list[T | Refusal]]:
+        def flow() -> RequestFlow[list[T | Refusal]]:
             found: list[T | Refusal] = []
-            for start in range(0, len(items), AT_ONCE):
-                body = Items(list(items[start : start + AT_ONCE]))
-                request = post(f"/jobs:{verb}", Results[gives], body, is_repeatable=is_repeatable)
-                found += answers_of((yield request), read)
+            for start in range(0, len(items), BATCH_MAX):
+                body = Items(list(items[start : start + BATCH_MAX]))
+                request = post(f"/jobs:{verb}", Results[response], body, is_repeatable=is_repeatable)
+                found += read_results((yield request), convert)
             return found
 
         return BatchOperation(self.remote, flow)

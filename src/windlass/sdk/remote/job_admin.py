@@ -1,4 +1,4 @@
-"""What people and producers do about jobs that exist, over HTTP."""
+"""Operations on existing jobs over HTTP."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from windlass.wire.job_admin import (
     WokenShape,
 )
 
-from .facet import RemoteAsking
+from .facet import RemoteFacet
 from .translation import state_of, value_fields
 
 
-class RemoteIntervening(RemoteAsking):
+class RemoteJobAdminOperations(RemoteFacet):
     def cancel(
         self,
         ids: Sequence[bytes],
@@ -37,54 +37,54 @@ class RemoteIntervening(RemoteAsking):
         even_failed: bool = False,
         spares_running: bool = False,
     ) -> BatchOperation[str]:
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "reason": reason,
             "counts_waiting": counts_waiting,
             "even_failed": even_failed,
             "spares_running": spares_running,
         }
-        super().cancel(ids, **given)
-        items = [CancelItem(id=format_id(one), **given) for one in ids]
-        return self._about("cancel", items, CancelledShape, lambda one: one.outcome)
+        super().cancel(ids, **options)
+        items = [CancelItem(id=format_id(job_id), **options) for job_id in ids]
+        return self._batch("cancel", items, CancelledShape, lambda item: item.outcome)
 
     def wake(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         super().wake(ids)
-        return self._about("wake", _plain(ids), WokenShape, lambda one: one.outcome)
+        return self._batch("wake", _id_items(ids), WokenShape, lambda item: item.outcome)
 
     def retry(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         super().retry(ids)
-        return self._about("retry", _plain(ids), RevivedShape, lambda one: one.outcome)
+        return self._batch("retry", _id_items(ids), RevivedShape, lambda item: item.outcome)
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:
         super().requeue(ids, gives_attempt_back=gives_attempt_back)
-        items = [RequeueItem(id=format_id(one), gives_attempt_back=gives_attempt_back) for one in ids]
-        return self._about("requeue", items, RevivedShape, lambda one: one.outcome, is_repeatable=False)
+        items = [RequeueItem(id=format_id(job_id), gives_attempt_back=gives_attempt_back) for job_id in ids]
+        return self._batch("requeue", items, RevivedShape, lambda item: item.outcome, is_repeatable=False)
 
     def edit(self, requests: Sequence[Edit]) -> BatchOperation[Edited]:
         super().edit(requests)
-        items = [_edit_item(one) for one in requests]
-        return self._about("edit", items, EditedShape, lambda one: Edited(one.revision, int(state_of(one.state))))
+        items = [_edit_item(edit) for edit in requests]
+        return self._batch("edit", items, EditedShape, lambda item: Edited(item.revision, int(state_of(item.state))))
 
     def delete(
         self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True
     ) -> BatchOperation[str]:
         super().delete(ids, even_leased=even_leased, even_waiting=even_waiting)
-        items = [DeleteItem(id=format_id(one), even_leased=even_leased, even_waiting=even_waiting) for one in ids]
-        return self._about("delete", items, DeletedShape, lambda one: one.outcome)
+        items = [DeleteItem(id=format_id(job_id), even_leased=even_leased, even_waiting=even_waiting) for job_id in ids]
+        return self._batch("delete", items, DeletedShape, lambda item: item.outcome)
 
 
-def _plain(ids: Sequence[bytes]) -> list[IdItem]:
-    return [IdItem(id=format_id(one)) for one in ids]
+def _id_items(ids: Sequence[bytes]) -> list[IdItem]:
+    return [IdItem(id=format_id(job_id)) for job_id in ids]
 
 
-def _edit_item(one: Edit) -> EditItem:
+def _edit_item(edit: Edit) -> EditItem:
     return EditItem(
-        id=format_id(one.id),
-        name=one.name or UNSET,
-        priority=UNSET if one.priority is None else one.priority,
-        run_at_ms=UNSET if one.run_at_ms is None else one.run_at_ms,
-        repeat=UNSET if one.repeat is None else one.repeat,
-        if_revision=one.if_revision,
-        in_any_state=one.in_any_state,
-        **value_fields("payload", one.payload),
+        id=format_id(edit.id),
+        name=edit.name or UNSET,
+        priority=UNSET if edit.priority is None else edit.priority,
+        run_at_ms=UNSET if edit.run_at_ms is None else edit.run_at_ms,
+        repeat=UNSET if edit.repeat is None else edit.repeat,
+        if_revision=edit.if_revision,
+        in_any_state=edit.in_any_state,
+        **value_fields("payload", edit.payload),
     )

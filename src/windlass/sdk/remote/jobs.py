@@ -1,4 +1,4 @@
-"""Jobs are looked at, over HTTP."""
+"""Job reads over HTTP."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from windlass.wire.admin import InfoShape
 from windlass.wire.fields import WAIT_MAX_MS
 from windlass.wire.jobs import AttemptShape, MemberShape, MembersShape, PageShape, TimelineShape, WantedItem
 
-from .facet import RemoteAsking
-from .request import Requests, get
+from .facet import RemoteFacet
+from .request import RequestFlow, get
 from .translation import attempt_of, blob_of, job_of, state_of, timeline_of
 
 
-class EndOrState(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended, or only its state: whichever was answered."""
+class ResultOrState(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of an ended job, or only the state of a job that has not ended."""
 
     state: str
     result: Raw | UnsetType = UNSET
@@ -35,37 +35,38 @@ class EndOrState(msgspec.Struct, frozen=True, kw_only=True):
     last_attempt: AttemptShape | None = None
 
 
-class RemoteReading(RemoteAsking):
+class RemoteJobOperations(RemoteFacet):
     def job(self, ids: Sequence[bytes]) -> BatchOperation[Timeline]:
         super().job(ids)
-        return self._about("get", [WantedItem(id=format_id(one)) for one in ids], TimelineShape, timeline_of)
+        return self._batch("get", [WantedItem(id=format_id(job_id)) for job_id in ids], TimelineShape, timeline_of)
 
     def logs(self, job_id: bytes) -> Operation[Logs]:
         super().logs(job_id)
-        return self._one(get(f"/jobs/{format_id(job_id)}/logs", Logs), _same)
+        return self._single(get(f"/jobs/{format_id(job_id)}/logs", Logs), _unchanged)
 
     def now(self) -> Operation[int]:
-        return self._one(get("/info", InfoShape), lambda found: found.now_ms)
+        return self._single(get("/info", InfoShape), lambda info: info.now_ms)
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Operation[Ending | None]:
-        """One that is read once is not asked for again after a lost answer: it may be on its way, and nowhere else."""
+        """Read a result. With `consume` the request is not repeated after a lost answer, as the server has deleted the
+        result by then."""
         super().result(job_id, wait_ms=wait_ms, consume=consume)
-        return Operation(self.remote, lambda: _result(job_id, wait_ms, consume))
+        return Operation(self.remote, lambda: _wait_for_result(job_id, wait_ms, consume))
 
     def explain(self, job_id: bytes) -> Operation[Explanation]:
         super().explain(job_id)
-        return self._one(get(f"/jobs/{format_id(job_id)}/explain", Explanation), _same)
+        return self._single(get(f"/jobs/{format_id(job_id)}/explain", Explanation), _unchanged)
 
     def jobs(self, listing: Listing) -> Operation[Page]:
         super().jobs(listing)
         query = {name: value for name, value in msgspec.structs.asdict(listing).items() if value}
-        return self._one(
+        return self._single(
             get("/jobs", PageShape, query=query),
             lambda page: Page(
-                [job_of(one) for one in page.jobs],
+                [job_of(shape) for shape in page.jobs],
                 page.cursor,
                 page.looked_at,
-                {parse_id(job_id): attempt_of(one) for job_id, one in page.last_attempts.items()},
+                {parse_id(job_id): attempt_of(shape) for job_id, shape in page.last_attempts.items()},
             ),
         )
 
@@ -74,25 +75,25 @@ class RemoteReading(RemoteAsking):
     ) -> Operation[MemberPage]:
         super().list_members(job_id, states, most=most, cursor=cursor)
         query = {"state": [state.label for state in states] or None, "most": most, "cursor": cursor or None}
-        return self._one(
+        return self._single(
             get(f"/jobs/{format_id(job_id)}/members", MembersShape, query=query),
-            lambda page: MemberPage([_member(one) for one in page.members], page.cursor),
+            lambda page: MemberPage([_member(shape) for shape in page.members], page.cursor),
         )
 
 
-def _same(found: Any) -> Any:
-    return found
+def _unchanged(response: Any) -> Any:
+    return response
 
 
-def _result(job_id: bytes, wait_ms: int, consume: bool) -> Requests[Ending | None]:
-    """A server answers after a minute at the latest: then it is asked again."""
+def _wait_for_result(job_id: bytes, wait_ms: int, consume: bool) -> RequestFlow[Ending | None]:
+    """Poll for a result. The server answers each poll within WAIT_MAX_MS."""
     give_up_at_s = time.monotonic() + wait_ms / 1000
     left_ms = wait_ms
     while True:
         part_ms = min(left_ms, WAIT_MAX_MS)
         found = yield get(
             f"/jobs/{format_id(job_id)}/result",
-            EndOrState,
+            ResultOrState,
             query={"wait_ms": part_ms or None, "consume": consume or None},
             wait_ms=part_ms,
             is_repeatable=not consume,
@@ -104,7 +105,7 @@ def _result(job_id: bytes, wait_ms: int, consume: bool) -> Requests[Ending | Non
             return None
 
 
-def _ending(shape: EndOrState) -> Ending:
+def _ending(shape: ResultOrState) -> Ending:
     return Ending(
         state=state_of(shape.state),
         result=blob_of(shape.result, shape.result_base64, shape.result_codec),

@@ -1,4 +1,4 @@
-"""Jobs are taken, and those who hold them report, over HTTP."""
+"""Lease operations over HTTP: takes and reports."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ from windlass.wire.leases import (
     UpdatedShape,
 )
 
-from .facet import RemoteAsking
+from .facet import RemoteFacet
 from .request import post
-from .translation import job_of, outcomes_of, value_fields
+from .translation import job_of, read_items, value_fields
 
 
-class RemoteWorking(RemoteAsking):
-    """An answer that is lost on its way takes its leases with it until they run out: what takes is not repeated."""
+class RemoteLeaseOperations(RemoteFacet):
+    """Lease operations. A take is not repeated after a lost answer; the leases in that answer expire."""
 
     def take(self, request: Take, *, receive: Receive | None = None) -> Operation[Taken]:
-        """A server hands nothing over."""
+        """Take jobs. `receive` is not used, as a server does not hand jobs over with wakeups."""
         super().take(request)
         body = _take_shape(request)
-        asked = post("/take", TakenShape, body, wait_ms=body.wait_ms, is_repeatable=False)
-        return self._one(asked, lambda found: Taken([job_of(one) for one in found.jobs], found.next_due_at_ms))
+        sent = post("/take", TakenShape, body, wait_ms=body.wait_ms, is_repeatable=False)
+        return self._single(sent, lambda reply: Taken([job_of(shape) for shape in reply.jobs], reply.next_due_at_ms))
 
     def finish_and_take(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
@@ -70,79 +70,82 @@ class RemoteWorking(RemoteAsking):
             failures=tuple(map(_fail_item, failures)),
             take=_take_shape(request, wait_ms=0),
         )
-        return self._one(post("/exchange", FinishedAndTakenShape, body, is_repeatable=False), _exchanged)
+        return self._single(post("/exchange", FinishedAndTakenShape, body, is_repeatable=False), _finished_and_taken)
 
     def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         super().accept(requests, lease_ms=lease_ms)
-        return self._about("accept", _leases(requests, lease_ms), AcceptedShape, lambda one: one.deadline_at_ms)
+        return self._batch("accept", _lease_items(requests, lease_ms), AcceptedShape, lambda item: item.deadline_at_ms)
 
     def extend(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[Extended]:
         super().extend(requests, lease_ms=lease_ms)
-        return self._about(
+        return self._batch(
             "extend",
-            _leases(requests, lease_ms),
+            _lease_items(requests, lease_ms),
             ExtendedShape,
-            lambda one: Extended(one.deadline_at_ms, one.is_cancel_requested),
+            lambda item: Extended(item.deadline_at_ms, item.is_cancel_requested),
         )
 
     def update(self, requests: Sequence[Update]) -> BatchOperation[Updated]:
         super().update(requests)
         items = [
             ProgressItem(
-                id=format_id(one.id),
-                token=one.token,
-                progress=one.progress,
-                note=one.note,
-                **value_fields("payload", one.payload),
+                id=format_id(update.id),
+                token=update.token,
+                progress=update.progress,
+                note=update.note,
+                **value_fields("payload", update.payload),
             )
-            for one in requests
+            for update in requests
         ]
-        return self._about("progress", items, UpdatedShape, lambda one: Updated(one.revision, one.is_cancel_requested))
+        return self._batch(
+            "progress", items, UpdatedShape, lambda item: Updated(item.revision, item.is_cancel_requested)
+        )
 
     def emit(self, requests: Sequence[Emit]) -> BatchOperation[None]:
         super().emit(requests)
         items = [
-            EmitItem(id=format_id(one.id), token=one.token, **value_fields("value", one.value)) for one in requests
+            EmitItem(id=format_id(emit.id), token=emit.token, **value_fields("value", emit.value)) for emit in requests
         ]
-        return self._about("emit", items, RecordedShape, _nothing, is_repeatable=False)
+        return self._batch("emit", items, RecordedShape, _no_value, is_repeatable=False)
 
     def log(self, requests: Sequence[Log]) -> BatchOperation[None]:
         super().log(requests)
         items = [
             LogItem(
-                id=format_id(one.id),
-                token=one.token,
-                lines=tuple(LineShape(at_ms=line.at_ms, level=line.level, text=line.text) for line in one.lines),
+                id=format_id(log.id),
+                token=log.token,
+                lines=tuple(LineShape(at_ms=line.at_ms, level=line.level, text=line.text) for line in log.lines),
             )
-            for one in requests
+            for log in requests
         ]
-        return self._about("log", items, RecordedShape, _nothing, is_repeatable=False)
+        return self._batch("log", items, RecordedShape, _no_value, is_repeatable=False)
 
     def finish(self, requests: Sequence[Finish]) -> BatchOperation[FinishOutcome]:
-        """Sent again after a lost answer, it is refused as already ended: then the first one went through."""
+        """Finish jobs. A request that is repeated after a lost answer is refused as already ended if the first one
+        succeeded."""
         super().finish(requests)
-        return self._about("finish", [_finish_item(one) for one in requests], FinishedShape, _finished)
+        return self._batch("finish", [_finish_item(finish) for finish in requests], FinishedShape, _finish_outcome)
 
     def fail(self, requests: Sequence[Fail]) -> BatchOperation[FailOutcome]:
         super().fail(requests)
-        return self._about("fail", [_fail_item(one) for one in requests], FailedShape, lambda one: one.outcome)
+        return self._batch("fail", [_fail_item(fail) for fail in requests], FailedShape, lambda item: item.outcome)
 
     def release(self, requests: Sequence[LeaseRef]) -> BatchOperation[str]:
         super().release(requests)
-        items = [LeaseRefItem(id=format_id(one.id), token=one.token) for one in requests]
-        return self._about("release", items, ReleasedShape, lambda one: one.state)
+        items = [LeaseRefItem(id=format_id(lease.id), token=lease.token) for lease in requests]
+        return self._batch("release", items, ReleasedShape, lambda item: item.state)
 
 
-def _nothing(_said: RecordedShape) -> None:
+def _no_value(_reply: RecordedShape) -> None:
     return None
 
 
-def _leases(requests: Sequence[LeaseRef], lease_ms: int) -> list[LeaseItem]:
-    return [LeaseItem(id=format_id(one.id), token=one.token, lease_ms=lease_ms) for one in requests]
+def _lease_items(leases: Sequence[LeaseRef], lease_ms: int) -> list[LeaseItem]:
+    return [LeaseItem(id=format_id(lease.id), token=lease.token, lease_ms=lease_ms) for lease in leases]
 
 
 def _take_shape(request: Take, wait_ms: int | None = None) -> TakeShape:
-    wanted = request.wants
+    wants = request.wants
     return TakeShape(
         queues=request.queues,
         most=request.most,
@@ -150,37 +153,40 @@ def _take_shape(request: Take, wait_ms: int | None = None) -> TakeShape:
         lease_ms=request.lease_ms,
         accept_ms=request.accept_ms,
         weights=request.weights,
-        only=wanted.only,
-        all_but=wanted.all_but,
-        glob=wanted.glob,
-        priority=wanted.priority,
-        hidden=wanted.hidden,
+        only=wants.only,
+        all_but=wants.all_but,
+        glob=wants.glob,
+        priority=wants.priority,
+        hidden=wants.hidden,
         worker=format_id(request.worker) if request.worker else None,
     )
 
 
-def _finish_item(one: Finish) -> FinishItem:
+def _finish_item(finish: Finish) -> FinishItem:
     return FinishItem(
-        id=format_id(one.id), token=one.token, ignore_repeat=one.ignore_repeat, **value_fields("result", one.result)
+        id=format_id(finish.id),
+        token=finish.token,
+        ignore_repeat=finish.ignore_repeat,
+        **value_fields("result", finish.result),
     )
 
 
-def _fail_item(one: Fail) -> FailItem:
+def _fail_item(fail: Fail) -> FailItem:
     return FailItem(
-        id=format_id(one.id),
-        token=one.token,
-        then=one.then,
-        delay_ms=one.delay_ms,
-        reason=one.reason,
-        **value_fields("error", one.error),
+        id=format_id(fail.id),
+        token=fail.token,
+        then=fail.then,
+        delay_ms=fail.delay_ms,
+        reason=fail.reason,
+        **value_fields("error", fail.error),
     )
 
 
-def _finished(shape: FinishedShape) -> FinishOutcome:
+def _finish_outcome(shape: FinishedShape) -> FinishOutcome:
     return None if shape.outcome == "finished" else shape.outcome
 
 
-def _exchanged(found: FinishedAndTakenShape) -> FinishedAndTaken:
-    finished: list[Any] = outcomes_of(found.finished, _finished)
-    failed: list[Any] = outcomes_of(found.failed, lambda one: one.outcome)
-    return FinishedAndTaken(finished, failed, Taken([job_of(one) for one in found.jobs], found.next_due_at_ms))
+def _finished_and_taken(reply: FinishedAndTakenShape) -> FinishedAndTaken:
+    finished: list[Any] = read_items(reply.finished, _finish_outcome)
+    failed: list[Any] = read_items(reply.failed, lambda item: item.outcome)
+    return FinishedAndTaken(finished, failed, Taken([job_of(shape) for shape in reply.jobs], reply.next_due_at_ms))

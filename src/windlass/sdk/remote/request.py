@@ -1,4 +1,4 @@
-"""A request as data, and what its answer means: no I/O. Both ways of sending share it."""
+"""Requests as data, and the meaning of their responses. No I/O; the sync and the async session share it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from windlass.wire.problems import Problem
 from .address import ServerAddress
 
 T = TypeVar("T")
-API = "/api/v1"
-ANSWER_S = 30.0  # for an answer, beside the time that the request itself wants to wait
+API_PREFIX = "/api/v1"
+RESPONSE_TIMEOUT_S = 30.0  # in addition to the time that the server may wait
 _encode = msgspec.msgpack.Encoder().encode
-_OTHERS: dict[str, type[WindlassError]] = {
+_ENGINE_ERRORS: dict[str, type[WindlassError]] = {
     error.code: error
     for error in (
         errors.EngineUnavailable,
@@ -31,24 +31,24 @@ _OTHERS: dict[str, type[WindlassError]] = {
         errors.EngineUnsuitable,
     )
 }
-_BETWEEN = (502, 503, 504)  # what proxies say of a server that is away
+_PROXY_STATUSES = (502, 503, 504)  # proxies use these for an unavailable server
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     method: str
-    path: str  # under the API, its names encoded
-    gives: Any  # type of the answer's body; None: it has none, or it does not matter
+    path: str  # below API_PREFIX, percent-encoded
+    response_type: Any  # type of the response body; None: no body, or it is ignored
     body: msgspec.Struct | None = None
-    query: Mapping[str, Any] = {}  # a list is given as often as it has items; what is None is not given
-    wait_ms: int = 0  # how long the server may wait before it answers
-    # After a lost answer it may be sent again: nothing is done twice.
+    query: Mapping[str, Any] = {}  # a list is repeated for each item; None is omitted
+    wait_ms: int = 0  # how long the server may wait before it responds
+    # Whether it may be sent again after a lost response, without a second effect.
     is_repeatable: bool = True
 
     @property
     def target(self) -> str:
-        given = {name: _written(value) for name, value in self.query.items() if value is not None}
-        query = f"?{urlencode(given, doseq=True)}" if given else ""
-        return f"{API}{self.path}{query}"
+        fields = {name: _format_query_value(value) for name, value in self.query.items() if value is not None}
+        query = f"?{urlencode(fields, doseq=True)}" if fields else ""
+        return f"{API_PREFIX}{self.path}{query}"
 
     @property
     def content(self) -> bytes | None:
@@ -56,124 +56,120 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def timeout_s(self) -> float:
-        return ANSWER_S + self.wait_ms / 1000
+        return RESPONSE_TIMEOUT_S + self.wait_ms / 1000
 
 
-def _written(value: Any) -> Any:
+def _format_query_value(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-Requests: TypeAlias = Generator[Request, Any, T]
+RequestFlow: TypeAlias = Generator[ApiRequest, Any, T]
 
 
-def get(path: str, gives: Any, **more: Any) -> Request:
-    return Request(method="GET", path=path, gives=gives, **more)
+def get(path: str, response_type: Any, **more: Any) -> ApiRequest:
+    return ApiRequest(method="GET", path=path, response_type=response_type, **more)
 
 
-def post(path: str, gives: Any, body: msgspec.Struct | None = None, **more: Any) -> Request:
-    return Request(method="POST", path=path, gives=gives, body=body, **more)
+def post(path: str, response_type: Any, body: msgspec.Struct | None = None, **more: Any) -> ApiRequest:
+    return ApiRequest(method="POST", path=path, response_type=response_type, body=body, **more)
 
 
-def segment(name: str) -> str:
-    """A name as one segment of a path."""
+def quote_segment(name: str) -> str:
+    """Encode a name as one segment of a path."""
     return quote(name, safe="")
 
 
-def headers(token: str, *, has_body: bool, accept: str = MSGPACK) -> dict[str, str]:
-    found = {"Accept": accept}
+def build_headers(token: str, *, has_body: bool, accept: str = MSGPACK) -> dict[str, str]:
+    headers = {"Accept": accept}
     if has_body:
-        found["Content-Type"] = MSGPACK
+        headers["Content-Type"] = MSGPACK
     if token:
-        found["Authorization"] = f"Bearer {token}"
-    return found
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
 
 
-class Response(msgspec.Struct, frozen=True):
+class ApiResponse(msgspec.Struct, frozen=True):
     status: int
     media: str
     body: bytes
 
 
-# What may be tried again
-
-
 class NotReached(EngineUnavailable):
-    """The server has not got the request, or has not begun with it."""
+    """The server did not receive the request, or did not start it."""
 
 
 class NoAnswer(EngineUnavailable):
-    """The server may have done what was asked."""
+    """The response was lost. The server may have executed the request."""
 
 
-def may_repeat(error: WindlassError, request: Request) -> bool:
+def may_repeat(error: WindlassError, request: ApiRequest) -> bool:
     return isinstance(error, NotReached | errors.TooManyRequests) or (
         isinstance(error, NoAnswer) and request.is_repeatable
     )
 
 
-def unreachable(address: ServerAddress, why: object) -> NotReached:
+def server_unreachable(address: ServerAddress, why: object) -> NotReached:
     return NotReached(
-        f"The server at {address} cannot be reached: {why}. Is it running (windlass serve), and is this its address?"
+        f"Cannot reach the server at {address}: {why}. Check the address, and that the server runs (windlass serve)."
     )
 
 
-def unanswered(address: ServerAddress, why: object) -> NoAnswer:
-    return NoAnswer(f"The server at {address} went away before it answered: {why}.")
+def answer_lost(address: ServerAddress, why: object) -> NoAnswer:
+    return NoAnswer(f"The server at {address} did not respond: {why}.")
 
 
-# Answers
-
-
-def read(address: ServerAddress, request: Request, response: Response) -> Any:
+def read_response(address: ServerAddress, request: ApiRequest, response: ApiResponse) -> Any:
     if not 200 <= response.status < 300:
-        raise failure(address, request.path, response)
-    if request.gives is None:
+        raise error_of(address, request.path, response)
+    if request.response_type is None:
         return None
     try:
-        return _decoder(request.gives)(response.body)
+        return _decoder(request.response_type)(response.body)
     except msgspec.MsgspecError as error:
         raise EngineUnsuitable(
-            f"What answers at {address} is no Windlass server of this version: {request.path} said something else than "
-            f"expected ({error})."
+            f"The server at {address} is not a Windlass server of this version: the response to {request.path} has "
+            f"another shape ({error})."
         ) from error
 
 
-def failure(address: ServerAddress, path: str, response: Response) -> WindlassError:
-    found = _problem(response)
-    if found is None:
-        return _without_problem(address, path, response)
-    if found.code in REFUSALS:
-        return REFUSALS[found.code](found.detail)
-    if found.code == EngineUnavailable.code:
-        return NoAnswer(found.detail)
-    if found.code in _OTHERS:
-        return _OTHERS[found.code](found.detail)
-    return _said_by_http(address, path, found)
+def error_of(address: ServerAddress, path: str, response: ApiResponse) -> WindlassError:
+    problem = _decode_problem(response)
+    if problem is None:
+        return _unexpected_response(address, path, response)
+    if problem.code in REFUSALS:
+        return REFUSALS[problem.code](problem.detail)
+    if problem.code == EngineUnavailable.code:
+        return NoAnswer(problem.detail)
+    if problem.code in _ENGINE_ERRORS:
+        return _ENGINE_ERRORS[problem.code](problem.detail)
+    return _http_error(address, path, problem)
 
 
-def refused(found: Problem) -> Refusal:
-    """One of many."""
-    return REFUSALS.get(found.code, Refusal)(found.detail)
+def refusal_of(problem: Problem) -> Refusal:
+    """Return the refusal of one item of a batch."""
+    return REFUSALS.get(problem.code, Refusal)(problem.detail)
 
 
-def _said_by_http(address: ServerAddress, path: str, found: Problem) -> WindlassError:
-    if found.status == 503:
-        return NotReached(f"The server at {address} is busy or about to stop: {found.detail}")
-    if found.status in (404, 405):
-        return EngineUnsuitable(f"The server at {address} does not know {path}: it is older than this program.")
-    return EngineError(f"The server at {address} refused {path} ({found.status}): {found.detail}")
+def _http_error(address: ServerAddress, path: str, problem: Problem) -> WindlassError:
+    if problem.status == 503:
+        return NotReached(f"The server at {address} is busy or stopping: {problem.detail}")
+    if problem.status in (404, 405):
+        return EngineUnsuitable(
+            f"The server at {address} does not know {path}: it is older than this program. Upgrade the server."
+        )
+    return EngineError(f"The server at {address} refused {path} ({problem.status}): {problem.detail}")
 
 
-def _without_problem(address: ServerAddress, path: str, response: Response) -> WindlassError:
-    if response.status in _BETWEEN:
-        return unanswered(address, f"status {response.status}")
+def _unexpected_response(address: ServerAddress, path: str, response: ApiResponse) -> WindlassError:
+    if response.status in _PROXY_STATUSES:
+        return answer_lost(address, f"status {response.status}")
     return EngineUnsuitable(
-        f"What answers at {address} is no Windlass server: {path} was answered with status {response.status} and "
-        f"{response.media or 'nothing'}. Is the address right, and its path?"
+        f"The server at {address} is not a Windlass server: the response to {path} has status {response.status} and "
+        f"media type {response.media or '(none)'}. Check the address and its path."
     )
 
 
-def _problem(response: Response) -> Problem | None:
+def _decode_problem(response: ApiResponse) -> Problem | None:
     decoder = _PROBLEMS.get(response.media.partition(";")[0].strip().replace("problem+", ""))
     try:
         return None if decoder is None else decoder(response.body)

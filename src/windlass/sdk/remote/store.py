@@ -1,5 +1,4 @@
-"""What stands in the place of a store when the engine is behind a server: it performs requests, awaited or at once, and
-makes ids. Of the engine itself it offers nothing."""
+"""Remote store: sends requests to a server in place of commands to an engine, and generates job ids."""
 
 from __future__ import annotations
 
@@ -19,30 +18,32 @@ from windlass.core.partition import partition_of
 from windlass.store.driver import run, run_sync
 
 from .address import ServerAddress
-from .async_session import Session
-from .request import Request, Requests, get, read
-from .retry_policy import Patience
-from .sync_session import Connections
+from .async_session import AsyncHttpSession
+from .request import ApiRequest, RequestFlow, get, read_response
+from .retry_policy import RequestRetryPolicy
+from .sync_session import SyncHttpSession
 
 T = TypeVar("T")
 
 
-class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says of itself."""
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Response to GET /info, as far as the store needs it."""
 
     version: str
     partitions: int
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """As a deployment is shown."""
+class ServerDeployment(msgspec.Struct, frozen=True, kw_only=True):
+    """Description of the deployment behind a server."""
 
     version: str
     product: str = "Windlass server"
 
 
 class RemoteStore:
-    """Opens by itself with the first request; close it when done."""
+    """Counterpart of Store over HTTP. It opens with the first request; close it after use.
+
+    Attributes of Store that need the engine raise BadSetting."""
 
     def __init__(
         self,
@@ -53,24 +54,22 @@ class RemoteStore:
         patience_s: float = 30.0,
     ) -> None:
         self.endpoint = address
-        self.asked_durability = durability  # None: the server's
-        self.deployment: Server | None = None
+        self.requested_durability = durability  # None: that of the server
+        self.deployment: ServerDeployment | None = None
         self.partitions = 1
         self._token = token
         self._patience_s = patience_s
-        self._opening = threading.Lock()
-        self._session = Session(address, token)
-        self._connections = Connections(address, token)
+        self._open_lock = threading.Lock()
+        self._session = AsyncHttpSession(address, token)
+        self._sync_session = SyncHttpSession(address, token)
 
-    # As a store has it, for what is checked before anything is asked
+    # Read by validation in the service; the server applies the requested durability.
     durability: Durability = "memory"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
         raise not_offered(f"`{name}` of a store")
-
-    # Ids
 
     def partition_of_queue(self, queue: str) -> int:
         return partition_of(queue, self.partitions)
@@ -82,32 +81,30 @@ class RemoteStore:
         return self.new_ids([queue])[0]
 
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
-        """Made here, so that a request which is sent again is about the same jobs."""
+        """Generate job ids on the client, so that a repeated request enqueues the same jobs."""
         at_ms = int(time.time() * 1000)
         return [make_id(at_ms, self.partition_of_queue(queue), secrets.randbits(64)) for queue in queues]
 
-    # Opening and closing
-
-    async def open(self) -> Server:
+    async def open(self) -> ServerDeployment:
         if self.deployment is None:
             await asyncio.to_thread(self.open_sync)
-        return cast(Server, self.deployment)
+        return cast(ServerDeployment, self.deployment)
 
-    def open_sync(self) -> Server:
-        """Asks how the deployment is divided; a wrong address or token is found out here."""
-        with self._opening:
+    def open_sync(self) -> ServerDeployment:
+        """Read the number of partitions. A wrong address or token fails here."""
+        with self._open_lock:
             if self.deployment is None:
-                self._opened(self._perform_sync(get("/info", Info)))
-            return cast(Server, self.deployment)
+                self._set_deployment(self._perform_sync(get("/info", ServerInfo)))
+            return cast(ServerDeployment, self.deployment)
 
-    def _opened(self, found: Info) -> None:
-        self.partitions = found.partitions
-        self.deployment = Server(version=found.version)
+    def _set_deployment(self, info: ServerInfo) -> None:
+        self.partitions = info.partitions
+        self.deployment = ServerDeployment(version=info.version)
 
     def clone(self) -> RemoteStore:
-        """Another one for the same server, for another event loop; close it."""
+        """Return another store for the same server, for another event loop. Close it after use."""
         other = RemoteStore(
-            self.endpoint, token=self._token, durability=self.asked_durability, patience_s=self._patience_s
+            self.endpoint, token=self._token, durability=self.requested_durability, patience_s=self._patience_s
         )
         self.open_sync()
         other.partitions, other.deployment = self.partitions, self.deployment
@@ -118,7 +115,7 @@ class RemoteStore:
         self.close_sync()
 
     def close_sync(self) -> None:
-        self._connections.close()
+        self._sync_session.close()
 
     async def __aenter__(self) -> RemoteStore:
         await self.open()
@@ -127,65 +124,60 @@ class RemoteStore:
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
-    # Performing
-
-    async def run(self, flow: Requests[T]) -> T:
+    async def run(self, flow: RequestFlow[T]) -> T:
         await self.open()
         return await run(flow, self.perform)
 
-    def run_sync(self, flow: Requests[T]) -> T:
+    def run_sync(self, flow: RequestFlow[T]) -> T:
         self.open_sync()
         return run_sync(flow, self._perform_sync)
 
-    def start_sync(self, flow: Requests[T]) -> Callable[[], T]:
-        """Over HTTP nothing is sent ahead."""
+    def start_sync(self, flow: RequestFlow[T]) -> Callable[[], T]:
+        """Return a function that runs the flow. Over HTTP nothing is sent ahead."""
         return lambda: self.run_sync(flow)
 
-    def start(self, flow: Requests[T]) -> Coroutine[Any, Any, T]:
+    def start(self, flow: RequestFlow[T]) -> Coroutine[Any, Any, T]:
         return self.run(flow)
 
-    async def perform(self, asked: Any) -> Any:
-        request = _request(asked)
-        patience = Patience(self._patience_s, time.monotonic())
+    async def perform(self, effect: Any) -> Any:
+        request = _check_request(effect)
+        retries = self.new_retry_policy()
         while True:
             try:
-                return read(self.endpoint, request, await self._session.send(request))
+                return read_response(self.endpoint, request, await self._session.send(request))
             except WindlassError as error:
-                pause_s = patience.pause_s(error, request, time.monotonic())
+                pause_s = retries.pause_s(error, request, time.monotonic())
             await asyncio.sleep(pause_s)
 
-    def _perform_sync(self, asked: Any) -> Any:
-        request = _request(asked)
-        patience = Patience(self._patience_s, time.monotonic())
+    def _perform_sync(self, effect: Any) -> Any:
+        request = _check_request(effect)
+        retries = self.new_retry_policy()
         while True:
             try:
-                return read(self.endpoint, request, self._connections.send(request))
+                return read_response(self.endpoint, request, self._sync_session.send(request))
             except WindlassError as error:
-                pause_s = patience.pause_s(error, request, time.monotonic())
+                pause_s = retries.pause_s(error, request, time.monotonic())
             time.sleep(pause_s)
 
-    # For those who follow
-
     @property
-    def session(self) -> Session:
+    def session(self) -> AsyncHttpSession:
         return self._session
 
     @property
-    def connections(self) -> Connections:
-        return self._connections
+    def sync_session(self) -> SyncHttpSession:
+        return self._sync_session
 
-    @property
-    def patience(self) -> Patience:
-        return Patience(self._patience_s, time.monotonic())
+    def new_retry_policy(self) -> RequestRetryPolicy:
+        return RequestRetryPolicy(self._patience_s, time.monotonic())
 
 
-def _request(asked: Any) -> Request:
-    """What no method of the remote service has made is a call of the engine."""
-    if not isinstance(asked, Request):
-        call = asked[0] if isinstance(asked, list) else asked
-        raise not_offered(f"`{getattr(call, 'operation', 'this')}`")
-    return asked
+def _check_request(effect: Any) -> ApiRequest:
+    """Refuse commands to the engine: flows of the remote service yield requests only."""
+    if not isinstance(effect, ApiRequest):
+        command = effect[0] if isinstance(effect, list) else effect
+        raise not_offered(f"`{getattr(command, 'operation', 'this')}`")
+    return effect
 
 
 def not_offered(what: str) -> BadSetting:
-    return BadSetting(f"{what} is not offered over HTTP; give the URL of the engine itself (redis://…) for it.")
+    return BadSetting(f"{what} is not available over HTTP; use the URL of the engine (redis://…) for it.")

@@ -1,4 +1,4 @@
-"""Between what the service speaks of and what the native API writes: jobs, values, attempts."""
+"""Conversion between the shapes of the native API and the types of the core, as a client needs it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ from windlass.wire.jobs import AttemptShape, JobShape, TimelineShape
 from windlass.wire.new_job import CallbackShape, NewJobShape, RetryShape
 from windlass.wire.shape import Results
 
-from .request import refused
+from .request import refusal_of
 from .store import not_offered
 
 A = TypeVar("A")
 T = TypeVar("T")
-DEEPEST = 90  # a body may be nested in 100 levels, and values stand some levels deep in it
+VALUE_NESTING_MAX = 90  # a body may have 100 levels, and values are some levels deep in it
 _CODECS = {"json": Codec.JSON, "msgpack": Codec.MSGPACK, "raw": Codec.RAW}
 _NAMES = {codec: name for name, codec in _CODECS.items()}
 _STATES = {state.label: state for state in State}
 
 
-# Values
+def copy_fields(source: msgspec.Struct, target: Any) -> Any:
+    """Make a struct of another type from one that has the same fields."""
+    return target(**{name: getattr(source, name) for name in target.__struct_fields__})
 
 
 def value_fields(what: str, blob: Blob | None) -> dict[str, Any]:
-    """As itself where it is MessagePack; else byte for byte."""
+    """Return the fields of a stored value: the value itself if it is MessagePack, else base64."""
     if blob is None:
         return {}
-    if blob.codec is Codec.MSGPACK and not is_too_deep(blob.data, blob.codec, DEEPEST):
+    if blob.codec is Codec.MSGPACK and not is_too_deep(blob.data, blob.codec, VALUE_NESTING_MAX):
         value = as_msgpack(blob)
         if value is not None:
             return {what: value}
@@ -48,15 +50,13 @@ def value_fields(what: str, blob: Blob | None) -> dict[str, Any]:
 
 
 def blob_of(value: Raw | UnsetType, in_base64: str | UnsetType, codec: str | UnsetType) -> Blob | None:
-    """A plain value is MessagePack here, whatever it is stored as."""
+    """Return the stored value of such fields. A plain value is MessagePack, the encoding of all responses."""
     if in_base64 is not UNSET:
         return Blob(base64.b64decode(in_base64), Codec.RAW if codec is UNSET else _CODECS[codec])
     return None if value is UNSET else Blob(bytes(value), Codec.MSGPACK)
 
 
-# Jobs
-
-_SAME = tuple(
+_COPIED_FIELDS = tuple(
     name
     for name in NewJobShape.__struct_fields__
     if name not in ("payload", "payload_base64", "payload_codec", "id", "retry", "parent", "after", "callback")
@@ -71,7 +71,7 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
         after=tuple(map(format_id, job.after)),
         callback=None if job.callback is None else _callback_shape(job.callback),
         **value_fields("payload", None if job.payload == NULL_BLOB else job.payload),
-        **{name: getattr(job, name) for name in _SAME},
+        **{name: getattr(job, name) for name in _COPIED_FIELDS},
     )
 
 
@@ -93,8 +93,18 @@ def id_of(text: str | None) -> bytes | None:
     return None if text is None else parse_id(text)
 
 
-_OWN = ("id", "state", "payload", "payload_base64", "payload_codec", "retry", "parent", "callback", "worker")
-_READ = tuple(name for name in JobShape.__struct_fields__ if name not in _OWN)
+_CONVERTED_JOB_FIELDS = (
+    "id",
+    "state",
+    "payload",
+    "payload_base64",
+    "payload_codec",
+    "retry",
+    "parent",
+    "callback",
+    "worker",
+)
+_COPIED_JOB_FIELDS = tuple(name for name in JobShape.__struct_fields__ if name not in _CONVERTED_JOB_FIELDS)
 
 
 def job_of(shape: JobShape) -> Job:
@@ -108,7 +118,7 @@ def job_of(shape: JobShape) -> Job:
         callback=callback_of(shape.callback),
         limits=(),
         worker=id_of(shape.worker),
-        **{name: getattr(shape, name) for name in _READ},
+        **{name: getattr(shape, name) for name in _COPIED_JOB_FIELDS},
     )
 
 
@@ -124,15 +134,13 @@ def attempt_of(shape: AttemptShape) -> Attempt:
 
 
 def timeline_of(shape: TimelineShape) -> Timeline:
-    return Timeline(job_of(shape.job), [attempt_of(one) for one in shape.attempts])
+    return Timeline(job_of(shape.job), [attempt_of(attempt) for attempt in shape.attempts])
 
 
-# Answers about many
+def read_results(response: Results[A], convert: Callable[[A], T]) -> list[T | Refusal]:
+    """Convert the results of a batch. Problems become refusals."""
+    return read_items(response.results, convert)
 
 
-def answers_of(found: Results[A], read: Callable[[A], T]) -> list[T | Refusal]:
-    return outcomes_of(found.results, read)
-
-
-def outcomes_of(found: Sequence[Any], read: Callable[[Any], T]) -> list[T | Refusal]:
-    return [read(one.ok) if one.error is UNSET else refused(one.error) for one in found]
+def read_items(items: Sequence[Any], convert: Callable[[Any], T]) -> list[T | Refusal]:
+    return [convert(item.ok) if item.error is UNSET else refusal_of(item.error) for item in items]

@@ -1,4 +1,4 @@
-"""The audit log: front ends write down who did what; people read it, newest first."""
+"""Audit log operations: front ends record who did what; people read it, newest first."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from windlass.store.operation import Operation
 
 class AuditOperations(Facet):
     def audit(self, entries: Sequence[AuditEntry]) -> Operation[None]:
-        """Appends entries, with the engine's time. The last 10,000 are kept. After a lost answer one may stand there
-        twice: better than not at all."""
+        """Append entries with the engine's time. The last 10,000 are kept. After a lost answer an entry may be stored
+        twice, which is better than not at all."""
         check_audit_entries(entries)
         return Operation(self.store, lambda: self._audit_flow(entries))
 
@@ -26,7 +26,7 @@ class AuditOperations(Facet):
             yield audit.audit(entries)
 
     def audits(self, *, most: int = 50, cursor: str = "") -> Operation[AuditPage]:
-        """One page, newest first. What is written meanwhile moves no page."""
+        """Return one page, newest first. New entries do not shift the pages."""
         check_integer("most", most, 1, PAGE_MAX)
         check_text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
         audit.check_cursor(cursor)

@@ -1,4 +1,4 @@
-"""The deployment is looked over, and put right; its engine is asked how it does."""
+"""Doctor operations: check and repair a deployment, and read the state of its engine."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from windlass.store.topology.node_states import engines_flow
 
 class DoctorOperations(Facet):
     def doctor(self, repair: bool = False, *, on_progress: Follow | None = None) -> Operation[Diagnosis]:
-        """Compares all records and indexes, and looks at the engine's configuration; `repair` puts right what needs no
-        judgement. Jobs may flow meanwhile. `on_progress` is called after each of its many bounded steps."""
+        """Compare all records with all indexes and check the engine's configuration. `repair` corrects everything that
+        needs no human decision. Jobs may run at the same time. `on_progress` is called after each bounded step."""
         check_boolean("repair", repair)
         if on_progress is not None and not callable(on_progress):
-            raise BadInput("on_progress must be something that can be called.")
+            raise BadInput("on_progress must be callable.")
         return Operation(self.store, lambda: self._doctor_flow(repair, on_progress))
 
     def _doctor_flow(self, repair: bool, follow: Follow | None) -> Flow[Diagnosis]:
-        homes = range(self.store.partitions)  # known when the store is open: when the flow runs
-        return (yield from doctor_flow(homes, repair, self.store.durability, follow, self.store.cuts))
+        partitions = range(self.store.partitions)  # known when the store is open: when the flow runs
+        return (yield from doctor_flow(partitions, repair, self.store.durability, follow, self.store.cuts))
 
     def engines(self) -> Operation[list[EngineState]]:
-        """How each node of the engine does: memory, persistence, round trip, and what is at risk in its settings. No
-        job is looked at."""
+        """Return the state of each node of the engine: memory, persistence, round trip, and risky settings. No job is
+        read."""
         return Operation(self.store, self._engines_flow)
 
     def _engines_flow(self) -> Flow[list[EngineState]]:

@@ -1,4 +1,4 @@
-"""Everything out as a stream, and in again: backups, and moves from one deployment to another."""
+"""Export and import of a whole deployment as a stream of lines, for backups and migrations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .importer import Importer
 
 class ExportOperations(LimitOperations):
     def export(self) -> Exporting:
-        """All that is kept, line by line: `async for`, or `for` without an event loop."""
+        """Return all stored data, line by line: use `async for`, or `for` without an event loop."""
         return Exporting(self.store)
 
     def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> WaitingOperation[ImportReport]:
-        """Takes in the lines of an export; answers what was added, was there already, or was refused and why."""
+        """Import the lines of an export. Return what was added, existed already, or was refused and why."""
         if isinstance(lines, str | bytes) or not isinstance(lines, Iterable | AsyncIterable):
             raise BadInput("lines must be an iterable of lines, such as a file or an export.")
         importer = Importer(self.store, PAYLOAD_STORED_MAX, self._limit_flow)
@@ -45,7 +45,7 @@ class ExportOperations(LimitOperations):
     def _import_now(self, importer: Importer, lines: Any) -> ImportReport:
         self.store.open_sync()
         if not isinstance(lines, Iterable):
-            raise BadInput("Lines that come asynchronously must be awaited.")
+            raise BadInput("An asynchronous iterable of lines needs an event loop: await this operation.")
         for line in lines:
             if (flow := importer.read(line)) is not None:
                 self.store.run_sync(flow)

@@ -1,5 +1,5 @@
-"""An import under way: lines in, batches out. It does no I/O itself: a line that fills a batch gives the flow that
-sends it."""
+"""Importer: turns lines of an export into batches. It does no I/O: a line that fills a batch returns the flow that
+sends the batch."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ BATCH_LINES = 500
 BATCH_BYTES = 4 * MIB
 AWAITED_WEIGHT = 1024
 CANCELLED_AT_ONCE = 1_000
-_OTHERWISE = {
-    "queue": "The queue is configured otherwise here; it stays as it is.",
-    "limit": "A limit of this name is set otherwise here; it stays as it is.",
-    "schedule": "A schedule of this name is another one here; it stays as it is.",
-    "job": "A job with this id and other content is here already; it stays as it is.",
+_CONFLICTS = {
+    "queue": "The queue has another configuration here; it is left unchanged.",
+    "limit": "A different limit of this name exists here; it is left unchanged.",
+    "schedule": "A different schedule of this name exists here; it is left unchanged.",
+    "job": "A job with this id and other content exists here; it is left unchanged.",
     "callback": "",
 }
 
 
-class Waiting(NamedTuple):
-    """An entry of the batch. A job's limits are matched when it is sent."""
+class BatchEntry(NamedTuple):
+    """Entry of a batch. The limits of a job are matched when the batch is sent."""
 
     line: int
-    home: int
+    partition: int
     name: str
     build: Callable[[str], calls.RestoreEntry]
     job: NewJob | None = None
@@ -64,14 +64,14 @@ class Importer:
         self._payload_max = payload_max
         self._set_limit = set_limit
         self._kind = ""
-        self._batch: list[Waiting] = []
+        self._batch: list[BatchEntry] = []
         self._bytes = 0
         self._seen: Counter[str] = Counter()
         self._is_over = False
         self._to_cancel: list[bytes] = []
 
     def read(self, text: Any) -> Flow[None] | None:
-        """Takes one line in; a flow that must be run before the next, if there is one."""
+        """Read one line. Return a flow that must run before the next line, or None."""
         self.done.lines += 1
         number = self.done.lines
         if number == 1:
@@ -86,17 +86,17 @@ class Importer:
             raise type(refusal)(f"Line {number}: {refusal}") from refusal
 
     def finish(self) -> Flow[None]:
-        """After the last line: jobs find those they belong to."""
+        """Link jobs to their parents and dependencies after the last line."""
         if not self._is_over:
             raise BadInput(
-                f"The export is cut off: it has no end after line {self.done.lines}. "
-                "What came in stays; import the whole file again."
+                f"The export is truncated: it has no end after line {self.done.lines}. "
+                "Imported lines stay; import the whole file again."
             )
         for partition in range(self._store.partitions):
-            yield from self._reunite(partition)
+            yield from self._relink(partition)
         yield from self._cancel()
 
-    def _reunite(self, partition: int) -> Flow[None]:
+    def _relink(self, partition: int) -> Flow[None]:
         is_more = True
         while is_more:
             is_more, unknown = yield calls.restored(partition)
@@ -118,13 +118,15 @@ class Importer:
     def _read_end(self, line: export_lines.EndLine) -> Flow[None]:
         for kind in export_lines.KINDS:
             if line.counts.get(kind) != self._seen[kind]:
-                said = line.counts.get(kind)
-                raise BadInput(f"the end speaks of {said} lines of kind {kind}, but {self._seen[kind]} were there.")
+                expected = line.counts.get(kind)
+                raise BadInput(
+                    f"the end line expects {expected} lines of kind {kind}, but there were {self._seen[kind]}."
+                )
         self._is_over = True
         return self._send()
 
-    def _add(self, kind: str, entry: Waiting, size: int) -> Flow[None] | None:
-        """Batches are of one kind: configuration is in place before the first job."""
+    def _add(self, kind: str, entry: BatchEntry, size: int) -> Flow[None] | None:
+        """Add an entry to the batch. A batch has entries of one kind, so configuration precedes the first job."""
         before = self._send() if self._batch and (self._kind != kind or self._is_full(size)) else None
         self._kind = kind
         self._batch.append(entry)
@@ -136,69 +138,71 @@ class Importer:
 
     # Entries
 
-    def _entry(self, line: export_lines.AnyLine) -> Waiting | None:
+    def _entry(self, line: export_lines.AnyLine) -> BatchEntry | None:
         if isinstance(line, export_lines.QueueLine):
             return self._queue(line)
         if isinstance(line, export_lines.ScheduleLine):
             return self._schedule(line)
         if isinstance(line, export_lines.CallbackLine):
             return self._callback(line)
-        assert isinstance(line, export_lines.JobLine)  # noqa: S101 (the other kinds are dealt with)
+        assert isinstance(line, export_lines.JobLine)  # noqa: S101 (other kinds are handled above)
         return self._job(line)
 
-    def _queue(self, line: export_lines.QueueLine) -> Waiting:
+    def _queue(self, line: export_lines.QueueLine) -> BatchEntry:
         check_queue_line(line)
-        home = self._store.partition_of_queue(line.name)
-        return Waiting(self.done.lines, home, line.name, lambda _: stored_entries.read_queue(line))
+        partition = self._store.partition_of_queue(line.name)
+        return BatchEntry(self.done.lines, partition, line.name, lambda _: stored_entries.read_queue(line))
 
-    def _schedule(self, line: export_lines.ScheduleLine) -> Waiting:
+    def _schedule(self, line: export_lines.ScheduleLine) -> BatchEntry:
         schedule = stored_entries.schedule_in(line)
         check_schedule(schedule, self._payload_max)
         check_schedule_line(line)
-        home = self._store.partition_of_queue(schedule.job.queue)
-        return Waiting(
+        partition = self._store.partition_of_queue(schedule.job.queue)
+        return BatchEntry(
             self.done.lines,
-            home,
+            partition,
             schedule.name,
-            lambda _: stored_entries.read_schedule(line, schedule, lambda one: self._rehomed(one, home)),
+            lambda _: stored_entries.read_schedule(
+                line, schedule, lambda job_id: self._with_partition(job_id, partition)
+            ),
         )
 
-    def _job(self, line: export_lines.JobLine) -> Waiting | None:
-        entry, home = line.job, self._store.partition_of_queue(line.job.queue)
-        job = self._content(entry, home)
+    def _job(self, line: export_lines.JobLine) -> BatchEntry | None:
+        entry, partition = line.job, self._store.partition_of_queue(line.job.queue)
+        job = self._content(entry, partition)
         check_job_line(line, job, self._payload_max)
-        after = [self._rehomed(one.id, home) for one in line.after]
-        others = {entry.parent_queue, *(one.queue for one in line.after)} - {""}
-        if any(self._store.partition_of_queue(queue) != home for queue in others):
+        after = [self._with_partition(awaited.id, partition) for awaited in line.after]
+        others = {entry.parent_queue, *(awaited.queue for awaited in line.after)} - {""}
+        if any(self._store.partition_of_queue(queue) != partition for queue in others):
             self._refuse(self.done.lines, "job", entry.id, CrossPartition())
             return None
         if job.id != parse_id(entry.id):
             self.done.remade_ids += 1
-        return Waiting(
+        return BatchEntry(
             self.done.lines,
-            home,
+            partition,
             entry.id,
             lambda limits: stored_entries.read_job(line, job, limits, after),
             job,
             line.is_cancel_requested,
         )
 
-    def _callback(self, line: export_lines.CallbackLine) -> Waiting:
-        home = self._store.partition_of_queue(line.job.queue)
-        job = self._content(line.job, home)
+    def _callback(self, line: export_lines.CallbackLine) -> BatchEntry:
+        partition = self._store.partition_of_queue(line.job.queue)
+        job = self._content(line.job, partition)
         check_job_entry(line.job, job, self._payload_max)
         if line.last_attempt is not None:
             check_attempt_entry(line.last_attempt)
         if job.callback is None or line.id != line.job.id or line.job.state not in job.callback.events:
-            raise BadInput("a callback is of a job that asked for it, and that has ended so.")
-        return Waiting(self.done.lines, home, line.id, lambda _: stored_entries.read_callback(line, job))
+            raise BadInput("the job of a callback must have requested it for the state in which the job ended.")
+        return BatchEntry(self.done.lines, partition, line.id, lambda _: stored_entries.read_callback(line, job))
 
-    def _content(self, entry: export_lines.JobEntry, home: int) -> NewJob:
-        parent = self._rehomed(entry.parent, home) if entry.parent else b""
-        return stored_entries.new_job_in(entry, self._rehomed(entry.id, home), parent)
+    def _content(self, entry: export_lines.JobEntry, partition: int) -> NewJob:
+        parent = self._with_partition(entry.parent, partition) if entry.parent else b""
+        return stored_entries.new_job_in(entry, self._with_partition(entry.id, partition), parent)
 
-    def _rehomed(self, text: str, home: int) -> bytes:
-        return with_partition(parse_id(text), home, self._store.partitions)
+    def _with_partition(self, text: str, partition: int) -> bytes:
+        return with_partition(parse_id(text), partition, self._store.partitions)
 
     # Sending
 
@@ -218,51 +222,53 @@ class Importer:
 
     def _send(self) -> Flow[None]:
         batch, self._batch, self._bytes = self._batch, [], 0
-        return self._sending(batch, self._kind)
+        return self._send_batch(batch, self._kind)
 
-    def _sending(self, batch: Sequence[Waiting], kind: str) -> Flow[None]:
+    def _send_batch(self, batch: Sequence[BatchEntry], kind: str) -> Flow[None]:
         known = self._store.limit_cache
 
-        def attempt(part: Sequence[Waiting]) -> Flow[list[str | Refusal]]:
-            return split_by_partition(part, lambda one: one.home, self._restore)
+        def attempt(part: Sequence[BatchEntry]) -> Flow[list[str | Refusal]]:
+            return split_by_partition(part, lambda entry: entry.partition, self._restore)
 
-        answers = yield from run_matched(known, batch, lambda one: one.home, attempt)
-        for one, answer in zip(batch, answers, strict=True):
-            self._note(one.line, kind, one.name, answer)
-            if one.job and one.is_cancel_requested and answer == "added":
-                self._to_cancel.append(one.job.id)
+        answers = yield from run_matched(known, batch, lambda entry: entry.partition, attempt)
+        for entry, answer in zip(batch, answers, strict=True):
+            self._note(entry.line, kind, entry.name, answer)
+            if entry.job and entry.is_cancel_requested and answer == "added":
+                self._to_cancel.append(entry.job.id)
         if kind == "queue":
             yield from self._relane(batch)
         if len(self._to_cancel) >= CANCELLED_AT_ONCE:
             yield from self._cancel()
 
-    def _restore(self, part: Sequence[Waiting], home: int) -> Any:
-        table = self._store.limit_cache.table(home)
+    def _restore(self, part: Sequence[BatchEntry], partition: int) -> Any:
+        table = self._store.limit_cache.table(partition)
         entries = [
-            one.build(
-                join_keys(table.match(one.job.queue, one.job.name, one.job.lane, one.job.payload)) if one.job else ""
+            entry.build(
+                join_keys(table.match(entry.job.queue, entry.job.name, entry.job.lane, entry.job.payload))
+                if entry.job
+                else ""
             )
-            for one in part
+            for entry in part
         ]
-        return calls.restore(entries, table.version, home)
+        return calls.restore(entries, table.version, partition)
 
-    def _relane(self, batch: Sequence[Waiting]) -> Flow[None]:
-        for one in batch:
-            while (yield queues.relane(one.name, one.home)):
+    def _relane(self, batch: Sequence[BatchEntry]) -> Flow[None]:
+        for entry in batch:
+            while (yield queues.relane(entry.name, entry.partition)):
                 pass
 
     def _cancel(self) -> Flow[None]:
-        """They were leased, and their workers asked to stop."""
+        """Cancel imported jobs that were leased and whose stop was requested."""
         ids, self._to_cancel = self._to_cancel, []
         yield from split_by_partition(
             ids,
             self._store.partition_of_job,
-            lambda some, home: job_admin.cancel(some, "cancelled", True, False, False, home),
+            lambda some, partition: job_admin.cancel(some, "cancelled", True, False, False, partition),
         )
 
     def _note(self, line: int, what: str, name: str, answer: str | Refusal) -> None:
         if isinstance(answer, Refusal):
-            refusal = IdConflict(_OTHERWISE[what]) if isinstance(answer, IdConflict) else answer
+            refusal = IdConflict(_CONFLICTS[what]) if isinstance(answer, IdConflict) else answer
             self._refuse(line, what, name, refusal)
         else:
             (self.done.added if answer == "added" else self.done.existing)[what] += 1
@@ -274,7 +280,8 @@ class Importer:
 
 
 def _weight(line: export_lines.AnyLine, size: int) -> int:
-    """Jobs to wait for cost more than their bytes: four jobs that wait for a thousand others fill a batch."""
+    """Return the size of a line in a batch. Dependencies cost more than their bytes: four jobs with a thousand
+    dependencies each fill a batch."""
     return size + AWAITED_WEIGHT * len(line.after) if isinstance(line, export_lines.JobLine) else size
 
 

@@ -1,4 +1,4 @@
-"""What the loops do."""
+"""Maintenance operations: the steps of the background loops."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ from windlass.store.waiting import job_end
 
 class MaintenanceOperations(Facet):
     def promote(self) -> Operation[maintenance.MaintenanceStep]:
-        """One step of the scheduler: jobs whose time has come."""
+        """Run one step of the scheduler: queue scheduled jobs that are due."""
         return Operation(self.store, lambda: self._step_flow(maintenance.promote))
 
     def _step_flow(
         self, build: Callable[[int], Command[maintenance.MaintenanceStep]]
     ) -> Flow[maintenance.MaintenanceStep]:
-        return maintenance.merge_steps((yield from self._in_each(build)))
+        return maintenance.merge_steps((yield from self._send_to_each(build)))
 
     def recover(self) -> Operation[maintenance.MaintenanceStep]:
-        """One step of the recoverer: leases and workers that went silent, attempts over their time."""
+        """Run one step of the recoverer: expired leases, silent workers, and attempts over their timeout."""
         return Operation(self.store, self._recover_flow)
 
     def _recover_flow(self) -> Flow[maintenance.MaintenanceStep]:
-        found = yield from self._in_each(maintenance.recover)
-        timed_out = [job for one in found for job in one.timed_out]
+        found = yield from self._send_to_each(maintenance.recover)
+        timed_out = [job for result in found for job in result.timed_out]
         if timed_out:
             decisions = [_time_out(job) for job in timed_out]
             yield from split_by_partition(
-                decisions, lambda one: self.store.partition_of_job(one.id), maintenance.time_out
+                decisions, lambda decision: self.store.partition_of_job(decision.id), maintenance.time_out
             )
-        step = maintenance.merge_steps([one.step for one in found])
+        step = maintenance.merge_steps([result.step for result in found])
         return maintenance.MaintenanceStep(step.now_ms, step.done + len(timed_out), step.next_at_ms)
 
     def clean(self) -> Operation[maintenance.MaintenanceStep]:
-        """One step of the janitor: retention and expiry."""
+        """Run one step of the janitor: retention and expiry."""
         return Operation(self.store, lambda: self._step_flow(maintenance.clean))
 
     def sweep(self, cursor: str = "0") -> Operation[maintenance.SweepStep]:
-        """One step of the janitor's walk over queues: forgets empty ones, finishes divisions by name."""
+        """Run one step of the janitor's scan of queues: remove empty queues, and complete changes of lanes by name."""
         check_scan_cursor(cursor)
         return Operation(self.store, lambda: self._sweep_flow(cursor))
 
     def _sweep_flow(self, cursor: str) -> Flow[maintenance.SweepStep]:
-        """One partition after another; the cursor holds both the place in a partition and which one it is."""
-        count = len(self.homes)
+        """Scan one partition after another. The cursor encodes the partition and the position in it."""
+        count = len(self.partition_scope)
         inner, at = divmod(int(cursor), count)
-        home = self.homes[at]
-        swept: maintenance.SweepStep = yield maintenance.sweep(str(inner), home)
+        partition = self.partition_scope[at]
+        swept: maintenance.SweepStep = yield maintenance.sweep(str(inner), partition)
         for queue in swept.to_relane:
-            yield queues.relane(queue, home)
+            yield queues.relane(queue, partition)
         if swept.cursor == "0":
             return swept._replace(cursor=str((at + 1) % count))
         return swept._replace(cursor=str(int(swept.cursor) * count + at))
 
     def stop_torn(self, already: Collection[int] = ()) -> Operation[list[int]]:
-        """Partitions whose slots are moved key by key: their takers are stopped for some minutes. Those that were
-        stopped before and are whole again go on at once. Answers which are torn now."""
+        """Stop takes, for some minutes, in partitions whose slots migrate key by key. Partitions that were stopped
+        before and are complete again continue at once. Return the migrating partitions."""
         for partition in already:
             check_partition(partition)
         return Operation(self.store, lambda: self._stop_torn_flow(already))
@@ -74,20 +74,23 @@ class MaintenanceOperations(Facet):
     def _stop_torn_flow(self, already: Collection[int]) -> Flow[list[int]]:
         torn: list[int] = yield MigratingPartitions()
         whole = set(already) - set(torn)
-        calls = [maintenance.stop_migrating_partition(home) for home in torn]
-        calls += [maintenance.stop(0, "", home) for home in range(self.store.partitions) if home in whole]
-        if calls:
-            yield calls
+        commands = [maintenance.stop_migrating_partition(partition) for partition in torn]
+        commands += [
+            maintenance.stop(0, "", partition) for partition in range(self.store.partitions) if partition in whole
+        ]
+        if commands:
+            yield commands
         return torn
 
     def listen(self, *, for_s: float) -> Operation[bool]:
-        """Waits until something is due, at the latest after `for_s`. True when that was not known at first."""
+        """Wait until maintenance is due, at most `for_s`. Return True if it became due earlier than known at the
+        start."""
         check_number("for_s", for_s, 0, DURATION_MAX // 1000)
         return WaitingOperation(self.store, lambda: self._listen(for_s), _needs_event_loop)
 
     async def _listen(self, for_s: float) -> bool:
         await self.store.open()
-        return await job_end.upkeep_waiting(self.store, self.homes, for_s)
+        return await job_end.upkeep_waiting(self.store, self.partition_scope, for_s)
 
 
 def _time_out(job: Job) -> maintenance.TimeOut:
@@ -97,4 +100,4 @@ def _time_out(job: Job) -> maintenance.TimeOut:
 
 
 def _needs_event_loop() -> bool:
-    raise BadInput("The loops listen in an event loop; await this.")
+    raise BadInput("listen needs an event loop: await this operation.")

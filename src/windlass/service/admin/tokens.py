@@ -1,4 +1,4 @@
-"""Tokens: who may ask a server, and for what. The service itself asks nobody for one; front ends do."""
+"""Token operations. The service itself checks no tokens; front ends do."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ SESSION_MAX = 100  # characters of its name
 
 class TokenOperations(Facet):
     def create_token(self, new: NewToken) -> Operation[CreatedToken]:
-        """Makes a token. The answer has its text, which is kept nowhere and never told again."""
+        """Create a token. The answer has its text, which is not stored and cannot be shown again."""
         check_new_token(new)
         return Operation(self.store, lambda: self._create_token_flow(new))
 
     def _create_token_flow(self, new: NewToken) -> Flow[CreatedToken]:
         random = (secrets.token_bytes(access.ID_RANDOM_BYTES), secrets.token_bytes(access.SECRET_RANDOM_BYTES))
-        shown = access.generate_secret(*random)
-        made = yield tokens.create_token(new, shown)
+        secret = access.generate_secret(*random)
+        made = yield tokens.create_token(new, secret)
         if isinstance(made, TokenExists):
-            raise TokenExists(f"There is a token {new.name!r} already; choose another name, or remove that one first.")
+            raise TokenExists(
+                f"The token {new.name!r} exists already; choose another name, or remove that token first."
+            )
         if isinstance(made, Refusal):
             raise made
-        return CreatedToken(made, access.format_token(shown))
+        return CreatedToken(made, access.format_token(secret))
 
     def revoke_token(self, name: str) -> Operation[None]:
-        """Servers refuse it within a second. After a lost answer `unknown_token` means that it went through."""
+        """Revoke a token. Servers refuse it within a second. If the answer of a first call was lost, `unknown_token`
+        means that the first call succeeded."""
         check_token_name(name)
         return Operation(self.store, lambda: self._revoke_token_flow(name))
 
@@ -44,8 +47,8 @@ class TokenOperations(Facet):
             raise UnknownToken(f"There is no token {name!r}.")
 
     def end_session(self, ended: str, until_s: int) -> Operation[None]:
-        """End a session of a browser, or all that a token has begun, as `ended` names them. Servers refuse them within
-        a second, and forget them at `until_s`."""
+        """End a browser session, or all sessions of a token, as `ended` names them. Servers refuse them within a second
+        and forget them at `until_s`."""
         check_text("ended", ended, SESSION_MAX)
         check_integer("until_s", until_s, 0, 2**33)
         return Operation(self.store, lambda: self._end_session_flow(ended, until_s))
@@ -54,7 +57,7 @@ class TokenOperations(Facet):
         yield tokens.end_session(ended, until_s)
 
     def tokens(self, known: Tokens | None = None) -> Operation[Tokens]:
-        """All of them, by name. With `known`, an earlier answer, they only travel when they have changed since."""
+        """Return all tokens, by name. With `known`, an earlier answer, they are sent only if they changed since."""
         if known is not None:
             check_instance("known", known, Tokens)
             check_integer("known.version", known.version, 0, 2**53)

@@ -51,9 +51,9 @@ def _new_followers(settings: Settings) -> Followers:
 class AppState:
     """State that all handlers of a server process share."""
 
-    def __init__(self, service: Service, pulse: Liveness | None = None, settings: Settings | None = None) -> None:
+    def __init__(self, service: Service, liveness: Liveness | None = None, settings: Settings | None = None) -> None:
         self.service = service
-        self.pulse = pulse or Liveness()  # of the background loops of this process
+        self.liveness = liveness or Liveness()  # of the background loops of this process
         self.policy: PolicySource = Policy()  # addresses that this server may call
         self.settings = settings or Settings()
         self.session_control: SessionControl | None = None  # set by the application

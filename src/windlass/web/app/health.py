@@ -54,7 +54,7 @@ async def _missing(state: AppState) -> list[str]:
     if state.stopping.is_set():
         return ["The server is stopping."]
     missing = await _missing_engine(state)
-    late = state.pulse.late(state.service.store.partitions)
+    late = state.liveness.late(state.service.store.partitions)
     if late:
         among = f" of the partitions {', '.join(map(str, late))}" if state.service.store.partitions > 1 else ""
         missing.append(f"The background loops{among} have not run recently.")

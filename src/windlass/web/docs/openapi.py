@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes: what is served is what is written, and the other way round."""
+"""OpenAPI document, generated from the route table."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ PLAIN_TEXT = "text/plain"
 _REF = "#/components/schemas/{name}"
 _PATH = {
     "id": "A UUID.",
-    "queue": "Any name; percent-encode what a path cannot hold, as %2F for a slash.",
-    "name": "Any name; percent-encode what a path cannot hold, as %2F for a slash.",
+    "queue": "Any name. Percent-encode characters that a path cannot hold, such as %2F for a slash.",
+    "name": "Any name. Percent-encode characters that a path cannot hold, such as %2F for a slash.",
     "folder": "The first three characters of the name.",
 }
 _PATH_EXAMPLES = {"id": "01890a5d-ac96-774b-bcce-b302099a8057", "queue": "mail"}
-_NOTHING = {"description": "Done; there is nothing more to say."}
+_NO_CONTENT = {"description": "Done; the response has no body."}
 _WITHOUT_BODY = {
-    int(HTTPStatus.NO_CONTENT): _NOTHING,
-    int(HTTPStatus.NOT_MODIFIED): {"description": "What was sent before (If-None-Match) still holds."},
+    int(HTTPStatus.NO_CONTENT): _NO_CONTENT,
+    int(HTTPStatus.NOT_MODIFIED): {"description": "The response sent before (If-None-Match) is still valid."},
 }
 _ABOUT = (
-    "A job queue on Redis/Valkey that does not lose jobs. Every route speaks JSON and MessagePack, by Content-Type and "
-    "Accept. Errors are problem details (RFC 9457) with a stable `code`."
+    "A job queue on Redis/Valkey that does not lose jobs. Every route supports JSON and MessagePack, by Content-Type "
+    "and Accept. Errors are problem details (RFC 9457) with a stable `code`."
 )
 
 
 class Examples(msgspec.Struct, frozen=True):
-    """By operation. A body that is not here is made from its schema."""
+    """Example bodies and queries by operation. A missing body is generated from its schema."""
 
     bodies: Mapping[str, Any] = {}
     queries: Mapping[str, Mapping[str, Any]] = {}
 
 
 class DocumentInfo(msgspec.Struct, frozen=True):
-    """What a document is of. `base`: where its paths are appended to."""
+    """Title, description and base of a document. Its paths are relative to `base`."""
 
     title: str = "Windlass"
     description: str = _ABOUT
@@ -74,8 +74,8 @@ def build_document(
     for route in listed:
         operation = _operation(route, refs, components)
         paths.setdefault(route.path.removeprefix(about.base), {})[route.method.lower()] = operation
-        _exemplify(operation, examples or Examples(), components)
-    written = {
+        _add_examples(operation, examples or Examples(), components)
+    document = {
         "openapi": "3.1.0",
         "info": {
             "title": about.title,
@@ -88,15 +88,15 @@ def build_document(
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-    written = _shorten_schema_names(written)
-    arrange_schemas(written)
-    return written
+    document = _shorten_schema_names(document)
+    arrange_schemas(document)
+    return document
 
 
-def _shorten_schema_names(written: dict[str, Any]) -> dict[str, Any]:
+def _shorten_schema_names(document: dict[str, Any]) -> dict[str, Any]:
     """Give schemas their published names: those that classes declare, without the suffix `Shape`. The suffix stays
     where a schema has the shorter name already."""
-    text = msgspec.json.encode(written).decode()
+    text = msgspec.json.encode(document).decode()
     for name, published in COMPONENT_NAMES.items():
         text = re.sub(rf"(?<![A-Za-z]){name}(?![A-Za-z])", published, text)
     taken = set(msgspec.json.decode(text)["components"]["schemas"])
@@ -111,14 +111,14 @@ def _key(wanted: Any) -> str:
 def _types(routes: Sequence[Route]) -> list[Any]:
     found = {_key(Problem): Problem}
     for route in routes:
-        for one in (route.body, route.query, route.response, route.error_body, *route.other_responses.values()):
-            if one is not None:
-                found[_key(one)] = one
+        for shape in (route.body, route.query, route.response, route.error_body, *route.other_responses.values()):
+            if shape is not None:
+                found[_key(shape)] = shape
     return list(found.values())
 
 
 def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.operation,
         "tags": [route.tag],
         "summary": route.summary,
@@ -130,18 +130,18 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
         "responses": _responses(route, refs),
     }
     if route.description:
-        written["description"] = route.description
+        operation["description"] = route.description
     if route.body is not None:
         schema = refs[_key(route.body)]
-        written["requestBody"] = {
+        operation["requestBody"] = {
             "required": not route.is_body_optional,
-            "content": {one: {"schema": schema} for one in _media(route.body_media)},
+            "content": {media: {"schema": schema} for media in _media(route.body_media)},
         }
-    written["security"] = [] if route.roles is None else [{"token": []}]
-    return written
+    operation["security"] = [] if route.roles is None else [{"token": []}]
+    return operation
 
 
-def _exemplify(operation: dict[str, Any], examples: Examples, components: dict[str, Any]) -> None:
+def _add_examples(operation: dict[str, Any], examples: Examples, components: dict[str, Any]) -> None:
     name = operation["operationId"]
     if "requestBody" in operation:
         first = next(iter(operation["requestBody"]["content"].values()))
@@ -153,14 +153,14 @@ def _exemplify(operation: dict[str, Any], examples: Examples, components: dict[s
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
-    name_of_its_own = {"type": "string", "minLength": 1}
+    any_name = {"type": "string", "minLength": 1}
     schemas = {"id": {"type": "string", "format": "uuid"}}
     return [
         {
             "name": name,
             "in": "path",
             "required": True,
-            "schema": schemas.get(name, name_of_its_own),
+            "schema": schemas.get(name, any_name),
             "description": _PATH.get(name, "Percent-encoded."),
             "example": _PATH_EXAMPLES.get(name, "nightly"),
         }
@@ -191,14 +191,14 @@ def _query_parameters(route: Route, refs: dict[str, Any], components: dict[str, 
             "name": name,
             "in": "query",
             "required": name in required,
-            "schema": one,
-            **({"description": one["description"]} if "description" in one else {}),
+            "schema": field,
+            **({"description": field["description"]} if "description" in field else {}),
         }
-        for name, one in schema["properties"].items()
+        for name, field in schema["properties"].items()
     ]
 
 
-# Said before it is known which route was meant, so in no route's own words.
+# Answered before a route is found, so never formatted by a dialect.
 _PROTOCOL_STATUSES = frozenset((UriTooLong.status, HeadersTooLarge.status))
 
 
@@ -213,8 +213,8 @@ def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
         for status, gives in route.other_responses.items()
     }
     for status, codes in sorted(_refusals(route).items()):
-        said = f"{HTTPStatus(status).phrase}: {', '.join(codes)}"
-        answers[str(status)] = {"description": said, "content": _refusal(route, status, refs)}
+        description = f"{HTTPStatus(status).phrase}: {', '.join(codes)}"
+        answers[str(status)] = {"description": description, "content": _refusal(route, status, refs)}
     return answers
 
 
@@ -222,7 +222,7 @@ def _refusal(route: Route, status: int, refs: dict[str, Any]) -> dict[str, Any]:
     if status in _PROTOCOL_STATUSES:
         return {"application/problem+json": {"schema": refs[_key(Problem)]}}
     if route.error_body is not None:
-        return {one: {"schema": refs[_key(route.error_body)]} for one in _media(route.response_media)}
+        return {media: {"schema": refs[_key(route.error_body)]} for media in _media(route.response_media)}
     if route.error_formatter is not None:
         return {PLAIN_TEXT: {"schema": {"type": "string"}}}
     problem = {"schema": refs[_key(Problem)]}
@@ -236,13 +236,13 @@ def _success(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
             "content": {route.response_media.partition(";")[0]: {"schema": _text(gives, refs)}},
         }
     if gives is None:
-        return _NOTHING
+        return _NO_CONTENT
     schema = refs[_key(gives)]
-    return {"description": "Well.", "content": {one: {"schema": schema} for one in _media(route.response_media)}}
+    return {"description": "Success.", "content": {media: {"schema": schema} for media in _media(route.response_media)}}
 
 
 def _text(gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
-    """Describe a text, or a stream of items: OpenAPI 3.1 has no keyword for the schema of each of these."""
+    """Describe a text or a stream of items. OpenAPI 3.1 has no keyword for the schema of each item."""
     if gives is None:
         return {"type": "string"}
     return {
@@ -254,12 +254,12 @@ def _text(gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _media(own: str) -> list[str]:
-    """Of a route with one of its own, or both that all others speak."""
+    """Return the media types of a route: its fixed one, or JSON and MessagePack."""
     return [own] if own else [JSON, MSGPACK]
 
 
 def _refusals(route: Route) -> dict[int, list[str]]:
-    """By status, which codes; those that any such route may answer included."""
+    """Return error codes by status, including the common ones."""
     found: dict[int, list[str]] = {}
     for error in dict.fromkeys((*route.refuses, *_common_refusals(route))):
         found.setdefault(status_of(error), []).append(error.code)
@@ -267,17 +267,17 @@ def _refusals(route: Route) -> dict[int, list[str]]:
 
 
 def _common_refusals(route: Route) -> list[type[WindlassError]]:
-    # What the protocol says of malformed requests comes before any route.
-    usual: list[type[WindlassError]] = [
+    # Malformed requests are refused before a route is found and are not listed.
+    common: list[type[WindlassError]] = [
         errors.BadInput, UriTooLong, HeadersTooLarge, UnsupportedContentEncoding, ExpectationFailed,
     ]  # fmt: skip
     if route.roles is not None:
-        usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests]
-        usual += [errors.EngineUnavailable, errors.DiskFull, errors.DataDirectoryLost]
+        common += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests]
+        common += [errors.EngineUnavailable, errors.DiskFull, errors.DataDirectoryLost]
     if route.body is not None:
-        usual.append(errors.TooLarge)
+        common.append(errors.TooLarge)
     if not route.body_media:
-        usual.append(UnsupportedMediaType)
+        common.append(UnsupportedMediaType)
     if not route.response_media:
-        usual.append(NotAcceptable)
-    return usual
+        common.append(NotAcceptable)
+    return common
