@@ -1,1 +1,1 @@
-"""The service of a deployment whose engine cannot be reached, over the HTTP API of its server."""
+"""Client of the native HTTP API: the service of a deployment that is reached through its server."""

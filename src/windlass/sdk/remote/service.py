@@ -1,21 +1,32 @@
-"""What may be asked of a server: the service, over HTTP. What it does not offer is refused with a sentence."""
+"""Service over HTTP, for a deployment whose engine is behind a server."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .admin import RemoteSteering
-from .enqueue import RemoteProducing
-from .events import RemoteFollowing
-from .job_admin import RemoteIntervening
-from .jobs import RemoteReading
-from .leases import RemoteWorking
-from .workers import RemoteStaffing
+from .enqueue import RemoteEnqueueOperations
+from .events import RemoteEventStream
+from .job_admin import RemoteJobAdminOperations
+from .jobs import RemoteJobOperations
+from .leases import RemoteLeaseOperations
+from .limits import RemoteLimitOperations
+from .queues import RemoteQueueOperations
+from .schedules import RemoteScheduleOperations
+from .workers import RemoteWorkerOperations
 
 
-class RemoteService(RemoteProducing, RemoteWorking, RemoteIntervening, RemoteReading, RemoteStaffing, RemoteSteering):
-    """Everything that a program or a worker needs, of one deployment behind a server."""
+class RemoteService(
+    RemoteEnqueueOperations,
+    RemoteLeaseOperations,
+    RemoteJobAdminOperations,
+    RemoteJobOperations,
+    RemoteWorkerOperations,
+    RemoteQueueOperations,
+    RemoteLimitOperations,
+    RemoteScheduleOperations,
+):
+    """Operations that programs and workers need. Other operations of the service raise BadSetting."""
 
     def follow(self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: bool = False) -> Any:
         self._check(position, queue, job)
-        return RemoteFollowing(self.remote, position, queue, job or b"")
+        return RemoteEventStream(self.remote, position, queue, job or b"")

@@ -1,4 +1,4 @@
-"""Requests without an event loop: connections that are kept, each used by one thread at a time."""
+"""HTTP session without an event loop. Each connection is used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterator
 
 from .address import ServerAddress
-from .async_session import CONNECT_S, distrusted
-from .request import Request, Response, headers, unanswered, unreachable
+from .async_session import CONNECT_S, untrusted_certificate
+from .request import ApiRequest, ApiResponse, answer_lost, build_headers, server_unreachable
 
-IDLE_MAX = 16  # connections kept for the next request
+IDLE_MAX = 16  # idle connections that are kept
 
 
-class Connections:
+class SyncHttpSession:
     def __init__(self, address: ServerAddress, token: str) -> None:
         self._address = address
         self._token = token
@@ -30,54 +30,55 @@ class Connections:
         for connection in idle:
             connection.close()
 
-    def send(self, request: Request) -> Response:
-        """Once."""
-        with self.answering(request, timeout_s=request.timeout_s) as answer:
-            media = answer.getheader("content-type", "")
-            return Response(answer.status, media, answer.read())
+    def send(self, request: ApiRequest) -> ApiResponse:
+        """Send a request once, without retries."""
+        with self.open_response(request, timeout_s=request.timeout_s) as response:
+            media = response.getheader("content-type", "")
+            return ApiResponse(response.status, media, response.read())
 
     @contextlib.contextmanager
-    def answering(
-        self, request: Request, more: dict[str, str] | None = None, *, timeout_s: float
+    def open_response(
+        self, request: ApiRequest, more: dict[str, str] | None = None, *, timeout_s: float
     ) -> Iterator[http.client.HTTPResponse]:
-        """The answer, whose body is read within the block. `timeout_s`: how long it may be silent."""
-        connection = self._connected()
-        is_whole = False
+        """Send a request and yield its response; read the body within the block. `timeout_s`: how long the server may
+        be silent."""
+        connection = self._connect()
+        is_reusable = False
         try:
             if connection.sock is not None:
                 connection.sock.settimeout(timeout_s)
             content = request.content
-            sent = {**headers(self._token, has_body=content is not None), **(more or {})}
-            connection.request(request.method, f"{self._address.prefix}{request.target}", content, sent)
-            answer = connection.getresponse()
-            yield answer
-            is_whole = answer.isclosed() and not answer.will_close
+            headers = {**build_headers(self._token, has_body=content is not None), **(more or {})}
+            connection.request(request.method, f"{self._address.prefix}{request.target}", content, headers)
+            response = connection.getresponse()
+            yield response
+            is_reusable = response.isclosed() and not response.will_close
         except (OSError, http.client.HTTPException) as error:
-            raise unanswered(self._address, _why(error)) from error
+            raise answer_lost(self._address, _why(error)) from error
         finally:
-            self._put_back(connection) if is_whole else connection.close()
+            self._put_back(connection) if is_reusable else connection.close()
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         while True:
             with self._lock:
                 if not self._idle:
                     break
                 connection = self._idle.pop()
-            if _is_quiet(connection.sock):
+            if _is_open(connection.sock):
                 return connection
             connection.close()
-        connection = self._new()
+        connection = self._new_connection()
         try:
             connection.connect()
         except ssl.SSLCertVerificationError as error:
             connection.close()
-            raise distrusted(self._address, error.verify_message) from error
+            raise untrusted_certificate(self._address, error.verify_message) from error
         except OSError as error:
             connection.close()
-            raise unreachable(self._address, _why(error)) from error
+            raise server_unreachable(self._address, _why(error)) from error
         return connection
 
-    def _new(self) -> http.client.HTTPConnection:
+    def _new_connection(self) -> http.client.HTTPConnection:
         address, context = self._address, self._address.ssl_context()
         if context is None:
             return http.client.HTTPConnection(address.host, address.port, timeout=CONNECT_S)
@@ -92,8 +93,8 @@ class Connections:
             connection.close()
 
 
-def _is_quiet(sock: socket.socket | None) -> bool:
-    """A kept connection on which something can be read was closed by the server meanwhile."""
+def _is_open(sock: socket.socket | None) -> bool:
+    """Check an idle connection. If it is readable, the server has closed it."""
     if sock is None:
         return False
     poll = select.poll()
@@ -102,4 +103,4 @@ def _is_quiet(sock: socket.socket | None) -> bool:
 
 
 def _why(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error or "it took too long")
+    return str(getattr(error, "strerror", None) or error or "timeout")

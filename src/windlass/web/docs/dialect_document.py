@@ -1,4 +1,4 @@
-"""The OpenAPI document of one dialect: made from its routes, served below its prefix."""
+"""OpenAPI document of one dialect, generated from its routes and served below its prefix."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from windlass.wire.encoding import JSON
 from .openapi import DocumentInfo, Examples, build_document
 
 YAML = "application/yaml"
-TAG = "DocumentInfo"  # of the routes that serve a document; they are not in it
-MakeDocument: TypeAlias = Callable[[list[Route]], dict[str, Any]]
+TAG = "About"  # of the routes that serve a document; they are not part of it
+DocumentBuilder: TypeAlias = Callable[[list[Route]], dict[str, Any]]
 
 
 def build_dialect_document(served: Iterable[Route], examples: Examples, about: DocumentInfo) -> dict[str, Any]:
-    """Describe the routes below `about.base`, also those that the main document leaves out, with relative paths. A path
-    that ends in a slash only refuses an empty id; it is left out."""
+    """Describe the routes below `about.base` with relative paths, including those that the main document omits. Paths
+    that end in a slash only refuse an empty id and are left out."""
     own = [
         msgspec.structs.replace(route, is_listed=True)
         for route in served
@@ -33,23 +33,23 @@ def build_dialect_document(served: Iterable[Route], examples: Examples, about: D
     return build_document(own, examples, about)
 
 
-def serve_document(routes: Routes, name: str, make: MakeDocument) -> None:
+def serve_document(routes: Routes, name: str, build: DocumentBuilder) -> None:
     """Add GET openapi.json and openapi.yaml to the routes of a dialect."""
-    made: WeakKeyDictionary[AppState, bytes] = WeakKeyDictionary()
+    documents: WeakKeyDictionary[AppState, bytes] = WeakKeyDictionary()
 
     async def encoded(state: AppState) -> bytes:
-        """Make the document at the first request, in a thread: it takes tenths of a second."""
-        if state not in made:
+        """Return the document. The first request builds it in a thread, because that takes tenths of a second."""
+        if state not in documents:
             served = list(state.routes)
-            made[state] = await asyncio.to_thread(lambda: msgspec.json.encode(make(served)))
-        return made[state]
+            documents[state] = await asyncio.to_thread(lambda: msgspec.json.encode(build(served)))
+        return documents[state]
 
     @routes.get("/openapi.json", operation=f"{name}_openapi", roles=None, response_media=JSON, is_listed=False)
     async def openapi_json(context: RequestContext[None, None]) -> Response:
-        """This API as an OpenAPI 3.1 document."""
+        """Return this API as an OpenAPI 3.1 document."""
         return Response(200, await encoded(context.state), (("Cache-Control", "no-cache"),), JSON)
 
     @routes.get("/openapi.yaml", operation=f"{name}_openapi_yaml", roles=None, response_media=YAML, is_listed=False)
     async def openapi_yaml(context: RequestContext[None, None]) -> Response:
-        """The same for clients that ask for YAML: every JSON document is one."""
+        """Return the same document as YAML: every JSON document is valid YAML."""
         return Response(200, await encoded(context.state), (("Cache-Control", "no-cache"),), YAML)

@@ -1,0 +1,87 @@
+"""Queue operations over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from windlass.core.queue import Configuration, Minute, Pause, QueueStats
+from windlass.core.validation.bounds import PAGE_MAX
+from windlass.store.operation import Operation
+from windlass.wire.queues import (
+    ConfigurationChangesShape,
+    ConfigurationShape,
+    HistoryShape,
+    PauseShape,
+    PausesShape,
+    QueueShape,
+    QueuesShape,
+    ResumeShape,
+    WasPausedShape,
+)
+
+from .facet import RemoteFacet
+from .request import ApiRequest, RequestFlow, get, post, quote_segment
+from .translation import copy_fields
+
+
+class RemoteQueueOperations(RemoteFacet):
+    def queues(self) -> Operation[list[str]]:
+        return Operation(self.remote, _list_queues)
+
+    def stats(self, names: Sequence[str]) -> Operation[list[QueueStats]]:
+        super().stats(names)
+        return Operation(self.remote, lambda: _read_stats(names))
+
+    def history(self, queue: str, *, hours: int = 1) -> Operation[list[Minute]]:
+        super().history(queue, hours=hours)
+        request = get(f"{_path(queue)}/history", HistoryShape, query={"hours": hours})
+        return self._single(request, lambda history: [copy_fields(minute, Minute) for minute in history.minutes])
+
+    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:
+        super().configure(queue, changes)
+        path = f"{_path(queue)}/configuration"
+        if not changes:
+            return self._single(get(path, ConfigurationShape), lambda shape: copy_fields(shape, Configuration))
+        body = msgspec.convert(dict(changes), ConfigurationChangesShape)
+        request = ApiRequest(method="PATCH", path=path, response_type=ConfigurationShape, body=body)
+        return self._single(request, lambda shape: copy_fields(shape, Configuration))
+
+    def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Operation[bool]:
+        super().pause(queue, lane=lane, name=name, reason=reason)
+        request = post(f"{_path(queue)}/pause", WasPausedShape, PauseShape(lane=lane, name=name, reason=reason))
+        return self._single(request, lambda reply: not reply.was_paused)
+
+    def resume(self, queue: str, *, lane: str = "", name: str = "") -> Operation[bool]:
+        super().resume(queue, lane=lane, name=name)
+        request = post(f"{_path(queue)}/resume", WasPausedShape, ResumeShape(lane=lane, name=name))
+        return self._single(request, lambda reply: reply.was_paused)
+
+    def pauses(self, queue: str) -> Operation[list[Pause]]:
+        super().pauses(queue)
+        request = get(f"{_path(queue)}/pauses", PausesShape)
+        return self._single(request, lambda reply: [copy_fields(pause, Pause) for pause in reply.pauses])
+
+
+def _path(queue: str) -> str:
+    return f"/queues/{quote_segment(queue)}"
+
+
+def _list_queues() -> RequestFlow[list[str]]:
+    names: list[str] = []
+    after = ""
+    while True:
+        page = yield get("/queues", QueuesShape, query={"after": after or None, "most": PAGE_MAX})
+        names += [stats.queue for stats in page.queues]
+        after = page.after
+        if not after:
+            return names
+
+
+def _read_stats(names: Sequence[str]) -> RequestFlow[list[QueueStats]]:
+    found = []
+    for name in names:
+        queue = yield get(_path(name), QueueShape)
+        found.append(copy_fields(queue.stats, QueueStats))
+    return found
