@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.bedrock.command_router import BedrockCommands
 from tests.dialects.http_requests import Asker
-from tests.dialects.lightjq.lightjq_client import Light
+from tests.dialects.lightjq.lightjq_client import LightJqClient
 from tests.support.api_client import Api
 from windlass.server import Server, open_server
 from windlass.service import Service
@@ -53,8 +53,8 @@ def json_api(client: httpx.AsyncClient) -> Api:
 
 
 @pytest.fixture
-def light(client: httpx.AsyncClient) -> Light:
-    return Light(client)
+def lightjq(client: httpx.AsyncClient) -> LightJqClient:
+    return LightJqClient(client)
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def asker(api: Api) -> Asker:
 
 
 @pytest.fixture
-async def desk(service: Service) -> AsyncIterator[AtDesk]:
+async def bedrock(service: Service) -> AsyncIterator[BedrockCommands]:
     """Bedrock's commands, without a socket."""
     async with service.store:
-        desk = AtDesk(service)
-        yield desk
-        await desk.desk.close()
+        bedrock = BedrockCommands(service)
+        yield bedrock
+        await bedrock.router.close()

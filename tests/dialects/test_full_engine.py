@@ -146,8 +146,8 @@ async def test_by_http(
 
 async def test_by_bedrock_in_the_status_line(running: Server, full: Fullness) -> None:
     """Its PHP client shows nothing else."""
-    async with connect(running.bedrock) as talk:
-        answer = await talk.ask("CreateJob", name="foo", data="{}")
+    async with connect(running.bedrock) as client:
+        answer = await client.call("CreateJob", name="foo", data="{}")
     assert answer.status == 502
     assert {"disk": "its disk is full", "memory": "the engine's memory is full"}[full.name] in answer.line
     assert full.words in answer.headers["error"]

@@ -14,7 +14,7 @@ import msgspec
 LIMIT_S = 20.0
 
 
-class Answer(NamedTuple):
+class ClientReply(NamedTuple):
     line: str
     headers: dict[str, str]
     body: bytes
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
         return msgspec.json.decode(self.body)
 
 
-class Talk:
+class SocketClient:
     """One connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,25 +39,25 @@ class Talk:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> ClientReply:
         async with asyncio.timeout(LIMIT_S):
             head = await self.reader.readuntil(b"\r\n\r\n")
             line, *lines = head.decode().removesuffix("\r\n\r\n").split("\r\n")
             headers = dict(one.split(": ", 1) for one in lines)
-            return Answer(line, headers, await self.reader.readexactly(int(headers["Content-Length"])))
+            return ClientReply(line, headers, await self.reader.readexactly(int(headers["Content-Length"])))
 
-    async def ask(self, data: bytes | str, /, **headers: object) -> Answer:
+    async def call(self, data: bytes | str, /, **headers: object) -> ClientReply:
         """A whole request as bytes, or a verb with its headers."""
         await self.send(data if isinstance(data, bytes) else command(data, **headers))
         return await self.answer()
 
-    def vanish(self) -> None:
+    def reset(self) -> None:
         """Without a word of farewell: the connection is reset."""
         peer = self.writer.get_extra_info("socket")
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
-    async def end(self) -> bytes:
+    async def read_to_end(self) -> bytes:
         """What still comes until the server closes."""
         async with asyncio.timeout(LIMIT_S):
             return await self.reader.read()
@@ -68,11 +68,11 @@ def command(verb: str, /, **headers: object) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def talking(address: str, limit: int = 2**16) -> AsyncIterator[Talk]:
+async def connect(address: str, limit: int = 2**16) -> AsyncIterator[SocketClient]:
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=limit)
     try:
-        yield Talk(reader, writer)
+        yield SocketClient(reader, writer)
     finally:
         writer.close()
         with contextlib.suppress(OSError):

@@ -10,12 +10,12 @@ from windlass.dialects.bedrock.client import BedrockClient
 from windlass.dialects.bedrock.command_router import CommandRouter
 from windlass.dialects.bedrock.wire import BedrockReader, BedrockRequest, Reply, escape
 from windlass.service import Service
-from windlass.service.batcher import Gathering
+from windlass.service.batcher import RequestBatcher
 from windlass.settings import BODY_MAX
 from windlass.web.listener.bounds import Bounds
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     line: str
     text: str
     reply: Reply
@@ -25,8 +25,8 @@ class Said(NamedTuple):
         return json.loads(self.text)
 
 
-def request_of(verb: str, given: dict[str, Any], raw: dict[str, str] | None = None) -> BedrockRequest:
-    lines = [verb, *(f"{name}: {escape(_written(value))}" for name, value in given.items() if value is not None)]
+def make_request(verb: str, given: dict[str, Any], raw: dict[str, str] | None = None) -> BedrockRequest:
+    lines = [verb, *(f"{name}: {escape(_format_value(value))}" for name, value in given.items() if value is not None)]
     lines += [f"{name}: {value}" for name, value in (raw or {}).items()]
     reader = BedrockReader(Bounds(header_bytes_max=BODY_MAX))
     reader.feed(("\r\n".join(lines) + "\r\n\r\n").encode())
@@ -35,44 +35,44 @@ def request_of(verb: str, given: dict[str, Any], raw: dict[str, str] | None = No
     return request
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
-class AtDesk:
+class BedrockCommands:
     """Ask it a command; the helpers take a good answer for granted."""
 
     def __init__(self, service: Service, **options: Any) -> None:
         self.service = service
-        self.desk = CommandRouter(service, Gathering(service), **options)
+        self.router = CommandRouter(service, RequestBatcher(service), **options)
         self.client = BedrockClient("127.0.0.1")
 
-    async def __call__(self, verb: str, *, raw: dict[str, str] | None = None, **given: Any) -> Said:
-        reply = await self.desk.answer(request_of(verb, given, raw), self.client)
-        return Said(f"{reply.status} {reply.reason}", reply.body.decode(), reply)
+    async def __call__(self, verb: str, *, raw: dict[str, str] | None = None, **given: Any) -> CommandResult:
+        reply = await self.router.answer(make_request(verb, given, raw), self.client)
+        return CommandResult(f"{reply.status} {reply.reason}", reply.body.decode(), reply)
 
-    async def good(self, verb: str, **given: Any) -> Said:
-        said = await self(verb, **given)
-        assert said.line == "200 OK", said
-        return said
+    async def ok(self, verb: str, **given: Any) -> CommandResult:
+        result = await self(verb, **given)
+        assert result.line == "200 OK", result
+        return result
 
     async def create(self, name: str = "job", **given: Any) -> int:
-        return int((await self.good("CreateJob", name=name, **given)).body["jobID"])
+        return int((await self.ok("CreateJob", name=name, **given)).body["jobID"])
 
     async def get(self, name: str = "*", **given: Any) -> dict[str, Any]:
-        return dict((await self.good("GetJob", name=name, **given)).body)
+        return dict((await self.ok("GetJob", name=name, **given)).body)
 
     async def query(self, number: int) -> dict[str, Any]:
-        return dict((await self.good("QueryJob", jobID=number)).body)
+        return dict((await self.ok("QueryJob", jobID=number)).body)
 
     async def state(self, number: int) -> str:
         """`gone` when there is no such job."""
-        said = await self("QueryJob", jobID=number)
-        if said.line == "404 No job with this jobID":
+        result = await self("QueryJob", jobID=number)
+        if result.line == "404 No job with this jobID":
             return "gone"
-        return str(said.body["state"])
+        return str(result.body["state"])
 
     async def running(self, name: str = "job", **given: Any) -> int:
         number = await self.create(name, **given)
@@ -88,14 +88,14 @@ class AtDesk:
     async def row(self, number: int) -> dict[str, Any]:
         """By the query language, with the parent."""
         query = f"select * from jobs where jobID = {number};"  # noqa: S608
-        said = await self.good("Query", query=query, format="json")
-        (row,) = said.body["rows"]
-        return dict(zip(said.body["headers"], row, strict=True))
+        result = await self.ok("Query", query=query, format="json")
+        (row,) = result.body["rows"]
+        return dict(zip(result.body["headers"], row, strict=True))
 
-    async def waiters(self, count: int) -> None:
+    async def wait_for_takers(self, count: int) -> None:
         """Until so many commands wait for a job, as the engine sees it."""
         while (await self.service.stats(["bedrock"]))[0].waiting_takers < count:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
-    def later(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.service.store.clock_offset_ms += int(seconds * 1000)

@@ -20,17 +20,17 @@ from windlass.web.app.token_table import TokenTable
 JOB = (b"a job's id", 7)
 
 
-class Desk:
+class FakeRouter:
     """By the name in the request. `gate` holds back what waits for it."""
 
     def __init__(self) -> None:
-        self.brief: asyncio.Future[bytes] | None = None  # of the last command that has a short way
+        self.fast_reply: asyncio.Future[bytes] | None = None  # of the last command that has a short way
         self.gate = asyncio.Event()
         self.entered = asyncio.Event()
         self.cancelled = 0
         self.answered: list[str] = []
-        self.undeliverable: list[Reply] = []
-        self.given_back: list[tuple[tuple[bytes, int], ...]] = []
+        self.undelivered: list[Reply] = []
+        self.released: list[tuple[tuple[bytes, int], ...]] = []
         self.changed = asyncio.Event()
 
     def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
@@ -42,9 +42,9 @@ class Desk:
             raise ZeroDivisionError
         if "refused" in name:
             return Reply(402, "Malformed name")
-        self.brief = asyncio.get_running_loop().create_future()
+        self.fast_reply = asyncio.get_running_loop().create_future()
         self.entered.set()
-        return PendingReply(self.brief, lambda done: Reply(200, "OK", done.result()))
+        return PendingReply(self.fast_reply, lambda done: Reply(200, "OK", done.result()))
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         name = request.headers.get("name", "")
@@ -67,11 +67,11 @@ class Desk:
         return Reply(200, "OK", f"{name} for {client.principal.name}".encode(), jobs=jobs, settled=settled)
 
     async def return_undelivered(self, request: BedrockRequest, reply: Reply) -> None:
-        self.undeliverable.append(reply)
+        self.undelivered.append(reply)
         self._change()
 
     async def release_jobs(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
-        self.given_back.append(jobs)
+        self.released.append(jobs)
         self._change()
 
     def stop(self) -> None:
@@ -97,27 +97,29 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-class Trial:
-    def __init__(self, desk: Desk, listener: BedrockListener) -> None:
-        self.desk = desk
+class ListenerSetup:
+    def __init__(self, router: FakeRouter, listener: BedrockListener) -> None:
+        self.router = router
         self.listener = listener
         self.address = listener.host
 
 
 @contextlib.asynccontextmanager
-async def trying(service: Service, clock: Callable[[], float] = time.monotonic, **bounds: Any) -> AsyncIterator[Trial]:
+async def running_listener(
+    service: Service, clock: Callable[[], float] = time.monotonic, **bounds: Any
+) -> AsyncIterator[ListenerSetup]:
     """With a clock that stands still, it is always known at once who asks."""
     table = TokenTable(service, clock=clock)
-    desk = Desk()
+    router = FakeRouter()
     try:
         await table.refresh()
-        guard = Authenticator(table, is_open=True, is_local=True)
-        listener = BedrockListener(desk, guard, structs.replace(BOUNDS, **bounds))
+        authenticator = Authenticator(table, is_open=True, is_local=True)
+        listener = BedrockListener(router, authenticator, structs.replace(BOUNDS, **bounds))
         await listener.start("127.0.0.1", 0)
         try:
-            yield Trial(desk, listener)
+            yield ListenerSetup(router, listener)
         finally:
-            desk.gate.set()
+            router.gate.set()
             await listener.stop(grace_s=5)
             assert listener.open == listener.handlers_running == listener.buffered_bytes == len(listener.deferred) == 0
     finally:

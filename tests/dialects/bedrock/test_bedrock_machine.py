@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.bedrock.command_router import BedrockCommands
 from tests.dialects.bedrock.model import Model
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import examples
@@ -57,48 +57,48 @@ def test_random_commands(engine: EngineProcess, commands: list[tuple[Any, ...]])
 
 async def _compare(engine: EngineProcess, commands: list[tuple[Any, ...]]) -> None:
     async with make_store(engine) as store:
-        desk, model = AtDesk(Service(store)), Model()
+        bedrock, model = BedrockCommands(Service(store)), Model()
         for command in (*FAMILY, *commands):
-            desk.later(1.5)  # so that whole seconds order what is due
-            expected, answered = await _both(desk, model, command)
+            bedrock.advance(1.5)  # so that whole seconds order what is due
+            expected, answered = await _both(bedrock, model, command)
             assert answered == expected, command
-            await _same_rows(desk, model)
-        found = {one.code for one in (await desk.service.doctor()).findings}
+            await _same_rows(bedrock, model)
+        found = {one.code for one in (await bedrock.service.doctor()).findings}
         assert found - {"no_persistence", "loops_behind"} == model.findings()
-        await desk.desk.close()
+        await bedrock.router.close()
 
 
-async def _both(desk: AtDesk, model: Model, command: tuple[Any, ...]) -> tuple[Any, Any]:
+async def _both(bedrock: BedrockCommands, model: Model, command: tuple[Any, ...]) -> tuple[Any, Any]:
     verb, *rest = command
     if verb == "create":
         name, priority, retries, repeats, parent = rest
         repeats = repeats and not retries
         more: dict[str, Any] = {"retryAfter": "+1 HOUR"} if retries else {}
         more |= {"repeat": "FINISHED, -0 SECONDS"} if repeats else {}
-        said = await desk("CreateJob", name=name, jobPriority=priority, parentJobID=parent, **more)
-        return model.create(name, priority, retries, repeats, parent), said.line
+        result = await bedrock("CreateJob", name=name, jobPriority=priority, parentJobID=parent, **more)
+        return model.create(name, priority, retries, repeats, parent), result.line
     if verb == "get":
-        said = await desk("GetJob", name=rest[0])
-        return model.get(rest[0]), (said.line, said.body["jobID"] if said.text else 0)
+        result = await bedrock("GetJob", name=rest[0])
+        return model.get(rest[0]), (result.line, result.body["jobID"] if result.text else 0)
     if verb == "finish":
         number, data = rest
         more = {} if data is None else {"data": data}
-        return model.finish(number, data), (await desk("FinishJob", jobID=number, **more)).line
+        return model.finish(number, data), (await bedrock("FinishJob", jobID=number, **more)).line
     if verb == "retry":
         number, name = rest
-        return model.retry(number, name), (await desk("RetryJob", jobID=number, name=name, ignoreRepeat=True)).line
+        return model.retry(number, name), (await bedrock("RetryJob", jobID=number, name=name, ignoreRepeat=True)).line
     if verb == "update":
         number, data = rest
-        return model.update(number, data), (await desk("UpdateJob", jobID=number, data=data)).line
-    said = await desk({"fail": "FailJob", "cancel": "CancelJob", "delete": "DeleteJob"}[verb], jobID=rest[0])
-    return getattr(model, verb)(rest[0]), said.line
+        return model.update(number, data), (await bedrock("UpdateJob", jobID=number, data=data)).line
+    result = await bedrock({"fail": "FailJob", "cancel": "CancelJob", "delete": "DeleteJob"}[verb], jobID=rest[0])
+    return getattr(model, verb)(rest[0]), result.line
 
 
-async def _same_rows(desk: AtDesk, model: Model) -> None:
-    said = await desk.good("Query", query="select jobID, name, state, data, priority, parentJobID from jobs;")
+async def _same_rows(bedrock: BedrockCommands, model: Model) -> None:
+    result = await bedrock.ok("Query", query="select jobID, name, state, data, priority, parentJobID from jobs;")
     expected = [
         [row.number, row.name, row.state, row.data | ({"retryAfterCount": row.count} if row.count else {}),
          row.priority, row.parent]
         for row in sorted(model.rows.values(), key=lambda one: one.number)
     ]  # fmt: skip
-    assert sorted(said.body, key=lambda row: int(row[0])) == expected
+    assert sorted(result.body, key=lambda row: int(row[0])) == expected

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from tests.dialects.bedrock.client import Talk, command, talking
+from tests.dialects.bedrock.client import SocketClient, command, connect
 from tests.support.namespace import ask
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.server import Server
@@ -16,13 +16,13 @@ from windlass.store.store import Store
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
-async def state_of(talk: Talk, number: int) -> str:
-    return str((await talk.ask("QueryJob", jobID=number)).json["state"])
+async def state_of(client: SocketClient, number: int) -> str:
+    return str((await client.call("QueryJob", jobID=number)).json["state"])
 
 
-async def until_state(talk: Talk, number: int, state: str) -> None:
+async def until_state(client: SocketClient, number: int, state: str) -> None:
     async with asyncio.timeout(20):
-        while await state_of(talk, number) != state:  # noqa: ASYNC110
+        while await state_of(client, number) != state:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -34,54 +34,54 @@ async def until_waits(store: Store, is_so: bool = True) -> None:
 
 
 async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Server, store: Store) -> None:
-    async with talking(running.bedrock) as talk:
-        async with talking(running.bedrock) as waiting:
+    async with connect(running.bedrock) as client:
+        async with connect(running.bedrock) as waiting:
             await waiting.send(command("GetJob", name="foo", Connection="wait"))
             await until_waits(store)
-            waiting.vanish()
+            waiting.reset()
         await until_waits(store, is_so=False)
-        await talk.ask("CreateJob", name="foo")
-        assert await state_of(talk, 1) == "QUEUED"
-        assert (await talk.ask("GetJob", name="foo")).json["jobID"] == 1
+        await client.call("CreateJob", name="foo")
+        assert await state_of(client, 1) == "QUEUED"
+        assert (await client.call("GetJob", name="foo")).json["jobID"] == 1
 
 
 @pytest.mark.parametrize("connection", ["forget", "keep"])
 async def test_what_could_not_be_delivered_spends_no_delivery(running: Server, connection: str) -> None:
     """Ten deliveries are all that a job with retryAfter has."""
-    async with talking(running.bedrock) as talk:
-        await talk.ask("CreateJob", name="foo", retryAfter="+1 HOUR")
+    async with connect(running.bedrock) as client:
+        await client.call("CreateJob", name="foo", retryAfter="+1 HOUR")
         for _ in range(15):
-            async with talking(running.bedrock) as gone:
+            async with connect(running.bedrock) as gone:
                 await gone.send(command("GetJob", name="foo", Connection=connection))
                 gone.writer.write_eof()
-                await gone.end()
-            await until_state(talk, 1, "QUEUED")
-        job = (await talk.ask("GetJob", name="foo", Connection="wait", timeout=20000)).json
+                await gone.read_to_end()
+            await until_state(client, 1, "QUEUED")
+        job = (await client.call("GetJob", name="foo", Connection="wait", timeout=20000)).json
         assert (job["jobID"], job["data"]) == (1, {})
 
 
 async def test_leases_end_with_their_connection_only_when_it_is_asked_for(running: Server) -> None:
-    async with talking(running.bedrock) as talk:
-        await talk.ask("CreateJobs", jobs='[{"name":"kept"},{"name":"bound"},{"name":"finished","repeat":"hourly"}]')
-        async with talking(running.bedrock) as worker:
-            assert (await worker.ask("GetJob", name="kept")).json["jobID"] == 1
-            assert (await worker.ask("GetJob", name="bound", Lease="connection")).json["jobID"] == 2
-            assert (await worker.ask("GetJobs", name="fin*", numResults=5, Lease="connection")).status == 200
-            assert (await worker.ask("FinishJob", jobID=3, data='{"done":1}')).status == 200
-            assert await state_of(talk, 2) == "RUNNING"
-        await until_state(talk, 2, "QUEUED")
-        assert await state_of(talk, 1) == "RUNNING"
-        assert (await talk.ask("QueryJob", jobID=3)).json["data"] == {"done": 1}
+    async with connect(running.bedrock) as client:
+        await client.call("CreateJobs", jobs='[{"name":"kept"},{"name":"bound"},{"name":"finished","repeat":"hourly"}]')
+        async with connect(running.bedrock) as worker:
+            assert (await worker.call("GetJob", name="kept")).json["jobID"] == 1
+            assert (await worker.call("GetJob", name="bound", Lease="connection")).json["jobID"] == 2
+            assert (await worker.call("GetJobs", name="fin*", numResults=5, Lease="connection")).status == 200
+            assert (await worker.call("FinishJob", jobID=3, data='{"done":1}')).status == 200
+            assert await state_of(client, 2) == "RUNNING"
+        await until_state(client, 2, "QUEUED")
+        assert await state_of(client, 1) == "RUNNING"
+        assert (await client.call("QueryJob", jobID=3)).json["data"] == {"done": 1}
 
 
 async def test_of_many_who_wait_each_gets_one_job(running: Server) -> None:
     count = 100
     async with contextlib.AsyncExitStack() as stack:
-        talks = [await stack.enter_async_context(talking(running.bedrock)) for _ in range(count)]
-        for talk in talks:
-            await talk.send(command("GetJob", name="foo*", Connection="wait", timeout=20000))
-        producer = await stack.enter_async_context(talking(running.bedrock))
+        clients = [await stack.enter_async_context(connect(running.bedrock)) for _ in range(count)]
+        for client in clients:
+            await client.send(command("GetJob", name="foo*", Connection="wait", timeout=20000))
+        producer = await stack.enter_async_context(connect(running.bedrock))
         for number in range(count):
-            await producer.ask("CreateJob", name=f"foo{number}")
-        answers = await asyncio.gather(*(talk.answer() for talk in talks))
+            await producer.call("CreateJob", name=f"foo{number}")
+        answers = await asyncio.gather(*(client.answer() for client in clients))
     assert sorted(answer.json["jobID"] for answer in answers) == list(range(1, count + 1))

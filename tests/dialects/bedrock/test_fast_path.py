@@ -120,9 +120,9 @@ async def test_one_that_never_ends_is_cut(service: Service) -> None:
     ids=["host", "origin", "site"],
 )
 async def test_whoever_says_where_they_come_from_is_asked_about_it(
-    client: SocketClient, setup: ListenerSetup, result: dict[str, str]
+    client: SocketClient, setup: ListenerSetup, headers: dict[str, str]
 ) -> None:
-    assert (await client.call("CreateJob", name="brief", **result)).line == "403 Forbidden"
+    assert (await client.call("CreateJob", name="brief", **headers)).line == "403 Forbidden"
     assert setup.router.fast_reply is None
 
 

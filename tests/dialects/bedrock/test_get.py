@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk, request_of
+from tests.dialects.bedrock.command_router import BedrockCommands, make_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -31,8 +31,8 @@ NOTHING = "404 No job found"
         ("GetJobs", {"name": "*", "numResults": 5}, NOTHING),
     ],
 )
-async def test_what_is_refused(desk: AtDesk, verb: str, given: dict[str, Any], line: str) -> None:
-    assert (await desk(verb, **given)).line == line
+async def test_what_is_refused(bedrock: BedrockCommands, verb: str, given: dict[str, Any], line: str) -> None:
+    assert (await bedrock(verb, **given)).line == line
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ async def test_what_is_refused(desk: AtDesk, verb: str, given: dict[str, Any], l
         ("*", ["a/b", "a/c/d", "ab", "Ax"]),
     ],
 )
-async def test_names(desk: AtDesk, wanted: str, found: list[str]) -> None:
-    await desk.good("CreateJobs", jobs=[{"name": name} for name in ("a/b", "a/c/d", "ab", "Ax")])
-    jobs = (await desk.good("GetJobs", name=wanted, numResults=9)).body["jobs"]
+async def test_names(bedrock: BedrockCommands, wanted: str, found: list[str]) -> None:
+    await bedrock.ok("CreateJobs", jobs=[{"name": name} for name in ("a/b", "a/c/d", "ab", "Ax")])
+    jobs = (await bedrock.ok("GetJobs", name=wanted, numResults=9)).body["jobs"]
     assert [job["name"] for job in jobs] == found
 
 
-async def test_the_order(desk: AtDesk) -> None:
+async def test_the_order(bedrock: BedrockCommands) -> None:
     jobs = [
         {"name": "low", "jobPriority": 0},
         {"name": "second"},
@@ -65,146 +65,146 @@ async def test_the_order(desk: AtDesk) -> None:
         {"name": "later", "jobPriority": 1000, "firstRun": "2999-01-01"},
         {"name": "high", "jobPriority": 1000},
     ]
-    await desk.good("CreateJobs", jobs=jobs)
-    found = (await desk.good("GetJobs", name="*", numResults=9)).body["jobs"]
+    await bedrock.ok("CreateJobs", jobs=jobs)
+    found = (await bedrock.ok("GetJobs", name="*", numResults=9)).body["jobs"]
     assert [job["name"] for job in found] == ["high", "first", "second", "third", "low"]
 
 
-async def test_an_exact_priority(desk: AtDesk) -> None:
+async def test_an_exact_priority(bedrock: BedrockCommands) -> None:
     for priority in (0, 500, 1000):
-        await desk.create("job", jobPriority=priority)
-        await desk.create("hidden", jobPriority=priority, mockRequest="")
-    assert (await desk.get("*", jobPriority=500))["priority"] == 500
-    assert (await desk("GetJob", name="*", jobPriority=500)).line == NOTHING
-    assert (await desk.get("*", jobPriority=500, mockRequest=""))["name"] == "hidden"
+        await bedrock.create("job", jobPriority=priority)
+        await bedrock.create("hidden", jobPriority=priority, mockRequest="")
+    assert (await bedrock.get("*", jobPriority=500))["priority"] == 500
+    assert (await bedrock("GetJob", name="*", jobPriority=500)).line == NOTHING
+    assert (await bedrock.get("*", jobPriority=500, mockRequest=""))["name"] == "hidden"
 
 
-async def test_less_than_one_is_one(desk: AtDesk) -> None:
-    await desk.create()
-    await desk.create()
-    assert len((await desk.good("GetJobs", name="*", numResults=-3)).body["jobs"]) == 1
+async def test_less_than_one_is_one(bedrock: BedrockCommands) -> None:
+    await bedrock.create()
+    await bedrock.create()
+    assert len((await bedrock.ok("GetJobs", name="*", numResults=-3)).body["jobs"]) == 1
 
 
-async def test_the_row_is_as_it_was_before(desk: AtDesk) -> None:
-    number = await desk.create("job", data={"a": 1}, firstRun="2020-01-01", repeat="SCHEDULED, +1 DAY")
-    said = await desk.good("GetJob", name="job")
-    row = said.body
+async def test_the_row_is_as_it_was_before(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", data={"a": 1}, firstRun="2020-01-01", repeat="SCHEDULED, +1 DAY")
+    result = await bedrock.ok("GetJob", name="job")
+    row = result.body
     assert list(row) == sorted(row, key=str.lower)
     assert row == {
         "created": row["created"], "data": {"a": 1}, "jobID": number, "lastRun": "", "name": "job",
         "nextRun": "2020-01-01", "priority": 500, "repeat": "SCHEDULED, +1 DAY", "retryAfter": "",
     }  # fmt: skip
-    shown = await desk.query(number)
+    shown = await bedrock.query(number)
     assert shown["state"] == "RUNNING"
     assert shown["lastRun"] != ""
-    await desk.good("FinishJob", jobID=number)
-    again = await desk.get("job")
+    await bedrock.ok("FinishJob", jobID=number)
+    again = await bedrock.get("job")
     assert (again["nextRun"], again["lastRun"]) == ("2020-01-02 00:00:00", shown["lastRun"])
 
 
-async def test_a_child_knows_its_parent_and_a_parent_its_children(desk: AtDesk) -> None:
-    parent = await desk.running("parent", data={"p": 1})
+async def test_a_child_knows_its_parent_and_a_parent_its_children(bedrock: BedrockCommands) -> None:
+    parent = await bedrock.running("parent", data={"p": 1})
     finished, cancelled, failed = [
-        await desk.create(name, parentJobID=parent) for name in ("finished", "cancelled", "failed")
+        await bedrock.create(name, parentJobID=parent) for name in ("finished", "cancelled", "failed")
     ]
-    await desk.good("FinishJob", jobID=parent)
-    await desk.good("CancelJob", jobID=cancelled)
-    row = await desk.get("finished")
+    await bedrock.ok("FinishJob", jobID=parent)
+    await bedrock.ok("CancelJob", jobID=cancelled)
+    row = await bedrock.get("finished")
     assert (row["parentJobID"], row["parentData"]) == (parent, {"p": 1})
-    await desk.good("FinishJob", jobID=finished, data={"done": True})
-    await desk.get("failed")
-    await desk.good("FailJob", jobID=failed)
-    again = await desk.get("parent")
+    await bedrock.ok("FinishJob", jobID=finished, data={"done": True})
+    await bedrock.get("failed")
+    await bedrock.ok("FailJob", jobID=failed)
+    again = await bedrock.get("parent")
     assert again["finishedChildJobs"] == [{"data": {"done": True}, "jobID": finished}]
     assert again["cancelledChildJobs"] == [{"data": {}, "jobID": cancelled}]
     assert list(again) == sorted(again, key=str.lower)
 
 
-async def test_a_childless_job_says_nothing_of_children(desk: AtDesk) -> None:
-    await desk.create()
-    assert not {"parentJobID", "parentData", "finishedChildJobs"} & (await desk.get()).keys()
+async def test_a_childless_job_says_nothing_of_children(bedrock: BedrockCommands) -> None:
+    await bedrock.create()
+    assert not {"parentJobID", "parentData", "finishedChildJobs"} & (await bedrock.get()).keys()
 
 
 # retryAfter
 
 
-async def test_a_lost_job_is_handed_out_again(desk: AtDesk) -> None:
-    number = await desk.create("job", retryAfter="+1 HOUR")
-    first = await desk.get("job")
+async def test_a_lost_job_is_handed_out_again(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", retryAfter="+1 HOUR")
+    first = await bedrock.get("job")
     assert first["data"] == {}
-    row = await desk.query(number)
+    row = await bedrock.query(number)
     assert (row["state"], row["data"], row["retryAfter"]) == ("RUNQUEUED", {"retryAfterCount": 1}, "+1 HOUR")
     assert row["nextRun"] > row["lastRun"]
-    assert (await desk("GetJob", name="job")).line == NOTHING
-    desk.later(3601)
-    second = await desk.get("job")
+    assert (await bedrock("GetJob", name="job")).line == NOTHING
+    bedrock.advance(3601)
+    second = await bedrock.get("job")
     assert (second["data"], second["nextRun"], second["lastRun"]) == (
         {"retryAfterCount": 1}, row["nextRun"], row["lastRun"],
     )  # fmt: skip
-    assert (await desk.query(number))["data"] == {"retryAfterCount": 2}
+    assert (await bedrock.query(number))["data"] == {"retryAfterCount": 2}
 
 
-async def test_ten_deliveries_at_most(desk: AtDesk) -> None:
-    number = await desk.create("job", retryAfter="+0 SECOND")
+async def test_ten_deliveries_at_most(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", retryAfter="+0 SECOND")
     for delivered in range(10):
-        assert (await desk.get("job"))["data"] == ({"retryAfterCount": delivered} if delivered else {})
-    assert (await desk("GetJob", name="job")).text == "{}"
-    assert (await desk.query(number))["state"] == "FAILED"
-    assert (await desk("GetJob", name="job")).line == NOTHING
+        assert (await bedrock.get("job"))["data"] == ({"retryAfterCount": delivered} if delivered else {})
+    assert (await bedrock("GetJob", name="job")).text == "{}"
+    assert (await bedrock.query(number))["state"] == "FAILED"
+    assert (await bedrock("GetJob", name="job")).line == NOTHING
 
 
-async def test_used_up_jobs_leave_an_empty_list(desk: AtDesk) -> None:
-    await desk.create("job", retryAfter="+0 SECOND")
+async def test_used_up_jobs_leave_an_empty_list(bedrock: BedrockCommands) -> None:
+    await bedrock.create("job", retryAfter="+0 SECOND")
     for _ in range(10):
-        await desk.get("job")
-    assert (await desk.good("GetJobs", name="job", numResults=3)).text == '{"jobs":[]}'
+        await bedrock.get("job")
+    assert (await bedrock.ok("GetJobs", name="job", numResults=3)).text == '{"jobs":[]}'
 
 
-async def test_manual_jobs_are_not_counted(desk: AtDesk) -> None:
-    await desk.create("manual/x", retryAfter="+0 SECOND")
+async def test_manual_jobs_are_not_counted(bedrock: BedrockCommands) -> None:
+    await bedrock.create("manual/x", retryAfter="+0 SECOND")
     for _ in range(12):
-        assert (await desk.get("manual*"))["data"] == {}
+        assert (await bedrock.get("manual*"))["data"] == {}
 
 
-async def test_a_lease_of_the_calendar(desk: AtDesk) -> None:
-    number = await desk.create("job", retryAfter="+1 MONTH, START OF MONTH")
-    await desk.get("job")
-    assert (await desk.query(number))["nextRun"].endswith("-01 00:00:00")
-    desk.later(120)
-    assert (await desk("GetJob", name="job")).line == NOTHING
+async def test_a_lease_of_the_calendar(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", retryAfter="+1 MONTH, START OF MONTH")
+    await bedrock.get("job")
+    assert (await bedrock.query(number))["nextRun"].endswith("-01 00:00:00")
+    bedrock.advance(120)
+    assert (await bedrock("GetJob", name="job")).line == NOTHING
 
 
-async def test_plain_jobs_are_never_handed_out_again(desk: AtDesk) -> None:
-    number = await desk.running()
-    desk.later(10 * 365 * 86_400)
-    await desk.service.recover()
-    assert (await desk("GetJob", name="*")).line == NOTHING
-    assert await desk.state(number) == "RUNNING"
+async def test_plain_jobs_are_never_handed_out_again(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running()
+    bedrock.advance(10 * 365 * 86_400)
+    await bedrock.service.recover()
+    assert (await bedrock("GetJob", name="*")).line == NOTHING
+    assert await bedrock.state(number) == "RUNNING"
 
 
 # Waiting
 
 
-async def test_a_wait_that_finds_nothing(desk: AtDesk) -> None:
-    assert (await desk("GetJob", name="job", connection="wait", timeout=20)).line == "303 Timeout"
-    assert (await desk("GetJobs", name="job", numResults=2, Connection="WAIT", timeout=20)).line == "303 Timeout"
+async def test_a_wait_that_finds_nothing(bedrock: BedrockCommands) -> None:
+    assert (await bedrock("GetJob", name="job", connection="wait", timeout=20)).line == "303 Timeout"
+    assert (await bedrock("GetJobs", name="job", numResults=2, Connection="WAIT", timeout=20)).line == "303 Timeout"
 
 
-async def _waiting(desk: AtDesk, name: str, **given: Any) -> asyncio.Task[dict[str, Any]]:
+async def _waiting(bedrock: BedrockCommands, name: str, **given: Any) -> asyncio.Task[dict[str, Any]]:
     """A GetJob that waits; the engine knows of it."""
-    before = (await desk.service.stats(["bedrock"]))[0].waiting_takers
-    task = asyncio.create_task(desk.get(name, connection="wait", **given))
-    await desk.waiters(before + 1)
+    before = (await bedrock.service.stats(["bedrock"]))[0].waiting_takers
+    task = asyncio.create_task(bedrock.get(name, connection="wait", **given))
+    await bedrock.wait_for_takers(before + 1)
     return task
 
 
-async def test_a_wait_ends_when_a_job_comes(desk: AtDesk) -> None:
-    running = await desk.running("runs")
-    parent, child = await desk.parent_and_child()
-    failed = await desk.running("failed")
-    await desk.good("FailJob", jobID=failed)
-    scheduled = await desk.create("scheduled", firstRun="2999-01-01")
-    repeats = await desk.running("repeats", repeat="STARTED, -1 DAY")
+async def test_a_wait_ends_when_a_job_comes(bedrock: BedrockCommands) -> None:
+    running = await bedrock.running("runs")
+    parent, child = await bedrock.parent_and_child()
+    failed = await bedrock.running("failed")
+    await bedrock.ok("FailJob", jobID=failed)
+    scheduled = await bedrock.create("scheduled", firstRun="2999-01-01")
+    repeats = await bedrock.running("repeats", repeat="STARTED, -1 DAY")
     for name, verb, given in (
         ("new", "CreateJob", {"name": "new"}),
         ("many", "CreateJobs", {"jobs": [{"name": "many"}]}),
@@ -215,79 +215,79 @@ async def test_a_wait_ends_when_a_job_comes(desk: AtDesk) -> None:
         ("scheduled", "UpdateJob", {"jobID": scheduled, "data": {}, "nextRun": "2001-01-01"}),
         ("repeats", "FinishJob", {"jobID": repeats}),
     ):
-        task = await _waiting(desk, name)
-        await desk.good(verb, **given)
+        task = await _waiting(bedrock, name)
+        await bedrock.ok(verb, **given)
         assert (await task)["name"] == name
 
 
-async def test_a_cancelled_child_wakes_who_waits_for_the_parent(desk: AtDesk) -> None:
-    parent, child = await desk.parent_and_child()
-    await desk.good("FinishJob", jobID=parent)
-    task = await _waiting(desk, "parent")
-    await desk.good("CancelJob", jobID=child)
+async def test_a_cancelled_child_wakes_who_waits_for_the_parent(bedrock: BedrockCommands) -> None:
+    parent, child = await bedrock.parent_and_child()
+    await bedrock.ok("FinishJob", jobID=parent)
+    task = await _waiting(bedrock, "parent")
+    await bedrock.ok("CancelJob", jobID=child)
     assert (await task)["cancelledChildJobs"] == [{"data": {}, "jobID": child}]
 
 
-async def test_a_wait_ends_when_the_time_has_come(desk: AtDesk) -> None:
-    await desk.create("job", retryAfter="+1 SECOND")
-    await desk.get("job")
-    assert (await desk.get("job", connection="wait", timeout=10_000))["data"] == {"retryAfterCount": 1}
+async def test_a_wait_ends_when_the_time_has_come(bedrock: BedrockCommands) -> None:
+    await bedrock.create("job", retryAfter="+1 SECOND")
+    await bedrock.get("job")
+    assert (await bedrock.get("job", connection="wait", timeout=10_000))["data"] == {"retryAfterCount": 1}
 
 
-async def test_one_waiter_gets_it(desk: AtDesk) -> None:
-    tasks = [await _waiting(desk, "job*")]
-    tasks += [asyncio.create_task(desk.get("job*", connection="wait")) for _ in range(4)]
-    number = await desk.create("job")
+async def test_one_waiter_gets_it(bedrock: BedrockCommands) -> None:
+    tasks = [await _waiting(bedrock, "job*")]
+    tasks += [asyncio.create_task(bedrock.get("job*", connection="wait")) for _ in range(4)]
+    number = await bedrock.create("job")
     done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     assert [task.result()["jobID"] for task in done] == [number]
-    more = [await desk.create("job") for _ in pending]
+    more = [await bedrock.create("job") for _ in pending]
     assert sorted([(await task)["jobID"] for task in pending]) == more
 
 
-async def test_a_waiter_that_has_gone_consumes_nothing(desk: AtDesk) -> None:
+async def test_a_waiter_that_has_gone_consumes_nothing(bedrock: BedrockCommands) -> None:
     for _ in range(20):
-        task = await _waiting(desk, "job", timeout=60_000)
-        creating = asyncio.create_task(desk.create("job"))
+        task = await _waiting(bedrock, "job", timeout=60_000)
+        creating = asyncio.create_task(bedrock.create("job"))
         await asyncio.sleep(0)
         task.cancel()
         number = await creating
         try:
             taken = (await task)["jobID"]
         except asyncio.CancelledError:
-            taken = (await desk.get("job", connection="wait", timeout=10_000))["jobID"]
+            taken = (await bedrock.get("job", connection="wait", timeout=10_000))["jobID"]
         assert taken == number
-        await desk.good("FinishJob", jobID=number)
+        await bedrock.ok("FinishJob", jobID=number)
 
 
 # Jobs that nobody got
 
 
-async def test_an_undelivered_reply_spends_nothing(desk: AtDesk) -> None:
-    number = await desk.create("job", retryAfter="+0 SECOND")
+async def test_an_undelivered_reply_spends_nothing(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", retryAfter="+0 SECOND")
     for _ in range(15):
-        request = request_of("GetJob", {"name": "job"})
-        reply = await desk.desk.answer(request, desk.client)
-        assert [job_id for job_id, _ in reply.jobs] == [desk.service.numbered_id("bedrock", number)]
-        await desk.desk.return_undelivered(request, reply)
-        row = await desk.query(number)
+        request = make_request("GetJob", {"name": "job"})
+        reply = await bedrock.router.answer(request, bedrock.client)
+        assert [job_id for job_id, _ in reply.jobs] == [bedrock.service.numbered_id("bedrock", number)]
+        await bedrock.router.return_undelivered(request, reply)
+        row = await bedrock.query(number)
         assert (row["state"], row["data"]) == ("QUEUED", {})
 
 
-async def test_giving_back_is_of_one_lease_only(desk: AtDesk) -> None:
-    number = await desk.create("job", retryAfter="+0 SECOND")
-    lost = (await desk("GetJob", name="job")).reply
-    taken = (await desk("GetJob", name="job")).reply
-    await desk.desk.release_jobs(lost.jobs)
-    assert await desk.state(number) == "RUNQUEUED", "it is another's by now"
-    await desk.good("FinishJob", jobID=number)
-    await desk.desk.release_jobs(taken.jobs)
-    assert await desk.state(number) == "gone"
+async def test_giving_back_is_of_one_lease_only(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", retryAfter="+0 SECOND")
+    lost = (await bedrock("GetJob", name="job")).reply
+    taken = (await bedrock("GetJob", name="job")).reply
+    await bedrock.router.release_jobs(lost.jobs)
+    assert await bedrock.state(number) == "RUNQUEUED", "it is another's by now"
+    await bedrock.ok("FinishJob", jobID=number)
+    await bedrock.router.release_jobs(taken.jobs)
+    assert await bedrock.state(number) == "gone"
 
 
-async def test_what_was_reported_is_said(desk: AtDesk) -> None:
+async def test_what_was_reported_is_said(bedrock: BedrockCommands) -> None:
     """Connections that leases are bound to must know what they no longer hold."""
     for verb in ("FinishJob", "RetryJob", "FailJob"):
-        number = await desk.running()
-        said = await desk.good(verb, jobID=number)
-        assert said.reply.settled == (desk.service.numbered_id("bedrock", number),)
-        await desk.good("DeleteJob", jobID=number) if verb != "FinishJob" else None
+        number = await bedrock.running()
+        result = await bedrock.ok(verb, jobID=number)
+        assert result.reply.settled == (bedrock.service.numbered_id("bedrock", number),)
+        await bedrock.ok("DeleteJob", jobID=number) if verb != "FinishJob" else None

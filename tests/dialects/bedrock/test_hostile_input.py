@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.bedrock.command_router import BedrockCommands
 from windlass.dialects.bedrock.query import pool as query_pool
 from windlass.dialects.bedrock.query import sqlite_query
 from windlass.dialects.bedrock.refusals import CommandRefused
@@ -31,9 +31,11 @@ OTHERS = "printf('%.*c',1000000,'c')"
         (f"SELECT length(trim({LONG}, {OTHERS}));", [[2_000_000]]),
     ],
 )
-async def test_work_that_no_clock_would_end_is_little(desk: AtDesk, text: str, answer: list[list[int]]) -> None:
+async def test_work_that_no_clock_would_end_is_little(
+    bedrock: BedrockCommands, text: str, answer: list[list[int]]
+) -> None:
     """SQLite's own functions take minutes for these, and nothing ends them before."""
-    assert (await desk.good("Query", query=text)).body == answer
+    assert (await bedrock.ok("Query", query=text)).body == answer
 
 
 @pytest.mark.parametrize(
@@ -46,8 +48,8 @@ async def test_work_that_no_clock_would_end_is_little(desk: AtDesk, text: str, a
         "SELECT load_extension('/nowhere/x');",
     ],
 )
-async def test_functions_that_are_not_to_be_had(desk: AtDesk, text: str) -> None:
-    assert (await desk("Query", query=text)).line == "402 Bad query"
+async def test_functions_that_are_not_to_be_had(bedrock: BedrockCommands, text: str) -> None:
+    assert (await bedrock("Query", query=text)).line == "402 Bad query"
 
 
 FUNCTIONS = [
@@ -65,39 +67,41 @@ def test_our_functions_say_what_sqlites_own_do(text: str, engine: object) -> Non
     assert sqlite_query.run_query(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
 
 
-async def test_numbers_that_nobody_can_have(desk: AtDesk) -> None:
-    number = await desk.running("a")
-    assert (await desk("RequeueJobs", jobIDs=f"{'9' * 5000}, ², {number}")).line == "200 OK"
+async def test_numbers_that_nobody_can_have(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running("a")
+    assert (await bedrock("RequeueJobs", jobIDs=f"{'9' * 5000}, ², {number}")).line == "200 OK"
     for condition in (f"jobID = {'9' * 5000}", "jobID IN (²)", f"jobID IN (7, {'8' * 300})"):
-        said = await desk("Query", query=f"SELECT name FROM jobs WHERE {condition};")  # noqa: S608
-        assert said.line in ("200 OK", "402 Bad query")
+        result = await bedrock("Query", query=f"SELECT name FROM jobs WHERE {condition};")  # noqa: S608
+        assert result.line in ("200 OK", "402 Bad query")
 
 
-async def test_a_lease_until_the_start_of_a_day(desk: AtDesk) -> None:
-    number = await desk.create("a", retryAfter="+1 DAY, START OF DAY")
-    assert (await desk.get("a"))["jobID"] == number
-    assert await desk.state(number) == "RUNQUEUED"
+async def test_a_lease_until_the_start_of_a_day(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("a", retryAfter="+1 DAY, START OF DAY")
+    assert (await bedrock.get("a"))["jobID"] == number
+    assert await bedrock.state(number) == "RUNQUEUED"
 
 
-async def test_data_that_only_looks_like_json(desk: AtDesk) -> None:
-    await desk.create("a")
-    said = await desk.good("Query", query=f"SELECT '{'[' * 3000}' AS data FROM jobs;")  # noqa: S608
-    assert said.body == [["[" * 3000]]
+async def test_data_that_only_looks_like_json(bedrock: BedrockCommands) -> None:
+    await bedrock.create("a")
+    result = await bedrock.ok("Query", query=f"SELECT '{'[' * 3000}' AS data FROM jobs;")  # noqa: S608
+    assert result.body == [["[" * 3000]]
 
 
-async def test_a_process_that_hangs_is_killed_at_the_time_limit(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_hangs_is_killed_at_the_time_limit(
+    bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
-    pool = desk.desk._query.pool
+    pool = bedrock.router._query.pool
     assert pool.pids == []
-    await desk.good("Query", query="SELECT 1;")
+    await bedrock.ok("Query", query="SELECT 1;")
     (pid,) = pool.pids
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 0.3)
     os.kill(pid, signal.SIGSTOP)
-    said = await desk("Query", query="SELECT 1;")
-    assert said.line == "502 Query aborted"
-    assert dict(said.reply.headers)["error"].startswith("The query took longer than 0.3 s")
+    result = await bedrock("Query", query="SELECT 1;")
+    assert result.line == "502 Query aborted"
+    assert dict(result.reply.headers)["error"].startswith("The query took longer than 0.3 s")
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
-    assert (await desk.good("Query", query="SELECT 2;")).body == [[2]]
+    assert (await bedrock.ok("Query", query="SELECT 2;")).body == [[2]]
     assert pid not in pool.pids
 
 
@@ -106,49 +110,51 @@ def most_memory_bytes(pid: int) -> int:
     return int(status["VmHWM"].split()[0]) * 1024
 
 
-async def test_memory_is_limited(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_limited(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group is kept within one aggregate, which SQLite's own limits do not end."""
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 2000)"
     text = f"{many} SELECT length(json_group_array(printf('%.*c',1000000,'a'))) FROM c;"  # noqa: S608
-    assert (await desk("Query", query=text)).line == "502 Query aborted"
-    assert (await desk.good("Query", query="SELECT 2;")).body == [[2]]
-    (pid,) = desk.desk._query.pool.pids
+    assert (await bedrock("Query", query=text)).line == "502 Query aborted"
+    assert (await bedrock.ok("Query", query="SELECT 2;")).body == [[2]]
+    (pid,) = bedrock.router._query.pool.pids
     assert most_memory_bytes(pid) < query_pool.MEMORY_BYTES + 100 * 1024 * 1024
 
 
-async def test_disk_is_limited(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_disk_is_limited(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     monkeypatch.setattr(sqlite_query, "COPY_BYTES_MAX", 10_000_000)
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 50)"
     text = f"{many} SELECT x FROM c ORDER BY printf('%.*c%d',1000000,'a',x) LIMIT 100;"  # noqa: S608
-    said = await desk("Query", query=text)
-    assert said.line == "502 Query aborted"
-    assert dict(said.reply.headers)["error"] == sqlite_query.TOO_MUCH_SPACE
+    result = await bedrock("Query", query=text)
+    assert result.line == "502 Query aborted"
+    assert dict(result.reply.headers)["error"] == sqlite_query.TOO_MUCH_SPACE
 
 
-async def test_processes_end_when_they_are_idle(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_processes_end_when_they_are_idle(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     monkeypatch.setattr(query_pool, "IDLE_S", 0.0)
     for _ in range(2):
-        assert (await desk.good("Query", query="SELECT 2;")).body == [[2]]
+        assert (await bedrock.ok("Query", query="SELECT 2;")).body == [[2]]
         async with asyncio.timeout(30):
-            while desk.desk._query.pool.pids:  # noqa: ASYNC110
+            while bedrock.router._query.pool.pids:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
 
-async def test_queries_are_ended_by_the_stop_wherever_they_are(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_queries_are_ended_by_the_stop_wherever_they_are(
+    bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Running, waiting for their turn, and asked afterwards."""
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 20)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
-    asked = [asyncio.create_task(desk("Query", query=endless)) for _ in range(query_pool.QUERIES_AT_ONCE + 2)]
+    asked = [asyncio.create_task(bedrock("Query", query=endless)) for _ in range(query_pool.QUERIES_AT_ONCE + 2)]
     async with asyncio.timeout(30):
-        while len(desk.desk._query.pool.pids) < query_pool.QUERIES_AT_ONCE:  # noqa: ASYNC110
+        while len(bedrock.router._query.pool.pids) < query_pool.QUERIES_AT_ONCE:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-    desk.desk.stop()
-    for said in [*await asyncio.gather(*asked), await desk("Query", query="SELECT 1;")]:
-        assert said.line == "502 Query aborted"
-        assert dict(said.reply.headers)["error"] == query_pool.STOPPING
+    bedrock.router.stop()
+    for result in [*await asyncio.gather(*asked), await bedrock("Query", query="SELECT 1;")]:
+        assert result.line == "502 Query aborted"
+        assert dict(result.reply.headers)["error"] == query_pool.STOPPING
 
 
 FORMATS = [

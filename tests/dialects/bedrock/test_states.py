@@ -7,61 +7,61 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.bedrock.command_router import BedrockCommands
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-Making: TypeAlias = Callable[[AtDesk], Awaitable[int]]
+Making: TypeAlias = Callable[[BedrockCommands], Awaitable[int]]
 NOT_RUNNING = "405 Can only retry/finish RUNNING and RUNQUEUED jobs"
 NOT_FAILING = "405 Can only fail RUNNING or RUNQUEUED jobs"
 UNKNOWN = "404 No job with this jobID"
 
 
-async def queued(desk: AtDesk) -> int:
+async def queued(bedrock: BedrockCommands) -> int:
     """A child of a parent that waits."""
-    parent, child = await desk.parent_and_child()
-    await desk.good("FinishJob", jobID=parent)
+    parent, child = await bedrock.parent_and_child()
+    await bedrock.ok("FinishJob", jobID=parent)
     return child
 
 
-async def running(desk: AtDesk) -> int:
-    child = await queued(desk)
-    await desk.get("child")
+async def running(bedrock: BedrockCommands) -> int:
+    child = await queued(bedrock)
+    await bedrock.get("child")
     return child
 
 
-async def runqueued(desk: AtDesk) -> int:
-    parent, child = await desk.parent_and_child(retryAfter="+1 HOUR")
-    await desk.good("FinishJob", jobID=parent)
-    await desk.get("child")
+async def runqueued(bedrock: BedrockCommands) -> int:
+    parent, child = await bedrock.parent_and_child(retryAfter="+1 HOUR")
+    await bedrock.ok("FinishJob", jobID=parent)
+    await bedrock.get("child")
     return child
 
 
-async def paused(desk: AtDesk) -> int:
-    return (await desk.parent_and_child())[1]
+async def paused(bedrock: BedrockCommands) -> int:
+    return (await bedrock.parent_and_child())[1]
 
 
-async def _ended(desk: AtDesk, verb: str) -> int:
+async def _ended(bedrock: BedrockCommands, verb: str) -> int:
     """One of two children, so that its parent still waits."""
-    parent, child = await desk.parent_and_child()
-    await desk.create("other", parentJobID=parent)
-    await desk.good("FinishJob", jobID=parent)
+    parent, child = await bedrock.parent_and_child()
+    await bedrock.create("other", parentJobID=parent)
+    await bedrock.ok("FinishJob", jobID=parent)
     if verb != "CancelJob":
-        await desk.get("child")
-    await desk.good(verb, jobID=child)
+        await bedrock.get("child")
+    await bedrock.ok(verb, jobID=child)
     return child
 
 
-async def finished(desk: AtDesk) -> int:
-    return await _ended(desk, "FinishJob")
+async def finished(bedrock: BedrockCommands) -> int:
+    return await _ended(bedrock, "FinishJob")
 
 
-async def failed(desk: AtDesk) -> int:
-    return await _ended(desk, "FailJob")
+async def failed(bedrock: BedrockCommands) -> int:
+    return await _ended(bedrock, "FailJob")
 
 
-async def cancelled(desk: AtDesk) -> int:
-    return await _ended(desk, "CancelJob")
+async def cancelled(bedrock: BedrockCommands) -> int:
+    return await _ended(bedrock, "CancelJob")
 
 
 STATES: dict[str, Making] = {
@@ -94,21 +94,21 @@ def expected(state: str, verb: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("verb", ["FinishJob", "RetryJob", "FailJob", "CancelJob", "DeleteJob", "RequeueJobs"])
 @pytest.mark.parametrize("state", STATES)
-async def test_the_table_of_a_child(desk: AtDesk, state: str, verb: str) -> None:
-    number = await STATES[state](desk)
-    assert await desk.state(number) == state
+async def test_the_table_of_a_child(bedrock: BedrockCommands, state: str, verb: str) -> None:
+    number = await STATES[state](bedrock)
+    assert await bedrock.state(number) == state
     line, after = expected(state, verb)
-    said = await desk(verb, **{"jobIDs" if verb == "RequeueJobs" else "jobID": number})
-    assert (said.line, said.text) == (line, "")
-    assert await desk.state(number) == after
+    result = await bedrock(verb, **{"jobIDs" if verb == "RequeueJobs" else "jobID": number})
+    assert (result.line, result.text) == (line, "")
+    assert await bedrock.state(number) == after
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_update_and_query_change_no_state(desk: AtDesk, state: str) -> None:
-    number = await STATES[state](desk)
-    before = await desk.query(number)
-    await desk.good("UpdateJob", jobID=number, data={"a": "12"})
-    assert await desk.query(number) == before | {"data": {"a": "12"}}
+async def test_update_and_query_change_no_state(bedrock: BedrockCommands, state: str) -> None:
+    number = await STATES[state](bedrock)
+    before = await bedrock.query(number)
+    await bedrock.ok("UpdateJob", jobID=number, data={"a": "12"})
+    assert await bedrock.query(number) == before | {"data": {"a": "12"}}
 
 
 @pytest.mark.parametrize(
@@ -123,29 +123,29 @@ async def test_update_and_query_change_no_state(desk: AtDesk, state: str) -> Non
         ("0", UNKNOWN), ("-5", UNKNOWN), ("9223372036854775807", UNKNOWN),
     ],
 )  # fmt: skip
-async def test_numbers_of_jobs(desk: AtDesk, verb: str, given: str | None, line: str) -> None:
-    assert (await desk(verb, jobID=given, data="{}")).line == line
+async def test_numbers_of_jobs(bedrock: BedrockCommands, verb: str, given: str | None, line: str) -> None:
+    assert (await bedrock(verb, jobID=given, data="{}")).line == line
 
 
 # FinishJob and RetryJob
 
 
-async def test_a_finished_job_is_gone(desk: AtDesk) -> None:
-    number = await desk.running()
-    assert (await desk.good("FinishJob", jobID=number, delay=-1, nextRun="never")).text == ""
-    assert await desk.state(number) == "gone"
-    assert (await desk("FinishJob", jobID=number)).line == UNKNOWN
+async def test_a_finished_job_is_gone(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running()
+    assert (await bedrock.ok("FinishJob", jobID=number, delay=-1, nextRun="never")).text == ""
+    assert await bedrock.state(number) == "gone"
+    assert (await bedrock("FinishJob", jobID=number)).line == UNKNOWN
 
 
 @pytest.mark.parametrize("verb", ["FinishJob", "RetryJob"])
-async def test_a_child_waits_for_its_parent_to_wait(desk: AtDesk, verb: str) -> None:
-    parent, child = await desk.parent_and_child()
-    await desk.good("RequeueJobs", jobIDs=child)
-    await desk.get("child")
-    refused = await desk(verb, jobID=child, data="no JSON")
+async def test_a_child_waits_for_its_parent_to_wait(bedrock: BedrockCommands, verb: str) -> None:
+    parent, child = await bedrock.parent_and_child()
+    await bedrock.ok("RequeueJobs", jobIDs=child)
+    await bedrock.get("child")
+    refused = await bedrock(verb, jobID=child, data="no JSON")
     assert refused.line == "405 Can only retry/finish child job when parent is PAUSED"
-    await desk.good("FinishJob", jobID=parent)
-    await desk.good(verb, jobID=child)
+    await bedrock.ok("FinishJob", jobID=parent)
+    await bedrock.ok(verb, jobID=child)
 
 
 @pytest.mark.parametrize(
@@ -161,36 +161,36 @@ async def test_a_child_waits_for_its_parent_to_wait(desk: AtDesk, verb: str) -> 
         ({"nextRun": "soon", "delay": -1}, "402 Malformed nextRun"),
     ],
 )
-async def test_what_a_retry_refuses(desk: AtDesk, given: dict[str, Any], line: str) -> None:
-    number = await desk.running(data={"a": 1})
-    before = await desk.query(number)
-    assert (await desk("RetryJob", jobID=number, **given)).line == line
-    assert await desk.query(number) == before
+async def test_what_a_retry_refuses(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
+    number = await bedrock.running(data={"a": 1})
+    before = await bedrock.query(number)
+    assert (await bedrock("RetryJob", jobID=number, **given)).line == line
+    assert await bedrock.query(number) == before
 
 
-async def test_a_retry_with_everything(desk: AtDesk) -> None:
-    number = await desk.running("old", data={"a": 1})
-    await desk.good(
+async def test_a_retry_with_everything(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running("old", data={"a": 1})
+    await bedrock.ok(
         "RetryJob", jobID=number, nextRun="2999-01-01", delay=-5, name="new", data={"b": 2}, jobPriority=1000
     )
-    row = await desk.query(number)
+    row = await bedrock.query(number)
     assert (row["state"], row["nextRun"], row["name"], row["data"], row["priority"]) == (
         "QUEUED", "2999-01-01", "new", {"b": 2}, 1000,
     )  # fmt: skip
-    assert await desk.create("new", unique=True, data={"b": 2}) == number, "it is known by its new name"
-    assert await desk.create("old", unique=True) != number
+    assert await bedrock.create("new", unique=True, data={"b": 2}) == number, "it is known by its new name"
+    assert await bedrock.create("old", unique=True) != number
 
 
-async def test_a_retry_after_a_delay(desk: AtDesk) -> None:
-    number = await desk.running()
-    await desk.good("RetryJob", jobID=number, delay=60)
-    row = await desk.query(number)
+async def test_a_retry_after_a_delay(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running()
+    await bedrock.ok("RetryJob", jobID=number, delay=60)
+    row = await bedrock.query(number)
     assert "." not in row["nextRun"]
-    assert (await desk("GetJob", name="*")).line == "404 No job found"
-    desk.later(61)
-    assert (await desk.get())["nextRun"] == row["nextRun"]
-    await desk.good("RetryJob", jobID=number)
-    assert (await desk.get())["jobID"] == number, "without a delay it is due at once"
+    assert (await bedrock("GetJob", name="*")).line == "404 No job found"
+    bedrock.advance(61)
+    assert (await bedrock.get())["nextRun"] == row["nextRun"]
+    await bedrock.ok("RetryJob", jobID=number)
+    assert (await bedrock.get())["jobID"] == number, "without a delay it is due at once"
 
 
 @pytest.mark.parametrize(
@@ -203,189 +203,189 @@ async def test_a_retry_after_a_delay(desk: AtDesk) -> None:
     ],
 )
 @pytest.mark.parametrize("verb", ["FinishJob", "RetryJob"])
-async def test_a_job_that_repeats(desk: AtDesk, verb: str, rule: str, expected_at: str) -> None:
+async def test_a_job_that_repeats(bedrock: BedrockCommands, verb: str, rule: str, expected_at: str) -> None:
     """D2, D7: back to back until it has caught up; the rule as typed."""
-    number = await desk.running(repeat=rule, firstRun="2020-01-01 10:00:00", data={"a": 1})
-    await desk.good(verb, jobID=number, data={"a": 2}, nextRun="2999-01-01", delay=5)
-    row = await desk.query(number)
+    number = await bedrock.running(repeat=rule, firstRun="2020-01-01 10:00:00", data={"a": 1})
+    await bedrock.ok(verb, jobID=number, data={"a": 2}, nextRun="2999-01-01", delay=5)
+    row = await bedrock.query(number)
     assert (row["state"], row["nextRun"], row["data"], row["repeat"]) == ("QUEUED", expected_at, {"a": 2}, rule)
-    assert (await desk.get())["data"] == {"a": 2}
+    assert (await bedrock.get())["data"] == {"a": 2}
 
 
 @pytest.mark.parametrize(("rule", "seconds"), [("HOURLY", 3600), ("Daily", 86_400), ("WEEKLY", 7 * 86_400)])
-async def test_canned_rules(desk: AtDesk, rule: str, seconds: int) -> None:
+async def test_canned_rules(bedrock: BedrockCommands, rule: str, seconds: int) -> None:
     """D1: from the end of the run, not snapped to anything."""
-    number = await desk.running(repeat=rule, firstRun="2020-01-01")
-    desk.later(100)
-    before = await desk.service.now()
-    await desk.good("FinishJob", jobID=number)
-    job = (await desk.service.job([desk.service.numbered_id("bedrock", number)]).one()).job
+    number = await bedrock.running(repeat=rule, firstRun="2020-01-01")
+    bedrock.advance(100)
+    before = await bedrock.service.now()
+    await bedrock.ok("FinishJob", jobID=number)
+    job = (await bedrock.service.job([bedrock.service.numbered_id("bedrock", number)]).one()).job
     assert 0 <= job.run_at_ms - (before - before % 1000) - seconds * 1000 <= 60_000
 
 
 @pytest.mark.parametrize("given", [{"ignoreRepeat": True}, {"ignoreRepeat": 1}, {"data": {"delete": True}}])
-async def test_a_repeat_that_is_ignored(desk: AtDesk, given: dict[str, Any]) -> None:
-    number = await desk.running(repeat="HOURLY")
-    await desk.good("FinishJob", jobID=number, **given)
-    assert await desk.state(number) == "gone"
+async def test_a_repeat_that_is_ignored(bedrock: BedrockCommands, given: dict[str, Any]) -> None:
+    number = await bedrock.running(repeat="HOURLY")
+    await bedrock.ok("FinishJob", jobID=number, **given)
+    assert await bedrock.state(number) == "gone"
 
 
-async def test_a_retry_that_ignores_the_repeat(desk: AtDesk) -> None:
-    number = await desk.running(repeat="HOURLY")
-    await desk.good("RetryJob", jobID=number, ignoreRepeat=True, nextRun="2030-01-01 00:00:00")
-    row = await desk.query(number)
+async def test_a_retry_that_ignores_the_repeat(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running(repeat="HOURLY")
+    await bedrock.ok("RetryJob", jobID=number, ignoreRepeat=True, nextRun="2030-01-01 00:00:00")
+    row = await bedrock.query(number)
     assert (row["nextRun"], row["repeat"]) == ("2030-01-01 00:00:00", "HOURLY")
 
 
-async def test_a_rule_that_leads_nowhere(desk: AtDesk) -> None:
-    number = await desk.running(repeat="SCHEDULED, +999 YEARS, +999 YEARS, +999 YEARS, +999 YEARS, +999 YEARS")
-    await desk.good("FinishJob", jobID=number)
-    assert await desk.state(number) == "FAILED"
+async def test_a_rule_that_leads_nowhere(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running(repeat="SCHEDULED, +999 YEARS, +999 YEARS, +999 YEARS, +999 YEARS, +999 YEARS")
+    await bedrock.ok("FinishJob", jobID=number)
+    assert await bedrock.state(number) == "FAILED"
 
 
-async def test_the_counter_is_removed(desk: AtDesk) -> None:
-    number = await desk.running(retryAfter="+1 HOUR", data={"retryAfterCount": 3, "a": 1})
-    await desk.good("RetryJob", jobID=number)
-    assert (await desk.query(number))["data"] == {"a": 1}
-    assert (await desk.get())["data"] == {"a": 1}
+async def test_the_counter_is_removed(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running(retryAfter="+1 HOUR", data={"retryAfterCount": 3, "a": 1})
+    await bedrock.ok("RetryJob", jobID=number)
+    assert (await bedrock.query(number))["data"] == {"a": 1}
+    assert (await bedrock.get())["data"] == {"a": 1}
 
 
-async def test_data_of_a_finish_is_for_the_next_run(desk: AtDesk) -> None:
+async def test_data_of_a_finish_is_for_the_next_run(bedrock: BedrockCommands) -> None:
     """D12."""
-    number = await desk.running(repeat="STARTED, -1 HOUR", data={"value": 1})
-    await desk.good("UpdateJob", jobID=number, data={"value": 2})
-    await desk.good("FinishJob", jobID=number, data={"value": 3})
-    assert (await desk.get())["data"] == {"value": 3}
+    number = await bedrock.running(repeat="STARTED, -1 HOUR", data={"value": 1})
+    await bedrock.ok("UpdateJob", jobID=number, data={"value": 2})
+    await bedrock.ok("FinishJob", jobID=number, data={"value": 3})
+    assert (await bedrock.get())["data"] == {"value": 3}
 
 
 # Families
 
 
-async def test_a_family_runs_its_course(desk: AtDesk) -> None:
-    parent, first = await desk.parent_and_child()
-    second = await desk.create("child", parentJobID=parent)
-    await desk.good("FinishJob", jobID=parent, data={"handed": "over"})
-    row = await desk.query(parent)
+async def test_a_family_runs_its_course(bedrock: BedrockCommands) -> None:
+    parent, first = await bedrock.parent_and_child()
+    second = await bedrock.create("child", parentJobID=parent)
+    await bedrock.ok("FinishJob", jobID=parent, data={"handed": "over"})
+    row = await bedrock.query(parent)
     assert (row["state"], row["data"], row["nextRun"]) == ("PAUSED", {"handed": "over"}, row["lastRun"])
-    assert (await desk("GetJob", name="parent")).line == "404 No job found"
-    await desk.get("child")
-    await desk.good("FinishJob", jobID=first, data={"n": 1})
-    assert (await desk.state(first), await desk.state(parent)) == ("FINISHED", "PAUSED")
-    await desk.get("child")
-    await desk.good("FinishJob", jobID=second)
-    assert await desk.state(parent) == "QUEUED"
-    assert [one["jobID"] for one in (await desk.get("parent"))["finishedChildJobs"]] == [first, second]
-    third = await desk.create("child", parentJobID=parent)
-    await desk.good("FinishJob", jobID=parent)
-    assert [await desk.state(one) for one in (parent, first, second, third)] == ["PAUSED", "gone", "gone", "QUEUED"]
+    assert (await bedrock("GetJob", name="parent")).line == "404 No job found"
+    await bedrock.get("child")
+    await bedrock.ok("FinishJob", jobID=first, data={"n": 1})
+    assert (await bedrock.state(first), await bedrock.state(parent)) == ("FINISHED", "PAUSED")
+    await bedrock.get("child")
+    await bedrock.ok("FinishJob", jobID=second)
+    assert await bedrock.state(parent) == "QUEUED"
+    assert [one["jobID"] for one in (await bedrock.get("parent"))["finishedChildJobs"]] == [first, second]
+    third = await bedrock.create("child", parentJobID=parent)
+    await bedrock.ok("FinishJob", jobID=parent)
+    assert [await bedrock.state(one) for one in (parent, first, second, third)] == ["PAUSED", "gone", "gone", "QUEUED"]
 
 
-async def test_a_retried_parent_loses_what_has_ended_and_looks_at_nothing_pending(desk: AtDesk) -> None:
-    parent, child = await desk.parent_and_child()
-    await desk.good("FinishJob", jobID=parent)
-    await desk.get("child")
-    await desk.good("FinishJob", jobID=child)
-    await desk.get("parent")
-    held = await desk.create("late", parentJobID=parent)
-    await desk.good("RetryJob", jobID=parent)
-    assert [await desk.state(one) for one in (parent, child, held)] == ["QUEUED", "gone", "PAUSED"]
+async def test_a_retried_parent_loses_what_has_ended_and_looks_at_nothing_pending(bedrock: BedrockCommands) -> None:
+    parent, child = await bedrock.parent_and_child()
+    await bedrock.ok("FinishJob", jobID=parent)
+    await bedrock.get("child")
+    await bedrock.ok("FinishJob", jobID=child)
+    await bedrock.get("parent")
+    held = await bedrock.create("late", parentJobID=parent)
+    await bedrock.ok("RetryJob", jobID=parent)
+    assert [await bedrock.state(one) for one in (parent, child, held)] == ["QUEUED", "gone", "PAUSED"]
 
 
-async def test_a_child_that_repeats_keeps_its_parent_waiting(desk: AtDesk) -> None:
-    parent, child = await desk.parent_and_child(repeat="STARTED, -1 DAY")
-    await desk.good("FinishJob", jobID=parent)
-    await desk.get("child")
-    await desk.good("FinishJob", jobID=child)
-    assert (await desk.state(child), await desk.state(parent)) == ("QUEUED", "PAUSED")
+async def test_a_child_that_repeats_keeps_its_parent_waiting(bedrock: BedrockCommands) -> None:
+    parent, child = await bedrock.parent_and_child(repeat="STARTED, -1 DAY")
+    await bedrock.ok("FinishJob", jobID=parent)
+    await bedrock.get("child")
+    await bedrock.ok("FinishJob", jobID=child)
+    assert (await bedrock.state(child), await bedrock.state(parent)) == ("QUEUED", "PAUSED")
 
 
-async def test_a_failed_last_child(desk: AtDesk) -> None:
+async def test_a_failed_last_child(bedrock: BedrockCommands) -> None:
     """D13: its parent goes on, may finish, and the child stays until it is deleted, on its own."""
-    child = await running(desk)
-    parent = (await desk.row(child))["parentJobID"]
-    await desk.good("FailJob", jobID=child, data={"why": "x"})
-    assert await desk.state(parent) == "QUEUED"
-    assert "finishedChildJobs" not in await desk.get("parent")
-    await desk.good("FinishJob", jobID=parent)
-    row = await desk.row(child)
-    assert (await desk.state(parent), row["state"], row["parentJobID"], row["data"]) == (
+    child = await running(bedrock)
+    parent = (await bedrock.row(child))["parentJobID"]
+    await bedrock.ok("FailJob", jobID=child, data={"why": "x"})
+    assert await bedrock.state(parent) == "QUEUED"
+    assert "finishedChildJobs" not in await bedrock.get("parent")
+    await bedrock.ok("FinishJob", jobID=parent)
+    row = await bedrock.row(child)
+    assert (await bedrock.state(parent), row["state"], row["parentJobID"], row["data"]) == (
         "gone", "FAILED", 0, {"why": "x"},
     )  # fmt: skip
-    desk.later(10 * 365 * 86_400)
-    await desk.service.clean()
-    assert await desk.state(child) == "FAILED"
-    await desk.good("DeleteJob", jobID=child)
-    assert await desk.state(child) == "gone"
+    bedrock.advance(10 * 365 * 86_400)
+    await bedrock.service.clean()
+    assert await bedrock.state(child) == "FAILED"
+    await bedrock.ok("DeleteJob", jobID=child)
+    assert await bedrock.state(child) == "gone"
 
 
-async def test_a_failed_job_fails_though_it_repeats(desk: AtDesk) -> None:
-    number = await desk.running(repeat="HOURLY", data={"a": 1})
-    await desk.good("FailJob", jobID=number)
-    row = await desk.query(number)
+async def test_a_failed_job_fails_though_it_repeats(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running(repeat="HOURLY", data={"a": 1})
+    await bedrock.ok("FailJob", jobID=number)
+    row = await bedrock.query(number)
     assert (row["state"], row["data"]) == ("FAILED", {"a": 1})
 
 
-async def test_who_cannot_be_cancelled(desk: AtDesk) -> None:
-    alone = await desk.create("alone")
-    refused = await desk("CancelJob", jobID=alone)
+async def test_who_cannot_be_cancelled(bedrock: BedrockCommands) -> None:
+    alone = await bedrock.create("alone")
+    refused = await bedrock("CancelJob", jobID=alone)
     assert refused.line == "404 Invalid jobID - Cannot cancel a job without a parent"
-    parent, _ = await desk.parent_and_child()
-    assert (await desk("CancelJob", jobID=parent)).line == "404 Invalid jobID - Cannot cancel a job with children"
+    parent, _ = await bedrock.parent_and_child()
+    assert (await bedrock("CancelJob", jobID=parent)).line == "404 Invalid jobID - Cannot cancel a job with children"
 
 
-async def test_a_cancel_resumes_the_parent_past_paused_siblings(desk: AtDesk) -> None:
-    parent, first = await desk.parent_and_child()
-    second = await desk.create("child", parentJobID=parent)
-    await desk.good("FinishJob", jobID=parent)
-    await desk.good("CancelJob", jobID=first)
-    assert await desk.state(parent) == "PAUSED"
-    await desk.good("CancelJob", jobID=second)
-    assert await desk.state(parent) == "QUEUED"
+async def test_a_cancel_resumes_the_parent_past_paused_siblings(bedrock: BedrockCommands) -> None:
+    parent, first = await bedrock.parent_and_child()
+    second = await bedrock.create("child", parentJobID=parent)
+    await bedrock.ok("FinishJob", jobID=parent)
+    await bedrock.ok("CancelJob", jobID=first)
+    assert await bedrock.state(parent) == "PAUSED"
+    await bedrock.ok("CancelJob", jobID=second)
+    assert await bedrock.state(parent) == "QUEUED"
 
 
-async def test_a_deleted_child_resumes_nobody(desk: AtDesk) -> None:
-    child = await queued(desk)
-    parent = (await desk.row(child))["parentJobID"]
-    await desk.good("DeleteJob", jobID=child)
-    assert await desk.state(parent) == "PAUSED"
+async def test_a_deleted_child_resumes_nobody(bedrock: BedrockCommands) -> None:
+    child = await queued(bedrock)
+    parent = (await bedrock.row(child))["parentJobID"]
+    await bedrock.ok("DeleteJob", jobID=child)
+    assert await bedrock.state(parent) == "PAUSED"
 
 
 # RequeueJobs
 
 
-async def test_requeued_jobs(desk: AtDesk) -> None:
-    first = await desk.running("a", firstRun="2020-01-01")
-    second = await desk.running("b", retryAfter="+1 HOUR")
-    third = await desk.running("c", retryAfter="+1 HOUR")
-    assert (await desk.good("RequeueJobs", jobIDs=f"{first}, 77,{second},x")).text == ""
-    await desk.good("RequeueJobs", jobIDs=third, decrementFailures="true", name="renamed")
+async def test_requeued_jobs(bedrock: BedrockCommands) -> None:
+    first = await bedrock.running("a", firstRun="2020-01-01")
+    second = await bedrock.running("b", retryAfter="+1 HOUR")
+    third = await bedrock.running("c", retryAfter="+1 HOUR")
+    assert (await bedrock.ok("RequeueJobs", jobIDs=f"{first}, 77,{second},x")).text == ""
+    await bedrock.ok("RequeueJobs", jobIDs=third, decrementFailures="true", name="renamed")
     for number, name, data in ((first, "a", {}), (second, "b", {"retryAfterCount": 1}), (third, "renamed", {})):
-        row = await desk.query(number)
+        row = await bedrock.query(number)
         assert (row["state"], row["name"], row["data"]) == ("QUEUED", name, data)
         assert row["nextRun"][:19] == row["created"]
-    assert (await desk.get("renamed"))["jobID"] == third
-    assert (await desk.good("RequeueJobs", jobIDs="")).text == ""
-    assert (await desk.good("RequeueJobs")).text == ""
+    assert (await bedrock.get("renamed"))["jobID"] == third
+    assert (await bedrock.ok("RequeueJobs", jobIDs="")).text == ""
+    assert (await bedrock.ok("RequeueJobs")).text == ""
 
 
-async def test_a_job_that_was_given_up_is_requeued(desk: AtDesk) -> None:
-    number = await desk.create("job", retryAfter="+0 SECOND")
+async def test_a_job_that_was_given_up_is_requeued(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create("job", retryAfter="+0 SECOND")
     for _ in range(10):
-        await desk.get("job")
-    assert (await desk("GetJob", name="job")).text == "{}"
-    await desk.good("RequeueJobs", jobIDs=number, decrementFailures=1)
-    row = await desk.query(number)
+        await bedrock.get("job")
+    assert (await bedrock("GetJob", name="job")).text == "{}"
+    await bedrock.ok("RequeueJobs", jobIDs=number, decrementFailures=1)
+    row = await bedrock.query(number)
     assert (row["state"], row["data"]) == ("QUEUED", {"retryAfterCount": 9})
-    assert (await desk.get("job"))["data"] == {"retryAfterCount": 9}
+    assert (await bedrock.get("job"))["data"] == {"retryAfterCount": 9}
 
 
-async def test_a_requeued_parent_keeps_its_finished_children(desk: AtDesk) -> None:
-    child = await running(desk)
-    parent = (await desk.row(child))["parentJobID"]
-    await desk.good("FinishJob", jobID=child)
-    await desk.get("parent")
-    await desk.good("RequeueJobs", jobIDs=parent)
-    assert [one["jobID"] for one in (await desk.get("parent"))["finishedChildJobs"]] == [child]
+async def test_a_requeued_parent_keeps_its_finished_children(bedrock: BedrockCommands) -> None:
+    child = await running(bedrock)
+    parent = (await bedrock.row(child))["parentJobID"]
+    await bedrock.ok("FinishJob", jobID=child)
+    await bedrock.get("parent")
+    await bedrock.ok("RequeueJobs", jobIDs=parent)
+    assert [one["jobID"] for one in (await bedrock.get("parent"))["finishedChildJobs"]] == [child]
 
 
 # UpdateJob
@@ -406,11 +406,11 @@ async def test_a_requeued_parent_keeps_its_finished_children(desk: AtDesk) -> No
         ({"data": "{}", "nextRun": "x"}, "402 Malformed nextRun"),
     ],
 )
-async def test_what_an_update_refuses(desk: AtDesk, given: dict[str, Any], line: str) -> None:
-    number = await desk.create(data={"a": 1})
-    before = await desk.query(number)
-    assert (await desk("UpdateJob", jobID=number, **given)).line == line
-    assert await desk.query(number) == before
+async def test_what_an_update_refuses(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
+    number = await bedrock.create(data={"a": 1})
+    before = await bedrock.query(number)
+    assert (await bedrock("UpdateJob", jobID=number, **given)).line == line
+    assert await bedrock.query(number) == before
 
 
 @pytest.mark.parametrize(
@@ -426,64 +426,64 @@ async def test_what_an_update_refuses(desk: AtDesk, given: dict[str, Any], line:
         ({"shouldClearRepeat": 0}, {}),
     ],
 )
-async def test_what_an_update_changes(desk: AtDesk, given: dict[str, Any], changed: dict[str, Any]) -> None:
-    number = await desk.create(repeat="HOURLY", firstRun="2999-01-01")
-    before = await desk.query(number)
-    await desk.good("UpdateJob", jobID=number, data={"x": 1}, **given)
-    assert await desk.query(number) == before | {"data": {"x": 1}} | changed
+async def test_what_an_update_changes(bedrock: BedrockCommands, given: dict[str, Any], changed: dict[str, Any]) -> None:
+    number = await bedrock.create(repeat="HOURLY", firstRun="2999-01-01")
+    before = await bedrock.query(number)
+    await bedrock.ok("UpdateJob", jobID=number, data={"x": 1}, **given)
+    assert await bedrock.query(number) == before | {"data": {"x": 1}} | changed
 
 
-async def test_an_update_from_the_start_of_a_job_that_never_started(desk: AtDesk) -> None:
-    number = await desk.create()
-    await desk.good("UpdateJob", jobID=number, data={}, repeat="STARTED, +1 YEAR")
-    assert (await desk.query(number))["nextRun"] > (await desk.query(number))["created"]
+async def test_an_update_from_the_start_of_a_job_that_never_started(bedrock: BedrockCommands) -> None:
+    number = await bedrock.create()
+    await bedrock.ok("UpdateJob", jobID=number, data={}, repeat="STARTED, +1 YEAR")
+    assert (await bedrock.query(number))["nextRun"] > (await bedrock.query(number))["created"]
 
 
-async def test_an_update_keeps_a_job_mocked_or_not(desk: AtDesk) -> None:
-    mocked, real = await desk.create("m", mockRequest=""), await desk.create("r")
-    await desk.good("UpdateJob", jobID=mocked, data={"a": 1})
-    await desk.good("UpdateJob", jobID=real, data={"mockRequest": True, "a": 1})
-    assert (await desk.query(mocked))["data"] == {"a": 1, "mockRequest": True}
-    assert (await desk.query(real))["data"] == {"a": 1}
-    assert (await desk.get("r"))["jobID"] == real
+async def test_an_update_keeps_a_job_mocked_or_not(bedrock: BedrockCommands) -> None:
+    mocked, real = await bedrock.create("m", mockRequest=""), await bedrock.create("r")
+    await bedrock.ok("UpdateJob", jobID=mocked, data={"a": 1})
+    await bedrock.ok("UpdateJob", jobID=real, data={"mockRequest": True, "a": 1})
+    assert (await bedrock.query(mocked))["data"] == {"a": 1, "mockRequest": True}
+    assert (await bedrock.query(real))["data"] == {"a": 1}
+    assert (await bedrock.get("r"))["jobID"] == real
 
 
-async def test_an_update_overwrites_the_counter(desk: AtDesk) -> None:
-    number = await desk.running(retryAfter="+1 HOUR")
-    await desk.good("UpdateJob", jobID=number, data={"a": 1})
-    assert (await desk.query(number))["data"] == {"a": 1}
-    await desk.good("UpdateJob", jobID=number, data={"a": 1, "retryAfterCount": 7})
-    assert (await desk.query(number))["data"] == {"a": 1, "retryAfterCount": 7}
-    desk.later(3601)
-    assert (await desk.get())["data"] == {"a": 1, "retryAfterCount": 7}
-    assert (await desk.query(number))["data"] == {"a": 1, "retryAfterCount": 8}
+async def test_an_update_overwrites_the_counter(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running(retryAfter="+1 HOUR")
+    await bedrock.ok("UpdateJob", jobID=number, data={"a": 1})
+    assert (await bedrock.query(number))["data"] == {"a": 1}
+    await bedrock.ok("UpdateJob", jobID=number, data={"a": 1, "retryAfterCount": 7})
+    assert (await bedrock.query(number))["data"] == {"a": 1, "retryAfterCount": 7}
+    bedrock.advance(3601)
+    assert (await bedrock.get())["data"] == {"a": 1, "retryAfterCount": 7}
+    assert (await bedrock.query(number))["data"] == {"a": 1, "retryAfterCount": 8}
 
 
-async def test_an_update_moves_when_a_job_may_be_taken_over(desk: AtDesk) -> None:
-    number = await desk.running(retryAfter="+1 HOUR")
-    await desk.good("UpdateJob", jobID=number, data={}, nextRun="2999-01-01 00:00:00")
-    row = await desk.query(number)
+async def test_an_update_moves_when_a_job_may_be_taken_over(bedrock: BedrockCommands) -> None:
+    number = await bedrock.running(retryAfter="+1 HOUR")
+    await bedrock.ok("UpdateJob", jobID=number, data={}, nextRun="2999-01-01 00:00:00")
+    row = await bedrock.query(number)
     assert (row["state"], row["nextRun"]) == ("RUNQUEUED", "2999-01-01 00:00:00")
-    desk.later(3700)
-    assert (await desk("GetJob", name="*")).line == "404 No job found"
-    await desk.good("UpdateJob", jobID=number, data={}, nextRun="2001-01-01")
-    assert (await desk.get())["jobID"] == number
+    bedrock.advance(3700)
+    assert (await bedrock("GetJob", name="*")).line == "404 No job found"
+    await bedrock.ok("UpdateJob", jobID=number, data={}, nextRun="2001-01-01")
+    assert (await bedrock.get())["jobID"] == number
 
 
 # Mocked jobs
 
 
 @pytest.mark.parametrize("verb", ["FinishJob", "RetryJob"])
-async def test_mocked_jobs_are_finished_in_any_state(desk: AtDesk, verb: str) -> None:
-    number = await desk.create(mockRequest="")
-    assert (await desk(verb, jobID=number, data={"a": 1})).line == "500 Mock Mismatch"
-    await desk.good(verb, jobID=number, data={"a": 1, "mockRequest": True})
-    assert await desk.state(number) == ("gone" if verb == "FinishJob" else "QUEUED")
-    failed = await desk.running("failed", mockRequest="")
-    await desk.good("FailJob", jobID=failed)
-    await desk.good(verb, jobID=failed)
-    assert await desk.state(failed) == ("gone" if verb == "FinishJob" else "QUEUED")
+async def test_mocked_jobs_are_finished_in_any_state(bedrock: BedrockCommands, verb: str) -> None:
+    number = await bedrock.create(mockRequest="")
+    assert (await bedrock(verb, jobID=number, data={"a": 1})).line == "500 Mock Mismatch"
+    await bedrock.ok(verb, jobID=number, data={"a": 1, "mockRequest": True})
+    assert await bedrock.state(number) == ("gone" if verb == "FinishJob" else "QUEUED")
+    failed = await bedrock.running("failed", mockRequest="")
+    await bedrock.ok("FailJob", jobID=failed)
+    await bedrock.ok(verb, jobID=failed)
+    assert await bedrock.state(failed) == ("gone" if verb == "FinishJob" else "QUEUED")
 
 
-async def test_unknown_verbs(desk: AtDesk) -> None:
-    assert (await desk("Nonsense")).line == "430 Unrecognized command"
+async def test_unknown_verbs(bedrock: BedrockCommands) -> None:
+    assert (await bedrock("Nonsense")).line == "430 Unrecognized command"

@@ -234,8 +234,8 @@ def test_a_reply_has_a_length_and_crlf() -> None:
 
 
 def test_what_a_reply_says_stays_in_its_line() -> None:
-    said = encode_reply(Reply(402, "Bad\r\nquery", headers=(("error", 'near "a\\b"\n\tline 2'),)), closes=True)
-    assert said.split(b"\r\n") == [
+    result = encode_reply(Reply(402, "Bad\r\nquery", headers=(("error", 'near "a\\b"\n\tline 2'),)), closes=True)
+    assert result.split(b"\r\n") == [
         rb"402 Bad\r\nquery",
         rb'error: near "a\\b"\n\tline 2',
         b"Connection: close",

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.dialects.bedrock.client import Answer, Talk, talking
+from tests.dialects.bedrock.client import ClientReply, SocketClient, connect
 from windlass.store.store import Store
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -39,8 +39,8 @@ def parse(text: str) -> list[Step]:
         if found is None:
             reply.append(line)
             continue
-        if said := "\n".join(reply).strip("\n"):
-            steps.append(Step("expected", who, said))
+        if result := "\n".join(reply).strip("\n"):
+            steps.append(Step("expected", who, result))
         reply.clear()
         if found["sent"] is not None:
             who = found["sender"]
@@ -59,37 +59,37 @@ def matches(expected: str, found: str) -> bool:
     return re.fullmatch(pattern, found) is not None
 
 
-def check(expected: str, answer: Answer) -> None:
+def check(expected: str, answer: ClientReply) -> None:
     head, _, body = expected.partition("\n\n")
     line, *headers = head.split("\n")
-    said = "\n".join([answer.line, *(f"{name}: {value}" for name, value in answer.headers.items())])
-    said += f"\n\n{answer.body.decode()}"
-    assert matches(line, answer.line), f"{line!r} was expected:\n{said}"
+    result = "\n".join([answer.line, *(f"{name}: {value}" for name, value in answer.headers.items())])
+    result += f"\n\n{answer.body.decode()}"
+    assert matches(line, answer.line), f"{line!r} was expected:\n{result}"
     for header in headers:
         name, _, value = header.partition(": ")
-        assert matches(value, answer.headers.get(name, "")), f"{header!r} was expected:\n{said}"
-    assert matches(body, answer.body.decode()), f"{body!r} was expected:\n{said}"
+        assert matches(value, answer.headers.get(name, "")), f"{header!r} was expected:\n{result}"
+    assert matches(body, answer.body.decode()), f"{body!r} was expected:\n{result}"
 
 
 async def play(text: str, address: str, store: Store) -> int:
     """Against a real server. Answers how many replies were as expected."""
-    talks: dict[str, Talk] = {}
+    clients: dict[str, SocketClient] = {}
     checked = 0
     async with contextlib.AsyncExitStack() as stack:
         for step in parse(text):
             if step.kind == "passes":
                 store.clock_offset_ms += int(step.text) * 1000
                 continue
-            if step.who not in talks:
-                talks[step.who] = await stack.enter_async_context(talking(address))
-            talk = talks[step.who]
+            if step.who not in clients:
+                clients[step.who] = await stack.enter_async_context(connect(address))
+            client = clients[step.who]
             if step.kind == "sent":
-                await talk.send(step.text.encode() + b"\n")
+                await client.send(step.text.encode() + b"\n")
             elif step.kind == "expected":
-                check(step.text, await talk.answer())
+                check(step.text, await client.answer())
                 checked += 1
             else:
-                talk.writer.close()
-                await talk.writer.wait_closed()
-                del talks[step.who]
+                client.writer.close()
+                await client.writer.wait_closed()
+                del clients[step.who]
     return checked

@@ -26,7 +26,7 @@ from windlass.store.store import Store
 LIMIT_S = 120.0  # a busy machine is not a broken processor
 IDENTITY = Identity(uuid="processor-1", host="here")
 # Long, so that a busy machine makes no message old and no worker silent.
-TERMS = ProcessorOptions(tick_ms=60_000, expiry_ms=180_000, accept_ms=180_000)
+OPTIONS = ProcessorOptions(tick_ms=60_000, expiry_ms=180_000, accept_ms=180_000)
 
 
 def worker_uuid(number: int) -> str:
@@ -44,7 +44,7 @@ def instant(age_s: float = 0.0) -> str:
     return (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat().replace("+00:00", "Z")
 
 
-def line(topic: str, payload: Any, worker: str = W, *, age_s: float = 0.0, **more: Any) -> str:
+def message_line(topic: str, payload: Any, worker: str = W, *, age_s: float = 0.0, **more: Any) -> str:
     envelope = {
         "topic": f"default/{topic}",
         "service_name": "test",
@@ -57,97 +57,97 @@ def line(topic: str, payload: Any, worker: str = W, *, age_s: float = 0.0, **mor
 
 
 def add(number: int = 1, queue_name: str = "q", **fields: Any) -> str:
-    return line("job_queue/add_job", {"uuid": job_uuid(number), "queue_name": queue_name} | fields, "producer")
+    return message_line("job_queue/add_job", {"uuid": job_uuid(number), "queue_name": queue_name} | fields, "producer")
 
 
-def says(
+def worker_line(
     word: str, worker: str = W, number: int | None = None, queue_name: str = "q", *, age_s: float = 0.0, **fields: Any
 ) -> str:
     """In the form of a topic that names the worker."""
     payload = {"queue_name": queue_name} | fields
     if number is not None:
         payload["uuid"] = job_uuid(number)
-    return line(f"job_queue/workers/{worker}/{word}", payload, worker, age_s=age_s)
+    return message_line(f"job_queue/workers/{worker}/{word}", payload, worker, age_s=age_s)
 
 
 def idle(worker: str = W, **more: Any) -> str:
-    return says("worker_idle", worker, **more)
+    return worker_line("worker_idle", worker, **more)
 
 
-def assigned(message: dict[str, Any]) -> tuple[str, str]:
+def parse_assignment(message: dict[str, Any]) -> tuple[str, str]:
     """Which worker was given which job."""
     _, job_queue, workers, worker, word = message["topic"].split("/")
     assert (job_queue, workers, word) == ("job_queue", "workers", "job_assignment")
     return worker, message["payload"]["uuid"]
 
 
-class Talk:
+class SessionClient:
     """A session in this process. `say` writes lines, `heard` reads the next message."""
 
-    def __init__(self, session: ProcessorSession, to_it: int, from_it: int) -> None:
+    def __init__(self, session: ProcessorSession, input_fd: int, output_fd: int) -> None:
         self.session = session
-        self._to_it = to_it
-        self._from_it = os.fdopen(from_it, "rb")
+        self._input_fd = input_fd
+        self._output_file = os.fdopen(output_fd, "rb")
         self.running = asyncio.create_task(session.run())
         self._is_ended = False
 
-    def say(self, *lines: str | bytes) -> None:
+    def send(self, *lines: str | bytes) -> None:
         for one in lines:
-            os.write(self._to_it, (one.encode() if isinstance(one, str) else one) + b"\n")
+            os.write(self._input_fd, (one.encode() if isinstance(one, str) else one) + b"\n")
 
-    async def heard(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         async with asyncio.timeout(LIMIT_S):
-            found = await asyncio.to_thread(self._from_it.readline)
+            found = await asyncio.to_thread(self._output_file.readline)
         message: dict[str, Any] = json.loads(found)
         return message
 
     async def assignments(self, count: int) -> list[tuple[str, str]]:
-        return [assigned(await self.heard()) for _ in range(count)]
+        return [parse_assignment(await self.receive()) for _ in range(count)]
 
-    async def answered(self, *lines: str) -> dict[str, Any]:
+    async def list_jobs_after(self, *lines: str) -> dict[str, Any]:
         """Says them and then asks for a list: what was said before has had its effect when the answer is there."""
-        self.say(*lines, line("job_queue/list_queue_jobs", {"queue_name": "q"}))
-        return await self.heard()
+        self.send(*lines, message_line("job_queue/list_queue_jobs", {"queue_name": "q"}))
+        return await self.receive()
 
     def end(self) -> None:
         if not self._is_ended:
             self._is_ended = True
-            os.close(self._to_it)
+            os.close(self._input_fd)
 
-    async def ended(self) -> tuple[bool, list[dict[str, Any]]]:
+    async def wait_ended(self) -> tuple[bool, list[dict[str, Any]]]:
         """The end of its input: what it came to, and all that it has still written."""
         self.end()
         async with asyncio.timeout(LIMIT_S):
             outcome = await self.running
-        return outcome, [json.loads(one) for one in self._from_it.readlines()]
+        return outcome, [json.loads(one) for one in self._output_file.readlines()]
 
     def close(self) -> None:
         self.end()
-        self._from_it.close()
+        self._output_file.close()
 
 
 @contextlib.asynccontextmanager
-async def talking(
-    service: Service, terms: ProcessorOptions = TERMS, identity: Identity = IDENTITY
-) -> AsyncIterator[Talk]:
+async def running_session(
+    service: Service, options: ProcessorOptions = OPTIONS, identity: Identity = IDENTITY
+) -> AsyncIterator[SessionClient]:
     await service.store.open()
-    its_stdin, to_it = os.pipe()
-    from_it, its_stdout = os.pipe()
-    session = ProcessorSession(service, identity, terms, stdin=its_stdin, stdout=its_stdout)
-    talk = Talk(session, to_it, from_it)
+    session_stdin, input_fd = os.pipe()
+    output_fd, session_stdout = os.pipe()
+    session = ProcessorSession(service, identity, options, stdin=session_stdin, stdout=session_stdout)
+    processor = SessionClient(session, input_fd, output_fd)
 
-    def hang_up(_: object) -> None:
-        os.close(its_stdout)
+    def close_stdout(_: object) -> None:
+        os.close(session_stdout)
 
-    talk.running.add_done_callback(hang_up)
+    processor.running.add_done_callback(close_stdout)
     try:
-        yield talk
+        yield processor
     finally:
-        talk.end()
+        processor.end()
         session.stop()
-        await asyncio.wait({talk.running}, timeout=LIMIT_S)
-        talk.close()
-        await asyncio.to_thread(os.close, its_stdin)
+        await asyncio.wait({processor.running}, timeout=LIMIT_S)
+        processor.close()
+        await asyncio.to_thread(os.close, session_stdin)
 
 
 class ProcessorProcess:
@@ -155,7 +155,7 @@ class ProcessorProcess:
 
     def __init__(self, store: Store, *options: str, reads: bool = True, **variables: str) -> None:
         words = [sys.executable, "-m", "windlass", "processor", *of_store(store), *options]
-        self._heard: queue.Queue[bytes] = queue.Queue()
+        self._received: queue.Queue[bytes] = queue.Queue()
         self.logs: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment() | variables
@@ -171,9 +171,9 @@ class ProcessorProcess:
 
     def _read(self) -> None:
         for one in self.stdout:
-            self._heard.put(one)
+            self._received.put(one)
 
-    def read_from_now_on(self) -> None:
+    def start_reading(self) -> None:
         self._threads.append(threading.Thread(target=self._read, daemon=True))
         self._threads[-1].start()
 
@@ -181,21 +181,21 @@ class ProcessorProcess:
         for one in self.stderr:
             self.logs.append(json.loads(one))
 
-    def say(self, *lines: str) -> None:
+    def send(self, *lines: str) -> None:
         self.stdin.write("".join(f"{one}\n" for one in lines).encode())
         self.stdin.flush()
 
-    def heard(self, within_s: float = LIMIT_S) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(self._heard.get(timeout=within_s))
+    def receive(self, within_s: float = LIMIT_S) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(self._received.get(timeout=within_s))
         return message
 
-    def heard_so_far(self) -> list[dict[str, Any]]:
+    def received_so_far(self) -> list[dict[str, Any]]:
         found = []
-        while not self._heard.empty():
-            found.append(json.loads(self._heard.get()))
+        while not self._received.empty():
+            found.append(json.loads(self._received.get()))
         return found
 
-    def ended(self) -> int:
+    def wait_ended(self) -> int:
         """Waits for its end; all that it wrote has been read then."""
         if not self.stdin.closed:
             self.stdin.close()

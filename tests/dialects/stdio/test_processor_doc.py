@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.stdio.processor_client import talking
+from tests.dialects.stdio.processor_client import running_session
 from windlass.cli.commands.processor import processor
 from windlass.dialects.stdio.messages import _LIST_TOPICS, _REPORT_TOPICS
 from windlass.service import Service
@@ -24,14 +24,14 @@ async def test_the_talk_goes_as_it_is_written(store: Store) -> None:
     (block,) = re.findall(r"^```text\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     steps = [(line[0], line[2:]) for line in block.splitlines()]
     assert [mark for mark, _ in steps].count("<") == 2
-    async with talking(Service(store)) as talk:
+    async with running_session(Service(store)) as processor:
         for mark, text in steps:
             if mark == ">":
-                talk.say(text)
+                processor.send(text)
             else:
-                said = json.dumps(await talk.heard(), separators=(",", ":"))
+                said = json.dumps(await processor.receive(), separators=(",", ":"))
                 assert INSTANT.sub("…", said) == INSTANT.sub("…", text)
-        assert await talk.ended() == (True, [])
+        assert await processor.wait_ended() == (True, [])
     await store.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.dialects.stdio.processor_client import TERMS, add, idle, job_uuid, talking, worker_uuid
+from tests.dialects.stdio.processor_client import OPTIONS, add, idle, job_uuid, running_session, worker_uuid
 from tests.support.engine_process import EngineProcess
 from tests.support.lost_replies import LossyWay, lossy_way
 from windlass.service import Service
@@ -22,12 +22,12 @@ def way(engine: EngineProcess) -> Iterator[LossyWay]:
 
 
 async def test_an_assignment_that_was_never_printed_goes_to_the_next_idle_worker(store: Store, way: LossyWay) -> None:
-    async with way.store_like(store) as found, talking(Service(found)) as talk:
-        await talk.answered(add(1))
+    async with way.store_like(store) as found, running_session(Service(found)) as processor:
+        await processor.list_jobs_after(add(1))
         way.lose("assign")
-        listed = await talk.answered(idle())
+        listed = await processor.list_jobs_after(idle())
         await way.has_lost()
         assert listed["payload"]["jobs"] == []  # none is queued, and none was printed before this answer
-        store.clock_offset_ms += TERMS.accept_ms
-        talk.say(idle(worker_uuid(2)))
-        assert await talk.assignments(1) == [(worker_uuid(2), job_uuid(1))]
+        store.clock_offset_ms += OPTIONS.accept_ms
+        processor.send(idle(worker_uuid(2)))
+        assert await processor.assignments(1) == [(worker_uuid(2), job_uuid(1))]

@@ -182,7 +182,7 @@ async def test_a_recorded_talk_has_the_same_effect_at_once(processor: SessionCli
         texts += [add(number), idle(), worker_line("job_accepted", W, number), worker_line("worker_busy", W, number)]
         texts += [worker_line("complete_job", W, number)]
     texts += [add(3), worker_line("job_accepted", W, 3)]  # the end of the second has made it idle
-    os.write(processor._to_it, "\n".join(texts).encode())
+    os.write(processor._input_fd, "\n".join(texts).encode())
     _, written = await processor.wait_ended()
     assert [parse_assignment(one) for one in written] == [(W, job_uuid(number)) for number in (1, 2, 3)]
     assert {job.state for job in await of_state(service, "running")} == {State.RUNNING}
@@ -354,7 +354,7 @@ async def test_bad_lines_are_logged_and_survived(processor: SessionClient, caplo
 async def test_a_line_without_end_is_passed_over(processor: SessionClient, caplog: pytest.LogCaptureFixture) -> None:
     def write() -> None:
         for _ in range(5):
-            os.write(processor._to_it, b"x" * 1024 * 1024)
+            os.write(processor._input_fd, b"x" * 1024 * 1024)
 
     await asyncio.to_thread(write)
     await processor.list_jobs_after("")
@@ -388,7 +388,7 @@ async def test_a_topic_without_namespace_is_answered_in_the_publishers_namespace
 
 async def test_the_end_of_the_input_is_the_end(processor: SessionClient, service: Service) -> None:
     processor.send(add(1))
-    os.write(processor._to_it, add(2).encode())  # the last line needs no end
+    os.write(processor._input_fd, add(2).encode())  # the last line needs no end
     assert await processor.wait_ended() == (True, [])
     assert len(await of_state(service, "queued")) == 2
 
@@ -396,7 +396,7 @@ async def test_the_end_of_the_input_is_the_end(processor: SessionClient, service
 async def test_nobody_who_reads_ends_it_and_what_was_not_read_goes_back(service: Service) -> None:
     async with running_session(service) as processor:
         await processor.list_jobs_after()
-        processor._from_it.close()
+        processor._output_file.close()
         processor.send(add(1), idle())
         async with asyncio.timeout(30):
             assert await processor.running is False

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.bedrock.command_router import BedrockCommands
 from windlass.dialects.bedrock.query import sqlite_query
 from windlass.dialects.bedrock.query.filter_pushdown import ALL_JOBS, PushedFilter, push_filter
 from windlass.dialects.bedrock.query.sqlite_query import COLUMNS
@@ -32,21 +32,23 @@ def text(value: str) -> str:
         ("BAGFi", ["blob", "\x00ab"]),
     ],
 )
-async def test_types(desk: AtDesk, value: str, expected: list[Any]) -> None:
+async def test_types(bedrock: BedrockCommands, value: str, expected: list[Any]) -> None:
     raw = {"sql-param-#3Avalue": value}
-    assert (await desk.good("Query", query="SELECT typeof(:value), :value;", raw=raw)).body == [expected]
+    assert (await bedrock.ok("Query", query="SELECT typeof(:value), :value;", raw=raw)).body == [expected]
 
 
-async def test_names_have_the_prefix_of_the_query_and_no_case(desk: AtDesk) -> None:
+async def test_names_have_the_prefix_of_the_query_and_no_case(bedrock: BedrockCommands) -> None:
     raw = {"sql-param-#3AjobID": "I1", "SQL-Param-#40b": "I2", "sql-param-#24c": "I3", "sql-param-plain": "I4"}
-    said = await desk.good("Query", query="SELECT :jobID, @b, $c, :plain;", raw=raw)
-    assert said.body == [[1, 2, 3, 4]]
+    result = await bedrock.ok("Query", query="SELECT :jobID, @b, $c, :plain;", raw=raw)
+    assert result.body == [[1, 2, 3, 4]]
 
 
-async def test_the_one_line_form_has_parameters_too(desk: AtDesk) -> None:
-    await desk.create("it's")
-    said = await desk.good("Query: SELECT jobID FROM jobs WHERE name = :name;", raw={"sql-param-#3Aname": text("it's")})
-    assert said.body == [[1]]
+async def test_the_one_line_form_has_parameters_too(bedrock: BedrockCommands) -> None:
+    await bedrock.create("it's")
+    result = await bedrock.ok(
+        "Query: SELECT jobID FROM jobs WHERE name = :name;", raw={"sql-param-#3Aname": text("it's")}
+    )
+    assert result.body == [[1]]
 
 
 @pytest.mark.parametrize(
@@ -64,19 +66,19 @@ async def test_the_one_line_form_has_parameters_too(desk: AtDesk) -> None:
         ("SELECT :a;", {}, "402 Bad query"),
     ],
 )
-async def test_what_is_refused(desk: AtDesk, asked: str, raw: dict[str, str], line: str) -> None:
-    assert (await desk("Query", query=asked, raw=raw)).line == line
+async def test_what_is_refused(bedrock: BedrockCommands, asked: str, raw: dict[str, str], line: str) -> None:
+    assert (await bedrock("Query", query=asked, raw=raw)).line == line
 
 
-async def test_a_parameter_is_never_read_as_sql(desk: AtDesk) -> None:
-    await desk.create("a")
+async def test_a_parameter_is_never_read_as_sql(bedrock: BedrockCommands) -> None:
+    await bedrock.create("a")
     raw = {"sql-param-#3Aname": text("a' OR 1 --")}
-    assert (await desk.good("Query", query="SELECT 1 FROM jobs WHERE name = :name;", raw=raw)).body == []
+    assert (await bedrock.ok("Query", query="SELECT 1 FROM jobs WHERE name = :name;", raw=raw)).body == []
 
 
-async def test_parameters_that_are_too_long(desk: AtDesk) -> None:
+async def test_parameters_that_are_too_long(bedrock: BedrockCommands) -> None:
     raw = {"sql-param-#3Aa": text("x" * (sqlite_query.TEXT_BYTES_MAX + 1))}
-    assert (await desk("Query", query="SELECT length(:a);", raw=raw)).line == "502 Query aborted"
+    assert (await bedrock("Query", query="SELECT length(:a);", raw=raw)).line == "502 Query aborted"
 
 
 @pytest.mark.parametrize(
@@ -101,18 +103,18 @@ def test_parameters_narrow(asked: str, parameters: dict[str, Any], found: Pushed
 
 
 @pytest.mark.parametrize("asked", [".schema", ".schema;", " .SCHEMA  jobs ", ".schema jobs;", ".schema j%"])
-async def test_the_schema(desk: AtDesk, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk.service, "jobs", None)  # no job is copied for it
-    ((said,),) = (await desk.good("Query", query=asked)).body
-    assert said.startswith("CREATE TABLE jobs (")
-    assert all(column in said for column in COLUMNS)
+async def test_the_schema(bedrock: BedrockCommands, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bedrock.service, "jobs", None)  # no job is copied for it
+    ((result,),) = (await bedrock.ok("Query", query=asked)).body
+    assert result.startswith("CREATE TABLE jobs (")
+    assert all(column in result for column in COLUMNS)
 
 
-async def test_the_schema_of_a_table_that_is_not_there(desk: AtDesk) -> None:
-    assert (await desk.good("Query", query=".schema other")).body == []
-    assert (await desk.good("Query: .schema it's")).body == []
-    assert (await desk("Query", query=".tables")).line == "502 Query Missing Semicolon"
+async def test_the_schema_of_a_table_that_is_not_there(bedrock: BedrockCommands) -> None:
+    assert (await bedrock.ok("Query", query=".schema other")).body == []
+    assert (await bedrock.ok("Query: .schema it's")).body == []
+    assert (await bedrock("Query", query=".tables")).line == "502 Query Missing Semicolon"
 
 
-async def test_the_schema_with_headers(desk: AtDesk) -> None:
-    assert (await desk.good("Query", query=".schema", Format="json")).body["headers"] == ["sql"]
+async def test_the_schema_with_headers(bedrock: BedrockCommands) -> None:
+    assert (await bedrock.ok("Query", query=".schema", Format="json")).body["headers"] == ["sql"]
