@@ -302,7 +302,7 @@ def test_wrong_settings_are_one_sentence(shop: Shop) -> None:
     from windlass.contrib.django import WindlassBackend
     from windlass.contrib.django.interface import InvalidBackend
 
-    with pytest.raises(InvalidBackend, match=r"TASKS\['other'\]\['OPTIONS'\] has no color"):
+    with pytest.raises(InvalidBackend, match=r"TASKS\['other'\]\['OPTIONS'\] has unknown options: color"):
         WindlassBackend("other", {"OPTIONS": {"color": "red"}})
     with pytest.raises(InvalidBackend, match="retry must be"):
         WindlassBackend("other", {"OPTIONS": {"retry": "often"}})

@@ -1,1 +1,1 @@
-"""Windlass beside others: what programs already use to serve, trace and measure. Each needs the extra of its name."""
+"""Integrations with Django, OpenTelemetry and Prometheus. Each needs the extra of its name."""

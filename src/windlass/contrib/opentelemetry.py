@@ -41,17 +41,17 @@ def instrument(app: Windlass, *, tracer_provider: TracerProvider | None = None, 
     With `linked`, each attempt has its own trace with a link to the enqueue. Otherwise it belongs to the same trace.
     """
     if app.trace_source is None:
-        spans = _Spans(get_tracer("windlass", __version__, tracer_provider), linked)
-        app.trace_source = spans.enqueued
-        app.middlewares.insert(0, spans.run)  # outermost, so that the attempt includes other middlewares
+        middleware = _TraceMiddleware(get_tracer("windlass", __version__, tracer_provider), linked)
+        app.trace_source = middleware.start_trace
+        app.middlewares.insert(0, middleware.run)  # outermost, so that the attempt includes other middlewares
 
 
-class _Spans:
+class _TraceMiddleware:
     def __init__(self, tracer: Tracer, is_linked: bool) -> None:
         self._tracer = tracer
         self._is_linked = is_linked
 
-    def enqueued(self, call: Call[Any], job_id: bytes) -> str:
+    def start_trace(self, call: Call[Any], job_id: bytes) -> str:
         """Return the traceparent of a new job.
 
         If the trace is not sampled, only its id is passed on. Jobs that are sent together have a span each, because
@@ -87,7 +87,7 @@ class _Spans:
             try:
                 result = await call_next()
             except BaseException as error:
-                _ended_badly(span, job, error)
+                _record_error(span, job, error)
                 raise
             span.set_attribute("windlass.outcome", "finished")
             return result
@@ -104,7 +104,7 @@ def _attributes(operation: str, kind: str, queue: str, task: str) -> dict[str, s
     }
 
 
-def _ended_badly(span: Span, job: Job, error: BaseException) -> None:
+def _record_error(span: Span, job: Job, error: BaseException) -> None:
     end = attempt_end(job, error)
     span.set_attribute("windlass.outcome", end)
     if end == "stopped":

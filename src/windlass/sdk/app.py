@@ -206,16 +206,16 @@ class Windlass(AppConnection, ScheduleDecorators):
             for batch in _split_batches(calls):
                 in_flight.append((batch, _enqueue_batch(self.service, batch, durability).start_sync()))
                 if len(in_flight) == BATCHES_IN_FLIGHT:
-                    handles += self._received(*in_flight.popleft())
+                    handles += self._wait_for_handles(*in_flight.popleft())
             while in_flight:
-                handles += self._received(*in_flight.popleft())
+                handles += self._wait_for_handles(*in_flight.popleft())
         finally:
             for _, wait in in_flight:  # after an error: read the answers of batches that were sent
                 with contextlib.suppress(WindlassError):
                     wait()
         return handles
 
-    def _received(self, batch: list[Call[R]], wait: Callable[[], EnqueueAnswers]) -> list[JobHandle[R]]:
+    def _wait_for_handles(self, batch: list[Call[R]], wait: Callable[[], EnqueueAnswers]) -> list[JobHandle[R]]:
         return self.make_handles(batch, wait())
 
     async def aenqueue_many(

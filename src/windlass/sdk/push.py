@@ -34,7 +34,7 @@ SHUTDOWN_S = 30.0  # time for running jobs to end at shutdown
 MESSAGE_MAX = 2_000
 
 
-class PushedJob(msgspec.Struct, frozen=True):
+class PushRequest(msgspec.Struct, frozen=True):
     """Job as the master sends it. Unknown fields are ignored."""
 
     id: str
@@ -133,7 +133,7 @@ class PushWorker:
         if body is None:
             return 413
         try:
-            job = msgspec.msgpack.decode(body, type=PushedJob)
+            job = msgspec.msgpack.decode(body, type=PushRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return 400
         meant = dict(scope["headers"]).get(b"worker-id", b"").decode("latin-1")
@@ -141,7 +141,7 @@ class PushWorker:
             return 410
         return self._accept(job, meant or self.worker_id)
 
-    def _accept(self, job: PushedJob, worker_id: str) -> int:
+    def _accept(self, job: PushRequest, worker_id: str) -> int:
         handler = self._handlers.get(job.name)
         if handler is None:
             return 404
@@ -155,7 +155,7 @@ class PushWorker:
         task.add_done_callback(self._tasks.discard)
         return 202
 
-    async def _run(self, job: PushedJob, handler: Callable[[Any], Any], worker_id: str) -> None:
+    async def _run(self, job: PushRequest, handler: Callable[[Any], Any], worker_id: str) -> None:
         try:
             outcome = await self._outcome(job, handler)
         finally:
@@ -163,7 +163,7 @@ class PushWorker:
             self._running.discard(job.id)
         await self._master.report(worker_id, {"job_id": job.id, **outcome})
 
-    async def _outcome(self, job: PushedJob, handler: Callable[[Any], Any]) -> dict[str, Any]:
+    async def _outcome(self, job: PushRequest, handler: Callable[[Any], Any]) -> dict[str, Any]:
         try:
             async with asyncio.timeout(job.timeout) as limit:
                 result = await self._call(handler, job.argument)

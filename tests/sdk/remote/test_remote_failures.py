@@ -30,9 +30,9 @@ from windlass.core.errors import (
 from windlass.core.job import Codec
 from windlass.core.operations import Finish, Listing, Take
 from windlass.sdk.remote.address import parse_server_url
-from windlass.sdk.remote.request import NoAnswer, NotReached, ApiResponse, error_of, get, post
+from windlass.sdk.remote.request import ApiResponse, NoAnswer, NotReached, error_of, get, post
 from windlass.sdk.remote.retry_policy import RequestRetryPolicy
-from windlass.sdk.remote.store import ServerInfo, RemoteStore
+from windlass.sdk.remote.store import RemoteStore, ServerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 from windlass.web.app.content_negotiation import problem_response

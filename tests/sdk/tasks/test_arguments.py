@@ -220,9 +220,7 @@ def test_one_annotation_that_cannot_be_resolved_costs_the_others_nothing() -> No
 def test_an_object_for_a_parameter_without_annotation_is_refused(args: Any, kwargs: Any) -> None:
     def ship(a, *rest, **more): ...  # type: ignore[no-untyped-def]
 
-    with pytest.raises(
-        WrongCall, match="would arrive as a dict, because the parameter has no annotation"
-    ):
+    with pytest.raises(WrongCall, match="would arrive as a dict, because the parameter has no annotation"):
         there_and_back(ship, *args, **kwargs)
 
 

@@ -34,31 +34,31 @@ def busy(queued: int, running: int, age_ms: int = WAITED_MS) -> Load:
     ],
 )
 def test_growing(load: Load, current: int, wanted: int) -> None:
-    assert Autoscaler(1, 8).wanted(100.0, load, SLOTS, current) == wanted
+    assert Autoscaler(1, 8).decide(100.0, load, SLOTS, current) == wanted
 
 
 def test_shrinking_one_at_a_time_when_fewer_have_been_enough() -> None:
-    scaling = Autoscaler(1, 8, down_after_s=30)
-    assert [scaling.wanted(at, IDLE, SLOTS, 3) for at in (0.0, 15.0, 29.9)] == [3, 3, 3]
-    assert scaling.wanted(30.0, IDLE, SLOTS, 3) == 2
-    assert scaling.wanted(31.0, IDLE, SLOTS, 2) == 2  # from here it is counted anew
-    assert scaling.wanted(61.0, IDLE, SLOTS, 2) == 1
-    assert scaling.wanted(999.0, IDLE, SLOTS, 1) == 1
+    autoscaler = Autoscaler(1, 8, down_after_s=30)
+    assert [autoscaler.decide(at, IDLE, SLOTS, 3) for at in (0.0, 15.0, 29.9)] == [3, 3, 3]
+    assert autoscaler.decide(30.0, IDLE, SLOTS, 3) == 2
+    assert autoscaler.decide(31.0, IDLE, SLOTS, 2) == 2  # from here it is counted anew
+    assert autoscaler.decide(61.0, IDLE, SLOTS, 2) == 1
+    assert autoscaler.decide(999.0, IDLE, SLOTS, 1) == 1
 
 
 def test_a_moment_of_load_starts_the_patience_anew() -> None:
-    scaling = Autoscaler(1, 8, down_after_s=30)
-    assert scaling.wanted(0.0, IDLE, SLOTS, 2) == 2
-    assert scaling.wanted(20.0, Load(0, 0, 5), SLOTS, 2) == 2
-    assert scaling.wanted(31.0, IDLE, SLOTS, 2) == 2
-    assert scaling.wanted(61.0, IDLE, SLOTS, 2) == 1
+    autoscaler = Autoscaler(1, 8, down_after_s=30)
+    assert autoscaler.decide(0.0, IDLE, SLOTS, 2) == 2
+    assert autoscaler.decide(20.0, Load(0, 0, 5), SLOTS, 2) == 2
+    assert autoscaler.decide(31.0, IDLE, SLOTS, 2) == 2
+    assert autoscaler.decide(61.0, IDLE, SLOTS, 2) == 1
 
 
 def test_growing_again_waits_until_new_processes_could_help() -> None:
-    scaling = Autoscaler(1, 8)
-    assert scaling.wanted(0.0, busy(100, 4), SLOTS, 1) == 2
-    assert scaling.wanted(UP_PAUSE_S - 0.1, busy(100, 8), SLOTS, 2) == 2
-    assert scaling.wanted(UP_PAUSE_S, busy(100, 8), SLOTS, 2) == 4
+    autoscaler = Autoscaler(1, 8)
+    assert autoscaler.decide(0.0, busy(100, 4), SLOTS, 1) == 2
+    assert autoscaler.decide(UP_PAUSE_S - 0.1, busy(100, 8), SLOTS, 2) == 2
+    assert autoscaler.decide(UP_PAUSE_S, busy(100, 8), SLOTS, 2) == 4
 
 
 loads = st.builds(Load, st.integers(0, 5000), st.integers(0, 60_000), st.integers(0, 64))
@@ -74,12 +74,12 @@ def test_bounded_and_never_to_and_fro(
     bounds: tuple[int, int], down_after_s: float, slots: int, steps: list[tuple[float, Load]]
 ) -> None:
     least, most = bounds[0], bounds[0] + bounds[1]
-    scaling = Autoscaler(least, most, down_after_s=down_after_s)
+    autoscaler = Autoscaler(least, most, down_after_s=down_after_s)
     now_s, current = 0.0, least
     changes: list[tuple[float, int]] = []
     for passed_s, load in steps:
         now_s += passed_s
-        wanted = scaling.wanted(now_s, load, slots, current)
+        wanted = autoscaler.decide(now_s, load, slots, current)
         assert least <= wanted <= most
         assert wanted <= max(2 * current, current + 1)
         assert wanted >= current - 1
@@ -92,10 +92,10 @@ def test_bounded_and_never_to_and_fro(
 
 @given(current=st.integers(1, 8), load=st.tuples(st.integers(0, 100), st.integers(0, 60_000), st.integers(0, 64)))
 def test_steady_load_comes_to_rest(current: int, load: Any) -> None:
-    scaling, steady, now_s = Autoscaler(1, 8, down_after_s=5), Load(*load), 0.0
+    autoscaler, steady, now_s = Autoscaler(1, 8, down_after_s=5), Load(*load), 0.0
     seen = []
     for _ in range(60):
         now_s += 10
-        current = scaling.wanted(now_s, steady, SLOTS, current)
+        current = autoscaler.decide(now_s, steady, SLOTS, current)
         seen.append(current)
     assert len(set(seen[-20:])) <= 2

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from windlass import Windlass, Worker
-from windlass.sdk.worker.fetcher import HALVED_FROM
+from windlass.sdk.worker.fetcher import HALVE_FROM
 from windlass.store.connection.connection import Connection
 
-SLOTS = 2 * HALVED_FROM + 1
+SLOTS = 2 * HALVE_FROM + 1
 COUNT = 7 * SLOTS + 3
 
 

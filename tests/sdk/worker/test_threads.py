@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from windlass.sdk.worker.threads import ThreadPool
+from windlass.sdk.worker.threads import JobThreadPool
 
 pytestmark = pytest.mark.anyio
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="untouched")
@@ -27,8 +27,8 @@ class Stop(BaseException):
 
 
 @contextlib.asynccontextmanager
-async def threads(most: int) -> AsyncIterator[ThreadPool]:
-    pool = ThreadPool(most, name=f"pool-{most}")
+async def threads(most: int) -> AsyncIterator[JobThreadPool]:
+    pool = JobThreadPool(most, name=f"pool-{most}")
     yield pool
     assert pool.close(wait=True) == 0
 
@@ -281,7 +281,7 @@ async def test_an_abandoned_run_frees_its_slot_and_its_thread_ends_later() -> No
 
 
 async def test_close_reports_what_is_still_running_and_ends_the_rest() -> None:
-    pool = ThreadPool(2, name="closing")
+    pool = JobThreadPool(2, name="closing")
     release = threading.Event()
     stuck = pool.start(release.wait)
     await pool.start(lambda: None).future
@@ -311,10 +311,10 @@ asyncio.run(main())
 
 def test_a_run_that_outlives_the_event_loop_harms_nobody() -> None:
     release = threading.Event()
-    pools: list[ThreadPool] = []
+    pools: list[JobThreadPool] = []
 
     async def main() -> None:
-        pools.append(ThreadPool(1))
+        pools.append(JobThreadPool(1))
         pools[0].start(release.wait)
 
     asyncio.run(main())

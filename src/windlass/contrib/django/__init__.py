@@ -1,4 +1,4 @@
-"""Django's tasks, run by Windlass: the backend for settings.TASKS, and the applications that workers are given."""
+"""Django tasks run by Windlass: the backend for settings.TASKS, and the applications for workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when first used: this package is also an installed app, which Django imports before it is ready."""
+    """Load names on first use: Django imports this package as an installed app before it is ready."""
     if name == "WindlassBackend":
         from .backend import WindlassBackend
 

@@ -1,4 +1,4 @@
-"""As an installed app it brings the command `manage.py windlass_worker`."""
+"""Django app configuration. It provides the command `manage.py windlass_worker`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
         return self._make_result(task, timeline, ending)
 
     def _make_result(self, task: Any, timeline: Timeline, ending: Ending | None) -> Any:
-        result = results.result_of(task, self.alias, timeline)
+        result = results.make_result(task, self.alias, timeline)
         if timeline.job.state.label == "finished":
             results.succeed(result, decode(ending.result) if ending and ending.result else None)
         return result

@@ -1,4 +1,4 @@
-"""The names of Django's tasks interface: Django's own, or those of its backport where that is an installed app."""
+"""Names of Django's tasks interface, from Django itself or from its backport if that is an installed app."""
 
 from __future__ import annotations
 

@@ -61,13 +61,13 @@ def new_result(task: Any, job_id: bytes, args: list[Any], kwargs: dict[str, Any]
     )
 
 
-def result_of(task: Any, alias: str, timeline: Timeline) -> Any:
+def make_result(task: Any, alias: str, timeline: Timeline) -> Any:
     """Make the result of a stored job. `succeed` sets its return value."""
     job, attempts = timeline.job, timeline.attempts
     call = decode(job.payload)
     starts = [at_ms for at_ms in (*(attempt.started_at_ms for attempt in attempts), job.started_at_ms) if at_ms]
     return TaskResult(
-        task=_as_enqueued(task, alias, job, call.get(META, {})),
+        task=_restore_task(task, alias, job, call.get(META, {})),
         id=job.key,
         status=_STATUS[job.state],
         enqueued_at=_enqueued_at(job),
@@ -77,7 +77,7 @@ def result_of(task: Any, alias: str, timeline: Timeline) -> Any:
         args=call["args"],
         kwargs=call["kwargs"],
         backend=alias,
-        errors=[_error(attempt) for attempt in attempts],
+        errors=[_make_task_error(attempt) for attempt in attempts],
         worker_ids=_workers(job, attempts),
     )
 
@@ -119,7 +119,7 @@ def _enqueued_at(job: Job) -> datetime | None:
     return instant(job.created_at_ms if at_ms is None else at_ms)
 
 
-def _as_enqueued(task: Any, alias: str, job: Job, meta: Mapping[str, Any]) -> Any:
+def _restore_task(task: Any, alias: str, job: Job, meta: Mapping[str, Any]) -> Any:
     return task.using(
         priority=-job.priority, queue_name=job.queue, backend=alias, run_after=_run_after(job, meta.get(RUN_AFTER))
     )
@@ -133,7 +133,7 @@ def _run_after(job: Job, given: str | None) -> datetime | None:
     return instant(job.run_at_ms) if is_deferred else None
 
 
-def _error(attempt: Attempt) -> Any:
+def _make_task_error(attempt: Attempt) -> Any:
     """Convert a failed attempt. Without an exception (a crash, a lost worker, a cancel) it shows the reason."""
     stored = decode_error(attempt.error)
     by_itself = "windlass.JobCancelled" if attempt.reason == "cancelled" else "windlass.JobFailed"

@@ -18,7 +18,7 @@ from windlass.core.job import Job, Timeline
 from windlass.sdk.context import Context
 from windlass.sdk.failures import GiveUp, Retry, Stopped, decode_error, encode_exception
 from windlass.sdk.tasks.codec import encode
-from windlass.sdk.worker.outcome import FailedInChild, Failure
+from windlass.sdk.worker.outcome import AttemptFailure, FailedInChild
 
 from . import results
 from .interface import TaskContext, normalize_json, signals, task_backends
@@ -97,7 +97,7 @@ class _Attempt:
         self._task = task
         self._job = job
         self.is_over = False  # no attempt follows
-        self.result = results.result_of(task, app.alias, earlier or Timeline(job, []))
+        self.result = results.make_result(task, app.alias, earlier or Timeline(job, []))
         self.sender = type(task_backends[app.alias])
 
     def arguments(self, args: list[Any]) -> list[Any]:
@@ -107,7 +107,7 @@ class _Attempt:
         results.end(self.result)
         results.succeed(self.result, value)
 
-    def failed(self, error: BaseException) -> Failure:
+    def failed(self, error: BaseException) -> AttemptFailure:
         """Make the failure of an attempt that raised.
 
         A task that raises has failed, as Django's interface defines, unless the backend's options ask for retries.
@@ -121,4 +121,4 @@ class _Attempt:
             results.fail(self.result, error, "".join(traceback.format_exception(error)))
         content = decode_error(encode_exception(error)) | {"class": results.class_path(error)[:CLASS_PATH_MAX]}
         reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
-        return Failure(reason=reason, error=encode(content), is_final=is_final)
+        return AttemptFailure(reason=reason, error=encode(content), is_final=is_final)

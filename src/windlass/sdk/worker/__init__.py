@@ -1,1 +1,1 @@
-"""A worker: takes jobs, runs them in its pools, reports how they ended."""
+"""Worker: takes jobs, runs them in its pools, reports their ends."""

@@ -18,7 +18,7 @@ from windlass.sdk.tasks.batch import BatchTask
 from windlass.sdk.tasks.injection import SharedDependencies
 from windlass.sdk.tasks.task import Task
 
-from .threads import ThreadPool, ThreadRun
+from .threads import JobThreadPool, ThreadRun
 
 log = logging.getLogger("windlass.worker")
 
@@ -26,7 +26,7 @@ log = logging.getLogger("windlass.worker")
 class BatchRunner:
     """Batches of one worker. A batch has at most as many jobs as the worker has slots."""
 
-    def __init__(self, tasks: Iterable[Task[..., Any]], threads: ThreadPool, shared: SharedDependencies) -> None:
+    def __init__(self, tasks: Iterable[Task[..., Any]], threads: JobThreadPool, shared: SharedDependencies) -> None:
         self._threads = threads
         self._shared = shared
         self._collectors: dict[str, BatchCollector] = {}
@@ -58,7 +58,9 @@ class BatchRunner:
 class BatchCollector:
     """One batch: collects jobs until it is full or its time is over, then calls the function."""
 
-    def __init__(self, task: BatchTask[Any, Any], threads: ThreadPool, shared: SharedDependencies, close: Any) -> None:
+    def __init__(
+        self, task: BatchTask[Any, Any], threads: JobThreadPool, shared: SharedDependencies, close: Any
+    ) -> None:
         self.task = task
         self._threads = threads
         self._shared = shared

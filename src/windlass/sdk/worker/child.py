@@ -1,4 +1,4 @@
-"""A child process of a worker: one of the pool's, whose log lines look like the worker's."""
+"""Entry point of a worker's child processes. It sets up logging as in the worker."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from windlass.processes.frames import Hello
 __all__ = ["Terminated"]
 
 
-def log_like_the_worker(hello: Hello) -> None:
-    """Configure logging before the application is loaded, so that the application has the last word."""
+def configure_child_logging(hello: Hello) -> None:
+    """Configure logging before the application is loaded, so that the application's own configuration wins."""
     if hello.logging is not None:
         from .logs import configure_logging
 
@@ -17,4 +17,4 @@ def log_like_the_worker(hello: Hello) -> None:
 
 
 if __name__ == "__main__":
-    main(log_like_the_worker)
+    main(configure_child_logging)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.sdk.tasks.task import Task
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Reason and details of a failed attempt."""
 
     reason: str
@@ -31,26 +31,28 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | None = None  # of the retry; None: use the job's backoff
 
 
-class Success(msgspec.Struct, frozen=True, tag=True):
+class AttemptSuccess(msgspec.Struct, frozen=True, tag=True):
     result: Blob | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    failure: Failure
+class AttemptFailed(msgspec.Struct, frozen=True, tag=True):
+    failure: AttemptFailure
 
 
-AttemptResult = Success | Failed
+AttemptResult = AttemptSuccess | AttemptFailed
 
 
 class FailedInChild(Exception):
     """Carries a failure through the middlewares in the parent process."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: AttemptFailure) -> None:
         self.failure = failure
         super().__init__(failure.reason)
 
 
-TIMED_OUT = Failure(reason="timeout", error=encode_error("Timeout", "The attempt took longer than the task's timeout."))
+TIMED_OUT = AttemptFailure(
+    reason="timeout", error=encode_error("Timeout", "The attempt took longer than the task's timeout.")
+)
 
 
 def make_success(job: Job, value: Any) -> AttemptResult:
@@ -60,30 +62,34 @@ def make_success(job: Job, value: Any) -> AttemptResult:
     try:
         blob = encode(value)
     except BadInput as error:
-        return Failed(Failure(reason="bad_result", error=encode_exception(error), is_final=True))
+        return AttemptFailed(AttemptFailure(reason="bad_result", error=encode_exception(error), is_final=True))
     if len(blob.data) > RESULT_MAX:
         message = (
             f"The result has {len(blob.data)} bytes, and the limit is {RESULT_MAX}. Store it elsewhere and return a "
             "reference."
         )
-        return Failed(Failure(reason="bad_result", error=encode_error("TooLarge", message), is_final=True))
-    return Success(blob)
+        return AttemptFailed(
+            AttemptFailure(reason="bad_result", error=encode_error("TooLarge", message), is_final=True)
+        )
+    return AttemptSuccess(blob)
 
 
-_NOTHING = Success(None)
+_NOTHING = AttemptSuccess(None)
 
 
 def make_failure(error: BaseException, task: Task[..., Any]) -> AttemptResult:
     """Convert an exception to a failure. The task decides whether a retry may help."""
     if isinstance(error, FailedInChild):
-        return Failed(error.failure)
+        return AttemptFailed(error.failure)
     if isinstance(error, Retry):
         reason = str(error) or "retry"
-        return Failed(Failure(reason=_reason(reason), error=encode_error("Retry", reason), delay_ms=error.delay_ms))
+        return AttemptFailed(
+            AttemptFailure(reason=_reason(reason), error=encode_error("Retry", reason), delay_ms=error.delay_ms)
+        )
     if isinstance(error, BadArguments):
-        return Failed(Failure(reason="bad_arguments", error=encode_exception(error), is_final=True))
+        return AttemptFailed(AttemptFailure(reason="bad_arguments", error=encode_exception(error), is_final=True))
     reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
-    return Failed(Failure(reason=reason, error=encode_exception(error), is_final=_gives_up(error, task)))
+    return AttemptFailed(AttemptFailure(reason=reason, error=encode_exception(error), is_final=_gives_up(error, task)))
 
 
 def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
@@ -100,7 +106,7 @@ def _reason(text: str) -> str:
 
 def make_report(job: Job, ended: AttemptResult) -> Finish | Fail:
     """Make the report for the engine. The retry policy stored with the job decides whether it is retried."""
-    if isinstance(ended, Success):
+    if isinstance(ended, AttemptSuccess):
         return Finish(job.id, job.lease_token, ended.result)
     failure = ended.failure
     if failure.is_final or not job.retry.wants_retry(job.attempt):

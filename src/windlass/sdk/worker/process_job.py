@@ -18,7 +18,7 @@ from windlass.sdk.flows.inputs import collect_inputs
 from windlass.sdk.tasks.injection import ChildSharedDependencies
 
 from .child import Terminated
-from .outcome import AttemptResult, Failed, Failure, make_failure, make_success
+from .outcome import AttemptFailed, AttemptFailure, AttemptResult, make_failure, make_success
 from .progress import ProgressSender
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _run(app: Windlass, job: Job, reporter: ChildReporter, shared: ChildSharedDe
             value = shared.run(value) if task.dependencies else asyncio.run(value)
         return make_success(job, value)
     except Terminated:
-        return Failed(Failure(reason="terminated"))
+        return AttemptFailed(AttemptFailure(reason="terminated"))
     except MemoryError:
         raise  # the pool reports it as out of memory and ends this process
     except BaseException as error:

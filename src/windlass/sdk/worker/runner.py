@@ -25,10 +25,10 @@ from windlass.service import Service
 from .batching import BatchRunner
 from .outcome import (
     TIMED_OUT,
+    AttemptFailed,
+    AttemptFailure,
     AttemptResult,
-    Failed,
     FailedInChild,
-    Failure,
     make_cancelled,
     make_failure,
     make_report,
@@ -37,7 +37,7 @@ from .outcome import (
 from .process_job import decode_reply, encode_request
 from .run import Run
 from .supervision.crashes import CRASHES, make_crash
-from .threads import ThreadPool, ThreadRun
+from .threads import JobThreadPool, ThreadRun
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
@@ -57,7 +57,7 @@ class JobRunner:
         service: Service,
         reporter: JobReporter,
         *,
-        threads: ThreadPool,
+        threads: JobThreadPool,
         children: Children,
         on_ended: Callable[[Run, RunReport], None],
         on_slot_freed: Callable[[], None],
@@ -164,7 +164,7 @@ class JobRunner:
                 ),
             )
         ended = await self._run_in_child(run)
-        if isinstance(ended, Failed):
+        if isinstance(ended, AttemptFailed):
             raise FailedInChild(ended.failure)
         return decode(ended.result, run.task.result_type) if ended.result else None
 
@@ -214,7 +214,7 @@ class JobRunner:
         if run.stop_reason == "lost":
             return None
         if run.stop_reason == "timeout":
-            return make_report(run.job, Failed(TIMED_OUT))
+            return make_report(run.job, AttemptFailed(TIMED_OUT))
         was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
         was_stopped |= run.context is not None and run.context.has_seen_stop
         if run.stop_reason == "cancelled" and was_stopped:
@@ -237,7 +237,9 @@ class JobRunner:
             run.job.key,
             run.task.name,
         )
-        self._on_ended(run, self._make_run_report(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
+        self._on_ended(
+            run, self._make_run_report(run, AttemptFailed(AttemptFailure(reason="error")), asyncio.CancelledError())
+        )
 
 
 def _log_failure(run: Run, outcome: Fail) -> None:
@@ -257,4 +259,4 @@ def _log_failure(run: Run, outcome: Fail) -> None:
 
 def is_terminated(ended: AttemptResult) -> bool:
     """Report whether a signal stopped the code of a child process."""
-    return isinstance(ended, Failed) and ended.failure.reason in ("terminated", *CRASHES)
+    return isinstance(ended, AttemptFailed) and ended.failure.reason in ("terminated", *CRASHES)

@@ -1,5 +1,8 @@
-"""Stops code that must end, in steps: it is asked, it is given a time, it is made to. How far that goes depends on the
-pool: a child process is killed; an event loop or a thread cannot be, and what does not stop is abandoned."""
+"""Stopping of jobs in steps: request, grace period, force.
+
+The last step depends on the pool. A child process is killed. Code on an event loop or in a thread cannot be killed; if
+it does not stop, it is abandoned.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from .threads import ThreadRun
 
 
 class JobStopper:
+    """Stops the jobs of one worker."""
+
     def __init__(self, runs: Callable[[], Iterable[Run]], abandon: Callable[[Run], None]) -> None:
         self._runs = runs
         self._abandon = abandon
@@ -21,7 +26,7 @@ class JobStopper:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = float("inf")
 
-    # Time limits: one timer for all of them
+    # Timeouts: one timer for all jobs
 
     def watch(self, run: Run) -> None:
         if run.deadline_s < self._timer_at_s:
@@ -44,7 +49,7 @@ class JobStopper:
         if self._timer is not None:
             self._timer.cancel()
 
-    # The ladder
+    # Steps of a stop
 
     def stop(self, run: Run, why: StopReason) -> None:
         """A job that is lost meanwhile, or belongs to a worker that ends, is stopped for that reason instead."""
@@ -64,7 +69,7 @@ class JobStopper:
         elif isinstance(code, ChildRun):
             code.terminate()
         elif isinstance(code, ThreadRun) and (why != "cancelled" or run.context is None):
-            code.interrupt(Stopped)  # code with a context may look at `ctx.cancelled` first
+            code.interrupt(Stopped)  # code with a context gets time to check `ctx.cancelled` first
 
     def _force_stop(self, run: Run) -> None:
         if run.has_ended:

@@ -1,7 +1,7 @@
-"""The threads that sync functions run in: grown as needed, kept warm, interrupted as far as Python allows.
+"""Thread pool for sync functions: grows as needed, keeps threads warm, interrupts them as far as Python allows.
 
-Nothing queues here: whoever starts runs keeps to the number of slots. What a run is and what its end means is the
-worker's part.
+Calls do not queue here: the caller starts at most as many runs as there are slots. The worker interprets their
+outcomes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _raise_in_thread.restype = ctypes.c_int
 
 
 class _Absorbed(BaseException):
-    """Takes the place of an interrupt that came too late."""
+    """Replaces an interrupt that came too late."""
 
 
 class ThreadRun(Generic[T]):
-    """One call in a thread. `future` ends on the event loop: with the call's value, or with whatever it raised.
+    """One call in a thread. `future` ends on the event loop with the call's value or exception.
 
-    That includes SystemExit and KeyboardInterrupt, which an event loop does not survive when a task lets them pass:
-    catch BaseException where the future is awaited. StopIteration and CancelledError, which mean something else to
-    whoever awaits, arrive as the cause of a RuntimeError.
+    The exception can be SystemExit or KeyboardInterrupt. An event loop does not survive these if a task lets them pass:
+    catch BaseException where the future is awaited. StopIteration and CancelledError, which mean something else to an
+    awaiting caller, arrive as the cause of a RuntimeError.
     """
 
     __slots__ = (
@@ -65,15 +65,15 @@ class ThreadRun(Generic[T]):
         self._interruption: type[BaseException] | None = None
 
     def interrupt(self, exception: type[BaseException]) -> bool:
-        """Raises `exception` in the running code; False when the call has already returned.
+        """Raise `exception` in the running code. Returns False if the call has already returned.
 
         The code sees it at its next Python instruction: a call into C (a sleep, a query, a long computation in a
-        library) returns first. Code that catches it goes on; an interrupt may be repeated.
+        library) returns first. Code that catches it continues; an interrupt may be repeated.
         """
-        # The two sides of a handshake: this side says that it sends and then looks whether the run ends; the thread
-        # says that it ends and then waits until nobody sends. Whatever was sent by then is absorbed, so nothing can
-        # reach the next run. Flags instead of a lock: an exception may be raised at any instruction of the thread,
-        # which would not know whether it holds a lock, but can repeat what it does with flags.
+        # Handshake: this side sets _is_sending and then reads _is_ending. The thread sets _is_ending and then waits
+        # until _is_sending is false. It absorbs any exception sent by then, so none can reach the next run. Flags are
+        # used instead of a lock because the exception can be raised at any instruction of the thread: the thread would
+        # not know whether it holds the lock, but it can repeat operations on flags.
         self._is_sending = True
         try:
             if self._is_ending:
@@ -86,7 +86,7 @@ class ThreadRun(Generic[T]):
             self._is_sending = False
 
     def perform(self, thread_id: int) -> None:
-        """The thread's part: when it returns, the outcome is there and no exception is on its way any more."""
+        """Run the call in the thread. When it returns, the outcome is set and no exception is pending."""
         while True:
             try:
                 if not self._has_begun:
@@ -104,7 +104,7 @@ class ThreadRun(Generic[T]):
         if self._interruption is not None:
             raise self._interruption
         assert self._call is not None  # noqa: S101
-        # A context of its own even where none is given: what a call sets must not be there for the next one.
+        # Always a separate context: variables that a call sets must not be visible to the next call.
         self._value = (self._context or Context()).run(self._call)
 
     def _end(self) -> None:
@@ -115,8 +115,8 @@ class ThreadRun(Generic[T]):
             self._absorb()
 
     def _absorb(self) -> None:
-        # Not by taking the exception back (with a null pointer): Python 3.11 would go on looking for it, in every
-        # thread and at every instruction that may be interrupted. The newest exception replaces one that is pending.
+        # The newest exception replaces a pending one. Clearing it (with a null pointer) is no alternative: Python 3.11
+        # would keep checking for it, in every thread and at every interruptible instruction.
         try:
             _raise_in_thread(self._thread_id, _Absorbed)
             while True:
@@ -125,7 +125,7 @@ class ThreadRun(Generic[T]):
             return
 
     def resolve(self) -> None:
-        """On the event loop. A future that was cancelled meanwhile has nobody who wants the outcome."""
+        """Resolve the future on the event loop. A cancelled future stays as it is."""
         self.has_ended = True
         self._call = self._context = None
         if self.future.done():
@@ -136,11 +136,11 @@ class ThreadRun(Generic[T]):
         self.future.set_exception(_make_presentable(self._error))
         self._error = None
         if self.is_abandoned:
-            self.future.exception()  # nobody else will look at it, and that is no mistake
+            self.future.exception()  # marks it as retrieved, so that asyncio does not log it
 
 
 def _make_presentable(error: BaseException) -> BaseException:
-    # Without the frames of this file: they say nothing, and would keep the run and its arguments alive in a cycle.
+    # Drop the frames of this file: they carry no information and keep the run and its arguments alive in a cycle.
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -152,8 +152,8 @@ def _make_presentable(error: BaseException) -> BaseException:
     return stand_in
 
 
-class ThreadPool:
-    """A pool of at most `most` threads, used from one event loop."""
+class JobThreadPool:
+    """Pool of at most `most` threads, used from one event loop."""
 
     def __init__(self, most: int, name: str = "windlass-job") -> None:
         self.most = most
@@ -164,49 +164,49 @@ class ThreadPool:
         self._is_wake_due = False
         self._is_closed = False
         self._threads: list[threading.Thread] = []
-        self._size = 0  # threads that have not been told to end
+        self._size = 0  # threads that were not asked to end
         self._in_progress = 0
         self._abandoned = 0
 
     @property
     def busy(self) -> int:
-        """Runs whose end has not reached the event loop, abandoned ones not counted."""
+        """Number of runs whose end has not reached the event loop, without abandoned runs."""
         return self._in_progress - self._abandoned
 
     @property
     def stuck(self) -> int:
-        """Abandoned runs whose thread has not come back."""
+        """Number of abandoned runs whose thread has not returned."""
         return self._abandoned
 
     def start(self, call: Callable[[], T], context: Context | None = None) -> ThreadRun[T]:
-        """Runs `call` in a thread at once, in `context` or in an empty one."""
+        """Run `call` in a thread at once, in `context` or in an empty context."""
         if self._is_closed or self.busy >= self.most:
-            raise RuntimeError("The threads are closed." if self._is_closed else f"All {self.most} threads are busy.")
+            raise RuntimeError("The pool is closed." if self._is_closed else f"All {self.most} threads are busy.")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         run = ThreadRun(self._loop.create_future(), call, context)
         self._in_progress += 1
         if self._in_progress > self._size:
             self._grow()
-        # One queue for all: a thread that is done early takes the next run without going to sleep, and since there are
-        # as many threads as runs in progress, no run ever waits for another one to end.
+        # All threads share one queue: a thread that finishes early takes the next run without going to sleep. There are
+        # as many threads as runs in progress, so no run waits for another.
         self._waiting.put(run)
         return run
 
     def abandon(self, run: ThreadRun[T]) -> None:
-        """Gives up on a run that does not react: its place is free, and one thread ends when it ever comes back.
+        """Give up on a run that does not react. Its slot is free, and one thread ends when the run returns.
 
-        Until then its future stays open: stop waiting for it.
+        Its future stays open until then: stop waiting for it.
         """
         if not run.is_abandoned and not run.has_ended:
             run.is_abandoned = True
             self._abandoned += 1
 
     def close(self, wait: bool = False, patience_s: float = 10.0) -> int:
-        """Ends the idle threads, and the others after their run. Returns how many are still at work.
+        """End idle threads now and the others after their run. Returns the number of threads still at work.
 
-        With `wait` it blocks up to `patience_s` for them; with an event loop to keep alive, await the futures first.
-        Threads are daemons: one that never comes back does not hold up the end of the process.
+        With `wait`, it blocks up to `patience_s` for them. If an event loop must stay alive, await the futures first.
+        Threads are daemons: a stuck thread does not delay the end of the process.
         """
         if not self._is_closed:
             self._is_closed = True
@@ -229,13 +229,13 @@ class ThreadPool:
             try:
                 run.perform(thread_id)
             except BaseException:
-                # A second interrupt, raised while the first was dealt with.
+                # A second interrupt arrived while the first was handled.
                 run.perform(thread_id)
             self._notify(run)
-            del run  # while this thread waits, it keeps nothing of the last run alive
+            del run  # a waiting thread must not keep the last run alive
 
     def _notify(self, run: ThreadRun[object]) -> None:
-        """One wake-up of the event loop for all runs that end before it has come round."""
+        """Wake the event loop once for all runs that end before it handles them."""
         self._ended.append(run)
         if self._is_wake_due:
             return
@@ -244,10 +244,10 @@ class ThreadPool:
         try:
             self._loop.call_soon_threadsafe(self._resolve_ended)
         except RuntimeError:
-            self._is_wake_due = False  # the event loop is closed: nobody waits any more
+            self._is_wake_due = False  # the event loop is closed, so no future is awaited
 
     def _resolve_ended(self) -> None:
-        # First, so that a run that ends from here on wakes the loop again.
+        # Reset first, so that a run that ends from here on wakes the loop again.
         self._is_wake_due = False
         while self._ended:
             run = self._ended.popleft()
@@ -258,7 +258,7 @@ class ThreadPool:
             run.resolve()
 
     def _shrink(self) -> None:
-        """A thread that was started in place of an abandoned one is not needed any more: whichever is idle ends."""
+        """End an idle thread: the thread that replaced an abandoned one is no longer needed."""
         if self._size > self.most and not self._is_closed:
             self._size -= 1
             self._waiting.put(None)

@@ -32,7 +32,7 @@ from .run import Run
 from .runner import JobRunner, RunReport
 from .stop import JobStopper
 from .target import find_target
-from .threads import ThreadPool
+from .threads import JobThreadPool
 from .version_snooze import VersionSnooze
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Worker:
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._service = await self._connect()
-        self._thread_pool = ThreadPool(self.concurrency)
+        self._thread_pool = JobThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
         self._reconciler = Reconciler(self._service, self._holds)

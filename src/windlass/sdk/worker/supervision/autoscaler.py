@@ -1,41 +1,47 @@
-"""How many processes are wanted? Decides by what waits, how long it has waited, and how much of the slots is in use.
-Pure: whoever asks says what time it is."""
+"""Autoscaler: decides on the number of processes by queued jobs, their waiting time and the slots in use.
+
+It does no I/O; the caller passes the time.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-WAITED_MS = 1_000  # a job that waits for so long has found no free slot
-UP_PAUSE_S = 3.0  # a new process takes its first jobs within that time; before, nothing can be concluded
-IN_USE = 0.5  # of the slots; with less, more of them would not help: what waits is held back by something else
+WAITED_MS = 1_000  # a job that has waited for this time found no free slot
+UP_PAUSE_S = 3.0  # a new process takes its first jobs within this time; before, its effect cannot be judged
+IN_USE = 0.5  # share of the slots; below it more slots would not help, because something else holds the jobs back
 
 
 class Load(NamedTuple):
     queued: int
-    oldest_age_ms: int  # of what is queued; 0: nothing is
-    running: int  # here
+    oldest_age_ms: int  # of queued jobs; 0 if there are none
+    running: int  # in the supervised processes
 
 
 class Autoscaler:
-    """Grows at once and by up to twice, shrinks by one after fewer would have been enough for `down_after_s`."""
+    """Number of processes between `least` and `most`.
+
+    It grows at once, by up to a factor of two. It shrinks by one process after fewer would have sufficed for
+    `down_after_s`.
+    """
 
     def __init__(self, least: int, most: int, *, down_after_s: float = 30.0) -> None:
         self.least = least
         self.most = most
         self._down_after_s = down_after_s
         self._changed_at_s = -math.inf
-        self._enough_since_s: float | None = None  # fewer processes would do
+        self._enough_since_s: float | None = None  # fewer processes would suffice
 
-    def wanted(self, now_s: float, load: Load, slots_per_process: int, current: int) -> int:
-        count = self._decided(now_s, load, slots_per_process, current)
+    def decide(self, now_s: float, load: Load, slots_per_process: int, current: int) -> int:
+        count = self._decide(now_s, load, slots_per_process, current)
         count = min(max(count, self.least), self.most)
         if count != current:
             self._changed_at_s = now_s
             self._enough_since_s = None
         return count
 
-    def _decided(self, now_s: float, load: Load, slots: int, current: int) -> int:
+    def _decide(self, now_s: float, load: Load, slots: int, current: int) -> int:
         needed = math.ceil((load.running + load.queued) / slots)
         if self._is_short(load, slots * current):
             self._enough_since_s = None

@@ -1,4 +1,4 @@
-"""Which files an application consists of, and whether one of them has changed. Looks at times and sizes only."""
+"""File watcher: the files of an application, and whether they changed. It compares times and sizes only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterable
 
-FileState = tuple[int, int] | None  # None: it is not there
+FileState = tuple[int, int] | None  # time and size; None if the file does not exist
 
 
 def loaded_files(directory: str, error: BaseException | None = None) -> list[str]:
-    """Python files under the directory that are loaded, and the one whose syntax is wrong."""
+    """Return the loaded Python files under the directory, and the file with a syntax error."""
     found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     cause = error
     while cause is not None:
@@ -26,17 +26,19 @@ def _is_own(file: str, root: str) -> bool:
 
 
 class FileWatcher:
+    """Watches files for changes."""
+
     def __init__(self) -> None:
         self._states: dict[str, FileState] = {}
 
     def add(self, files: Iterable[str]) -> None:
-        """As they are now."""
+        """Watch files from their present state."""
         for file in files:
             if file not in self._states:
                 self._states[file] = _state(file)
 
-    def changed(self) -> list[str]:
-        """Since the last look."""
+    def find_changes(self) -> list[str]:
+        """Return the files that changed since the last call."""
         now = {file: _state(file) for file in self._states}
         found = [file for file, state in now.items() if state != self._states[file]]
         self._states = now

@@ -25,8 +25,8 @@ async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[
     crash workers forever.
     """
     recovered = 0
-    while held := await _held_by(service, worker):
-        answers = await service.fail([_crash(timeline, max_crashes, message) for timeline in held])
+    while held := await _list_held(service, worker):
+        answers = await service.fail([_make_failure(timeline, max_crashes, message) for timeline in held])
         freed = sum(not isinstance(answer, Refusal) for answer in answers)
         recovered += freed
         if not freed:
@@ -43,15 +43,15 @@ async def release_jobs(service: Service, worker: bytes) -> None:
         log.debug("The worker was not registered, or is deregistered already.")
 
 
-async def _held_by(service: Service, worker: bytes) -> list[Timeline]:
-    found = await _listed(service, worker)
+async def _list_held(service: Service, worker: bytes) -> list[Timeline]:
+    found = await _find_worker(service, worker)
     if found is None or not found.running:
         return []
     timelines = await service.job([job.id for job in found.running])
     return [found for found in timelines if isinstance(found, Timeline) and _is_held(found.job, worker)]
 
 
-async def _listed(service: Service, worker: bytes) -> Worker | None:
+async def _find_worker(service: Service, worker: bytes) -> Worker | None:
     start = 0
     while page := await service.workers(start=start, most=PAGE):
         for listed in page:
@@ -65,7 +65,7 @@ def _is_held(job: Job, worker: bytes) -> bool:
     return job.worker == worker and job.lease_token > 0
 
 
-def _crash(timeline: Timeline, max_crashes: Mapping[str, int], message: str) -> Fail:
+def _make_failure(timeline: Timeline, max_crashes: Mapping[str, int], message: str) -> Fail:
     job = timeline.job
     ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", message)
     outcome = make_report(job, ended)

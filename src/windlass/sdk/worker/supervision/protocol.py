@@ -1,5 +1,7 @@
-"""What a supervisor and its worker processes say to each other, a line each, over a pair of sockets. When one side is
-gone the other reads the end."""
+"""Supervisor protocol: one line per message over a pair of sockets.
+
+If one side ends, the other reads the end of the stream.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +9,35 @@ import msgspec
 
 from windlass.settings import Settings
 
-STOP = b"stop"  # to a worker: take no more, end within the grace
-STOP_NOW = b"now"  # to a worker: give back what runs
+STOP = b"stop"  # to a worker: take no more jobs, end within the grace period
+STOP_NOW = b"now"  # to a worker: release running jobs
 LINE_MAX = 2**24
 
 
 class LoadedMessage(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The application is imported."""
+    """The application was imported."""
 
     settings: Settings
     queues: tuple[str, ...]
     slots: int
-    tasks: dict[str, int]  # name → crashes after which a job fails
+    tasks: dict[str, int]  # name to the number of crashes after which a job fails
     files: list[str]
 
 
 class NotLoadedMessage(msgspec.Struct, frozen=True, tag=True):
-    """It could not be; why is on stderr."""
+    """The application could not be imported. The worker has written the reason to stderr."""
 
     files: list[str]
 
 
 class ReadyMessage(msgspec.Struct, frozen=True, tag=True):
-    """It takes jobs."""
+    """The worker takes jobs."""
 
     engine: str
 
 
 class WorkingMessage(msgspec.Struct, frozen=True, tag=True):
-    """How many jobs it runs; told about once a second while that is more than none."""
+    """Number of running jobs, sent about once a second while it is above zero."""
 
     running: int
 

@@ -1,5 +1,4 @@
-"""The worker's side of supervision: it tells its supervisor how it is, and stops when reported to, or when nobody is left
-to tell it."""
+"""Worker's side of supervision: reports to the supervisor, and stops on its request or when it is gone."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ REPORT_EVERY_S = 1.0
 
 
 class SupervisorConnection:
-    """Made of `ID:FD`, as the supervisor wrote it: the worker's id, and its end of a pair of sockets."""
+    """Connection to the supervisor, made from `ID:FD`: the worker's id and its end of a pair of sockets."""
 
     def __init__(self, address: str) -> None:
         worker_id, _, descriptor = address.partition(":")
@@ -28,11 +27,11 @@ class SupervisorConnection:
         self._buffer = b""
 
     def send(self, message: Message) -> None:
-        with contextlib.suppress(OSError):  # a supervisor that is gone is noticed by listening
+        with contextlib.suppress(OSError):  # `listen` notices a supervisor that is gone
             self._socket.sendall(encode(message))
 
     def listen(self, stop: Callable[[], None], now: Callable[[], None]) -> None:
-        """Calls `stop` or `now` when reported to, on the running event loop."""
+        """Call `stop` or `now` on the supervisor's request, on the running event loop."""
         loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
         loop.add_reader(self._socket, self._receive, loop, stop, now)
@@ -46,14 +45,14 @@ class SupervisorConnection:
             received = b""
         if not received:
             loop.remove_reader(self._socket)
-            log.warning("The supervisor is gone; this worker stops.")
+            log.warning("The supervisor is gone. This worker stops.")
             stop()
         *words, self._buffer = (self._buffer + received).split(b"\n")
         for word in words:
             {STOP: stop, STOP_NOW: now}.get(word, lambda: None)()
 
     async def report_running(self, worker: Worker) -> None:
-        """Until cancelled. Silent while nothing is done."""
+        """Send the number of running jobs until cancelled. Sends nothing while the worker is idle."""
         reported = (0, 0)
         while True:
             await asyncio.sleep(REPORT_EVERY_S)

@@ -289,7 +289,7 @@ class Supervisor:
             oldest_age_ms=max((queue.oldest_age_ms or 0 for queue in stats if not queue.is_paused), default=0),
             running=sum(process.running for process in self._staying()),
         )
-        count = self._autoscaler.wanted(self._loop.time(), load, self._loaded.slots, self._wanted)
+        count = self._autoscaler.decide(self._loop.time(), load, self._loaded.slots, self._wanted)
         if count != self._wanted:
             log.info(
                 "Scaling to %d processes from %d: %d jobs queued, %d running.",
@@ -304,7 +304,7 @@ class Supervisor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            files = self._file_watcher.changed()
+            files = self._file_watcher.find_changes()
             if files and not self._is_stopping:
                 log.info("%s changed; restarting the worker processes.", ", ".join(files))
                 self._is_broken, self._not_before_s, self._deaths = False, 0.0, 0

@@ -1,4 +1,4 @@
-"""One worker process as its supervisor sees it: started, listened to, told to stop, killed."""
+"""Worker process as its supervisor sees it: start, receive messages, stop, kill."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ import msgspec
 from .protocol import LINE_MAX, STOP, STOP_NOW, LoadedMessage, Message, decode
 
 log = logging.getLogger("windlass.supervisor")
-DRAIN_S = 1.0  # for what a process that has ended said before
+DRAIN_S = 1.0  # to read the last messages of an ended process
 
 
 class WorkerProcess:
+    """One worker process."""
+
     def __init__(self, number: int) -> None:
-        self.number = number  # among those that live, from 1
+        self.number = number  # among living processes, from 1
         self.worker_id = secrets.token_bytes(16)
         self.started_at_s = time.monotonic()
         self.loaded: LoadedMessage | None = None
         self.is_ready = False
         self.is_stopping = False
         self.was_killed = False  # by its supervisor
-        self.running = 0  # jobs, as it last said
+        self.running = 0  # jobs, by its last message
         self._process: asyncio.subprocess.Process
         self._writer: asyncio.StreamWriter
         self._reader: asyncio.StreamReader
@@ -38,8 +40,10 @@ class WorkerProcess:
         return self._process.pid
 
     async def start(self, command: Sequence[str]) -> None:
-        """A process of its own, never a fork of this one. It is not in the terminal's group: Ctrl-C is for its
-        supervisor, who passes it on once."""
+        """Start a new process, never a fork of this one.
+
+        It is not in the terminal's process group: Ctrl-C reaches the supervisor only, which passes it on once.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
             place = f"{self.worker_id.hex()}:{theirs.fileno()}"
@@ -49,10 +53,10 @@ class WorkerProcess:
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LINE_MAX)
 
     async def follow(self, receive: Callable[[Message], None]) -> int:
-        """Until its end. Answers its exit code, negative when a signal ended it."""
+        """Receive messages until the process ends. Returns its exit code, negative if a signal ended it."""
         listening = asyncio.create_task(self._listen(receive))
         code = await self._process.wait()
-        # Something that it has started may still hold its socket: the end of the stream is not waited for.
+        # A process that it started may still hold its socket, so the end of the stream may not come.
         await asyncio.wait({listening}, timeout=DRAIN_S)
         listening.cancel()
         self._writer.close()
@@ -65,7 +69,7 @@ class WorkerProcess:
             try:
                 receive(decode(line))
             except msgspec.DecodeError as error:
-                log.warning("Worker process %d said something strange: %s.", self.pid, error)
+                log.warning("Ignored a malformed message of worker process %d: %s.", self.pid, error)
 
     async def _lines(self) -> AsyncIterator[bytes]:
         with contextlib.suppress(OSError, ValueError):
@@ -73,7 +77,10 @@ class WorkerProcess:
                 yield line
 
     def stop(self) -> None:
-        """By word, not by signal: where SIGTERM goes to all processes, a second one would mean `at once`."""
+        """Ask for a stop by message, not by signal.
+
+        Where SIGTERM goes to all processes, a signal from here would be the second one and mean "at once".
+        """
         self.is_stopping = True
         self._send(STOP)
 
