@@ -166,7 +166,7 @@ class NotConfirmed:
     __slots__ = ("answer",)
 
     def __init__(self, answer: Any) -> None:
-        self.answer = parse_reply
+        self.answer = answer
 
 
 class EngineTime:
