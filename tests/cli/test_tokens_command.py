@@ -55,7 +55,7 @@ def test_rm(service: Service) -> None:
         (["x", "--role", "root"], 2, "root"),
         (["x", "--role", "read", "--expires", "soon"], 2, "not a duration"),
         (["x", "--role", "admin", "--queue", "a"], 1, "give an admin token no queues"),
-        (["taken", "--role", "read"], 1, "There is a token 'taken' already"),
+        (["taken", "--role", "read"], 1, "The token 'taken' exists already"),
     ],
 )
 def test_what_is_wrong_creates_nothing(service: Service, options: list[str], code: int, sentence: str) -> None:

@@ -30,7 +30,7 @@ class Janitor:
         if step.now_ms >= self._sweep_at_ms:
             done += await self._sweep(service, step.now_ms)
         due = [self._sweep_at_ms] if step.next_at_ms is None else [self._sweep_at_ms, step.next_at_ms]
-        if service.store.topology.has_slots and 0 in service.homes:
+        if service.store.topology.has_slots and 0 in service.partition_scope:
             due.append(await self._look_at_slots(service, step.now_ms))
         return Tick(done, step.now_ms, min(due))
 
@@ -51,6 +51,6 @@ class Janitor:
         done = swept.forgotten + len(swept.to_relane)
         if self._cursor == "0" and not swept.to_relane:
             self._sweep_at_ms = now_ms + SWEEP_EVERY_MS
-            for home in service.homes:
-                done += await service.rematch(home)
+            for partition in service.partition_scope:
+                done += await service.rematch(partition)
         return done

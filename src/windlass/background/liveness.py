@@ -19,4 +19,6 @@ class Liveness:
     def late(self, partitions: int) -> list[int]:
         """The partitions whose loops have not run yet, or should have run again."""
         latest_s = self.clock() - LATE_S
-        return [one for one in range(partitions) if self._rests_until_s.get(one, latest_s) <= latest_s]
+        return [
+            partition for partition in range(partitions) if self._rests_until_s.get(partition, latest_s) <= latest_s
+        ]

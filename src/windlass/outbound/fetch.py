@@ -107,7 +107,7 @@ class Fetch:
         host = url.raw_host or ""
         resolver = self._resolver or aiohttp.ThreadedResolver()
         try:
-            return [one["host"] for one in await resolver.resolve(host, url.port or 0, socket.AF_UNSPEC)]
+            return [resolved["host"] for resolved in await resolver.resolve(host, url.port or 0, socket.AF_UNSPEC)]
         except OSError:
             return []
 

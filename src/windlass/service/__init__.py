@@ -1,5 +1,7 @@
-"""What may be asked? Every operation, one short method each, by facet: the table of contents of the product. A method
-checks what it is given and returns a question that is awaited, or answered by `.wait()` without an event loop."""
+"""Service: every operation of Windlass as one short method, grouped by facet.
+
+A method checks its arguments and returns an operation. Await the operation, or call its `.wait()` where there is no
+event loop."""
 
 from __future__ import annotations
 
