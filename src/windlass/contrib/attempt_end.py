@@ -1,4 +1,4 @@
-"""End of an attempt, as middlewares see it. Only the worker decides what is reported to the engine."""
+"""End of an attempt, as middlewares see it. Only the worker decides on the report to the engine."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ AttemptEnd: TypeAlias = Literal["finished", "retried", "failed", "stopped"]
 
 
 def attempt_end(job: Job, error: BaseException | None) -> AttemptEnd:
+    """Classify the end of an attempt by the exception that it raised."""
     if error is None:
         return "finished"
     if isinstance(error, asyncio.CancelledError | Stopped):

@@ -158,9 +158,9 @@ def test_wrong_declarations_are_refused_when_the_code_is_loaded(app: Windlass, s
         app.schedule("delayed", plain.using(delay=3).call(), every="1h")
     with pytest.raises(BadInput, match=r"app\.schedule"):
         app.cron("0 3 * * *")(with_argument)
-    with pytest.raises(BadInput, match="put it above @app.task"):
+    with pytest.raises(BadInput, match=r"put it above @app\.task"):
         app.cron("0 3 * * *")(function)  # type: ignore[type-var]
-    with pytest.raises(BadInput, match="put it above @app.task"):
+    with pytest.raises(BadInput, match=r"put it above @app\.task"):
         app.every("1h")(function)  # type: ignore[type-var]
     with pytest.raises(BadInput, match="needs a call"):
         app.schedule("no call", plain, every="1h")  # type: ignore[arg-type]

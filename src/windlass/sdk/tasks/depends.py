@@ -28,7 +28,7 @@ def Depends(factory: Callable[..., Iterator[T]], *, scope: Scope = "job") -> T: 
 def Depends(factory: Callable[..., Coroutine[Any, Any, T]], *, scope: Scope = "job") -> T: ...
 @overload
 def Depends(factory: Callable[..., T], *, scope: Scope = "job") -> T: ...
-def Depends(factory: Callable[..., Any], *, scope: Scope = "job") -> Any:  # noqa: N802 (the word that many know)
+def Depends(factory: Callable[..., Any], *, scope: Scope = "job") -> Any:  # noqa: N802 (a name known from FastAPI)
     """Make the default of a parameter whose value a factory makes when the job runs.
 
     Example: `db: Session = Depends(get_session)`.

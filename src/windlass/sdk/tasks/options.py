@@ -27,7 +27,7 @@ DEFAULT_KEPT_MS = 60 * 60_000
 DEFAULT_RETRY = core.Backoff()
 
 
-def Backoff(  # noqa: N802 (it reads as the class it makes)
+def Backoff(  # noqa: N802 (named after the class that it makes)
     tries: int = 3,
     base: Duration = "1s",
     factor: float = 2.0,

@@ -116,7 +116,7 @@ def normalize_annotation(annotation: Any) -> Any:
 
 
 def refuse_unstorable(annotation: Any) -> None:
-    """Raise BadInput for the first type within the annotation that cannot be stored or told apart from another."""
+    """Raise BadInput for the first type in the annotation that cannot be stored or is ambiguous."""
     try:
         info = inspect.type_info(annotation)
     except Exception as error:  # resolving the annotations of a class can raise anything

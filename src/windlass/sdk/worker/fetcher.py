@@ -249,7 +249,9 @@ class Fetcher:
         except Refusal:
             self._on_lost(job)
         except WindlassError as error:
-            log.warning("Could not accept job %s: %s. The next heartbeat shows who holds its lease.", job.key, error)
+            log.warning(
+                "Could not accept job %s: %s. The next heartbeat checks its lease.", job.key, error
+            )
 
     async def _receive(
         self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun], most: int
@@ -292,7 +294,7 @@ class Fetcher:
                     part = _of_type(outcomes, kind)
                     if part:
                         self._record_answers(part, await ask([outcome for _, outcome in part]))
-                        outcomes = [one for one in outcomes if not isinstance(one[1], kind)]
+                        outcomes = [ended for ended in outcomes if not isinstance(ended[1], kind)]
                 return
             except (EngineUnavailable, EngineError, EngineFull) as error:
                 log.warning("Could not report ended jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
@@ -381,4 +383,4 @@ class Fetcher:
 
 
 def _of_type(outcomes: Sequence[EndedRun], kind: type[Any]) -> list[tuple[Run, Any]]:
-    return [one for one in outcomes if type(one[1]) is kind]
+    return [ended for ended in outcomes if type(ended[1]) is kind]

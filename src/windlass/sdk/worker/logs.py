@@ -36,7 +36,7 @@ class JobFilter(logging.Filter):
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31 12:00:00,000 INFO shop.mail: sent [send_mail 0198…, attempt 2, queue mail]`"""
+    """Text lines: `2026-01-31 12:00:00,000 INFO shop.mail: sent [send_mail 0198…, attempt 2, queue mail]`"""
 
     def __init__(self, shows_process: bool = False) -> None:
         process = " %(process)d" if shows_process else ""
@@ -110,7 +110,7 @@ def _plain(value: object) -> object:
 
 
 def configure_logging(
-    format: LogFormat = "text",  # noqa: A002 (what it is called)
+    format: LogFormat = "text",  # noqa: A002 (callers use the keyword)
     level: int = logging.INFO,
     *,
     shows_process: bool = False,  # for several processes with one stderr

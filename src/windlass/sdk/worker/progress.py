@@ -96,7 +96,7 @@ class ProgressSender:
                 self._sending = set()
 
     async def _send(self) -> None:
-        """Send one batch. A batch is lost if the engine goes away meanwhile: values and lines are not results."""
+        """Send one batch. It is lost if the engine goes away during the call: values and lines are not results."""
         with self._swap_lock:
             progress, self._progress = self._progress, {}
         values = [self._values.popleft() for _ in range(min(BATCH, len(self._values)))]

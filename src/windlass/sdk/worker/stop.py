@@ -52,7 +52,7 @@ class JobStopper:
     # Steps of a stop
 
     def stop(self, run: Run, why: StopReason) -> None:
-        """A job that is lost meanwhile, or belongs to a worker that ends, is stopped for that reason instead."""
+        """Stop a job. A lost lease or the end of the worker replaces an earlier reason."""
         if run.has_ended or (run.stop_reason and why not in ("lost", "shutdown")):
             return
         is_first = not run.stop_reason

@@ -258,7 +258,7 @@ class JobThreadPool:
             run.resolve()
 
     def _shrink(self) -> None:
-        """End an idle thread: the thread that replaced an abandoned one is no longer needed."""
+        """End an idle thread: the thread that replaced an abandoned thread is no longer needed."""
         if self._size > self.most and not self._is_closed:
             self._size -= 1
             self._waiting.put(None)

@@ -1,7 +1,7 @@
 """Version snooze: returns jobs whose arguments have a newer version than this worker knows.
 
-No attempt is spent. The job becomes available again later, for this worker or a newer one. The longer the worker meets
-such jobs, the longer the delay.
+No attempt is spent. The job becomes available again later, for this worker or a newer worker. The longer the worker
+meets such jobs, the longer the delay.
 """
 
 from __future__ import annotations

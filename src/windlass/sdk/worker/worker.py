@@ -61,7 +61,7 @@ class Worker:
         has_loops: bool = True,
         name: str = "",
         target: str = "",  # `module:attribute` of the app, for child processes
-        id: bytes = b"",  # noqa: A002 (given by a supervisor, who must know whose jobs to free)
+        id: bytes = b"",  # noqa: A002 (a supervisor sets it, so that it can recover the worker's jobs)
     ) -> None:
         self.app = app
         self.queues = tuple(queues) or app.queues()
@@ -235,7 +235,7 @@ class Worker:
     # Slots
 
     def _start(self, jobs: list[Job]) -> list[Job]:
-        assert self._fetcher is not None  # noqa: S101 (it brought them)
+        assert self._fetcher is not None  # noqa: S101 (the fetcher calls this)
         unknown = []
         for job in jobs:
             task = self.app.tasks.get(job.name)
@@ -257,7 +257,7 @@ class Worker:
         return unknown
 
     def _on_ended(self, run: Run, outcome: RunReport) -> None:
-        assert self._fetcher is not None  # noqa: S101 (no job runs without one)
+        assert self._fetcher is not None  # noqa: S101 (no job runs without a fetcher)
         if self._heartbeat.progress.has_pending(run.job):
             self._loop.create_task(self._flush_then_end(run, outcome))
         else:
@@ -265,7 +265,7 @@ class Worker:
 
     async def _flush_then_end(self, run: Run, outcome: RunReport) -> None:
         """Send pending progress, values and log lines before the end is reported."""
-        assert self._fetcher is not None  # noqa: S101 (no job runs without one)
+        assert self._fetcher is not None  # noqa: S101 (no job runs without a fetcher)
         await self._heartbeat.flush()
         self._fetcher.add_outcome(run, outcome)
 
