@@ -1,4 +1,4 @@
-"""Real engines for the tests of connections: one shared by a file, one for a test that may kill it."""
+"""Real engines for connection tests: one shared by a module, one that a test may kill."""
 
 from collections.abc import Iterator
 
@@ -21,6 +21,6 @@ def endpoint(request: pytest.FixtureRequest, shared_engine: EngineProcess) -> En
 
 @pytest.fixture
 def engine() -> Iterator[EngineProcess]:
-    """One that the test may kill; what it acknowledged is on disk."""
+    """Engine that the test may kill. Acknowledged writes are on disk."""
     with EngineProcess(tcp=True, config=["--appendonly", "yes", "--appendfsync", "always"]) as engine:
         yield engine

@@ -1,4 +1,4 @@
-"""Questions that are sent before anybody waits for their answers, on one connection with others."""
+"""Operations that are sent before their caller waits for the result, on a shared connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.support.forked import in_forked_child
-from tests.support.opened import opened_blocking
+from tests.support.opened import opened_sync
 from windlass.core.errors import Refusal
 from windlass.core.job import NewJob
 from windlass.core.operations import Enqueued, Finish, Take
@@ -29,8 +29,8 @@ def statuses(answers: list[Enqueued | Refusal]) -> set[str]:
     return {answer.status for answer in answers if isinstance(answer, Enqueued)}
 
 
-def test_replies_go_to_those_who_asked_in_any_order(endpoint: Endpoint) -> None:
-    with opened_blocking(endpoint) as connection:
+def test_replies_reach_their_senders_in_any_order(endpoint: Endpoint) -> None:
+    with opened_sync(endpoint) as connection:
         first, second = connection.send("ECHO", 1), connection.send("ECHO", 2)
         wrong = connection.send("NONSENSE")
         assert connection.call("ECHO", 3) == b"3"
@@ -38,12 +38,12 @@ def test_replies_go_to_those_who_asked_in_any_order(endpoint: Endpoint) -> None:
         with pytest.raises(EngineReplyError):
             connection.receive(wrong)
         assert connection.receive(first) == b"1"
-        connection.send("ECHO", "nobody waits for it")
+        connection.send("ECHO", "not awaited")
         assert connection.call("ECHO", 4) == b"4"
 
 
-def test_what_was_sent_on_a_lost_connection_is_not_answered(engine: EngineProcess) -> None:
-    with opened_blocking(parse_url(engine.url)) as connection:
+def test_commands_sent_on_a_lost_connection_fail(engine: EngineProcess) -> None:
+    with opened_sync(parse_url(engine.url)) as connection:
         came = connection.send("ECHO", 1)
         lost = connection.send("ECHO", 2)
         assert connection.receive(came) == b"1"
@@ -53,7 +53,7 @@ def test_what_was_sent_on_a_lost_connection_is_not_answered(engine: EngineProces
 
 
 def test_a_child_process_does_not_read_the_replies_of_its_parent(endpoint: Endpoint) -> None:
-    with opened_blocking(endpoint) as connection:
+    with opened_sync(endpoint) as connection:
         sent = connection.send("ECHO", "for the parent")
 
         def in_child() -> str:
@@ -66,7 +66,7 @@ def test_a_child_process_does_not_read_the_replies_of_its_parent(endpoint: Endpo
         assert connection.receive(sent) == b"for the parent"
 
 
-def test_a_question_is_sent_before_its_answer_is_waited_for(service: Service) -> None:
+def test_an_operation_is_sent_before_its_result_is_awaited(service: Service) -> None:
     queued(service)
     wait = service.enqueue(jobs()).start_sync()
     assert queued(service) == 3
@@ -74,16 +74,16 @@ def test_a_question_is_sent_before_its_answer_is_waited_for(service: Service) ->
     assert queued(service) == 3
 
 
-def test_nothing_to_ask_is_answered(service: Service) -> None:
+def test_an_empty_operation_has_an_empty_result(service: Service) -> None:
     assert service.enqueue([]).start_sync()() == []
 
 
-def test_a_question_about_time_begins_with_that(service: Service) -> None:
+def test_an_operation_that_needs_the_engine_time_reads_it_first(service: Service) -> None:
     wait = service.enqueue([NewJob(queue="q", name="n", delay_ms=60_000)]).start_sync()
     assert statuses(wait()) == {"scheduled"}
 
 
-def test_a_question_is_asked_again_when_the_engine_was_away(engine: EngineProcess, service: Service) -> None:
+def test_an_operation_is_repeated_after_the_engine_was_away(engine: EngineProcess, service: Service) -> None:
     queued(service)
     engine.freeze()
     waits = [service.enqueue(jobs()).start_sync(), service.enqueue(jobs()).start_sync()]
@@ -93,34 +93,34 @@ def test_a_question_is_asked_again_when_the_engine_was_away(engine: EngineProces
     assert queued(service) == 6
 
 
-def test_an_engine_that_lost_its_functions_is_given_them(engine: EngineProcess, service: Service) -> None:
+def test_an_engine_that_lost_its_functions_receives_them_again(engine: EngineProcess, service: Service) -> None:
     queued(service)
-    with opened_blocking(parse_url(engine.unix_url)) as connection:
+    with opened_sync(parse_url(engine.unix_url)) as connection:
         connection.call("FUNCTION", "FLUSH", "SYNC")
     assert statuses(service.enqueue(jobs()).start_sync()()) == {"queued"}
 
 
 @pytest.mark.anyio
-async def test_in_an_event_loop_a_question_is_sent_when_it_is_asked(store: Store) -> None:
+async def test_in_an_event_loop_an_operation_is_sent_when_started(store: Store) -> None:
     store.open_sync()
-    async with store.clone() as twin:
-        service = Service(twin)
+    async with store.clone() as clone:
+        service = Service(clone)
         await service.enqueue(jobs(4))
         taking = Take(queues=("q",), most=2)
         held = (await service.take(taking)).jobs
         answer = service.finish_and_take([Finish(job.id, job.lease_token) for job in held], [], taking).start()
-        before = await service.stats(["q"])  # on the same connection: it sees what was sent before it
-        assert [(one.queued, one.running) for one in before] == [(0, 2)]
+        before = await service.stats(["q"])  # on the same connection, so it sees the effect of the earlier command
+        assert [(stats.queued, stats.running) for stats in before] == [(0, 2)]
         assert len((await answer).taken.jobs) == 2
 
 
 @pytest.mark.anyio
-async def test_in_an_event_loop_it_is_asked_again_when_the_connection_is_lost(
+async def test_in_an_event_loop_an_operation_is_repeated_after_a_lost_connection(
     engine: EngineProcess, store: Store
 ) -> None:
     store.open_sync()
-    async with store.clone() as twin:
-        service = Service(twin)
+    async with store.clone() as clone:
+        service = Service(clone)
         await service.enqueue(jobs(4))
         held = (await service.take(Take(queues=("q",), most=2))).jobs
         engine.freeze()
@@ -129,5 +129,5 @@ async def test_in_an_event_loop_it_is_asked_again_when_the_connection_is_lost(
         engine.kill()
         engine.start()
         found = await answer
-        assert [type(one) for one in found.finished] == [type(None)] * 2
+        assert [type(answer) for answer in found.finished] == [type(None)] * 2
         assert len(found.taken.jobs) == 2

@@ -1,4 +1,4 @@
-"""How many partitions a deployment has: chosen once, stored in the engine, checked by everybody who comes later."""
+"""Number of partitions of a deployment: chosen once, stored in the engine, checked at every later open."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def opened(engine: EngineProcess, namespace: str, **options: Any) -> Store:
     return store
 
 
-def test_a_single_engine_has_one_partition_unless_told_otherwise(some_engine: EngineProcess, namespace: str) -> None:
+def test_a_single_engine_has_one_partition_by_default(some_engine: EngineProcess, namespace: str) -> None:
     store = opened(some_engine, namespace)
     assert store.partitions == 1
     assert store.root(0) == f"{namespace}:{{0}}"
@@ -58,7 +58,7 @@ def test_the_number_is_stored_and_every_root_is_marked(some_engine: EngineProces
     for home in range(5):
         assert ask(store, "HMGET", store.root(home), "layout", "test") == [b"1", b"1"]
     assert ask(store, "HGET", store.root(0), "partitions") == b"5"
-    assert opened(some_engine, namespace).partitions == 5, "who does not say takes what is there"
+    assert opened(some_engine, namespace).partitions == 5, "a store without the setting uses the stored number"
 
 
 def test_a_contradiction_is_refused_and_says_what_to_do(some_engine: EngineProcess, namespace: str) -> None:
@@ -84,18 +84,18 @@ def test_a_layout_of_another_version_in_any_partition_is_refused(some_engine: En
         opened(some_engine, namespace)
 
 
-def test_many_who_come_first_at_once_agree(some_engine: EngineProcess, namespace: str) -> None:
-    def begin(number: int) -> int | str:
+def test_concurrent_first_stores_agree(some_engine: EngineProcess, namespace: str) -> None:
+    def open_store(number: int) -> int | str:
         try:
             return opened(some_engine, namespace, partitions=number % 2 * 3).partitions
         except EngineUnsuitable as refused:
             return str(refused)
 
     with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(begin, range(16)))
+        answers = list(threads.map(open_store, range(16)))
     stored = opened(some_engine, namespace).partitions
     assert stored in (1, 3)
-    assert set(answers[::2]) == {stored}, "who does not mind always comes in"
+    assert set(answers[::2]) == {stored}, "a store without the setting always opens"
     assert all(answer == 3 or "the setting says 3" in str(answer) for answer in answers[1::2])
 
 
@@ -110,12 +110,12 @@ async def test_idle_loops_and_takers_over_many_partitions_send_next_to_nothing(
         service = Service(store)
         loops = asyncio.create_task(runner.run(service))
         waiting = asyncio.create_task(_take(service, queues))
-        while sum(one.waiting_takers for one in await service.stats(queues)) < len(queues):  # noqa: ASYNC110
+        while sum(stats.waiting_takers for stats in await service.stats(queues)) < len(queues):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
         before = _calls(store)
         await asyncio.sleep(1.0)
-        assert _calls(store) - before <= 2, "only our own question is counted"
+        assert _calls(store) - before <= 2, "only our own command is counted"
         loops.cancel()
         waiting.cancel()
         await asyncio.wait({loops, waiting})
@@ -134,7 +134,7 @@ def _calls(store: Store) -> int:
 
 
 def test_tokens_leap_when_another_process_serves_the_partition(some_engine: EngineProcess, namespace: str) -> None:
-    """As after a failover: the counter may have lost its last steps, so the old ones must be out of reach."""
+    """As after a failover: the counter may have lost its last steps, so new tokens must exceed all old ones."""
     tokens = []
     for _ in range(2):
         store = Store(parse_url(some_engine.unix_url), namespace=namespace, partitions=2)
@@ -144,15 +144,13 @@ def test_tokens_leap_when_another_process_serves_the_partition(some_engine: Engi
         tokens.append(job.lease_token)
         home = store.root(store.partition_of_queue("q"))
         ask(store, "HSET", home, "served_by", "0" * 40)
-        ask(store, "SET", f"{home}:token", "0")  # what the last holder was given is forgotten
+        ask(store, "SET", f"{home}:token", "0")  # the engine forgets the token of the last holder
         store.close_sync()
     assert tokens[0] == 1
     assert tokens[1] == fencing.TOKEN_LEAP + 1
 
 
-def test_a_renewed_connection_to_the_same_process_leaps_over_nothing(
-    some_engine: EngineProcess, namespace: str
-) -> None:
+def test_a_new_connection_to_the_same_process_skips_no_tokens(some_engine: EngineProcess, namespace: str) -> None:
     tokens = []
     for _ in range(3):
         store = Store(parse_url(some_engine.unix_url), namespace=namespace)

@@ -1,4 +1,4 @@
-"""Connections and links that a test opens and that are closed when it ends."""
+"""Connections that are closed when a test ends."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass.store.connection.connection import Connection
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
+from windlass.store.connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
 from windlass.store.connection.sync_connection import SyncConnection
 
 
@@ -21,22 +21,22 @@ async def opened(endpoint: Endpoint) -> AsyncIterator[Connection]:
 
 
 @contextlib.asynccontextmanager
-async def linked(endpoint: Endpoint, **options: Any) -> AsyncIterator[ReconnectingConnection]:
-    link = ReconnectingConnection(endpoint, **options)
+async def reconnecting(endpoint: Endpoint, **options: Any) -> AsyncIterator[ReconnectingConnection]:
+    connection = ReconnectingConnection(endpoint, **options)
     try:
-        yield link
+        yield connection
     finally:
-        link.close()
-        await link.wait_closed()
+        connection.close()
+        await connection.wait_closed()
 
 
 @contextlib.contextmanager
-def opened_blocking(endpoint: Endpoint) -> Iterator[SyncConnection]:
+def opened_sync(endpoint: Endpoint) -> Iterator[SyncConnection]:
     with contextlib.closing(SyncConnection.open(endpoint)) as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def linked_blocking(endpoint: Endpoint, **options: Any) -> Iterator[SyncReconnectingConnection]:
-    with contextlib.closing(SyncReconnectingConnection(endpoint, **options)) as link:
-        yield link
+def reconnecting_sync(endpoint: Endpoint, **options: Any) -> Iterator[SyncReconnectingConnection]:
+    with contextlib.closing(SyncReconnectingConnection(endpoint, **options)) as connection:
+        yield connection

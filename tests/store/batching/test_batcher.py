@@ -1,4 +1,4 @@
-"""Concurrent calls of one kind travel together, bounded in number and bytes, and do not disturb each other."""
+"""Concurrent commands of one kind share calls, bounded in number and bytes, and do not disturb each other."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ async def test_a_hundred_concurrent_enqueues_are_few_calls(service: Service) -> 
 async def test_order_is_that_of_the_callers(service: Service) -> None:
     await service.store.open()
     answers = await asyncio.gather(*(service.enqueue([job(), job()]) for _ in range(300)))
-    ids = [one.id for pair in answers for one in pair if not isinstance(one, Refusal)]
+    ids = [answer.id for pair in answers for answer in pair if not isinstance(answer, Refusal)]
     taken: list[bytes] = []
     while found := (await service.take(Take(queues=("q",), most=1_000))).jobs:
-        taken += [one.id for one in found]
+        taken += [job.id for job in found]
     assert taken == ids
     await service.store.close()
 
 
-async def test_one_refusal_is_that_of_its_caller_alone(service: Service) -> None:
+async def test_a_refusal_reaches_its_caller_only(service: Service) -> None:
     job_id = service.store.new_id("q")
     await service.enqueue([job(id=job_id)])
     answers = await asyncio.gather(
@@ -76,7 +76,7 @@ async def test_one_refusal_is_that_of_its_caller_alone(service: Service) -> None
         service.enqueue([job()]).one(),
         return_exceptions=True,
     )
-    assert [getattr(one, "status", getattr(one, "code", None)) for one in answers] == [
+    assert [getattr(answer, "status", getattr(answer, "code", None)) for answer in answers] == [
         "queued",
         "id_conflict",
         "queued",
@@ -84,7 +84,7 @@ async def test_one_refusal_is_that_of_its_caller_alone(service: Service) -> None
     await service.store.close()
 
 
-async def test_a_caller_that_is_cancelled_does_not_disturb_the_others(service: Service) -> None:
+async def test_a_cancelled_caller_does_not_disturb_others(service: Service) -> None:
     await service.store.open()
 
     async def ask(number: int) -> Any:
@@ -102,19 +102,19 @@ async def test_a_caller_that_is_cancelled_does_not_disturb_the_others(service: S
     await service.store.close()
 
 
-async def test_an_error_of_the_engine_reaches_all(service: Service) -> None:
+async def test_an_engine_error_reaches_all_callers(service: Service) -> None:
     await service.store.open()
     service.store.clock_offset_ms = 5
     await service.store._connection("calls").call("HDEL", service.store.root(0), "test")
     answers = await asyncio.gather(*(service.enqueue([job()]) for _ in range(20)), return_exceptions=True)
-    assert {type(one) for one in answers} == {type(answers[0])}
-    assert all(isinstance(one, EngineError) and "marked as a test" in str(one) for one in answers)
+    assert {type(answer) for answer in answers} == {type(answers[0])}
+    assert all(isinstance(answer, EngineError) and "marked as a test" in str(answer) for answer in answers)
     service.store.clock_offset_ms = 0
     assert (await service.enqueue([job()]).one()).status == "queued"
     await service.store.close()
 
 
-async def test_more_than_a_batch_in_one_question_is_split(service: Service) -> None:
+async def test_an_operation_larger_than_a_batch_is_split(service: Service) -> None:
     await service.enqueue([job()])
     before = await function_calls(service)
     answers = await service.enqueue([job() for _ in range(2_500)])
@@ -125,17 +125,17 @@ async def test_more_than_a_batch_in_one_question_is_split(service: Service) -> N
 
 async def test_a_megabyte_each_arrives_whole(service: Service) -> None:
     payloads = [bytes([number]) * 1_000_000 for number in range(12)]
-    answers = await asyncio.gather(*(service.enqueue([job(payload=Blob(one))]).one() for one in payloads))
+    answers = await asyncio.gather(*(service.enqueue([job(payload=Blob(payload))]).one() for payload in payloads))
     for answer, payload in zip(answers, payloads, strict=True):
         assert (await service.job([answer.id]).one()).job.payload.data == payload
     await service.store.close()
 
 
-# The coalescer alone: what it sends
+# The batcher alone: what it sends
 
 
 class Sender:
-    """Holds each batch back until it is let go; answers each item by itself."""
+    """Sender that holds each batch until `go` is set, and answers each item with itself."""
 
     def __init__(self, arguments_per_item: int = 1) -> None:
         self.batches: list[list[Argument]] = []
@@ -151,30 +151,30 @@ class Sender:
         return arguments[:: self._each]
 
 
-async def turn() -> None:
+async def loop_iterations() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
 
 
-async def test_callers_of_one_turn_leave_together_and_get_their_own_replies() -> None:
+async def test_callers_of_one_loop_iteration_share_a_batch_and_get_their_own_replies() -> None:
     sender = Sender()
-    coalescer = Batcher(sender)
-    futures = [coalescer.submit([(f"{number}a",), (f"{number}b",)]) for number in range(5)]
-    await turn()
+    batcher = Batcher(sender)
+    futures = [batcher.submit([(f"{number}a",), (f"{number}b",)]) for number in range(5)]
+    await loop_iterations()
     assert len(sender.batches) == 1
     sender.go.set()
     assert await asyncio.gather(*futures) == [[f"{number}a", f"{number}b"] for number in range(5)]
-    await turn()
-    assert coalescer.is_idle
+    await loop_iterations()
+    assert batcher.is_idle
 
 
-async def test_at_most_so_many_are_under_way_while_the_rest_gathers() -> None:
+async def test_batches_in_flight_are_bounded_while_the_next_fills() -> None:
     sender = Sender()
-    coalescer = Batcher(sender)
+    batcher = Batcher(sender)
     futures = []
     for number in range(IN_FLIGHT_MAX + 6):
-        futures.append(coalescer.submit([(number,)]))
-        await turn()
+        futures.append(batcher.submit([(number,)]))
+        await loop_iterations()
     assert [len(batch) for batch in sender.batches] == [1] * IN_FLIGHT_MAX
     sender.go.set()
     await asyncio.gather(*futures)
@@ -184,8 +184,8 @@ async def test_at_most_so_many_are_under_way_while_the_rest_gathers() -> None:
 async def test_a_batch_is_bounded_in_items_and_never_splits_a_caller() -> None:
     sender = Sender()
     sender.go.set()
-    coalescer = Batcher(sender)
-    futures = [coalescer.submit([(number,) for number in range(400)]) for _ in range(5)]
+    batcher = Batcher(sender)
+    futures = [batcher.submit([(number,) for number in range(400)]) for _ in range(5)]
     replies = await asyncio.gather(*futures)
     assert all(len(batch) <= ITEMS_MAX for batch in sender.batches)
     assert [len(batch) for batch in sender.batches] == [800, 800, 400]
@@ -195,34 +195,34 @@ async def test_a_batch_is_bounded_in_items_and_never_splits_a_caller() -> None:
 async def test_a_batch_is_bounded_in_bytes() -> None:
     sender = Sender()
     sender.go.set()
-    coalescer = Batcher(sender)
-    futures = [coalescer.submit([(b"x" * 1_500_000,)]) for _ in range(5)]
+    batcher = Batcher(sender)
+    futures = [batcher.submit([(b"x" * 1_500_000,)]) for _ in range(5)]
     await asyncio.gather(*futures)
     sizes = [sum(len(part) for part in batch if isinstance(part, bytes)) for batch in sender.batches]
     assert sizes == [3_000_000, 3_000_000, 1_500_000]
     assert max(sizes) <= BYTES_MAX
-    big = await coalescer.submit([(b"y" * (BYTES_MAX + 1),)])
+    big = await batcher.submit([(b"y" * (BYTES_MAX + 1),)])
     assert len(big) == 1
 
 
-async def test_an_error_reaches_all_of_its_batch_and_nobody_else() -> None:
+async def test_an_error_reaches_its_whole_batch_and_no_other() -> None:
     sender = Sender()
-    coalescer = Batcher(sender)
+    batcher = Batcher(sender)
     sender.fails = EngineError("no")
-    first = [coalescer.submit([(number,)]) for number in range(3)]
-    await turn()
+    first = [batcher.submit([(number,)]) for number in range(3)]
+    await loop_iterations()
     sender.go.set()
     answers = await asyncio.gather(*first, return_exceptions=True)
     assert answers == [sender.fails] * 3
     sender.fails = None
-    assert await coalescer.submit([(7,)]) == [7]
+    assert await batcher.submit([(7,)]) == [7]
 
 
-async def test_a_cancelled_caller_leaves_the_places_of_the_others() -> None:
+async def test_a_cancelled_caller_does_not_shift_the_replies_of_others() -> None:
     sender = Sender()
-    coalescer = Batcher(sender)
-    futures = [coalescer.submit([(number,)]) for number in range(4)]
-    await turn()
+    batcher = Batcher(sender)
+    futures = [batcher.submit([(number,)]) for number in range(4)]
+    await loop_iterations()
     futures[1].cancel()
     sender.go.set()
     answers = await asyncio.gather(*futures, return_exceptions=True)

@@ -1,5 +1,4 @@
-"""The short ways of a worker's calls say and read the same as the general ones: jobs that were taken, ends that are
-reported."""
+"""Fast paths of a worker's commands encode and read the same as the general path: taken jobs and reported ends."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ STATE_AT, NUMBERS, ENDED, LEASE, REST = 17, slice(26, 50), slice(50, 56), slice(
 
 
 def _entries(job: NewJob, count: int) -> list[bytes]:
-    """As the engine may have filled in its header: now more, now less like the one before."""
+    """Return entries with headers as the engine may fill them in, more or less like the previous entry."""
     chance, found = random.Random(0), []
     for at in range(count):
         entry = bytearray(record.pack(job, chance.randbytes(16), 1_000, 0))
@@ -43,42 +42,42 @@ def _entries(job: NewJob, count: int) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("job", JOBS, ids=["bare", "plain", "long", "repeating"])
-def test_a_taken_job_is_read_as_any_other(job: NewJob) -> None:
+@pytest.mark.parametrize("job", JOBS, ids=["bare", "simple", "long", "repeating"])
+def test_a_taken_job_is_read_like_any_other(job: NewJob) -> None:
     for entry in _entries(job, 60):
         for _ in range(2):
             assert unpack_leased(entry) == record.unpack(entry)
 
 
 ID = bytes(range(16))
-PLAIN = [Finish(ID, 1), Finish(ID[::-1], 2**48 - 1), Finish(ID, 0)]
+SIMPLE = [Finish(ID, 1), Finish(ID[::-1], 2**48 - 1), Finish(ID, 0)]
 
 
 @pytest.mark.parametrize(
     ("finishes", "failures"),
     [
         ([], []),
-        (PLAIN, []),
-        ([Finish(ID, 12, Blob(b"r" * 300, Codec.MSGPACK)), *PLAIN, Finish(ID, 9, Blob(b""))], []),
-        ([*PLAIN, Finish(ID, 3, ignore_repeat=True)], []),
-        ([*PLAIN, FinishWithNextRun(Finish(ID, 3), 77, 2)], []),
-        (PLAIN, [Fail(id=ID, token=5, reason="error", error=Blob(b"e"))]),
+        (SIMPLE, []),
+        ([Finish(ID, 12, Blob(b"r" * 300, Codec.MSGPACK)), *SIMPLE, Finish(ID, 9, Blob(b""))], []),
+        ([*SIMPLE, Finish(ID, 3, ignore_repeat=True)], []),
+        ([*SIMPLE, FinishWithNextRun(Finish(ID, 3), 77, 2)], []),
+        (SIMPLE, [Fail(id=ID, token=5, reason="error", error=Blob(b"e"))]),
     ],
-    ids=["nothing", "plain", "results", "ends for good", "continued", "failures"],
+    ids=["nothing", "simple", "results", "ignores repeat", "next run", "failures"],
 )
-def test_an_exchange_is_sent_as_its_arguments_have_it(
+def test_finish_and_take_is_encoded_like_its_arguments(
     finishes: Sequence[FinishReport], failures: Sequence[Fail]
 ) -> None:
     for queues in (("a",), ("a", "ü" * 9)):
-        call = finish_and_take(Take(queues=queues, most=7, worker=ID), queues, 0, finishes, failures)
-        prefix = ("FCALL", "exchange", 1, "root", 0)
-        assert call.encode(prefix) == pack((*prefix, *call.args))
+        command = finish_and_take(Take(queues=queues, most=7, worker=ID), queues, 0, finishes, failures)
+        prefix = ("FCALL", "finish_and_take", 1, "root", 0)
+        assert command.encode(prefix) == pack((*prefix, *command.args))
 
 
 @pytest.mark.parametrize("token", [0, 7, 2**48 - 1])
-def test_an_acceptance_is_sent_as_its_arguments_have_it(token: int) -> None:
-    call, prefix = accept_one(ID, token, 0), ("FCALL", "accept", 1, "root", -5)
-    assert call.encode(prefix) == pack((*prefix, *call.args))
+def test_accept_is_encoded_like_its_arguments(token: int) -> None:
+    command, prefix = accept_one(ID, token, 0), ("FCALL", "accept", 1, "root", -5)
+    assert command.encode(prefix) == pack((*prefix, *command.args))
 
 
 @pytest.mark.parametrize(
@@ -95,10 +94,10 @@ def test_an_acceptance_is_sent_as_its_arguments_have_it(token: int) -> None:
         Fail(id=ID, token=1),
     ],
 )
-def test_a_glance_lets_nothing_through(wrong: Any) -> None:
-    check_finishes([*PLAIN, Finish(ID, 1, Blob(b"result"))])
-    with pytest.raises((BadInput, TooLarge)) as at_a_glance:
-        check_finishes([*PLAIN, wrong])
-    with pytest.raises((BadInput, TooLarge)) as one_by_one:
+def test_the_fast_check_refuses_what_the_full_check_refuses(wrong: Any) -> None:
+    check_finishes([*SIMPLE, Finish(ID, 1, Blob(b"result"))])
+    with pytest.raises((BadInput, TooLarge)) as fast_check:
+        check_finishes([*SIMPLE, wrong])
+    with pytest.raises((BadInput, TooLarge)) as full_check:
         check_finish(wrong)
-    assert str(at_a_glance.value) == str(one_by_one.value)
+    assert str(fast_check.value) == str(full_check.value)

@@ -1,4 +1,4 @@
-"""The asyncio connection against engines that are killed and frozen; for both kinds, passwords and TLS."""
+"""The asyncio connection against killed and frozen engines; both kinds of connection with passwords and TLS."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.opened import linked, opened, opened_blocking
+from tests.support.opened import opened, opened_sync, reconnecting
 from tests.support.scripted import scripted
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
@@ -33,7 +33,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]
 
 
 def test_engine_does_not_outlive_a_killed_test_process() -> None:
-    program = "from tests.support import engine_process as e; p = e.EngineProcess().start(); print(p.pid, flush=True); input()"
+    imports = "from tests.support.engine_process import EngineProcess"
+    program = f"{imports}; engine = EngineProcess().start(); print(engine.pid, flush=True); input()"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -142,9 +143,9 @@ async def test_database_and_client_name_are_set(shared_engine: EngineProcess) ->
     endpoint = parse_url(shared_engine.url.removesuffix("/0") + "/5")
     async with opened(endpoint) as connection:
         about = await connection.call("CLIENT", "INFO")
-    with opened_blocking(endpoint) as blocking:
-        about_blocking = blocking.call("CLIENT", "INFO")
-    for line in (about, about_blocking):
+    with opened_sync(endpoint) as sync:
+        about_sync = sync.call("CLIENT", "INFO")
+    for line in (about, about_sync):
         assert b" name=windlass " in line
         assert b" db=5 " in line
 
@@ -252,8 +253,8 @@ async def test_tls_with_a_password(locked_engine: EngineProcess, certificate: tu
     async with opened(endpoint) as connection:
         large = b"x" * 3_000_000
         assert await asyncio.gather(*(connection.call("ECHO", large) for _ in range(3))) == [large] * 3
-    with opened_blocking(endpoint) as blocking:
-        assert blocking.call("ECHO", large) == large
+    with opened_sync(endpoint) as sync:
+        assert sync.call("ECHO", large) == large
 
 
 @pytest.mark.anyio
@@ -281,9 +282,9 @@ async def test_untrusted_certificate_is_a_bad_setting_unless_allowed(locked_engi
         await Connection.open(endpoint)
     with pytest.raises(BadSetting, match="not trusted"):
         SyncConnection.open(endpoint)
-    async with linked(endpoint) as link:
+    async with reconnecting(endpoint) as connection:
         with pytest.raises(BadSetting):
-            await link.call("PING")
+            await connection.call("PING")
     async with opened(parse_url(locked_engine.url + "?ssl_cert_reqs=none")) as connection:
         assert await connection.call("PING") == b"PONG"
 
@@ -292,15 +293,15 @@ async def test_untrusted_certificate_is_a_bad_setting_unless_allowed(locked_engi
 @pytest.mark.parametrize(
     ("credentials", "kind"), [("", "NOAUTH"), (":hunter2@", "WRONGPASS"), ("me:hunter2@", "WRONGPASS")]
 )
-async def test_wrong_password_is_said_clearly(locked_engine: EngineProcess, credentials: str, kind: str) -> None:
+async def test_wrong_password_is_reported_clearly(locked_engine: EngineProcess, credentials: str, kind: str) -> None:
     endpoint = parse_url(f"unix://{credentials}{locked_engine.socket_path}")
     with pytest.raises(EngineError, match=f"refused .*{kind}") as refused:
         await Connection.open(endpoint)
-    with pytest.raises(EngineError) as refused_blocking:
+    with pytest.raises(EngineError) as refused_sync:
         SyncConnection.open(endpoint)
-    async with linked(endpoint) as link:
-        with pytest.raises(EngineReplyError) as refused_link:  # at once: waiting would not make it right
-            await link.call("PING")
-    assert str(refused.value) == str(refused_blocking.value) == str(refused_link.value)
-    assert refused_link.value.kind == kind
+    async with reconnecting(endpoint) as connection:
+        with pytest.raises(EngineReplyError) as refused_reconnecting:  # without retry: waiting would not help
+            await connection.call("PING")
+    assert str(refused.value) == str(refused_sync.value) == str(refused_reconnecting.value)
+    assert refused_reconnecting.value.kind == kind
     assert "hunter2" not in str(refused.value)

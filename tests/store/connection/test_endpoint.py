@@ -33,11 +33,11 @@ SEEDS = (("one", 7000), ("::1", 7001), ("three", 6379))
         ),
     ],
 )
-def test_url_is_understood(url: str, expected: Endpoint) -> None:
+def test_url_is_parsed(url: str, expected: Endpoint) -> None:
     assert parse_url(url) == expected
 
 
-def test_urls_of_several_nodes_are_understood() -> None:
+def test_urls_of_several_nodes_are_parsed() -> None:
     assert parse_url("redis+cluster://db") == ClusterSeeds((Endpoint("db"),))
     assert parse_url("valkey+cluster://me:p%2C@one:7000,[::1]:7001,three/0") == ClusterSeeds(
         tuple(Endpoint(host, port, username="me", password="p,") for host, port in SEEDS)
@@ -49,19 +49,19 @@ def test_urls_of_several_nodes_are_understood() -> None:
     )
 
 
-def test_sentinels_have_credentials_of_their_own() -> None:
+def test_sentinels_have_their_own_credentials() -> None:
     url = "rediss+sentinel://me:pw@one:1,two:2/m/3?sentinel_username=s&sentinel_password=spw&ssl_cert_reqs=none"
     found = parse_url(url)
     assert isinstance(found, SentinelGroup)
     assert found.node == Endpoint("one", 1, username="me", password="pw", db=3, tls=True, tls_verify=False)
-    assert [(one.host, one.port, one.username, one.password, one.db) for one in found.sentinels] == [
+    assert [(node.host, node.port, node.username, node.password, node.db) for node in found.sentinels] == [
         ("one", 1, "s", "spw", 0),
         ("two", 2, "s", "spw", 0),
     ]
-    assert all(one.tls and not one.tls_verify for one in found.sentinels)
+    assert all(node.tls and not node.tls_verify for node in found.sentinels)
     without = parse_url("redis+sentinel://me:pw@one/m")
     assert isinstance(without, SentinelGroup)
-    assert without.sentinels[0].password is None, "the nodes' password is not told to the sentinels"
+    assert without.sentinels[0].password is None, "the sentinels do not receive the nodes' password"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_without_tls_there_is_no_ssl_context() -> None:
     assert parse_url("redis://db").ssl_context() is None
 
 
-def test_tls_verifies_unless_told_otherwise() -> None:
+def test_tls_verifies_by_default() -> None:
     careful = parse_url("rediss://db").ssl_context()
     careless = parse_url("rediss://db?ssl_cert_reqs=none").ssl_context()
     assert careful is not None

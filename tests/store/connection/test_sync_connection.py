@@ -1,4 +1,4 @@
-"""The blocking connection against real engines that are killed and frozen, and across a fork."""
+"""The sync connection against killed and frozen engines, and across a fork."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.support.forked import in_forked_child
-from tests.support.opened import opened_blocking
+from tests.support.opened import opened_sync
 from tests.support.scripted import scripted
 from windlass.core.errors import EngineUnavailable
 from windlass.store.connection.connection import ConnectionLost, EngineReplyError
@@ -18,8 +18,8 @@ from windlass.store.connection.sync_connection import SyncConnection
 SOON_S = 0.1
 
 
-def test_blocking_calls_and_pipeline(endpoint: Endpoint) -> None:
-    with opened_blocking(endpoint) as connection:
+def test_sync_calls_and_pipeline(endpoint: Endpoint) -> None:
+    with opened_sync(endpoint) as connection:
         assert connection.call("ECHO", "é") == "é".encode()
         with pytest.raises(EngineReplyError) as refused:
             connection.call("EVALSHA", "0" * 40, 0)
@@ -31,20 +31,20 @@ def test_blocking_calls_and_pipeline(endpoint: Endpoint) -> None:
         assert second == b"PONG"
 
 
-def test_large_values_pass_the_blocking_connection(endpoint: Endpoint) -> None:
-    with opened_blocking(endpoint) as connection:
+def test_large_values_pass_the_sync_connection(endpoint: Endpoint) -> None:
+    with opened_sync(endpoint) as connection:
         large = os.urandom(3_000_000)
         assert connection.pipeline([("ECHO", large)] * 3) == [large] * 3
 
 
-def test_blocking_connect_to_a_frozen_engine_has_a_limit(engine: EngineProcess) -> None:
+def test_sync_connect_to_a_frozen_engine_has_a_limit(engine: EngineProcess) -> None:
     engine.freeze()
     with pytest.raises(EngineUnavailable, match=r"within 0\.1 s"):
         SyncConnection.open(parse_url(engine.url), timeout_s=SOON_S)
 
 
-def test_blocking_read_has_a_limit(engine: EngineProcess) -> None:
-    with opened_blocking(parse_url(engine.url)) as connection:
+def test_sync_read_has_a_limit(engine: EngineProcess) -> None:
+    with opened_sync(parse_url(engine.url)) as connection:
         engine.freeze()
         with pytest.raises(ConnectionLost, match=r"no reply within 0\.1 s"):
             connection.call("PING", timeout_s=SOON_S)
@@ -53,19 +53,19 @@ def test_blocking_read_has_a_limit(engine: EngineProcess) -> None:
             connection.call("PING")
 
 
-def test_blocking_connection_notices_a_killed_engine(engine: EngineProcess) -> None:
-    with opened_blocking(parse_url(engine.unix_url)) as connection:
+def test_sync_connection_notices_a_killed_engine(engine: EngineProcess) -> None:
+    with opened_sync(parse_url(engine.unix_url)) as connection:
         engine.kill()
         with pytest.raises(ConnectionLost):
             connection.call("PING")
         assert connection.is_closed
 
 
-def test_interrupted_blocking_call_does_not_leave_its_reply_to_the_next(endpoint: Endpoint) -> None:
+def test_interrupted_sync_call_does_not_leave_its_reply_to_the_next(endpoint: Endpoint) -> None:
     def interrupt(*_: object) -> None:
         raise InterruptedByTest
 
-    with opened_blocking(endpoint) as connection:
+    with opened_sync(endpoint) as connection:
         previous = signal.signal(signal.SIGALRM, interrupt)
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.02)
@@ -81,17 +81,17 @@ class InterruptedByTest(BaseException):
     pass
 
 
-def test_garbage_ends_the_blocking_connection() -> None:
+def test_garbage_ends_the_sync_connection() -> None:
     with (
         scripted(b"garbage\r\n") as endpoint,
-        opened_blocking(endpoint) as connection,
+        opened_sync(endpoint) as connection,
         pytest.raises(ConnectionLost, match="Protocol error"),
     ):
         connection.call("PING")
 
 
 def test_forked_child_does_not_use_its_parents_connection(endpoint: Endpoint) -> None:
-    with opened_blocking(endpoint) as connection:
+    with opened_sync(endpoint) as connection:
 
         def call() -> str:
             try:

@@ -1,4 +1,4 @@
-"""The stored record: what Python packs is what Lua reads, and the other way round, to the last bit of every field."""
+"""The stored record: Lua reads what Python packs, and the reverse, to the last bit of every field."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_a_job_comes_back_as_it_was_given(service: Service, job: NewJob) -> None
 
 
 @pytest.mark.parametrize("job", [SMALLEST, LARGEST], ids=["smallest", "largest"])
-def test_a_job_survives_every_way_lua_writes_it(service: Service, job: NewJob) -> None:
+def test_a_job_survives_every_lua_writer(service: Service, job: NewJob) -> None:
     (answer,) = put(service, job)
-    service.edit([Edit(id=answer.id, run_at_ms=1)]).one().wait()  # all anew, with the payload it has
+    service.edit([Edit(id=answer.id, run_at_ms=1)]).one().wait()  # rewrites everything but the payload
     (taken,) = take(service, job.queue, worker=b"\xff" * 16)  # the header alone
     assert _carried(taken) == _carried(job)
     service.update([Update(id=taken.id, token=taken.lease_token, progress=1)]).one().wait()
@@ -163,12 +163,12 @@ Lua = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def lua(shared_engine: EngineProcess) -> Iterator[Lua]:
-    link = SyncReconnectingConnection(parse_url(shared_engine.unix_url))
+    connection = SyncReconnectingConnection(parse_url(shared_engine.unix_url))
     source = shared_source("record")
     names = "HEADER|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
     layouts = "\n".join(re.findall(rf"^local (?:{names}) = .*", source, re.MULTILINE))
-    yield lambda script, *arguments: link.call("EVAL", f"{layouts}\n{script}", 0, *arguments)
-    link.close()
+    yield lambda script, *arguments: connection.call("EVAL", f"{layouts}\n{script}", 0, *arguments)
+    connection.close()
 
 
 def test_the_layouts_have_the_same_size(lua: Lua) -> None:
@@ -181,7 +181,7 @@ def test_the_layouts_have_the_same_size(lua: Lua) -> None:
 
 @pytest.mark.parametrize("is_largest", [True, False])
 def test_python_reads_every_header_field_that_lua_writes(lua: Lua, is_largest: bool) -> None:
-    numbers = [UINT48_MAX - at if is_largest else at for at in range(7)]  # each its own, so that a mix-up shows
+    numbers = [UINT48_MAX - at if is_largest else at for at in range(7)]  # all different, so that a mix-up shows
     small = [2**32 - 1 - at if is_largest else at for at in range(3)]
     priority = INT32_MAX if is_largest else INT32_MIN
     state = State.RUNNING
@@ -201,7 +201,7 @@ def test_python_reads_every_header_field_that_lua_writes(lua: Lua, is_largest: b
     job = record.unpack(bytes(16) + header + strings)
     assert (job.state, job.priority) == (state, priority)
     times = [job.sequence, job.created_at_ms, job.run_at_ms, job.started_at_ms, job.ended_at_ms, job.lease_token]
-    assert [one or 0 for one in [*times, job.lease_deadline_at_ms]] == numbers
+    assert [value or 0 for value in [*times, job.lease_deadline_at_ms]] == numbers
     assert [job.attempt, job.revision, round(job.progress * 1_000_000)] == small
     assert (job.is_cancel_requested, job.is_overdue, job.is_history) == (is_largest,) * 3
     assert (job.worker, job.payload.data) == (b"\xfe" * 16, b"null")
@@ -229,7 +229,7 @@ def test_lua_reads_every_field_that_python_packs(lua: Lua, job: NewJob) -> None:
     assert (leased[4], revision) == (record.NOBODY, b"1")
     assert int(head) == int(next_position) - 1 == len(packed) - 16 - len(job.payload.data)
     queue, name, lane, unique, tags, links, _extras = fields[18:25]
-    strings = [one.decode() for one in (queue, name, lane, unique)]
+    strings = [text.decode() for text in (queue, name, lane, unique)]
     assert strings == [job.queue, job.name, job.lane, job.unique]
     assert (tags.decode().split("\0"), links) == (list(job.tags) or [""], b"")
     policy = lua(
@@ -239,7 +239,7 @@ def test_lua_reads_every_field_that_python_packs(lua: Lua, job: NewJob) -> None:
         fields[17] or bytes(28),
     )
     numbers = (job.retry.tries, job.lease_ms, job.timeout_ms, job.result_ttl_ms, job.expires_at_ms)
-    assert [int(one) for one in policy[:5]] == list(numbers)
+    assert [int(value) for value in policy[:5]] == list(numbers)
 
 
 @pytest.mark.parametrize("blob", [None, *(Blob(data, codec) for codec in Codec for data in (b"", b"\0", b"x" * 1000))])

@@ -1,4 +1,4 @@
-"""What is said of the engine: from what it answers, of real ones, and of ones that cannot be had here."""
+"""Findings about engines, from the replies of real engines and of engines that are not available here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def codes(
         [[b"library_name", name.encode(), b"engine", b"LUA", b"functions", []] for name in libraries],
         [str(clock_ms // 1000).encode(), b"0"],
     ]
-    return {one.code for one in check_engine(read_engine(replies, 1_000_000, durability, "windlass_now"))}
+    return {finding.code for finding in check_engine(read_engine(replies, 1_000_000, durability, "windlass_now"))}
 
 
 def test_a_good_engine_gives_no_finding() -> None:
@@ -62,7 +62,7 @@ def test_a_good_engine_gives_no_finding() -> None:
         ({"rejected_connections": "1"}, "connections_rejected"),
     ],
 )
-def test_what_info_tells(info: dict[str, str], code: str) -> None:
+def test_findings_from_info(info: dict[str, str], code: str) -> None:
     assert codes(info) == {code}
 
 
@@ -75,11 +75,11 @@ def test_what_info_tells(info: dict[str, str], code: str) -> None:
         ({"busy-reply-threshold": "10"}, "short_patience"),
     ],
 )
-def test_what_config_tells(config: dict[str, str], code: str) -> None:
+def test_findings_from_config(config: dict[str, str], code: str) -> None:
     assert codes(config=config) == {code}
 
 
-def test_the_rest() -> None:
+def test_other_findings() -> None:
     assert codes(is_forbidden=True) == {"config_forbidden"}
     assert codes(durability="replica") == {"no_replica"}
     assert codes({"connected_slaves": "1"}, durability="replica") == set()
@@ -87,7 +87,7 @@ def test_the_rest() -> None:
     assert codes(libraries=("windlass_now", "windlass_old")) == {"old_libraries"}
 
 
-def test_redis_7_0_may_revive_half_a_transaction() -> None:
+def test_redis_7_0_may_restore_half_a_transaction() -> None:
     fields = {name: value for name, value in GOOD.items() if name != "valkey_version"} | {"redis_version": "7.0.15"}
     engine = read_engine(
         ["\r\n".join(f"{name}:{value}" for name, value in fields.items()).encode(), [], [], [b"0", b"0"]],
@@ -95,18 +95,18 @@ def test_redis_7_0_may_revive_half_a_transaction() -> None:
         "memory",
         "w",
     )
-    assert [one.code for one in check_engine(engine)] == ["half_transactions"]
+    assert [finding.code for finding in check_engine(engine)] == ["half_transactions"]
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("valkey", set()), ("redis", {"half_transactions"})])
-def test_a_real_engine_that_is_set_up_well(kind: Any, expected: set[str]) -> None:
+def test_a_well_configured_real_engine(kind: Any, expected: set[str]) -> None:
     with EngineProcess(kind, config=("--save", "", "--appendonly", "yes", "--appendfsync", "always")) as engine:
         store = Store(parse_url(engine.unix_url))
-        assert {one.code for one in Service(store).doctor().wait().findings} == expected
+        assert {finding.code for finding in Service(store).doctor().wait().findings} == expected
         store._sync_connection.call(
             "FUNCTION", "LOAD", "#!lua name=windlass_old\nredis.register_function('windlass_old', function() end)"
         )
-        (old,) = [one for one in Service(store).doctor().wait().findings if one.code == "old_libraries"]
+        (old,) = [finding for finding in Service(store).doctor().wait().findings if finding.code == "old_libraries"]
         assert old.examples == ("windlass_old",)
         store.close_sync()
 
@@ -116,6 +116,6 @@ def test_a_provider_that_forbids_config() -> None:
         store = Store(parse_url(engine.unix_url))
         store.open_sync()
         store._sync_connection.call("ACL", "SETUSER", "default", "-config")
-        found = {one.code for one in Service(store).doctor().wait().findings}
+        found = {finding.code for finding in Service(store).doctor().wait().findings}
         assert found == {"config_forbidden"}
         store.close_sync()

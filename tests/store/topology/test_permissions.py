@@ -1,4 +1,4 @@
-"""Users of the engine that may not do everything: Windlass says what is missing, and does without what it can."""
+"""Engine users with restricted permissions: Windlass names what is missing, and works without optional permissions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windlass.store.topology.preparation import prepare
 
 pytestmark = pytest.mark.anyio
 DOCS = Path(__file__).parents[3] / "docs" / "engines.md"
-REQUIRED = [right for right in (*permissions.SENT, *permissions.INSIDE) if right.is_required]
+REQUIRED = [permission for permission in (*permissions.SENT, *permissions.INSIDE) if permission.is_required]
 
 
 @pytest.fixture(scope="module", params=["valkey", "redis"])
@@ -65,10 +65,10 @@ def opening_refused(url: str, **options: Any) -> str:
     return str(refused.value)
 
 
-# The documented rights are enough
+# The documented permissions are enough
 
 
-async def test_a_user_with_the_documented_rights_does_everything(prepared: EngineProcess) -> None:
+async def test_a_user_with_the_documented_permissions_can_do_everything(prepared: EngineProcess) -> None:
     async with new_store(restricted(prepared)) as store:
         service = Service(store)
         (added,) = await service.enqueue([job()])
@@ -76,83 +76,82 @@ async def test_a_user_with_the_documented_rights_does_everything(prepared: Engin
         (taken,) = (await service.take(Take(queues=("q",), most=1))).jobs
         await service.finish([Finish(taken.id, taken.lease_token)])
         await service.enqueue([job(queue="later")])
-        assert len((await taking).jobs) == 1  # woken over its list
+        assert len((await taking).jobs) == 1  # woken through its list
         assert added.id == taken.id
         diagnosis = await service.doctor(repair=True)
         assert diagnosis.is_healthy
         assert store.deployment is not None
-        assert [right.name for right in store.deployment.lacking] == ["function|load"]
+        assert [permission.name for permission in store.deployment.lacking] == ["function|load"]
 
 
-def test_without_an_event_loop_too(prepared: EngineProcess) -> None:
+def test_the_documented_permissions_without_an_event_loop(prepared: EngineProcess) -> None:
     store = new_store(restricted(prepared))
     assert len(Service(store).enqueue([job()]).wait()) == 1
     Service(store).ping().wait()
     store.close_sync()
 
 
-def test_the_rights_that_are_asked_for_are_those_that_the_functions_use() -> None:
+def test_the_checked_permissions_are_those_that_the_functions_use() -> None:
     sources = [operation_source(name) for name in operations()] + [shared_source(name) for name in shared_files()]
     called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_steps\('([A-Z]+)'|= '([SHZ]?SCAN)'")
     used = {"|".join(word for word in found if word).lower() for source in sources for found in called.findall(source)}
-    asked = {right.name for right in (*permissions.INSIDE, *permissions.SENT)}
-    assert used <= asked, f"src/windlass/store/topology/permissions.py does not ask for {used - asked}"
+    checked = {permission.name for permission in (*permissions.INSIDE, *permissions.SENT)}
+    assert used <= checked, f"src/windlass/store/topology/permissions.py does not check {used - checked}"
     words = {word.lower() for source in sources for word in re.findall(r"'([A-Z]+)'", source)}
-    idle = {right.name for right in permissions.INSIDE if right.name.partition("|")[0] not in words}
-    assert not idle, "asked for, and used by no function"
+    idle = {permission.name for permission in permissions.INSIDE if permission.name.partition("|")[0] not in words}
+    assert not idle, "checked, and used by no function"
 
 
-def test_every_right_is_asked_for_by_a_whole_call(own_engine: EngineProcess) -> None:
-    """The engine crashes when it is asked about a call that is cut off."""
-    for right in permissions.required_permissions(is_cluster=True):
-        (about,) = ask(own_engine, "COMMAND", "INFO", right.name)
+def test_every_permission_is_checked_by_a_complete_call(own_engine: EngineProcess) -> None:
+    """The engine crashes when it checks an incomplete call."""
+    for permission in permissions.required_permissions(is_cluster=True):
+        (about,) = ask(own_engine, "COMMAND", "INFO", permission.name)
         if about is None:
-            assert right.name == "waitaof"  # from 7.2 on
+            assert permission.name == "waitaof"  # from 7.2 on
             continue
-        count, arity = len(right.example.split()), about[1]
-        assert count == arity if arity > 0 else count >= -arity, right
+        count, arity = len(permission.example.split()), about[1]
+        assert count == arity if arity > 0 else count >= -arity, permission
     assert ask(own_engine, "PING") == b"PONG"
 
 
-# What is missing is said
+# Missing permissions are reported
 
 
-@pytest.mark.parametrize("right", REQUIRED, ids=lambda right: right.name)
-def test_a_missing_right_is_named_with_its_purpose_before_anything_is_written(
-    prepared: EngineProcess, right: permissions.Permission
+@pytest.mark.parametrize("permission", REQUIRED, ids=lambda permission: permission.name)
+def test_a_missing_permission_is_named_with_its_purpose_before_any_write(
+    prepared: EngineProcess, permission: permissions.Permission
 ) -> None:
-    said = opening_refused(restricted(prepared, f"-{right.name}"))
-    assert (
-        f"The engine's user '{USER}' may not call {right.display_name} (needed {permissions.purpose_of(right.name)})." in said
-    )
-    assert f"`ACL SETUSER {USER} +{right.name}`" in said
-    assert "docs/engines.md" in said
-    assert "NOPERM" not in said
+    message = opening_refused(restricted(prepared, f"-{permission.name}"))
+    purpose = permissions.purpose_of(permission.name)
+    assert f"The engine's user '{USER}' may not call {permission.display_name} (needed {purpose})." in message
+    assert f"`ACL SETUSER {USER} +{permission.name}`" in message
+    assert "docs/engines.md" in message
+    assert "NOPERM" not in message
     assert ask(prepared, "DBSIZE") == 0
 
 
-def test_several_missing_rights_are_named_at_once(prepared: EngineProcess) -> None:
-    said = opening_refused(restricted(prepared, "-fcall", "-blpop", "-zadd", "-hset"))
-    assert "FCALL (needed to call the functions of Windlass)" in said
-    assert "HSET, ZADD (needed inside the functions of Windlass)" in said
-    assert "+fcall +blpop +hset +zadd`" in said
+def test_several_missing_permissions_are_named_at_once(prepared: EngineProcess) -> None:
+    message = opening_refused(restricted(prepared, "-fcall", "-blpop", "-zadd", "-hset"))
+    assert "FCALL (needed to call the functions of Windlass)" in message
+    assert "HSET, ZADD (needed inside the functions of Windlass)" in message
+    assert "+fcall +blpop +hset +zadd`" in message
 
 
 def test_a_user_of_other_keys(prepared: EngineProcess) -> None:
-    said = opening_refused(restricted(prepared, namespace="other"))
-    assert "may not use keys such as 'wl:{0}'" in said
-    assert f"`ACL SETUSER {USER} ~wl:*`" in said
+    message = opening_refused(restricted(prepared, namespace="other"))
+    assert "may not use keys such as 'wl:{0}'" in message
+    assert f"`ACL SETUSER {USER} ~wl:*`" in message
 
 
 def test_an_engine_without_the_functions_and_a_user_that_may_not_load_them(own_engine: EngineProcess) -> None:
-    said = opening_refused(restricted(own_engine))
-    assert library().name in said
-    assert "may not call FUNCTION LOAD" in said
-    assert "`windlass engine prepare --url URL`" in said
+    message = opening_refused(restricted(own_engine))
+    assert library().name in message
+    assert "may not call FUNCTION LOAD" in message
+    assert "`windlass engine prepare --url URL`" in message
     assert ask(own_engine, "DBSIZE") == 0
 
 
-async def test_functions_that_are_gone_later_are_not_sent_in_vain(prepared: EngineProcess) -> None:
+async def test_lost_functions_are_not_sent_by_a_user_that_may_not_load_them(prepared: EngineProcess) -> None:
     async with new_store(restricted(prepared)) as store:
         ask(prepared, "FUNCTION", "FLUSH")
         ask(prepared, "CONFIG", "RESETSTAT")
@@ -166,25 +165,25 @@ async def test_functions_that_are_gone_later_are_not_sent_in_vain(prepared: Engi
         assert len(await Service(store).enqueue([job()])) == 1
 
 
-@pytest.mark.parametrize(("rule", "spoken"), [("-fcall", "FCALL"), ("-time", "TIME")])
-def test_a_right_that_is_withdrawn_later(prepared: EngineProcess, rule: str, spoken: str) -> None:
+@pytest.mark.parametrize(("rule", "display_name"), [("-fcall", "FCALL"), ("-time", "TIME")])
+def test_a_permission_that_is_withdrawn_later(prepared: EngineProcess, rule: str, display_name: str) -> None:
     store = new_store(restricted(prepared))
     store.open_sync()
     ask(prepared, "ACL", "SETUSER", USER, rule)
-    with pytest.raises(EngineNotPermitted, match=f"may not call {spoken}") as refused:
-        Service(store).enqueue([job()]).wait() if spoken == "FCALL" else Service(store).now().wait()
+    with pytest.raises(EngineNotPermitted, match=f"may not call {display_name}") as refused:
+        Service(store).enqueue([job()]).wait() if display_name == "FCALL" else Service(store).now().wait()
     assert "NOPERM" not in str(refused.value)
     store.close_sync()
 
 
-async def test_a_right_that_is_withdrawn_later_when_awaited(prepared: EngineProcess) -> None:
+async def test_a_permission_that_is_withdrawn_later_when_awaited(prepared: EngineProcess) -> None:
     async with new_store(restricted(prepared)) as store:
         ask(prepared, "ACL", "SETUSER", USER, "-fcall")
         with pytest.raises(EngineNotPermitted, match="may not call FCALL"):
             await Service(store).enqueue([job()])
 
 
-def test_a_right_that_a_function_lacks_later(prepared: EngineProcess) -> None:
+def test_a_permission_that_a_function_lacks_later(prepared: EngineProcess) -> None:
     store = new_store(restricted(prepared))
     store.open_sync()
     ask(prepared, "ACL", "SETUSER", USER, "-exists", "-get", "-hget", "-hmget")
@@ -193,7 +192,7 @@ def test_a_right_that_a_function_lacks_later(prepared: EngineProcess) -> None:
     store.close_sync()
 
 
-async def test_who_waits_for_jobs_goes_on_when_the_right_is_back(
+async def test_a_waiting_taker_continues_when_the_permission_is_back(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.store.connection.retry_policy.PERMANENT_PAUSE_S", 0.01)
@@ -203,7 +202,7 @@ async def test_who_waits_for_jobs_goes_on_when_the_right_is_back(
         await until(lambda: is_blocked(prepared), "it waits")
         ask(prepared, "ACL", "SETUSER", USER, "-blpop")
         ask(prepared, "CLIENT", "KILL", "TYPE", "normal")
-        await until(lambda: "may not call BLPOP" in caplog.text, "it says what is missing")
+        await until(lambda: "may not call BLPOP" in caplog.text, "it reports the missing permission")
         ask(prepared, "ACL", "SETUSER", USER, "+blpop")
         await until(lambda: is_blocked(prepared), "it waits again")
         await service.enqueue([job()])
@@ -214,18 +213,18 @@ def is_blocked(engine: EngineProcess) -> bool:
     return b"blocked_clients:1" in ask(engine, "INFO", "clients")
 
 
-# What Windlass can do without
+# Optional permissions
 
 
 @pytest.mark.parametrize("rule", ["-config|get", "-function|list", "-client|setname", "-wait"])
-def test_rights_that_can_be_done_without(prepared: EngineProcess, rule: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_optional_permissions(prepared: EngineProcess, rule: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "windlass.store")
     store = new_store(restricted(prepared, rule))
     assert len(Service(store).enqueue([job()]).wait()) == 1
     assert Service(store).doctor().wait().is_healthy
     store.close_sync()
     lines = [line for line in caplog.messages if "CONFIG GET" in line]
-    assert len(lines) == (rule == "-config|get"), "one line, and only for what is lost"
+    assert len(lines) == (rule == "-config|get"), "one line, and only for this permission"
 
 
 def test_a_durability_that_cannot_be_confirmed_is_refused_before_the_write(prepared: EngineProcess) -> None:
@@ -239,10 +238,10 @@ def test_a_durability_that_cannot_be_confirmed_is_refused_before_the_write(prepa
     store.close_sync()
 
 
-# In words
+# Texts
 
 
-def test_it_is_an_error_of_the_engine_with_a_code_of_its_own() -> None:
+def test_it_is_an_engine_error_with_its_own_code() -> None:
     assert issubclass(EngineNotPermitted, EngineError)
     assert EngineNotPermitted.code == "engine_not_permitted"
 
@@ -262,7 +261,7 @@ def test_it_is_an_error_of_the_engine_with_a_code_of_its_own() -> None:
         ("ERR The user executing the script can't access at least one of the keys mentioned", "~NAMESPACE:*"),
     ],
 )  # fmt: skip
-def test_how_a_refusal_reads(reply: str, words: str) -> None:
+def test_text_of_a_refusal(reply: str, words: str) -> None:
     found = permissions.explain_refusal(EngineReplyError(reply))
     assert type(found) is EngineNotPermitted
     assert words in str(found)
@@ -270,15 +269,15 @@ def test_how_a_refusal_reads(reply: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("reply", ["ERR Function not found", "OOM command not allowed", "WRONGPASS invalid"])
-def test_what_is_no_refusal_of_a_right_stays_as_it_is(reply: str) -> None:
+def test_other_errors_are_unchanged(reply: str) -> None:
     error = EngineReplyError(reply)
     assert permissions.explain_refusal(error) is error
 
 
-def test_the_documented_table_and_line_are_the_ones_that_are_asked_for() -> None:
+def test_the_documented_table_and_rules_match_the_checked_permissions() -> None:
     text = DOCS.read_text()
-    for right in (*permissions.SENT, *permissions.SENT_TO_CLUSTER, *permissions.SENT_FIRST):
-        assert f"`{right.display_name}`" in text, f"docs/engines.md does not name {right.display_name}"
+    for permission in (*permissions.SENT, *permissions.SENT_TO_CLUSTER, *permissions.SENT_FIRST):
+        assert f"`{permission.display_name}`" in text, f"docs/engines.md does not name {permission.display_name}"
     line = re.search(r"^ACL SETUSER windlass on >PASSWORD (.+)$", text, re.MULTILINE)
     assert line is not None
     assert line[1].split() == permissions.acl_rules("wl")

@@ -1,4 +1,4 @@
-"""What kind of engine is this? What is refused, what is warned about, and what heals by itself."""
+"""Requirements for an engine: refusals, warnings, and recovery of the function library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 
 @pytest.fixture
 def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
-    """Emptied and with its usual settings after a test that turned some of them."""
+    """Engine that is emptied and reset after a test that changed its settings."""
     yield shared_engine
     for command in (
         ("CONFIG", "SET", "maxmemory", "0"),
@@ -74,10 +74,10 @@ def job(**kw: Any) -> NewJob:
     return NewJob(**({"queue": "q", "name": "n"} | kw))
 
 
-# Pure: what the answers of an engine mean
+# Replies of an engine
 
 
-def test_what_a_good_engine_says() -> None:
+def test_replies_of_a_good_engine() -> None:
     found = check_requirements([GOOD, ALWAYS], allow_eviction=False)
     assert found == Deployment("valkey", "9.1.0", True, True, True, partitions=1)
 
@@ -97,7 +97,7 @@ def test_redis_7_0_has_no_confirmation_of_a_single_write() -> None:
     assert check_requirements([info, ALWAYS], allow_eviction=False).command_for("fsync", 100) is None
 
 
-def test_what_each_durability_needs() -> None:
+def test_commands_that_each_durability_needs() -> None:
     lazy = check_requirements([GOOD, [b"appendfsync", b"everysec"]], allow_eviction=False)
     assert lazy.command_for("memory", 100) is None
     assert lazy.command_for("fsync", 100) == ("WAITAOF", "1", "0", "100")
@@ -113,7 +113,7 @@ def test_a_provider_that_forbids_config_is_not_trusted_with_fsync() -> None:
 
 
 @pytest.mark.parametrize("policy", [b"allkeys-lru", b"volatile-ttl", b"allkeys-random"])
-def test_an_engine_that_throws_keys_away_is_refused_unless_allowed(policy: bytes) -> None:
+def test_an_evicting_engine_is_refused_unless_allowed(policy: bytes) -> None:
     info = GOOD.replace(b"noeviction", policy)
     with pytest.raises(EngineUnsuitable, match=policy.decode()):
         check_requirements([info, ALWAYS], allow_eviction=False)
@@ -135,7 +135,7 @@ def test_a_warning_when_jobs_would_be_lost_with_the_engine(caplog: pytest.LogCap
 # With a real engine
 
 
-def test_an_evicting_engine_is_refused_before_anything_is_written(own_engine: EngineProcess) -> None:
+def test_an_evicting_engine_is_refused_before_the_first_write(own_engine: EngineProcess) -> None:
     ask(own_engine, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     refused = new_store(own_engine)
     with pytest.raises(EngineUnsuitable):
@@ -159,7 +159,7 @@ def test_another_layout_is_refused(own_engine: EngineProcess) -> None:
     other.close_sync()
 
 
-def test_a_durability_that_cannot_be_given_is_refused_on_opening(own_engine: EngineProcess) -> None:
+def test_an_impossible_durability_is_refused_on_open(own_engine: EngineProcess) -> None:
     store = new_store(own_engine, durability="fsync")
     with pytest.raises(BadSetting, match="append-only file"):
         store.open_sync()
@@ -186,7 +186,7 @@ def test_a_flushed_function_library_is_loaded_again(service: Service, own_engine
 
 
 @pytest.mark.anyio
-async def test_a_flush_in_the_middle_of_many_calls_is_healed(
+async def test_the_library_is_loaded_again_during_many_calls(
     service: Service, store: Store, own_engine: EngineProcess
 ) -> None:
     async def produce() -> None:
@@ -220,7 +220,7 @@ def test_two_versions_of_the_library_side_by_side(service: Service, own_engine: 
     other.store.close_sync()
 
 
-def test_a_full_engine_refuses_new_jobs_and_lets_the_others_end(service: Service, own_engine: EngineProcess) -> None:
+def test_a_full_engine_refuses_new_jobs_and_lets_others_end(service: Service, own_engine: EngineProcess) -> None:
     service.enqueue([job(payload=Blob(b"x" * 1_000)) for _ in range(20)]).wait()
     service.stats(["q"]).wait()
     ask(own_engine, "CONFIG", "SET", "maxmemory", "1")
@@ -233,22 +233,22 @@ def test_a_full_engine_refuses_new_jobs_and_lets_the_others_end(service: Service
     with pytest.raises(EngineFull):
         service.log([Log(jobs[0].id, jobs[0].lease_token, [LogLine(1, "info", "x")])]).one().wait()
     service.cancel([jobs[0].id]).one().wait()
-    service.finish([Finish(one.id, one.lease_token) for one in jobs]).wait()
+    service.finish([Finish(job.id, job.lease_token) for job in jobs]).wait()
     assert service.stats(["q"]).wait()[0].running == 0
     ask(own_engine, "CONFIG", "SET", "maxmemory", "0")
     assert service.enqueue([job()]).one().wait().status == "queued"
 
 
-def test_twins_share_one_clock(store: Store) -> None:
-    twin = store.clone()
+def test_clones_share_one_clock(store: Store) -> None:
+    clone = store.clone()
     store.clock_offset_ms = 60_000
-    moved = Service(twin).promote().wait().now_ms - Service(store).promote().wait().now_ms
-    assert (twin.clock_offset_ms, abs(moved) < 60_000) == (60_000, True)
-    twin.clock_offset_ms = 0
+    moved = Service(clone).promote().wait().now_ms - Service(store).promote().wait().now_ms
+    assert (clone.clock_offset_ms, abs(moved) < 60_000) == (60_000, True)
+    clone.clock_offset_ms = 0
     assert store.clock_offset_ms == 0
-    twin.close_sync()
+    clone.close_sync()
 
 
-def test_a_test_is_not_warned_of_what_it_could_lose(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_test_deployment_logs_no_warning(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.open_sync()
     assert caplog.records == []
