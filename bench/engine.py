@@ -197,7 +197,7 @@ class Child:
     def __init__(self, module: str, *args: str) -> None:
         root = Path(__file__).resolve().parent.parent
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"bench.{module}", *args],
+            [sys.executable, "-m", f"bench.programs.{module}", *args],
             cwd=root,
             # With PYTHONUNBUFFERED, Python writes once and drops the bytes that a full pipe did not take.
             env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},

@@ -3,7 +3,7 @@ bench/peers/ has the programs, their environments (`make bench-setup`) and the m
 
 from collections.abc import Mapping, Sequence
 
-from . import standing
+from . import readings
 from .engine import Engine
 from .figures import Finding, Setting, Table, ratio, spread
 from .peers import BARE, PEERS, WINDLASS
@@ -158,10 +158,10 @@ def section(setting: Setting) -> list[Finding]:
     findings: list[Finding] = [_kept()]
     for group, rows in GROUPS.items():
         findings.append(table(f"Comparison: {group}", rows, whole.found, NOTES[group] + _remarks(whole, rows)))
-        findings += standing.picture(*PICTURES[group], rows, whole.found)
+        findings += readings.picture(*PICTURES[group], rows, whole.found)
     for persistence in DURABLE_NOTES:
         findings += _durable(setting, persistence)
-    return [*findings, *standing.readings(whole.found)]
+    return [*findings, *readings.readings(whole.found)]
 
 
 def _durable(setting: Setting, persistence: str) -> list[Finding]:
@@ -172,5 +172,5 @@ def _durable(setting: Setting, persistence: str) -> list[Finding]:
     title = f"Comparison: fsync {persistence}"
     return [
         table(title, DURABLE_ROWS, found.found, note + _remarks(found, DURABLE_ROWS)),
-        *standing.picture(persistence, f"fsync {persistence}", DURABLE_ROWS, found.found),
+        *readings.picture(persistence, f"fsync {persistence}", DURABLE_ROWS, found.found),
     ]

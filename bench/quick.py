@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from . import durability, field, floors, growth, http_api, limits, standing, waiting
+from . import field, floors, readings
 from .engine import Engine
 from .figures import Reading, Setting
 from .machine import engine_version
+from .measurements import durability, growth, http_api, limits, waiting
 from .peers import environment
 
 HTTP_S = 0.8
@@ -24,7 +25,7 @@ ROWS = (
 def _field(setting: Setting) -> list[Reading]:
     """Compare with the best peers. Rows without a peer in their floor need none."""
     best = {row: [field.BEST[row]] if row in BESIDE else [] for row in ROWS}
-    return standing.readings(field.compared(setting, ROWS, best))
+    return readings.readings(field.compared(setting, ROWS, best))
 
 
 def _http(setting: Setting) -> list[Reading]:

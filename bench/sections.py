@@ -2,17 +2,18 @@
 
 from typing import NamedTuple
 
-from . import (
+from . import field
+from .figures import Section
+from .measurements import (
     bedrock,
     callbacks,
     cluster,
     connection,
+    dependencies,
     downloads,
     drain,
     durability,
     enqueue,
-    family,
-    field,
     growth,
     http_api,
     lanes,
@@ -23,7 +24,6 @@ from . import (
     server_cpu,
     waiting,
 )
-from .figures import Section
 
 
 class Chapter(NamedTuple):
@@ -42,7 +42,7 @@ SECTIONS: dict[str, Chapter] = {
     "waiting": Chapter("Waiting", waiting.section),
     "limits": Chapter("Limits", limits.section),
     "lanes": Chapter("Lanes", lanes.section),
-    "family": Chapter("Dependencies", family.section),
+    "family": Chapter("Dependencies", dependencies.section),
     "connection": Chapter("Connections", connection.section),
     "cluster": Chapter("Cluster", cluster.section),
     "bedrock": Chapter("Bedrock::Jobs", bedrock.section),

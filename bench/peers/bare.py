@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from statistics import quantiles
 
-from ..drain import by_processes, in_batches
-from ..engine import BULK, Engine, fill_raw
-from ..enqueue import raw_from_tasks, raw_in_bulk, raw_one_by_one
-from ..waiting import latencies_us
+from bench.engine import BULK, Engine, fill_raw
+from bench.measurements.drain import by_processes, in_batches
+from bench.measurements.enqueue import raw_from_tasks, raw_in_bulk, raw_one_by_one
+from bench.measurements.waiting import latencies_us
+
 from .measuring import bytes_per_job
 
 BATCH = 100

@@ -3,8 +3,9 @@ peer that delivers wrongly keeps its figure, with a remark. Windlass must do nei
 
 from collections.abc import Sequence
 
-from ..engine import Engine
-from ..figures import Setting
+from bench.engine import Engine
+from bench.figures import Setting
+
 from . import BARE, WINDLASS, measuring
 from .bare import BARE_MEASURES
 from .measuring import Drained

@@ -8,7 +8,8 @@ from statistics import quantiles
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from ..engine import Engine, Spent
+from bench.engine import Engine, Spent
+
 from . import PEERS
 from .delivery import Delivery, delivery
 from .process import PeerFailure, PeerProcess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import field, quick, standing
+from bench import field, quick, readings
 from bench.figures import Reading, Setting
 from bench.floors import FLOORS
 
@@ -68,7 +68,7 @@ def test_the_best_peer_of_the_run_is_the_one_compared_with() -> None:
         "bytes_queued": {"windlass": [290.0, 290, 290], "huey": [128.0, 128, 128]},
         "drain_2": {"windlass": [1.0, 1, 1]},
     }
-    read = {reading.row: reading for reading in standing.readings(found)}
+    read = {reading.row: reading for reading in readings.readings(found)}
     assert (read["bulk"].against, read["bulk"].values) == ("SAQ", [5, 5, 5])
     assert (read["pickup_p50"].against, read["pickup_p50"].values) == ("Huey", [0.5, 0.5, 0.5])
     assert read["pickup_loaded"].values == [2.5, 3, 3.5]
@@ -79,10 +79,10 @@ def test_the_best_peer_of_the_run_is_the_one_compared_with() -> None:
 def test_every_group_of_rows_has_a_picture_with_the_peers_by_name() -> None:
     assert set(field.PICTURES) == set(field.GROUPS)
     found = {"bulk": {"windlass": [60.0, 62.0, 61.0], "rq": [10.0], "bare": [900.0]}}
-    (picture,) = standing.picture("enqueue", "Enqueue", field.GROUPS["enqueue"], found)
+    (picture,) = readings.picture("enqueue", "Enqueue", field.GROUPS["enqueue"], found)
     (panel,) = picture.panels
     assert (panel.title, panel.values) == ("enqueue in bulk", {"Windlass": 61.0, "RQ": 10.0})
-    assert standing.picture("drain", "Drain", field.GROUPS["drain"], found) == []
+    assert readings.picture("drain", "Drain", field.GROUPS["drain"], found) == []
 
 
 def test_every_floor_has_somebody_who_measures_it() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import uvloop
 
+from bench.engine import BULK, QUEUE, Engine
+from bench.figures import Setting, Table, in_turns, number, ratio, spread
 from windlass.background.push_dispatcher import IN_FLIGHT_MAX
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import WorkerInfo
@@ -19,8 +21,6 @@ from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
-from .engine import BULK, QUEUE, Engine
-from .figures import Setting, Table, in_turns, number, ratio, spread
 from .http_api import served
 
 PUSHES = 8_000

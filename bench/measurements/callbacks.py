@@ -9,6 +9,8 @@ from typing import Any
 
 import uvloop
 
+from bench.engine import BULK, QUEUE, Engine
+from bench.figures import Setting, Table, in_turns, ratio, spread
 from windlass.background.callbacks.notifier import IN_FLIGHT_MAX, PER_DESTINATION_MAX
 from windlass.core.job import Callback, NewJob
 from windlass.core.operations import Finish, Take
@@ -17,8 +19,6 @@ from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
-from .engine import BULK, QUEUE, Engine
-from .figures import Setting, Table, in_turns, ratio, spread
 from .http_api import served
 from .push import Handler
 
@@ -120,7 +120,8 @@ def section(setting: Setting) -> list[Table]:
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
         f"Callbacks of {count} ended jobs, delivered by one `windlass serve` process from the moment it is ready, "
-        f"{IN_FLIGHT_MAX} at once and {PER_DESTINATION_MAX} to one receiver. Receivers answer at once and share the machine. "
+        f"{IN_FLIGHT_MAX} at once and {PER_DESTINATION_MAX} to one receiver. Receivers answer at once and share the "
+        "machine. "
         "*With a dead receiver*: as many more callbacks are pending, before all others, for a receiver that never "
         "answers. *Bare posts*: the same client, without a queue."
     )

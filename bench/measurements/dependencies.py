@@ -5,13 +5,12 @@ from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
+from bench.engine import BULK, QUEUE, Engine
+from bench.figures import Setting, Table, in_turns, middle, ratio
 from windlass.core.job import Job, NewJob
 from windlass.core.operations import Finish, Take
 from windlass.core.queue import FOREVER_MS
 from windlass.service import Service
-
-from .engine import BULK, QUEUE, Engine
-from .figures import Setting, Table, in_turns, middle, ratio
 
 CHILDREN = 10_000
 PHASES = ("enqueue", "release", "take", "finish", "clean up")

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import uvloop
 
+from bench.engine import Engine
+
 from . import http_api
-from .engine import Engine
 from .server_cpu import PREPARED_S, Server, _cpu_us, served
 
 JOBS = 5_000

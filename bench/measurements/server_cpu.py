@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import uvloop
 
+from bench.engine import Engine
+from bench.figures import Setting, Table, in_turns, ratio, spread
+
 from . import bedrock, http_api
-from .engine import Engine
-from .figures import Setting, Table, in_turns, ratio, spread
 
 SECONDS = 2.0
 PREPARED_S = 5.0  # a server still prepares its pages after it has started

@@ -11,9 +11,9 @@ from itertools import chain
 
 import uvloop
 
-from .drainer import drain, drain_raw
-from .engine import BULK, Child, Engine, Spent, fill, fill_raw
-from .figures import Setting, Table, in_turns, middle, ratio, spread
+from bench.engine import BULK, Child, Engine, Spent, fill, fill_raw
+from bench.figures import Setting, Table, in_turns, middle, ratio, spread
+from bench.programs.drainer import drain, drain_raw
 
 BATCHES = {1: 3_000, 10: 20_000, 100: 50_000}  # batch -> jobs
 PROCESS_BATCH = 100

@@ -11,17 +11,16 @@ from time import perf_counter
 
 import uvloop
 
+from bench.engine import BULK
+from bench.figures import Setting, Table, in_turns, ratio, spread
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
-from .engine import BULK
-from .figures import Setting, Table, in_turns, ratio, spread
-
 # `python -m bench` may be started from another folder.
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 from tests.topologies.nodes import ClusterProcesses, Node
 
 QUEUES = tuple(f"bench{number}" for number in range(48))  # three for each of 16 partitions

@@ -4,13 +4,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from bench.engine import BULK, Engine
+from bench.figures import Finding, Reading, Setting, Table, in_turns, middle, ratio
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Finish, LeaseRef, Take
 from windlass.service import Service
-
-from .engine import BULK, Engine
-from .figures import Finding, Reading, Setting, Table, in_turns, middle, ratio
 
 BLOCKED_LANES = 10_000
 LIMITS = 1_000

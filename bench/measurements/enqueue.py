@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import uvloop
 
+from bench.engine import BULK, Engine, Spent, fill, fill_raw, no_op_jobs, raw_jobs
+from bench.figures import Setting, Table, in_turns, middle, number, ratio, spread
 from windlass.service import Service
 from windlass.store.connection.connection import Connection
-
-from .engine import BULK, Engine, Spent, fill, fill_raw, no_op_jobs, raw_jobs
-from .figures import Setting, Table, in_turns, middle, number, ratio, spread
 
 TASKS = 50
 ONE_BY_ONE_JOBS = 3_000

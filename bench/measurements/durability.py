@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from .engine import BULK, Engine, Spent
+from bench.engine import BULK, Engine, Spent
+from bench.figures import Finding, Reading, Setting, Table, in_turns, ratio, spread
+
 from .enqueue import from_tasks, in_bulk, raw_from_tasks, raw_in_bulk
-from .figures import Finding, Reading, Setting, Table, in_turns, ratio, spread
 
 TASKS = 64
 TASKS_JOBS = 16_000

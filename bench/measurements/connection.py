@@ -12,13 +12,12 @@ import redis
 import redis.asyncio
 import uvloop
 
+from bench.figures import Setting, Table, in_turns, ratio, spread
 from tests.support.engine_process import EngineProcess
 from windlass.store.connection.connection import Connection
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import ReconnectingConnection
+from windlass.store.connection.reconnect import ReconnectingConnection
 from windlass.store.connection.sync_connection import SyncConnection
-
-from .figures import Setting, Table, in_turns, ratio, spread
 
 TASKS = 50
 CALLS_PER_TASK = 1_000

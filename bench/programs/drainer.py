@@ -1,4 +1,4 @@
-"""Process that takes and finishes all queued jobs: `python -m bench.drainer URL windlass|raw BATCH`."""
+"""Process that takes and finishes all queued jobs: `python -m bench.programs.drainer URL windlass|raw BATCH`."""
 
 import json
 import sys
@@ -7,13 +7,12 @@ from typing import TypeAlias
 
 import uvloop
 
+from bench.engine import NAMESPACE, QUEUE
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.connection.connection import Connection
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
-
-from .engine import NAMESPACE, QUEUE
 
 Drained: TypeAlias = tuple[int, int, list[bytes]]  # began_at_ns, ended_at_ns, delivered ids
 

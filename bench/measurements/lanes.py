@@ -5,12 +5,11 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
+from bench.engine import BULK, Engine
+from bench.figures import Setting, Table, in_turns, middle, ratio
 from windlass.core.job import NewJob
 from windlass.core.operations import Filter, LeaseRef, Take
 from windlass.service import Service
-
-from .engine import BULK, Engine
-from .figures import Setting, Table, in_turns, middle, ratio
 
 NAMES = (10, 1_000, 10_000)
 JOBS_PER_NAME = 10

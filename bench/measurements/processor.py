@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import quantiles
 
-from .engine import Engine
-from .figures import Setting, Table, in_turns, number, spread
+from bench.engine import Engine
+from bench.figures import Setting, Table, in_turns, number, spread
 
 ADDED, WORKED = 40_000, 20_000
 WORKERS = 200
 SAMPLES = 400
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WORKER = b"aaaaaaaa-0000-4000-8000-%012d"
 JOB = b"bbbbbbbb-0000-4000-8000-%012d"
 LINE = (

@@ -7,11 +7,10 @@ from statistics import median
 from time import process_time
 from typing import TypeAlias
 
+from bench.engine import QUEUE, Engine
 from windlass.core.job import Job, NewJob
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
-
-from .engine import QUEUE, Engine
 
 CALLS = 400
 BARE_TAKE, BARE_ENQUEUE = "bare engine: ZPOPMIN, GET, DEL", "bare engine: SET, ZADD"

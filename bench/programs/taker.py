@@ -14,14 +14,13 @@ from time import monotonic_ns
 
 import uvloop
 
+from bench.engine import NAMESPACE, QUEUE
 from windlass.core.job import Job
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.store import Store
-
-from .engine import NAMESPACE, QUEUE
 
 WAIT_S = 60
 REQUEST = Take(queues=(QUEUE,), wait_ms=WAIT_S * 1000)

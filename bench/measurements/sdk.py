@@ -14,12 +14,12 @@ from typing import Any
 
 import uvloop
 
+from bench.engine import BULK, QUEUE, Child, Engine, Spent
+from bench.figures import Setting, Table, in_turns, middle, ratio, spread
 from windlass import Windlass
 
 from .drain import by_processes
-from .engine import BULK, QUEUE, Child, Engine, Spent
 from .enqueue import TASKS, raw_from_tasks, raw_in_bulk, raw_one_by_one
-from .figures import Setting, Table, in_turns, middle, ratio, spread
 from .waiting import PAUSE_S, latencies_us
 
 ONE_BY_ONE_JOBS = 3_000
@@ -42,7 +42,7 @@ DRAINS = {
 def _app(engine: Engine) -> Iterator[Windlass]:
     """Point the application of sdk_app.py at this engine. Its workers read the address from the environment."""
     os.environ["WINDLASS_URL"] = engine.url
-    from . import sdk_app
+    from bench.programs import sdk_app
 
     sdk_app.app.close()
     try:

@@ -13,15 +13,14 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from bench.engine import BULK, Engine
+from bench.figures import Setting, Table, in_turns, number, ratio, spread
 from windlass.core.job import Blob, NewJob
 from windlass.downloads.worker import NAME, QUEUE, DownloadOptions, DownloadWorker
-from windlass.outbound import Outbound, FetchRequest, parse_policy
+from windlass.outbound import FetchRequest, Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
-
-from .engine import BULK, Engine
-from .figures import Setting, Table, in_turns, number, ratio, spread
 
 SMALL = 10 * 1024
 COUNT = 4_000
@@ -47,7 +46,9 @@ def origin() -> Iterator[str]:
 async def processing(engine: Engine, directory: Path) -> AsyncIterator[Service]:
     async with Store(parse_url(engine.url)) as store, Outbound(POLICY) as outbound:
         service = Service(store)
-        processor = DownloadWorker(outbound, DownloadOptions(directory=directory, base="http://files.example", slots=AT_ONCE))
+        processor = DownloadWorker(
+            outbound, DownloadOptions(directory=directory, base="http://files.example", slots=AT_ONCE)
+        )
         running = asyncio.create_task(processor.run(service))
         try:
             yield service

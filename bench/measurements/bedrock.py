@@ -18,8 +18,8 @@ from typing import Any
 
 import uvloop
 
-from .engine import Child, Engine
-from .figures import Setting, Table, in_turns, ratio, spread
+from bench.engine import Child, Engine
+from bench.figures import Setting, Table, in_turns, ratio, spread
 
 CONNECTIONS = 64
 SECONDS = 2.0
@@ -28,7 +28,7 @@ OTHER_NAMES = 100_000
 AT_HAND = 15_000  # jobs to take, besides the created ones: more than a measurement uses
 BULK = 1_000
 IDLE, WAITING = 10_000, 1_000
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PING = b"Ping\n\n"
 CREATE = b"CreateJob\nname: noop\n\n"
 

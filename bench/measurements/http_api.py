@@ -16,15 +16,16 @@ from typing import Any, TypeAlias
 
 import uvloop
 
+from bench.engine import QUEUE, Engine, no_op_jobs
+from bench.figures import Bars, Finding, Picture, Reading, Setting, Table, in_turns, ratio, spread
+
 from . import bedrock
-from .engine import QUEUE, Engine, no_op_jobs
-from .figures import Bars, Finding, Picture, Reading, Setting, Table, in_turns, ratio, spread
 
 CONNECTIONS = 64
 SECONDS = 2.0
 WARM_S = 0.3
 BATCH = 100
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 JOB = {"queue": QUEUE, "name": "no_op"}
 
 

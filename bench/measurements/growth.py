@@ -8,11 +8,11 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple, TypeAlias
 
+from bench.engine import QUEUE, Engine, fill, fill_raw
+from bench.figures import Finding, Lines, Picture, Reading, Setting, Table, in_turns, middle, ratio
 from windlass.core.job import NewJob
 from windlass.service import Service
 
-from .engine import QUEUE, Engine, fill, fill_raw
-from .figures import Finding, Lines, Picture, Reading, Setting, Table, in_turns, middle, ratio
 from .flatness import CALLER, Costs, costs
 from .limits import cost_of_takes, many_limits, put
 from .waiting import SAMPLES, costs_of_waiting

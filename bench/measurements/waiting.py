@@ -11,12 +11,11 @@ from functools import partial
 from itertools import chain
 from statistics import median, quantiles
 
+from bench.engine import QUEUE, Child, Engine, Spent
+from bench.figures import Finding, Reading, Setting, Table, in_turns, number, spread
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.sdk.worker.heartbeat import BEAT_EVERY_S
 from windlass.service import Service
-
-from .engine import QUEUE, Child, Engine, Spent
-from .figures import Finding, Reading, Setting, Table, in_turns, number, spread
 
 SAMPLES = 300
 PAUSE_S = 0.004  # shortest pause: the taker must wait again

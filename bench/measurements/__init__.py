@@ -1,0 +1,1 @@
+"""Measurements, one module per section of the report."""

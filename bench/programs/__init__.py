@@ -1,0 +1,1 @@
+"""Programs that measurements start in processes of their own."""
