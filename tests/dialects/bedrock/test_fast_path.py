@@ -81,10 +81,10 @@ async def test_what_goes_wrong_is_told(
     setup.router.entered.clear()
     (await _begun(client, setup)).set_exception(ZeroDivisionError())
     assert (await client.answer()).line == "502 Internal failure"
-    assert "The command CreateJob failed" in caplog.text
+    assert "Command CreateJob failed" in caplog.text
     caplog.clear()
     assert (await client.call("CreateJob", name="brief fail")).line == "502 Internal failure"
-    assert "The command CreateJob failed" in caplog.text
+    assert "Command CreateJob failed" in caplog.text
     assert (await client.call("CreateJob", name="brief refused")).line == "402 Malformed name"
 
 

@@ -21,7 +21,7 @@ from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Take, WorkerInfo
 from windlass.dialects.lightjq.openapi_document import self_description
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app.router import Router

@@ -129,11 +129,11 @@ def test_a_line_that_is_too_long_is_passed_over(size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"nonsense", "no message"),
-        (b"{", "no message"),
-        (b"[]", "no message"),
-        (b"5", "no message"),
-        (b'"text"', "no message"),
+        (b"nonsense", "not a message"),
+        (b"{", "not a message"),
+        (b"[]", "not a message"),
+        (b"5", "not a message"),
+        (b'"text"', "not a message"),
         (b'{"payload": {}}', "topic"),
         (b'{"topic": 5, "payload": {}}', "topic"),
         (b'{"topic": null, "payload": {}}', "topic"),
@@ -141,12 +141,12 @@ def test_a_line_that_is_too_long_is_passed_over(size: int) -> None:
         (b'{"topic": "default/job_queue/add_job", "payload": null}', "must be an object"),
         (b'{"topic": "default/job_queue/add_job", "payload": "text"}', "must be an object"),
         (b'{"topic": "default/job_queue/add_job", "payload": {"x": "\xff"}}', "UTF-8"),
-        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "\\ud800"}}', "no message|cannot be read"),
-        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "a\x00b"}}', "no message"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "\\ud800"}}', "not a message|cannot be read"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "a\x00b"}}', "not a message"),
         (b'{"topic": "default/job_queue/add_job", "payload": {"x": 1e999}}', "cannot be read"),
         (b'{"topic": "default/job_queue/add_job", "payload": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "nested"),
         (b'{"topic": "default/job_queue/add_job", "payload": {"x": ' + b"9" * 10_000 + b"}}", "cannot be read"),
-        (b'{"topic": "default/tick"} {"topic": "default/tick"}', "no message"),
+        (b'{"topic": "default/tick"} {"topic": "default/tick"}', "not a message"),
     ],
 )  # fmt: skip
 def test_a_bad_line_says_what_is_wrong_with_it(text: bytes, reason: str) -> None:

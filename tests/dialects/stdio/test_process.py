@@ -50,7 +50,7 @@ def test_a_process_from_its_first_line_to_its_last(service: Service) -> None:
         one.send(
             *(
                 text.replace('"default/', '"a/')
-                for text in ("nonsense\\", add(1, note_idle='a "quote" \\ and\nmore'), idle())
+                for text in ("nonsense\\", add(1, note='a "quote" \\ and\nmore'), idle())
             )
         )
         message = one.receive()
