@@ -191,7 +191,7 @@ async def test_a_job_that_is_no_action_fails(service: Service) -> None:
     ("verb", "state"), [("retry", "queued"), ("requeue", "queued"), ("cancel", "failed"), ("delete", "running")]
 )
 async def test_a_verb_needs_a_list_in_which_it_can_do_something(service: Service, verb: str, state: str) -> None:
-    with pytest.raises(BadInput, match="the list must be of one of"):
+    with pytest.raises(BadInput, match="the state of the listing must be one of"):
         service.act(Action(verb=verb, listing=Listing(queue="q", state=state)))  # type: ignore[arg-type]
 
 

@@ -41,7 +41,7 @@ from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
-from windlass.store.waiting.callbacks import Opening
+from windlass.store.waiting.callbacks import CapacitySource
 
 SURROGATE = "a\ud800"
 LONG = "x" * 100_000
@@ -626,8 +626,8 @@ def _schedules() -> Iterator[Case]:
         )
 
 
-def _opening(room: Any) -> Opening:
-    return Opening(lambda: room)
+def _opening(room: Any) -> CapacitySource:
+    return CapacitySource(lambda: room)
 
 
 def _callbacks() -> Iterator[Case]:

@@ -15,7 +15,7 @@ import schemathesis
 
 from windlass.core.access.tokens import NewToken, Role
 from windlass.dialects.examples import EXAMPLES
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
 from windlass.web.docs.docs_page import render_docs_page

@@ -20,7 +20,7 @@ from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Take
 from windlass.dialects.stdio import jobs as processor_jobs
 from windlass.dialects.stdio.messages import MessageReader, ProcessorOptions
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Router
 

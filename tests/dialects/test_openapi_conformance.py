@@ -19,7 +19,7 @@ from tests.support.threaded_server import served_in_thread
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Take
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app.router import Router

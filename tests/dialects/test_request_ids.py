@@ -20,7 +20,7 @@ from windlass.core.access.tokens import Role
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import Take, WorkerInfo
 from windlass.dialects.examples import EXAMPLES
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
 from windlass.web.docs.openapi import build_document

@@ -19,7 +19,7 @@ from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.dialects.examples import EXAMPLE_ID, EXAMPLES
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
 from windlass.web.docs.openapi import build_document

@@ -62,7 +62,7 @@ from windlass.outbound import InvalidRedirect, parse_http_url, parse_policy, par
 from windlass.outbound.redirects import redirect_target
 from windlass.outbound.urls import split_credentials
 from windlass.sdk.callbacks import BadSignature, verify_callback
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.settings import load
 from windlass.store.connection.endpoint import parse_url
 from windlass.web.app import sessions

@@ -16,7 +16,7 @@ from tests.fuzz.mutation import Mutator
 from tests.support.profiles import examples
 from windlass.core.job import Blob, NewJob
 from windlass.server import open_server
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store

@@ -32,7 +32,7 @@ from windlass.dialects.stdio.logs import log_line
 from windlass.downloads.api import openapi_document as downloader_document
 from windlass.sdk import push
 from windlass.sdk.worker.logs import JsonFormatter
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.settings import Settings
 from windlass.store.records import record
 from windlass.web.app.router import Router

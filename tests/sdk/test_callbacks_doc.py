@@ -1,4 +1,4 @@
-"""docs/callbacks.md: the tasks and the receiver that it shows, with a server between them."""
+"""docs/callbacks.md: its tasks and its receiver, with a server between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`app.testing()`: what a test of an application can do, and what it leaves alone."""
+"""`app.testing()`: features for tests of an application, and isolation from its real deployment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SLOWLY = Backoff(tries=3, base="1m", factor=2, jitter=0)
 
 @pytest.fixture
 def app() -> Windlass:
-    """It could not connect: nobody listens there."""
+    """Make an app that cannot connect: there is no engine at its URL."""
     return Windlass("redis://127.0.0.1:1/0", patience=0)
 
 
@@ -544,7 +544,7 @@ async def test_a_block_without_async_in_an_event_loop(app: Windlass) -> None:
 
 
 def at_the_engine() -> tuple[int, int]:
-    """How many keys, how many connections."""
+    """Return the numbers of keys and connections."""
     with Windlass().testing() as t:  # it runs
         socket_path = t._require_store().endpoint.unix_path or ""
     clients = ask(socket_path, b"CLIENT LIST").splitlines()

@@ -113,7 +113,7 @@ def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
 
 
 def test_an_address_that_is_not_of_this_machine(store: Store) -> None:
-    assert "no address of this machine" in refused(*of_store(store), "--host", "192.0.2.1")
+    assert "not an address of this machine" in refused(*of_store(store), "--host", "192.0.2.1")
     assert "cannot be resolved" in refused(*of_store(store), "--host", "a name with blanks")
 
 

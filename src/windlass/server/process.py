@@ -17,7 +17,7 @@ from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.deployment import build_store
 from windlass.settings import Settings
 
-from .serve import Server, open_server
+from .server import Server, open_server
 from .sockets import Sockets
 
 log = logging.getLogger("windlass.server")

@@ -17,7 +17,7 @@ from windlass.store.commands.command import Flow, split_batch
 from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import assign as assign_waiting
-from windlass.store.waiting.take import parts_of
+from windlass.store.waiting.take import group_by_partition
 
 from .facet import Facet
 from .repeat import finish_flow
@@ -90,7 +90,7 @@ class AssignmentOperations(Facet):
         check_boolean("spends_attempt", spends_attempt)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
         check_integer("ring_ms", ring_ms, 0, DURATION_MAX)
-        terms = assign_waiting.Terms(most, accept_ms, spends_attempt)
+        terms = assign_waiting.AssignOptions(most, accept_ms, spends_attempt)
         return WaitingOperation(
             self.store,
             lambda: self._assign(tuple(queues), terms, wait_ms, until or asyncio.Event(), ring_ms),
@@ -98,20 +98,20 @@ class AssignmentOperations(Facet):
         )
 
     async def _assign(
-        self, queues: tuple[str, ...], terms: assign_waiting.Terms, wait_ms: int, until: asyncio.Event, ring_ms: int
+        self, queues: tuple[str, ...], terms: assign_waiting.AssignOptions, wait_ms: int, until: asyncio.Event, ring_ms: int
     ) -> Dispatch:
         await self.store.open()
         if not wait_ms:
             return await self.store.run(self._assign_flow(queues, terms, ring_ms))
-        if len(parts_of(self.store, queues)) > 1:
+        if len(group_by_partition(self.store, queues)) > 1:
             raise BadInput("A call can wait in one partition only: name queues of one partition.")
         return await assign_waiting.assign_waiting(
             self.store, queues, terms, wait_ms, self.store.partition_of_queue(queues[0]), until
         )
 
-    def _assign_flow(self, queues: Sequence[str], terms: assign_waiting.Terms, ring_ms: int = 0) -> Flow[Dispatch]:
+    def _assign_flow(self, queues: Sequence[str], terms: assign_waiting.AssignOptions, ring_ms: int = 0) -> Flow[Dispatch]:
         found = Dispatch([], {}, None)
-        for part in parts_of(self.store, queues):
+        for part in group_by_partition(self.store, queues):
             left = terms.most - len(found.jobs)
             if left == 0:
                 break

@@ -33,7 +33,7 @@ from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import callbacks
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import callbacks as callbacks_waiting
-from windlass.store.waiting.callbacks import Opening
+from windlass.store.waiting.callbacks import CapacitySource
 
 from .facet import Facet, send
 
@@ -42,7 +42,7 @@ LOOKED_AT_MAX = 10_000  # callbacks that are read to find those of one job
 
 class CallbackOperations(Facet):
     def take_callbacks(
-        self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: Opening | None = None
+        self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: CapacitySource | None = None
     ) -> Operation[PendingCallbacks]:
         """Lease due callbacks; wait up to `wait_ms` for the first. A callback that is neither settled nor retried is
         due again when its lease expires, so a receiver may get it more than once. `opening`, instead of `most`: how
@@ -51,15 +51,15 @@ class CallbackOperations(Facet):
         check_integer("lease_ms", lease_ms, 1, DURATION_MAX)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
         if opening is None:
-            opening = Opening(lambda: DeliveryCapacity(most=most))
-        check_instance("opening", opening, Opening)
+            opening = CapacitySource(lambda: DeliveryCapacity(most=most))
+        check_instance("opening", opening, CapacitySource)
         check_delivery_capacity(opening.room())
         return WaitingOperation(
             self.store,
             lambda: callbacks_waiting.take_waiting(
                 self.store, lambda: self.partition_scope, opening, lease_ms, wait_ms
             ),
-            lambda: callbacks_waiting.take_now(
+            lambda: callbacks_waiting.take_sync(
                 self.store, lambda: self.partition_scope, opening.room(), lease_ms, wait_ms
             ),
         )

@@ -56,17 +56,17 @@ class LeaseOperations(Facet):
         return WaitingOperation(
             self.store,
             lambda: take_waiting.take_waiting(self.store, request, lambda: self._parts_for(request), receive),
-            lambda: take_waiting.take_waiting_now(self.store, request, lambda: self._parts_for(request)),
+            lambda: take_waiting.take_waiting_sync(self.store, request, lambda: self._parts_for(request)),
         )
 
-    def _parts_for(self, request: Take) -> list[take_waiting.Part]:
+    def _parts_for(self, request: Take) -> list[take_waiting.PartitionQueues]:
         order = list(request.queues)
         if request.weights:
             # A random key raised to 1/weight puts each queue first in proportion to its weight.
             weights = dict(zip(order, request.weights, strict=True))
             keys = {queue: random.random() ** (1 / weight) for queue, weight in weights.items()}  # noqa: S311
             order.sort(key=keys.__getitem__, reverse=True)
-        return take_waiting.parts_of(self.store, order)
+        return take_waiting.group_by_partition(self.store, order)
 
     def finish_and_take(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take

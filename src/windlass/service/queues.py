@@ -13,7 +13,7 @@ from windlass.store.commands import lanes, limits, queues
 from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import StoredLimits
 from windlass.store.operation import Operation
-from windlass.store.waiting.take import parts_of
+from windlass.store.waiting.take import group_by_partition
 
 from .facet import Facet, send, send_or_raise
 
@@ -47,7 +47,7 @@ class QueueOperations(Facet):
     def _stats_flow(self, names: Sequence[str]) -> Flow[list[QueueStats]]:
         found: list[QueueStats] = []
         for start in range(0, len(names), 100):
-            parts = parts_of(self.store, names[start : start + 100])
+            parts = group_by_partition(self.store, names[start : start + 100])
             replies = yield [queues.stats(part.queues, part.partition) for part in parts]
             found += [stats for reply in replies for stats in reply]
         place = {name: at for at, name in enumerate(names)}

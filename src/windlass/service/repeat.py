@@ -16,7 +16,7 @@ from windlass.store.commands import reports, take
 from windlass.store.commands.command import BatchCommand, Flow
 from windlass.store.commands.reports import FinishReport, FinishWithNextRun, NextRunNeeded
 from windlass.store.store import Store
-from windlass.store.waiting.take import Part, look_flow
+from windlass.store.waiting.take import PartitionQueues, look_flow
 
 
 def finish_flow(
@@ -40,7 +40,7 @@ def finish_flow(
 
 
 def finish_and_take_flow(
-    store: Store, request: Take, parts: Sequence[Part], finishes: Sequence[Finish], failures: Sequence[Fail]
+    store: Store, request: Take, parts: Sequence[PartitionQueues], finishes: Sequence[Finish], failures: Sequence[Fail]
 ) -> Flow[FinishedAndTaken]:
     """Report outcomes and take jobs, in one call if all are in one partition. Otherwise outcomes are reported in the
     partitions of their jobs first."""
@@ -65,7 +65,7 @@ def _fail_flow(store: Store, failures: Sequence[Fail]) -> Flow[list[FailOutcome 
 
 
 def _finish_and_take_in_one_call(
-    request: Take, part: Part, finishes: Sequence[Finish], failures: Sequence[Fail]
+    request: Take, part: PartitionQueues, finishes: Sequence[Finish], failures: Sequence[Fail]
 ) -> Flow[FinishedAndTaken]:
     """Report and take in one call. If a job repeats, the first call changes nothing and returns what the next run
     needs, so that the reports and the take remain one step."""

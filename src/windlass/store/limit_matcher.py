@@ -13,7 +13,7 @@ from windlass.core.limits.limit import LimitTable
 from windlass.core.operations import CompleteWithChildren, CompletionOutcome, Edit, Edited, Listing
 
 from .batching.partition_split import split_by_partition
-from .cache.limits import KnownLimits
+from .cache.limits import LimitCache
 from .commands import job_admin, limits, queues, reports
 from .commands import jobs as jobs_commands
 from .commands.command import BatchCommand, Flow
@@ -26,13 +26,13 @@ LIVE_STATES = ("queued", "scheduled", "waiting", "running")
 PAGE_SIZE = 200
 
 
-def refresh_limits(cache: KnownLimits, partition: int) -> Flow[LimitTable]:
+def refresh_limits(cache: LimitCache, partition: int) -> Flow[LimitTable]:
     found: limits.StoredLimits = yield limits.limits(partition)
     return cache.learn(partition, found.table)
 
 
 def run_matched(
-    cache: KnownLimits,
+    cache: LimitCache,
     requests: Sequence[R],
     partition_of: Callable[[R], int],
     attempt: Callable[[Sequence[R]], Flow[list[T | Refusal]]],
@@ -50,21 +50,21 @@ def run_matched(
 
 
 def edit_jobs(
-    cache: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
+    cache: LimitCache, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
 ) -> Flow[list[Edited | Refusal]]:
     """Edit jobs. If there are limits, match a new name or payload against them, guarded by the job's revision."""
     return _run_guarded(cache, requests, partition_of, job_admin.edit)
 
 
 def complete_jobs(
-    cache: KnownLimits, requests: Sequence[CompleteWithChildren], partition_of: Callable[[CompleteWithChildren], int]
+    cache: LimitCache, requests: Sequence[CompleteWithChildren], partition_of: Callable[[CompleteWithChildren], int]
 ) -> Flow[list[CompletionOutcome | Refusal]]:
     """Complete jobs with their children. A job that continues is matched like an edit, whatever its content."""
     return _run_guarded(cache, requests, partition_of, reports.complete_with_children)
 
 
 def _run_guarded(
-    cache: KnownLimits,
+    cache: LimitCache,
     requests: Sequence[C],
     partition_of: Callable[[C], int],
     build: Callable[[Sequence[tuple[C, str | None]], int, int], BatchCommand[Any]],
@@ -90,7 +90,7 @@ def _may_match_others(request: Edit | CompleteWithChildren) -> bool:
 
 
 def _add_limits(
-    cache: KnownLimits, requests: Sequence[C], partition_of: Callable[[C], int]
+    cache: LimitCache, requests: Sequence[C], partition_of: Callable[[C], int]
 ) -> Flow[list[tuple[C, str | None]]]:
     changing = [
         request for request in requests if cache.table(partition_of(request)).limits and _may_match_others(request)
@@ -115,7 +115,7 @@ def _add_limits(
 
 
 def requeue_jobs(
-    cache: KnownLimits,
+    cache: LimitCache,
     ids: Sequence[bytes],
     partition_of: Callable[[bytes], int],
     build: Callable[[Sequence[limits.LimitMatch], int, int], BatchCommand[str | Refusal]],
@@ -136,7 +136,7 @@ def requeue_jobs(
 
 
 def _match_jobs(
-    cache: KnownLimits, ids: Sequence[bytes], partition_of: Callable[[bytes], int]
+    cache: LimitCache, ids: Sequence[bytes], partition_of: Callable[[bytes], int]
 ) -> Flow[list[limits.LimitMatch]]:
     limited = [job_id for job_id in ids if cache.table(partition_of(job_id)).version]
     replies = yield from split_by_partition(limited, partition_of, jobs_commands.job)
@@ -150,7 +150,7 @@ def _match_jobs(
     return [found.get(job_id, limits.LimitMatch(job_id, 0, ())) for job_id in ids]
 
 
-def rematch_jobs(cache: KnownLimits, partition: int, only: Collection[str] = ()) -> Flow[int]:
+def rematch_jobs(cache: LimitCache, partition: int, only: Collection[str] = ()) -> Flow[int]:
     """Match every live job (of some queues) against the present limits, in bounded steps. Return how many changed."""
     table = yield from refresh_limits(cache, partition)
     changed = 0

@@ -1,5 +1,8 @@
-"""Joins the Lua files into one function library, named by its hash: two versions of Windlass can share an engine. A
-library is loaded once and stays, so a call costs no set-up; each operation is a function in it."""
+"""Function library: the Lua files joined into one source, with one function per operation.
+
+The library is named by its hash, so that two versions of Windlass can share an engine. The engine keeps it, so a call
+needs no set-up.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ _INNER = re.compile(
     r"^[ \t]+local (?:function )?([\w, ]+?)(?: =|\(|$)|\bfunction ?[\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:in|=)",
     re.MULTILINE,
 )
-# On every job's way: their names are locals. The others' names are fields of a table, which costs a look-up.
-_AT_HAND = frozenset(
+# Files on the path of every job: their names are locals. Names of other files are table fields, which cost a look-up.
+_HOT_FILES = frozenset(
     (
         "keys",
         "clock",
@@ -46,12 +49,12 @@ _DEFINED = re.compile(r"^local (?P<function>function )?(?P<names>[\w, ]+?)(?P<re
 _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
 _FIRST = re.compile(r"^-- first: (\w+)$", re.MULTILINE)
 
-# Per-call state lives in variables of the library's files: each call starts them afresh. What an operation tries first
-# has only what `begin` gives: most calls end there, and need no more.
+# Per-call state lives in variables of the library's files, which each call resets. The fast path of an operation runs
+# after `begin` and before `start`: most calls end there and need no more.
 _PRELUDE = """
 local KEYS, ARGV
 local at_begin, at_start = {}, {}
--- A table that a call left as it found it serves the next one too.
+-- A table that a call left empty is used by the next call, too.
 local function clean(table_of_call)
   if table_of_call and next(table_of_call) == nil then return table_of_call end
   return {}
@@ -83,8 +86,8 @@ end
 
 
 class Library:
-    """`source` may be a function that makes it: that takes longer than most calls do, and an engine that has the
-    library needs none."""
+    """Name and source of a function library. `source` may be a function that builds it: that takes longer than most
+    calls, and is not needed if the engine has the library."""
 
     def __init__(self, name: str, source: str | Callable[[], str], suffix: str) -> None:
         self.name = name
@@ -108,7 +111,7 @@ def _table(name: str, entries: dict[str, int]) -> str:
 
 
 def constants() -> str:
-    """What Lua and Python must agree on, written once, in Python."""
+    """Return Lua tables of the constants that Lua and Python share. Python defines them."""
     defaults = Configuration()
     return "\n".join(
         (
@@ -153,7 +156,7 @@ def operation_source(name: str) -> str:
 
 @cache
 def shared_files() -> tuple[str, ...]:
-    """The files of lib/, each after those it uses."""
+    """Return the files of lib/, each after the files that it uses."""
     order: list[str] = []
 
     def visit(name: str) -> None:
@@ -191,10 +194,10 @@ def _without_comments(source: str) -> str:
 def _function(name: str, suffix: str) -> str:
     source = operation_source(name)
     quoted = ", ".join(f"'{flag}'" for flag in flags(source))
-    visible = _visible(tuple(uses(source)))
+    visible = _qualified_names(tuple(uses(source)))
     tried = _FIRST.search(source)
     first = f"local answer = {visible[tried[1]]}()\n    if answer then return answer end\n    " if tried else ""
-    body = _qualified(_without_comments(source), visible)
+    body = _qualify(_without_comments(source), visible)
     return _FUNCTION % {"body": body, "name": f"{name}_{suffix}", "flags": quoted, "first": first}
 
 
@@ -205,7 +208,7 @@ def _words(source: str) -> frozenset[str]:
 
 @cache
 def exports(name: str) -> tuple[str, ...]:
-    """What a shared file defines and others use."""
+    """Return the names that a shared file defines and others use."""
     others = [shared_source(other) for other in shared_files() if other != name]
     others += [operation_source(operation) for operation in operations()]
     tried = frozenset(word for source in others for word in _FIRST.findall(source))
@@ -219,7 +222,7 @@ def exports(name: str) -> tuple[str, ...]:
 
 @cache
 def reachable(names: tuple[str, ...]) -> tuple[str, ...]:
-    """These files and all that they use."""
+    """Return these files and all files that they use."""
     found: dict[str, None] = {}
 
     def visit(name: str) -> None:
@@ -233,18 +236,18 @@ def reachable(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _visible(names: tuple[str, ...]) -> dict[str, str]:
-    """Exports of shared files that are fields of their file's table, and how they are then written."""
-    return {word: f"{name}_.{word}" for name in reachable(names) if name not in _AT_HAND for word in exports(name)}
+def _qualified_names(names: tuple[str, ...]) -> dict[str, str]:
+    """Return the exports of shared files that are fields of their file's table, with their qualified names."""
+    return {word: f"{name}_.{word}" for name in reachable(names) if name not in _HOT_FILES for word in exports(name)}
 
 
-def _qualified(source: str, fields: dict[str, str]) -> str:
-    """The source with every name that is a field written as one; keys of tables, and fields of others, are left."""
+def _qualify(source: str, fields: dict[str, str]) -> str:
+    """Return the source with the names in `fields` qualified, except keys of tables and fields of other tables."""
     written: list[str] = []
     depth, before, words = 0, "", _TOKEN.findall(source)
     for at, word in enumerate(words):
         if word in fields and before not in (".", ":"):
-            after = next((one for one in words[at + 1 :] if not one.isspace()), "")
+            after = next((token for token in words[at + 1 :] if not token.isspace()), "")
             is_key = depth > 0 and before in ("{", ",") and after == "="
             written.append(word if is_key else fields[word])
         else:
@@ -254,20 +257,20 @@ def _qualified(source: str, fields: dict[str, str]) -> str:
     return "".join(written)
 
 
-def shadowed(source: str, names: tuple[str, ...], own: tuple[str, ...] = ()) -> set[str]:
-    """Names that mean something else inside a source than in the files it uses: they would be taken for fields."""
+def shadowed_names(source: str, names: tuple[str, ...], own: tuple[str, ...] = ()) -> set[str]:
+    """Return names that a source defines itself although a file it uses exports them: they would be qualified."""
     code = _without_comments(source)
     inner = {word.strip() for groups in _INNER.findall(code) for group in groups for word in group.split(",")}
     outer = {word.strip() for match in _DEFINED.finditer(code) for word in match["names"].split(",")}
-    return (_visible(names).keys() & (inner | outer)) | (set(own) & inner)
+    return (_qualified_names(names).keys() & (inner | outer)) | (set(own) & inner)
 
 
-def _scoped(name: str) -> str:
-    """A shared file in a block of its own, with what others use declared before it. Lua allows 200 locals at a time:
-    only what the busiest paths use is a local, the rest is a field of the file's table."""
+def _scope_file(name: str) -> str:
+    """Return a shared file in its own block, with its exports declared before it. Lua allows 200 locals at a time, so
+    only the exports of the busiest files are locals; the others are fields of the file's table."""
     source, exported = _without_comments(shared_source(name)), exports(name)
-    is_at_hand = name in _AT_HAND
-    fields = {} if is_at_hand else {word: f"{name}_.{word}" for word in exported}
+    is_hot = name in _HOT_FILES
+    fields = {} if is_hot else {word: f"{name}_.{word}" for word in exported}
 
     def reveal(found: re.Match[str]) -> str:
         names = [word.strip() for word in found["names"].split(",")]
@@ -278,22 +281,22 @@ def _scoped(name: str) -> str:
             return f"function {written}{found['rest']}"
         return f"{written}{found['rest']}" if found["rest"] else ""
 
-    body = _qualified(_DEFINED.sub(reveal, source), {**_visible(tuple(uses(shared_source(name)))), **fields})
-    declared = f"local {', '.join(exported)}\n" if is_at_hand and exported else f"local {name}_ = {{}}\n"
+    body = _qualify(_DEFINED.sub(reveal, source), {**_qualified_names(tuple(uses(shared_source(name)))), **fields})
+    declared = f"local {', '.join(exported)}\n" if is_hot and exported else f"local {name}_ = {{}}\n"
     return f"{declared}do\n{body}\nend"
 
 
 @cache
 def library() -> Library:
-    """Named by all that its source is made of, this file included."""
+    """Return the library, named by the hash of all its sources, including this file."""
     parts = [constants(), files("windlass.store").joinpath("scripts.py").read_text()]
     parts += [shared_source(name) for name in shared_files()]
     parts += [f"{name}\n{operation_source(name)}" for name in operations()]
     suffix = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     name = f"windlass_{suffix}"
-    return Library(name, lambda: _joined(name, suffix), suffix)
+    return Library(name, lambda: _join_sources(name, suffix), suffix)
 
 
-def _joined(name: str, suffix: str) -> str:
-    shared = [f"#!lua name={name}", constants(), _PRELUDE, *(_scoped(one) for one in shared_files())]
-    return "\n".join([*shared, *(_function(one, suffix) for one in operations())])
+def _join_sources(name: str, suffix: str) -> str:
+    shared = [f"#!lua name={name}", constants(), _PRELUDE, *(_scope_file(file) for file in shared_files())]
+    return "\n".join([*shared, *(_function(operation, suffix) for operation in operations())])

@@ -19,9 +19,9 @@ from windlass.core.partition import hash_tags, partition_of, slot_of
 from .batching.batcher import Batcher
 from .batching.random_ids import random_64
 from .batching.request_ids import RequestId, RequestIds
-from .cache.history import Chronicle
-from .cache.limits import KnownLimits
-from .cache.ttl import Lately
+from .cache.history import HistoryCache
+from .cache.limits import LimitCache
+from .cache.ttl import TtlCache
 from .clock import EngineClock
 from .commands.command import (
     Argument,
@@ -82,9 +82,9 @@ class Store:
         self._patience_s = patience_s
         self._open_lock = threading.Lock()
         self._clock = EngineClock()
-        self.limit_cache = KnownLimits()
-        self.history_cache = Chronicle()
-        self.ttl_cache = Lately()
+        self.limit_cache = LimitCache()
+        self.history_cache = HistoryCache()
+        self.ttl_cache = TtlCache()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._pool = ConnectionPool(self.topology, engine, patience_s)

@@ -367,8 +367,8 @@ async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, servi
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("", "needs a state, or a tag"),
-        ("queue=q", "needs a state, or a tag"),
+        ("", "needs a state or a tag"),
+        ("queue=q", "needs a state or a tag"),
         ("queue=q&state=dispatched", "state must be one of"),
         ("tag=red&state=history", "state must be one of"),
         ("queue=q&state=odd", "state"),

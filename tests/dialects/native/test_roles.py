@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from windlass.core.access.tokens import NewToken, Role
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Router
 

@@ -1,4 +1,4 @@
-"""Chains and groups with a real worker: results travel, failures have their policy, nothing is half accepted."""
+"""Chains and groups with a real worker: results, failure policies, all-or-none acceptance."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_a_cancelled_chain_runs_no_further(app: Windlass, tasks: Any, work
 
 
 async def test_a_step_that_a_person_sends_on_again_after_the_failure(app: Windlass, tasks: Any, working: Any) -> None:
-    """First the step that failed, then the one after it: its result is looked up, since nobody keeps it for it."""
+    """Requeue the failed step, then its successor, which must look up the result because no member record is left."""
     good = []
 
     @app.task(retry=1)
@@ -273,7 +273,7 @@ async def test_the_progress_of_a_group_and_its_cancel(app: Windlass, tasks: Any,
 
 
 async def test_what_others_see_of_a_chain(app: Windlass, tasks: Any, service: Service) -> None:
-    """Plain jobs, each after the other."""
+    """Other clients see ordinary jobs, each after the other."""
     handle = await tasks.double.call(4).then(tasks.add, 5).aenqueue()
     job = service.job([handle.id_bytes]).one().wait().job
     assert (job.name, job.state.label, job.on_failure) == ("add", "waiting", "fail")

@@ -1,4 +1,4 @@
-"""Children of running jobs: when they start, what the parent sees, what crashes and failures mean."""
+"""Children of running jobs: their start, the parent's view, crashes and failures."""
 
 from __future__ import annotations
 

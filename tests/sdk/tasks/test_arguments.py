@@ -1,4 +1,4 @@
-"""Calls survive the way through a payload; wrong ones are refused on either side."""
+"""Round trip of calls through payloads; wrong calls are refused on either side."""
 
 from __future__ import annotations
 
@@ -443,7 +443,7 @@ def parameter_lists(draw: st.DrawFn) -> list[Parameter]:
 
 
 def made(parameters: list[Parameter]) -> Callable[..., dict[str, Any]]:
-    """A function with these parameters, which returns what it was given."""
+    """Make a function with these parameters that returns its arguments."""
     python = inspect.Signature(
         [inspect.Parameter(p.name, p.kind, default="default" if p.is_optional else inspect._empty) for p in parameters]
     )
@@ -454,7 +454,7 @@ def made(parameters: list[Parameter]) -> Callable[..., dict[str, Any]]:
 
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[list[Parameter], list[int], dict[str, int]]:
-    """Half of them have a good chance to be right."""
+    """Generate calls. About half of them are valid."""
     parameters = draw(parameter_lists())
     args = draw(st.lists(st.integers(0, 9), max_size=5))
     if draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""One call for many jobs, each of which keeps its own end."""
+"""Batch tasks: one call for many jobs, each with its own end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Page(msgspec.Struct):
 
 @pytest.fixture
 def begun(app: Windlass) -> asyncio.Event:
-    """Set when a job begins, be it to wait for others."""
+    """Set an event when a job begins, even if it waits for others."""
     event = asyncio.Event()
 
     @app.middleware

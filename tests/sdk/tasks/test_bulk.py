@@ -1,4 +1,4 @@
-"""Many calls at once: in steps, two of them under way at a time."""
+"""Bulk enqueue: batches with two in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks and calls: what is enqueued, and what is refused before anything is."""
+"""Tasks and calls: enqueued jobs, and calls that are refused before anything is enqueued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values survive the way through a blob, or are refused with a sentence."""
+"""Round trip of values through blobs; unstorable values are refused with a sentence."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Page(pydantic.BaseModel, Generic[T]):
 
 
 class Plain:
-    """A class like most: nothing says how to store it."""
+    """Class without a known way to store it."""
 
 
 USER = User(name="Ada", born=dt.date(1815, 12, 10), site="https://example.org/", **{"as": "al"})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Schedules that are declared in code: checked when it is loaded, told when a worker starts, fired by the engine."""
+"""Declared schedules: checked when the code is loaded, written when a worker starts, fired by the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 20
 
 
 async def declare(app: Windlass) -> None:
-    """What a worker does when it starts."""
+    """Write the declarations, as a worker does when it starts."""
     await app.declared.apply(await app.aservice())
 
 
@@ -182,7 +182,7 @@ def test_two_schedules_of_one_name(app: Windlass) -> None:
 
 
 async def test_a_task_that_repeats(app: Windlass, working: Any) -> None:
-    """By the engine's rules: here it makes up for what it has missed, run by run, and then waits for its next time."""
+    """By the engine's rules, it makes up for missed runs, run by run, and then waits for its next time."""
     ran: asyncio.Queue[int] = asyncio.Queue()
 
     @app.task(repeat="SCHEDULED, +1 HOUR")

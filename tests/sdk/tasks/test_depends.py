@@ -1,4 +1,4 @@
-"""What `Depends` injects: made where and how often, closed when, and never part of a payload."""
+"""`Depends`: where and how often values are made, when they are closed, and that they are never in a payload."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE = Backoff(tries=3, base=0)
 
 
 class Said(list[str]):
-    """What happened, in order."""
+    """Events in order."""
 
     def session(self) -> Iterator[str]:
         self.append("open")
@@ -414,7 +414,7 @@ async def test_inline_calls(app: Windlass, said: Said) -> None:
 
 
 async def test_in_a_child_process(app: Windlass, said: Said) -> None:
-    """What the child runs, called in this process: made in the thread of the jobs, shared until its end."""
+    """Run the child's code in this process: values are made in the thread of the jobs and shared until its end."""
     threads: list[threading.Thread] = []
 
     def pool() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Hooks around each job: what they see, change and raise. And which errors are tried again."""
+"""Middlewares: what they see, change and raise; and the error classes that are retried."""
 
 from __future__ import annotations
 

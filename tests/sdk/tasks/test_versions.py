@@ -1,4 +1,4 @@
-"""Arguments that change their shape: old jobs are migrated, those of a newer version wait for a newer worker."""
+"""Versions of arguments: old jobs are migrated, jobs of a newer version wait for a newer worker."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def third(app: Windlass) -> Any:
 
 @pytest.fixture
 def deployed(store: Store) -> Any:
-    """An application as it was at one time, on the deployment of all of them."""
+    """Return a function that makes the application as of one version, on one shared deployment."""
 
     def deploy(declare: Any) -> tuple[Windlass, Any]:
         app = Windlass()
@@ -69,7 +69,7 @@ def deployed(store: Store) -> Any:
 
 
 async def drained(app: Windlass) -> Worker:
-    """A worker that ends when there is nothing to take."""
+    """Run a worker until there is nothing to take."""
     worker = Worker(app, burst=True, has_loops=False)
     await worker.run()
     await app.aclose()

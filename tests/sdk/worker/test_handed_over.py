@@ -1,4 +1,4 @@
-"""A worker that waits is handed a job with the ring: what it does before and after its code."""
+"""Direct handoff: a waiting worker gets a job with its wakeup. Order of acceptance and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the jobs of a worker process that has died."""
+"""Recovery of the jobs of a worker process that has died."""
 
 from __future__ import annotations
 

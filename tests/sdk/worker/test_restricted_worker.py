@@ -1,4 +1,4 @@
-"""A worker whose user may not load functions: it says what is missing and goes on when an admin has put it back."""
+"""Worker whose user may not load functions: it logs what is missing and continues after an admin has restored it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several real worker processes under one parent."""
+"""Several real worker processes under one supervisor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parents[1] / "apps"
 
 
 def crew_of(service: Service, count: int) -> list[int]:
-    """The processes of so many workers, once they are there."""
+    """Wait until there are so many worker processes and return them."""
     until(lambda: len(listed(service)) == count, f"{count} workers are registered")
     return [one.info.pid for one in listed(service)]
 

@@ -1,4 +1,4 @@
-"""A worker in the test's own event loop: what becomes of jobs, in the event loop and in threads."""
+"""Worker in the test's own event loop: outcomes of jobs on the event loop and in threads."""
 
 from __future__ import annotations
 

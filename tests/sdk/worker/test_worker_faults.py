@@ -1,5 +1,4 @@
-"""Real worker processes that are killed, stopped, hung and left without an engine: nothing is lost, nothing ends
-twice."""
+"""Real worker processes that are killed, stopped, hung or cut off: no job is lost, none ends twice."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ KINDS = [in_loop, in_thread, in_process]
 
 
 def judge(service: Service, handles: list[Any]) -> None:
-    """Each job has ended once, with its own result; nothing is left."""
+    """Check that each job has ended once, with its own result, and that nothing is left."""
     assert [_result(handle) for handle in handles] == list(range(len(handles)))
     assert finished(service) == len(handles)
     (stats,) = service.stats(["default"]).wait()
@@ -77,7 +76,7 @@ def test_stopped_beyond_its_lease(task: Any, workers: Staff, connected: Service,
 
 
 def test_stopped_while_it_waits(workers: Staff, connected: Service, place: Place) -> None:
-    """What is handed to it goes back, unspent, to another; when it wakes up it has no part in it."""
+    """A job handed to it goes back, unspent, to another worker. When it wakes up, it has no part in the job."""
     frozen = workers.start("-c", "1").ready()
     quick.enqueue(place.path, 0).result(LIMIT_S)
     until(lambda: connected.stats(["default"]).wait()[0].waiting_takers, "it waits")
@@ -196,7 +195,7 @@ def test_stacks_on_request(workers: Staff, connected: Service, place: Place) -> 
 
 
 def test_names_that_cannot_be_set_aside_yet(place: Place) -> None:
-    """Trouble on the way to the engine, just when a job of an unknown name is put back, does not end the worker."""
+    """An engine error during the return of a job of an unknown name does not end the worker."""
     with EngineProcess("valkey") as engine:
         store = Store(parse_url(engine.unix_url), patience_s=LIMIT_S)
         app.connect(store)

@@ -1,4 +1,4 @@
-"""A take that the engine carried out and whose answer was lost: the worker gives the job back, and it runs."""
+"""Takes that the engine carried out and whose answer was lost: the worker releases the job, and it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def way(engine: EngineProcess) -> Iterator[LossyWay]:
 
 @pytest.fixture
 def lossy_app(store: Store, way: LossyWay) -> Iterator[Windlass]:
-    """In the namespace of `store`, over the lossy way."""
+    """Make an app in the namespace of `store`, over the lossy connection."""
     app = Windlass()
     app.connect(way.store_like(store))
     yield app
@@ -56,7 +56,7 @@ async def until(is_so: Callable[[], Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def stranded(app: Windlass, service: Service, way: LossyWay, lease_ms: int) -> AsyncIterator[list[int]]:
-    """A living worker that does not know of the only job, which is leased to it. Yields what ran."""
+    """Run a live worker that does not know of the only job, which is leased to it. Yields the jobs that ran."""
     ran: list[int] = []
 
     @app.task
@@ -84,7 +84,7 @@ async def test_the_worker_gives_it_back_and_it_runs(
 
 
 async def test_a_worker_over_http_gives_back_what_it_never_got(served: str, store: Store, beside: Service) -> None:
-    """Taken in its name and not by it, as when the answer is lost between the engine and its server."""
+    """The job is taken in its name by another client, as when the answer is lost between the engine and its server."""
     async with at_work(Windlass(served), queues=["served"]) as worker:
         job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
         request = Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS)

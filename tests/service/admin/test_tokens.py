@@ -64,7 +64,7 @@ def test_two_tokens_share_neither_id_nor_secret(service: Service) -> None:
 def test_a_name_is_given_once(service: Service, store: Store) -> None:
     create(service)
     before = dump(store)
-    with pytest.raises(TokenExists, match="token 'shop' already"):
+    with pytest.raises(TokenExists, match="token 'shop' exists already"):
         create(service, roles=frozenset({Role.ADMIN}))
     assert dump(store) == before
     service.revoke_token("shop").wait()
@@ -150,7 +150,7 @@ def test_there_is_room_for_so_many(service: Service, store: Store, monkeypatch: 
     for name in ("a", "b", "c"):
         create(service, name)
     before = dump(store)
-    with pytest.raises(TooLarge, match="remove those"):
+    with pytest.raises(TooLarge, match="remove unused tokens"):
         create(service, "d")
     assert dump(store) == before
     service.revoke_token("b").wait()

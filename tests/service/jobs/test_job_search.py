@@ -174,7 +174,7 @@ def test_finished_jobs_are_sought_by_their_end_too(service: Service) -> None:
 
 
 def test_a_list_needs_a_state_or_a_tag(service: Service) -> None:
-    with pytest.raises(BadInput, match="needs a state, or a tag"):
+    with pytest.raises(BadInput, match="needs a state or a tag"):
         service.jobs(Listing(queue="q"))
     fail(service, "n", None)
     with pytest.raises(BadInput, match="cursor"):

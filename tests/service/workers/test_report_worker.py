@@ -26,7 +26,7 @@ def say(service: Service, says: WorkerReportKind, worker: bytes = A, unique: str
         "queue": "q",
         "worker": worker,
         "info": WorkerInfo(name=worker.decode(), queues=("q",)),
-        "says": says,
+        "kind": says,
         "unique": unique,
         "idle_ms": TICK_MS if says in ("idle", "finished") else 0,
     }

@@ -16,7 +16,7 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.retry import Backoff
 from windlass.core.validation.callbacks import DELIVERY_ERROR_MAX
 from windlass.service import Service
-from windlass.store.waiting.callbacks import Opening
+from windlass.store.waiting.callbacks import CapacitySource
 
 from .backend import Backend, Undeliverable, UnknownDestination
 from .http_backend import TIMEOUT_S
@@ -64,7 +64,7 @@ class Notifier:
         self._retry_delay_ms = retry_delay_ms
         self._lease_ms = lease_ms
         self._bodies, self._on_delivered = bodies or {}, on_delivered or {}
-        self._openings: list[Opening] = []
+        self._openings: list[CapacitySource] = []
         self._under_way: dict[asyncio.Task[None], tuple[Service, PendingCallback]] = {}
         self._counters = dict.fromkeys(
             ("successfulCallbacks", "failedCallbacks", "undefinedBackendWithCallback", "unknownTopicOrPartition"), 0
@@ -85,13 +85,13 @@ class Notifier:
             await self._stop()
 
     async def deliver_once(self, service: Service) -> int:
-        found = await service.take_callbacks(lease_ms=self._lease_ms, opening=Opening(self._in_flight.room))
+        found = await service.take_callbacks(lease_ms=self._lease_ms, opening=CapacitySource(self._in_flight.room))
         self._begin(service, found.callbacks)
         await asyncio.gather(*self._under_way)
         return len(found.callbacks)
 
     async def _run_within(self, service: Service) -> None:
-        opening = Opening(self._in_flight.room)
+        opening = CapacitySource(self._in_flight.room)
         self._openings.append(opening)
         while True:
             try:
@@ -102,7 +102,7 @@ class Notifier:
                 log.warning("Callbacks could not be taken (%s); trying again.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
-    async def _take(self, service: Service, opening: Opening) -> list[PendingCallback]:
+    async def _take(self, service: Service, opening: CapacitySource) -> list[PendingCallback]:
         """A wait that is cancelled ends in good order: what was leased at that moment goes back at once."""
         asked = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, opening=opening)
         taking = asyncio.ensure_future(asked)

@@ -1,1 +1,1 @@
-"""Validation of requests, one module per subject."""
+"""Validation of requests, one module per subject. A check raises a refusal that names the error and a valid value."""

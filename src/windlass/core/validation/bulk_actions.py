@@ -1,4 +1,4 @@
-"""What an action on all that match may ask for."""
+"""Checks of bulk actions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def check_action(wanted: Any) -> None:
         raise BadInput(f"verb must be one of {', '.join(VERBS)}, not {wanted.verb!r}.")
     check_listing(wanted.listing)
     if wanted.listing.cursor:
-        raise BadInput("An action is about a list from its beginning; leave the cursor out.")
+        raise BadInput("An action applies to the whole listing; leave the cursor out.")
     states = STATES[wanted.verb]
     if not wanted.listing.tag and wanted.listing.state not in states:
-        raise BadInput(f"To {wanted.verb} jobs, the list must be of one of {', '.join(states)}.")
+        raise BadInput(f"To {wanted.verb} jobs, the state of the listing must be one of {', '.join(states)}.")
     check_text("reason", wanted.reason, REASON_MAX)
     check_text("asked_by", wanted.asked_by, ASKED_BY_MAX, may_be_empty=True)

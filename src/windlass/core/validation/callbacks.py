@@ -1,4 +1,4 @@
-"""What callers may give about callbacks, as in validation.py."""
+"""Checks of callbacks, and of reports about their delivery."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .values import check_blob, check_boolean, check_instance, check_integer, ch
 
 HEADERS_MAX = 20
 HEADER_MAX = 1024
-HEADERS_BYTES_MAX = 4096  # all of them; a record's strings have 64 KiB in all
+HEADERS_BYTES_MAX = 4096  # in total; all strings of a record share 64 KiB
 CALLBACK_DATA_MAX = 8 * 1024
 DELIVERY_ERROR_MAX = 1024
 TYPE_MAX = 64
 DESTINATION_MAX = 2048
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})  # whoever delivers sets them
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})  # set by the HTTP client
 
 
 def check_callback(value: Any) -> None:
@@ -35,11 +35,11 @@ def check_callback(value: Any) -> None:
 
 
 def _target(value: Callback) -> None:
-    """A URL, or a destination in the words of another kind of delivery; whether anybody knows it shows later."""
+    """Check the target: a URL, or the type and destination of a delivery backend, which checks them at delivery."""
     check_text("callback.type", value.type, TYPE_MAX, may_be_empty=True)
     check_text("callback.destination", value.destination, DESTINATION_MAX, may_be_empty=True)
     if bool(value.type) != bool(value.destination):
-        raise BadInput("callback.type and callback.destination go together; for HTTP give callback.url alone.")
+        raise BadInput("Give callback.type and callback.destination together; for HTTP give callback.url alone.")
     if not value.type:
         _url(value.url)
     elif value.url:
@@ -53,31 +53,31 @@ def _url(url: Any) -> None:
 
 
 def _headers(headers: Any) -> None:
-    if type(headers) is not tuple or any(type(one) is not tuple or len(one) != 2 for one in headers):
+    if type(headers) is not tuple or any(type(header) is not tuple or len(header) != 2 for header in headers):
         raise BadInput("callback.headers must be a tuple of (name, value) tuples.")
     for name, value in headers:
         check_text("a header's name", name, HEADER_MAX)
         check_text("a header's value", value, HEADER_MAX, may_be_empty=True)
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS or not value.isascii() or "\x7f" in value:
-            raise BadInput(f"{name!r} cannot be a header of a callback, or its value is not plain ASCII.")
+            raise BadInput(f"{name!r} is not allowed as a header of a callback, or its value is not printable ASCII.")
     if len(headers) > HEADERS_MAX or sum(len(name) + len(value) for name, value in headers) > HEADERS_BYTES_MAX:
         raise TooLarge(f"A callback may have {HEADERS_MAX} headers and {HEADERS_BYTES_MAX} bytes of them.")
 
 
 def check_callback_id(value: Any) -> None:
     if type(value) is not bytes or len(value) != 22:
-        raise BadInput("The id of a callback must be 22 bytes, as it was given out.")
+        raise BadInput("The id of a callback must be 22 bytes, as the engine returned it.")
 
 
 def check_callback_or_job_id(value: Any) -> None:
     if type(value) is not bytes or len(value) not in (16, 22):
-        raise BadInput("The id of a callback must be 22 bytes, as it was given out; that of a job, 16.")
+        raise BadInput("The id of a callback must be 22 bytes, as the engine returned it; the id of a job, 16 bytes.")
 
 
 def check_delivery_capacity(value: Any) -> None:
-    check_instance("room", value, DeliveryCapacity)
-    check_integer("room.most", value.most, 0, CALLBACKS_MAX)
-    check_integer("room.usual", value.per_destination, 0, CALLBACKS_MAX)
+    check_instance("capacity", value, DeliveryCapacity)
+    check_integer("capacity.most", value.most, 0, CALLBACKS_MAX)
+    check_integer("capacity.per_destination", value.per_destination, 0, CALLBACKS_MAX)
 
 
 def check_leased_callback(request: Any, wanted: type = LeasedCallback) -> None:
@@ -92,6 +92,6 @@ def check_failed_delivery(request: Any) -> None:
     check_boolean("give_up", request.give_up)
     check_boolean("is_unspent", request.is_unspent)
     if request.give_up and request.is_unspent:
-        raise BadInput("What is given up has been tried: give_up or is_unspent, not both.")
+        raise BadInput("Give give_up or is_unspent, not both: a callback is given up after an attempt.")
     if type(request.error) is not str or len(request.error.encode(errors="replace")) > DELIVERY_ERROR_MAX:
         raise BadInput(f"error must be text of at most {DELIVERY_ERROR_MAX} bytes.")

@@ -1,4 +1,4 @@
-"""How deeply is a document nested? Told in time and memory proportional to its size, without recursion."""
+"""Nesting depth of a document, in time and memory proportional to its size, without recursion."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from itertools import accumulate
 
 from windlass.core.job import Codec
 
-# A string that nothing ends goes to the end of the data, and no character is looked at twice: the quotes of hostile
-# text would otherwise cost the square of their number.
+# An unterminated string extends to the end of the data, and no character is scanned twice. Otherwise the quotes of
+# hostile text would cost the square of their number.
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = tuple(1 if byte in b"[{" else -1 for byte in range(256))
-_QUOTES_MAX = 100_000  # what stands between them becomes an object each, for a moment
+_QUOTES_MAX = 100_000  # each part between quotes becomes a temporary object
 _INNERMOST = (b"{}", b"[]", b"{}", b"[]")
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])  # the first bytes of arrays and maps in MessagePack
-STEPS_MAX = 2_000_000  # about a second; a document that takes more of them is no better than a deep one
+STEPS_MAX = 2_000_000  # about a second; a document that needs more steps is treated as too deep
 
 
 def is_too_deep(data: bytes, codec: Codec, most: int) -> bool:
-    """Nested in more than `most` levels, or made of millions of tiny values in MessagePack. What is malformed may be
-    either: its decoder says what is wrong with it."""
+    """Return whether a document has more than `most` levels, or consists of millions of tiny MessagePack values.
+
+    The result for malformed data is undefined: the decoder reports its error.
+    """
     if codec is Codec.JSON:
         return data.count(b"[") + data.count(b"{") > most and _is_json_too_deep(data, most)
-    openings = len(data) - len(data.translate(None, _CONTAINERS))  # an upper bound: they occur inside values too
+    openings = len(data) - len(data.translate(None, _CONTAINERS))  # an upper bound: these bytes occur in values, too
     return codec is Codec.MSGPACK and openings > most and _is_msgpack_too_deep(data, most)
 
 
 def _is_json_too_deep(data: bytes, most: int) -> bool:
     brackets = _without_strings(data).translate(None, _NO_BRACKETS)
     left = brackets
-    for pair in _INNERMOST:  # a long list of flat things: leaving out a pair everywhere makes it one level flatter
+    for pair in _INNERMOST:  # fast path for long flat lists: removing innermost pairs lowers the depth by one level
         left = left.replace(pair, b"")
     if len(left) + len(_INNERMOST) <= most:
         return False
@@ -43,8 +45,8 @@ def _without_strings(data: bytes) -> bytes:
     return b"".join(data.split(b'"')[::2])
 
 
-# Of the first byte of a value in MessagePack: how many bytes it has at least; how many bytes after the first tell what
-# else there is; and how many values are inside for each that is told: none, then it tells bytes.
+# For each first byte of a MessagePack value: its minimum size; the width of its length field; and the number of inner
+# values per unit of that length (0: the length counts bytes).
 _SHAPES: list[tuple[int, int, int]] = [(1, 0, 0)] * 256
 _SHAPES[0xA0:0xC0] = [(1 + length, 0, 0) for length in range(32)]
 _SHAPES[0xC4:0xC7] = [(1 + width, width, 0) for width in (1, 2, 4)]  # bin
@@ -58,9 +60,8 @@ _small_values = re.compile(rb"[\x00-\x7f\xa0\xc0\xc2\xc3\xe0-\xff]*+").match
 
 
 def _is_msgpack_too_deep(data: bytes, most: int) -> bool:
-    """Walks over the values without making them: a document of a few bytes per value would be a hundred times as large
-    in memory."""
-    left = [1]  # values still to come: of the document, and of every container that is open
+    """Scan the values without creating them: a document with few bytes per value needs a hundred times its size."""
+    left = [1]  # remaining values of the document, and of every open container
     at = 0
     for _ in range(STEPS_MAX):
         while left and not left[-1]:
@@ -81,11 +82,13 @@ def _is_msgpack_too_deep(data: bytes, most: int) -> bool:
 
 
 def _after(data: bytes, at: int) -> tuple[int, int | None]:
-    """Where the value that begins here is over, or the first value inside of it begins; how many of these there are,
-    None where there cannot be any."""
+    """Return the end of the value at this offset, or the start of its first inner value, and the number of those.
+
+    The number is None for a value that is not a container.
+    """
     first = data[at]
     if 0x80 <= first < 0xA0:
         return at + 1, first - 0x90 if first >= 0x90 else 2 * (first - 0x80)
     size, width, each = _SHAPES[first]
-    told = int.from_bytes(data[at + 1 : at + 1 + width]) if width else 0
-    return (at + size, told * each) if each else (at + size + told, None)
+    length = int.from_bytes(data[at + 1 : at + 1 + width]) if width else 0
+    return (at + size, length * each) if each else (at + size + length, None)

@@ -1,5 +1,4 @@
-"""Checks of what a line of an export says, beyond its types: nothing may come in that could not have been enqueued, or
-that contradicts itself."""
+"""Checks of export lines beyond their types: an entry must be valid for an enqueue and consistent in itself."""
 
 from __future__ import annotations
 
@@ -40,70 +39,70 @@ def check_queue_line(line: QueueLine) -> None:
 
 
 def check_schedule_line(line: ScheduleLine) -> None:
-    for written in line.jobs:
-        parse_id(written)
+    for job_id in line.jobs:
+        parse_id(job_id)
 
 
 def check_job_line(line: JobLine, new: NewJob, payload_max: int) -> None:
     check_job_entry(line.job, new, payload_max)
     is_ended = line.job.state in ENDED
     if line.removed_at_ms and not is_ended:
-        raise BadInput("removed_at_ms goes with a job that has ended.")
+        raise BadInput("removed_at_ms is only for a job that has ended.")
     if line.result is not None:
-        _blob("result", line.result, RESULT_MAX)
+        _check_encoded_blob("result", line.result, RESULT_MAX)
         if not is_ended:
-            raise BadInput("A result goes with a job that has ended.")
-    for one in line.attempts:
-        check_attempt_entry(one)
-    _logs(line)
+            raise BadInput("A result is only for a job that has ended.")
+    for attempt in line.attempts:
+        check_attempt_entry(attempt)
+    _check_logs(line)
     if len(line.after) > AFTER_MAX:
         raise TooLarge(f"A job may wait for {AFTER_MAX} jobs, not {len(line.after)}.")
     if line.after and not line.job.has_members:
-        raise BadInput("after goes with has_members.")
+        raise BadInput("after needs has_members.")
 
 
-def check_job_entry(one: JobEntry, new: NewJob, payload_max: int) -> None:
+def check_job_entry(entry: JobEntry, new: NewJob, payload_max: int) -> None:
     check_new_job(new, payload_max)
     if new.callback is not None:
         check_callback(new.callback)
-    check_text("schedule", one.schedule, 255, may_be_empty=True)
-    _standing(one)
+    check_text("schedule", entry.schedule, 255, may_be_empty=True)
+    _check_state(entry)
 
 
-def _standing(one: JobEntry) -> None:
-    check_free_text("note", one.note, NOTE_MAX)
-    is_ended = one.state in ENDED
-    if is_ended != (one.ended_at_ms > 0):
-        raise BadInput("ended_at_ms goes with a job that has ended, and only with that.")
-    if one.is_history and not is_ended:
-        raise BadInput("is_history goes with a job that has ended.")
-    if one.is_held and one.state != "waiting":
-        raise BadInput("is_held goes with a job that waits.")
-    if one.joins and one.state not in ("waiting", *ENDED):
-        raise BadInput("A group (joins) waits or has ended.")
-    if one.state == "waiting" and not (one.is_held or one.joins or one.has_members):
-        raise BadInput("A job that waits is held, joins others, or has members.")
-    if bool(one.parent) != bool(one.parent_queue):
-        raise BadInput("parent and parent_queue go together.")
+def _check_state(entry: JobEntry) -> None:
+    check_free_text("note", entry.note, NOTE_MAX)
+    is_ended = entry.state in ENDED
+    if is_ended != (entry.ended_at_ms > 0):
+        raise BadInput("ended_at_ms is required for a job that has ended, and only for such a job.")
+    if entry.is_history and not is_ended:
+        raise BadInput("is_history is only for a job that has ended.")
+    if entry.is_held and entry.state != "waiting":
+        raise BadInput("is_held is only for a waiting job.")
+    if entry.joins and entry.state not in ("waiting", *ENDED):
+        raise BadInput("A group (joins) must be waiting or have ended.")
+    if entry.state == "waiting" and not (entry.is_held or entry.joins or entry.has_members):
+        raise BadInput("A waiting job must be held, be a group (joins) or have members.")
+    if bool(entry.parent) != bool(entry.parent_queue):
+        raise BadInput("Give parent and parent_queue together.")
 
 
-def _logs(line: JobLine) -> None:
-    for one in line.logs:
-        check_log_line(one.at_ms, one.level, one.text)
-    size = sum(len(one.text.encode()) for one in line.logs)
+def _check_logs(line: JobLine) -> None:
+    for entry in line.logs:
+        check_log_line(entry.at_ms, entry.level, entry.text)
+    size = sum(len(entry.text.encode()) for entry in line.logs)
     if size > BYTES_KEPT:
         raise TooLarge(f"The log lines of a job have {size} bytes; at most {BYTES_KEPT} are kept.")
     if line.logs_dropped and not line.logs:
-        raise BadInput("logs_dropped goes with logs.")
+        raise BadInput("logs_dropped needs logs.")
 
 
-def check_attempt_entry(one: AttemptEntry) -> None:
-    check_text("reason", one.reason, 255, may_be_empty=True)
-    if one.worker:
-        parse_id(one.worker)
-    if one.error is not None:
-        _blob("error", one.error, ERROR_MAX)
+def check_attempt_entry(entry: AttemptEntry) -> None:
+    check_text("reason", entry.reason, 255, may_be_empty=True)
+    if entry.worker:
+        parse_id(entry.worker)
+    if entry.error is not None:
+        _check_encoded_blob("error", entry.error, ERROR_MAX)
 
 
-def _blob(what: str, written: EncodedBlob, most_bytes: int) -> None:
-    check_blob(what, decode_blob(written), most_bytes)
+def _check_encoded_blob(what: str, encoded: EncodedBlob, most_bytes: int) -> None:
+    check_blob(what, decode_blob(encoded), most_bytes)

@@ -63,7 +63,7 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     if job.unique_check not in ("none", "keep", "replace", "refuse"):
         raise BadInput(f"unique_check must be none, keep, replace or refuse, not {job.unique_check!r}.")
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
-        raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
+        raise BadInput("if_revision needs a unique key and unique_check='replace'.")
     if job.debounce_ms != 0 or job.debounce_max_ms != 0 or job.throttle_ms != 0:
         _pacing(job)
     if job.repeat != "":
@@ -75,7 +75,7 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     if job.parent != b"":
         check_id("parent", job.parent)
     elif job.held:
-        raise BadInput("held goes with a parent: it is the parent that lets the job start.")
+        raise BadInput("held needs a parent: the parent decides when the job starts.")
     if job.after != ():
         _after(job)
     if job.on_failure not in ("", "collect", "fail", "ignore"):
@@ -87,13 +87,13 @@ def _pacing(job: NewJob) -> None:
     check_integer("debounce_max_ms", job.debounce_max_ms, 0, DURATION_MAX)
     check_integer("throttle_ms", job.throttle_ms, 0, DURATION_MAX)
     if not job.unique or job.unique_check != "keep":
-        raise BadInput("debounce_ms and throttle_ms need a unique key, and decide themselves what a held key means.")
+        raise BadInput("debounce_ms and throttle_ms need a unique key; leave unique_check out with them.")
     if job.debounce_ms and job.throttle_ms:
         raise BadInput("Give debounce_ms or throttle_ms, not both.")
     if job.debounce_ms and (job.run_at_ms or job.delay_ms):
-        raise BadInput("debounce_ms decides when the job runs; give no run_at_ms or delay_ms.")
+        raise BadInput("debounce_ms determines when the job runs; leave run_at_ms and delay_ms out.")
     if 0 < job.debounce_max_ms < job.debounce_ms or (job.debounce_max_ms and not job.debounce_ms):
-        raise BadInput("debounce_max_ms goes with debounce_ms and is at least as long.")
+        raise BadInput("debounce_max_ms needs debounce_ms and must be at least as long.")
 
 
 def check_repeat(rule: Any) -> None:
@@ -105,11 +105,11 @@ def _after(job: NewJob) -> None:
     if type(job.after) is not tuple:
         raise BadInput("after must be a tuple of job ids.")
     if len(job.after) > AFTER_MAX:
-        raise TooLarge(f"A job may wait for {AFTER_MAX} jobs, not {len(job.after)}; let groups (joins) wait for parts.")
+        raise TooLarge(f"A job may wait for {AFTER_MAX} jobs, not {len(job.after)}; split them into groups (joins).")
     for job_id in job.after:
         check_id("an id in after", job_id)
     if job.parent in job.after:
-        raise BadInput("A child cannot wait for its parent: the parent waits for it.")
+        raise BadInput("A child cannot wait for its parent, because the parent waits for the child.")
     if job.id in job.after:
         raise BadInput("A job cannot wait for itself.")
 

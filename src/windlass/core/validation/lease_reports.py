@@ -1,4 +1,4 @@
-"""What those who hold jobs may say of them."""
+"""Checks of reports by the holders of leases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_lease_ref(request: Any, wanted: type = LeaseRef) -> None:
 
 
 def check_finishes(requests: Sequence[Finish]) -> None:
-    """Of all that have ended: a glance is enough for those with nothing to say but that."""
+    """Check many finishes. Finishes without a result or option are checked inline, because they are the common case."""
     for request in requests:
         if (
             type(request) is not Finish
@@ -85,7 +85,7 @@ def check_complete_with_children(request: CompleteWithChildren, payload_max: int
     if request.run_at_ms is not None and request.delay_ms is not None:
         raise BadInput("Give run_at_ms or delay_ms, not both.")
     if request.then == "again" and request.run_at_ms is None and request.delay_ms is None:
-        raise BadInput("A job that goes on needs run_at_ms or delay_ms.")
+        raise BadInput("then='again' needs run_at_ms or delay_ms.")
     if request.delay_ms is not None:
         check_integer("delay_ms", request.delay_ms, 0, DURATION_MAX)
     check_text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)

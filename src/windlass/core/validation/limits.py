@@ -1,4 +1,4 @@
-"""What callers may give of limits, pauses and weights."""
+"""Checks of limits, pauses and weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .values import check_boolean, check_free_text, check_instance, check_intege
 LIMIT_NAME_MAX = 128
 PATH_MAX = 255
 FIELDS_PER_MATCHER = 16
-VALUE_MAX = 1024  # bytes of a text that a field is compared with; every producer knows all limits
+VALUE_MAX = 1024  # bytes of a text that a field is compared with; every producer loads all limits
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 WEIGHT_MAX = 100
 PAUSE_REASON_MAX = 500
@@ -55,7 +55,7 @@ def check_limit(value: Any) -> None:
         raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
     check_boolean("own_caps", value.own_caps)
     if value.own_caps and not (value.key and value.running is not None):
-        raise BadInput("own_caps goes with running and a key: it is a key that has a cap of its own.")
+        raise BadInput("own_caps needs running and a key: each key may have its own cap.")
     if value.running is not None:
         check_integer("running", value.running, 0, UINT32_MAX)
         return
@@ -91,6 +91,6 @@ def _plain_value(path: str, value: Any) -> None:
         check_integer(f"the value of {path}", value, INT64_MIN, INT64_MAX)
     elif type(value) is float:
         if not math.isfinite(value):
-            raise BadInput(f"{path} is compared with {value}, which nothing is equal to in JSON; give a number.")
+            raise BadInput(f"{path} is compared with {value}, which JSON cannot represent; give a finite number.")
     elif value is not None and type(value) is not bool:
-        raise BadInput(f"{path} is compared with a plain value, not with a {type(value).__name__}.")
+        raise BadInput(f"{path} must be compared with text, a number, a boolean or None, not {type(value).__name__}.")

@@ -21,7 +21,7 @@ def check_listing(request: Listing) -> None:
     check_text("queue", request.queue, QUEUE_MAX, may_be_empty=True)
     check_text("tag", request.tag, TAG_MAX, may_be_empty=True)
     if not request.tag and not request.state:
-        raise BadInput("A list needs a state, or a tag.")
+        raise BadInput("A listing needs a state or a tag.")
     allowed = tuple(state.label for state in State) if request.tag else LISTS
     if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
@@ -35,7 +35,7 @@ def check_listing(request: Listing) -> None:
     check_integer("ended_before_ms", request.ended_before_ms, 0, INSTANT_MAX)
     check_text("error", request.error, SOUGHT_MAX, may_be_empty=True)
     if type(request.error_shape) is not str or len(request.error_shape) > SHAPE_MAX:
-        raise BadInput(f"error_shape must be text of at most {SHAPE_MAX} characters, as failures are told with.")
+        raise BadInput(f"error_shape must be text of at most {SHAPE_MAX} characters, as `failures` returns it.")
     check_boolean("with_errors", request.with_errors)
 
 

@@ -1,4 +1,4 @@
-"""Checks of the lines that running code leaves with its job."""
+"""Checks of log lines of jobs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def check_log(request: Any) -> None:
     check_lease_ref(request, Log)
     check_list("lines", request.lines)
     if not request.lines:
-        raise BadInput("lines must hold at least one line.")
+        raise BadInput("lines must contain at least one line.")
     if len(request.lines) > LOG_LINES_MAX:
         count, most = len(request.lines), LOG_LINES_MAX
-        raise TooLarge(f"A request may bring {most} lines, not {count}; send the others in the next.")
-    for one in request.lines:
-        check_instance("A line", one, LogLine)
-        check_log_line(one.at_ms, one.level, one.text)
+        raise TooLarge(f"A request may contain {most} lines, not {count}; send the others in the next request.")
+    for line in request.lines:
+        check_instance("A line", line, LogLine)
+        check_log_line(line.at_ms, line.level, line.text)
 
 
 def check_log_line(at_ms: Any, level: Any, text: Any) -> None:

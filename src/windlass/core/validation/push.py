@@ -1,4 +1,4 @@
-"""What those who push jobs to workers may say."""
+"""Checks of reports about pushed jobs."""
 
 from __future__ import annotations
 

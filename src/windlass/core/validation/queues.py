@@ -1,4 +1,4 @@
-"""Checks of what callers give about queues: their configuration, and which part of their history."""
+"""Checks of queue configurations, and of the requested part of a queue's history."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from windlass.core.queue import Configuration
 from .values import check_boolean, check_duration_or_forever, check_instance, check_integer
 
 HISTORY_HOURS_MAX = 48
-HISTORY_STEPS_MAX = 200  # of one queue in one answer
-AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
+HISTORY_STEPS_MAX = 200  # per queue and request
+AGING_MAX = 2**20  # about 17 minutes; its product with an int32 must be exact in a float
 
 
 def check_history_window(step_minutes: Any, steps: Any) -> None:
@@ -29,7 +29,7 @@ def check_configuration(changes: Any) -> None:
     for field, value in changes.items():
         if field not in Configuration.__struct_fields__:
             fields = ", ".join(Configuration.__struct_fields__)
-            raise BadInput(f"A queue has no property {field!r}; it has {fields}.")
+            raise BadInput(f"A queue has no setting {field!r}; its settings are {fields}.")
         if field in ("name_lanes", "fair_share"):
             if value is not None:
                 check_boolean(field, value)
@@ -39,4 +39,4 @@ def check_configuration(changes: Any) -> None:
         elif value is not None:
             check_duration_or_forever(field, value)
             if field == "lease_ms" and value == 0:
-                raise BadInput("lease_ms of a queue must be at least 1; None is the default again.")
+                raise BadInput("lease_ms of a queue must be at least 1; None restores the default.")

@@ -19,7 +19,7 @@ from .values import check_instance, check_integer, check_new_name, check_text
 SCHEDULE_NAME_MAX = 255
 SCHEDULE_PAUSE_REASON_MAX = 1024
 EVERY_MIN = 1_000
-# What a schedule decides itself, or what makes no sense for the same job again and again.
+# Fields that the schedule sets itself, or that make no sense for a job that is created repeatedly.
 _NOT_IN_TEMPLATE = (
     "id", "run_at_ms", "delay_ms", "expires_at_ms", "if_revision", "repeat", "debounce_ms", "throttle_ms", "parent",
     "cap",
@@ -27,12 +27,12 @@ _NOT_IN_TEMPLATE = (
 
 
 def check_schedule(schedule: Any, payload_max: int = PAYLOAD_MAX) -> None:
-    """Raises a refusal that says what is wrong."""
+    """Raise a refusal that names the error."""
     check_instance("A schedule", schedule, Schedule)
     check_new_name("name", schedule.name, SCHEDULE_NAME_MAX)
     check_new_job(schedule.job, payload_max)
     _check_template(schedule.job)
-    _check_rhythm(schedule)
+    _check_recurrence(schedule)
     check_integer("starts_at_ms", schedule.starts_at_ms, 0, INSTANT_MAX)
     check_integer("ends_at_ms", schedule.ends_at_ms, 0, INSTANT_MAX)
     check_integer("misfire_after_ms", schedule.misfire_after_ms, 0, DURATION_MAX)
@@ -46,10 +46,10 @@ def _check_template(job: NewJob) -> None:
     plain = NewJob(queue=job.queue, name=job.name)
     for field in _NOT_IN_TEMPLATE:
         if getattr(job, field) != getattr(plain, field):
-            raise BadInput(f"The job of a schedule has no {field}: it is made anew for each occurrence.")
+            raise BadInput(f"The job of a schedule must not have {field}: a new job is created for each occurrence.")
 
 
-def _check_rhythm(schedule: Schedule) -> None:
+def _check_recurrence(schedule: Schedule) -> None:
     check_text("cron", schedule.cron, CRON_MAX, may_be_empty=True)
     check_text("timezone", schedule.timezone, TIMEZONE_MAX)
     if schedule.every_ms != 0:
@@ -62,4 +62,4 @@ def _check_rhythm(schedule: Schedule) -> None:
     elif schedule.cron:
         parse_cron(schedule.cron, schedule.timezone)
     if schedule.timezone != "UTC" and not schedule.cron:
-        raise BadInput("timezone goes with cron; the other rhythms are in UTC.")
+        raise BadInput("timezone needs cron; the other recurrences are in UTC.")

@@ -13,7 +13,7 @@ from .workers import check_worker_id
 def check_take(request: Take) -> None:
     check_instance("A request", request, Take)
     if type(request.queues) is not tuple or not request.queues:
-        raise BadInput("queues must be a tuple with at least one queue.")
+        raise BadInput("queues must be a tuple of at least one queue.")
     if len(request.queues) > QUEUES_PER_TAKE:
         raise TooLarge(f"A take may name {QUEUES_PER_TAKE} queues, not {len(request.queues)}.")
     for queue in request.queues:
@@ -36,7 +36,7 @@ def _weights(request: Take) -> None:
     if type(request.weights) is not tuple:
         raise BadInput("weights must be a tuple of whole numbers.")
     if len(request.weights) != len(request.queues):
-        raise BadInput("Give as many weights as queues, or none.")
+        raise BadInput("Give one weight per queue, or no weights.")
     for weight in request.weights:
         check_integer("a weight", weight, 1, 1_000_000)
 

@@ -1,4 +1,4 @@
-"""What callers may give of tokens and of the audit log."""
+"""Checks of tokens and audit entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import check_free_text, check_instance, check_integer, check_list, 
 TOKEN_NAME_MAX = 128
 TOKEN_QUEUES_MAX = 32
 TOKEN_RATE_MAX = 1_000_000
-AUDIT_ENTRIES_MAX = 1000  # of one request
+AUDIT_ENTRIES_MAX = 1000  # per request
 
 
 def check_token_name(name: Any) -> None:
@@ -27,7 +27,7 @@ def check_new_token(token: Any) -> None:
     _roles(token.roles)
     check_queue_patterns(token.queues)
     if token.queues and Role.ADMIN in token.roles:
-        raise BadInput("An admin may do everything, and make tokens for every queue: give an admin token no queues.")
+        raise BadInput("An admin may do everything, including tokens for every queue: give an admin token no queues.")
     check_integer("rate", token.rate, 0, TOKEN_RATE_MAX)
     check_integer("expires_in_ms", token.expires_in_ms, 0, DURATION_MAX)
     check_text("note", token.note, NOTE_MAX, may_be_empty=True)
@@ -55,7 +55,7 @@ def check_audit_entries(entries: Any) -> None:
     check_list("entries", entries)
     if len(entries) > AUDIT_ENTRIES_MAX:
         raise TooLarge(
-            f"A request may bring {AUDIT_ENTRIES_MAX} entries, not {len(entries)}; send the rest in the next."
+            f"A request may contain {AUDIT_ENTRIES_MAX} entries, not {len(entries)}; send the others in another."
         )
     for entry in entries:
         check_instance("An entry", entry, AuditEntry)

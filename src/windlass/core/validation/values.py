@@ -19,7 +19,7 @@ def check_integer(what: str, value: Any, low: int, high: int) -> None:
     if type(value) is not int:
         raise BadInput(f"{what} must be a whole number, not {type(value).__name__}.")
     if not low <= value <= high:
-        raise BadInput(f"{what} must lie between {low} and {high}, not be {value}.")
+        raise BadInput(f"{what} must be between {low} and {high}, not {value}.")
 
 
 def check_number(what: str, value: Any, low: float, high: float) -> None:
@@ -49,17 +49,17 @@ def check_text(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = F
 
 
 def check_new_name(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) -> None:
-    """Check a name under which something is to be stored. Names that are only looked up are checked as `text`: what was
-    stored before this rule stays in reach."""
+    """Check a name that is going to be stored.
+
+    Names that are only looked up are checked with `check_text`, so that names stored before this rule stay accessible.
+    """
     check_text(what, value, most_bytes, may_be_empty=may_be_empty)
     if has_control(value):
-        raise BadInput(
-            f"{what} must not contain control characters, also not those that turn the direction of writing."
-        )
+        raise BadInput(f"{what} must not contain control characters, including those that change the text direction.")
 
 
 def check_free_text(what: str, value: Any, most_bytes: int) -> None:
-    """A text that only people read: it may be empty, and have line breaks."""
+    """Check a text for people. It may be empty and may contain line breaks."""
     if type(value) is not str:
         raise BadInput(f"{what} must be text, not {type(value).__name__}.")
     _check_encoded(what, value, most_bytes)
@@ -69,14 +69,14 @@ def _check_encoded(what: str, value: str, most_bytes: int) -> None:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise BadInput(f"{what} is not valid Unicode: it holds half a surrogate pair.") from error
+        raise BadInput(f"{what} is not valid Unicode: it contains half a surrogate pair.") from error
     if size > most_bytes:
         raise TooLarge(f"{what} has {size} bytes; at most {most_bytes} are allowed.")
 
 
 def check_id(what: str, value: Any) -> None:
     if type(value) is not bytes or len(value) != 16:
-        raise BadInput(f"{what} must be 16 bytes; windlass.core.ids.parse_id reads the written form.")
+        raise BadInput(f"{what} must be 16 bytes; windlass.core.ids.parse_id converts the text form.")
 
 
 def check_blob(what: str, value: Any, most_bytes: int) -> None:
@@ -90,14 +90,14 @@ def check_blob(what: str, value: Any, most_bytes: int) -> None:
 
 
 def check_new_blob(what: str, value: Any, most_bytes: int) -> None:
-    """Check a value that is to be stored: readers of JSON must be able to read its numbers."""
+    """Check a value that is going to be stored. JSON decoders must be able to read its numbers."""
     check_blob(what, value, most_bytes)
     if value.codec is Codec.JSON and has_unreadable_number(value.data):
-        raise BadInput(f"{what} holds a number that is too large, as 1e999 is; send it as text.")
+        raise BadInput(f"{what} contains a number that is too large, as 1e999; send it as text.")
 
 
 def check_list(what: str, values: Any) -> None:
-    if type(values) is list or type(values) is tuple:  # as nearly always
+    if type(values) is list or type(values) is tuple:  # the usual case, checked fast
         return
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise BadInput(f"{what} must be a list.")
@@ -117,7 +117,7 @@ def check_glob(pattern: Any) -> None:
 def check_scan_cursor(cursor: Any) -> None:
     check_text("cursor", cursor, 20)
     if not (cursor.isascii() and cursor.isdigit()) or int(cursor) >= 2**64:
-        raise BadInput("The cursor is not one that a step gave out; start again without it.")
+        raise BadInput("The cursor does not come from a previous step; start again without a cursor.")
 
 
 def check_partition(value: Any) -> None:

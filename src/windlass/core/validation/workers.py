@@ -21,31 +21,31 @@ from .values import (
     check_text,
 )
 
-QUEUES_MAX = 1000  # looked at by one call
+QUEUES_MAX = 1000  # per call
 
 
 def check_worker_id(value: Any) -> None:
     check_id("worker", value)
     if value == bytes(16):
-        raise BadInput("A worker id of sixteen zero bytes stands for nobody; choose another.")
+        raise BadInput("A worker id must not be sixteen zero bytes; that value means no worker.")
 
 
 def check_held_ids(values: Any) -> None:
     check_list("held", values)
     if len(values) > HELD_MAX:
-        raise BadInput(f"A worker names at most {HELD_MAX} jobs in one heartbeat; beat without them.")
+        raise BadInput(f"A worker may name {HELD_MAX} jobs in one heartbeat; send the heartbeat without jobs.")
     for value in values:
         check_id("held", value)
 
 
 def check_worker_info(info: WorkerInfo) -> None:
     if type(info) is not WorkerInfo:
-        raise BadInput("A worker describes itself by a WorkerInfo.")
+        raise BadInput("The description of a worker must be a WorkerInfo.")
     check_new_name("host", info.host, 255, may_be_empty=True)
     check_new_name("name", info.name, 255, may_be_empty=True)
     check_text("url", info.url, URL_MAX, may_be_empty=True)
     if info.url and not is_base_url(info.url):
-        raise BadInput("url must be an http or https URL with a host, without user, query and fragment.")
+        raise BadInput("url must be an http or https URL with a host and without user, query or fragment.")
     check_integer("pid", info.pid, 0, 2**31)
     check_integer("slots", info.slots, 0, 1_000_000)
     if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:

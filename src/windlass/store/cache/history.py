@@ -32,7 +32,7 @@ class _Past(NamedTuple):
     steps: list[Minute]
 
 
-class Chronicle:
+class HistoryCache:
     def __init__(self) -> None:
         self._past: OrderedDict[tuple[str, int], _Past] = OrderedDict()  # by queue and step, the last used at the end
         self._kept = 0

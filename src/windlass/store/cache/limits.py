@@ -8,7 +8,7 @@ from windlass.core.limits.limit import LimitTable
 _NONE = LimitTable()
 
 
-class KnownLimits:
+class LimitCache:
     def __init__(self) -> None:
         self._tables: dict[int, LimitTable] = {}
 

@@ -15,17 +15,17 @@ from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
 from .take import GRACE_MS, take_once
-from .wakeups import BLOCK_S, Bell, Listener
+from .wakeups import BLOCK_S, Wakeups, Listener
 
 
-class Terms(NamedTuple):
+class AssignOptions(NamedTuple):
     most: int
     accept_ms: int
     spends_attempt: bool
 
 
 def assign_flow(
-    queues: tuple[str, ...], terms: Terms, partition: int, registration: WaitRegistration = UNREGISTERED
+    queues: tuple[str, ...], terms: AssignOptions, partition: int, registration: WaitRegistration = UNREGISTERED
 ) -> Flow[DispatchResult]:
     found = yield assign(queues, *terms, partition, registration)
     if isinstance(found, Refusal):
@@ -34,7 +34,7 @@ def assign_flow(
 
 
 async def assign_waiting(
-    store: Store, queues: tuple[str, ...], terms: Terms, wait_ms: int, partition: int, until: asyncio.Event
+    store: Store, queues: tuple[str, ...], terms: AssignOptions, wait_ms: int, partition: int, until: asyncio.Event
 ) -> Dispatch:
     """Whoever makes a job takeable in one of these queues rings, if a worker is idle there. `until` ends the wait, but
     never a look that is under way: workers that were given jobs by it would be idle no more, and without a job."""
@@ -66,7 +66,7 @@ async def _either(one: asyncio.Event, other: asyncio.Event, within_s: float) -> 
             wait.cancel()
 
 
-def _registered(bell: Bell, left_s: float) -> WaitRegistration:
+def _registered(bell: Wakeups, left_s: float) -> WaitRegistration:
     return WaitRegistration(bell.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
 
 

@@ -14,14 +14,14 @@ from windlass.store.commands import callbacks
 from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
-from .wakeups import BLOCK_S, Bell, Listener, Place
+from .wakeups import BLOCK_S, Wakeups, Listener, Place
 
-OWED: Place = ("\2owed", "")  # as in lua/lib/pending_callbacks.lua
-Homes: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
+PENDING: Place = ("\2owed", "")  # as in lua/lib/pending_callbacks.lua
+PartitionSource: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
 GRACE_MS = 5_000  # a registration outlives the wait by this
 
 
-class Opening:
+class CapacitySource:
     """How much room somebody who delivers has: asked at each look, so that what changes while they wait counts."""
 
     def __init__(self, room: Callable[[], DeliveryCapacity]) -> None:
@@ -69,7 +69,7 @@ def take_flow(
     return callbacks.TakenCallbacks(now_ms, min(following, default=None), debts)
 
 
-async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: int, wait_ms: int) -> PendingCallbacks:
+async def take_waiting(store: Store, homes: PartitionSource, opening: CapacitySource, lease_ms: int, wait_ms: int) -> PendingCallbacks:
     await store.open()
     partitions = homes()
     give_up_at_s = time.monotonic() + wait_ms / 1000
@@ -77,7 +77,7 @@ async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: i
     while True:
         async with _listening(store, partitions) as listeners:
             opening.wake_by(listeners[0][1].event)  # before the room is asked for: no change of it is missed
-            owed, looks_again = {OWED}, False
+            owed, looks_again = {PENDING}, False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
                 found = await store.run(_registering(partitions, opening.room(), lease_ms, listeners, left_s))
@@ -87,7 +87,7 @@ async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: i
                 if found.callbacks or left_s <= 0 or opening.is_closed:
                     return _debts(found)
                 await _rung(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
-                earlier = {OWED} if any(one.was_rung is None for _, one in listeners) else set()
+                earlier = {PENDING} if any(one.was_rung is None for _, one in listeners) else set()
                 looks_again = True
             finally:
                 for bell, listener in listeners if not looks_again else ():
@@ -95,20 +95,20 @@ async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: i
 
 
 @contextlib.asynccontextmanager
-async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[tuple[Bell, Listener]]]:
+async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[tuple[Wakeups, Listener]]]:
     """One listener per partition; they share their event."""
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         found = []
         for partition in homes:
-            listener = Listener((OWED,))
+            listener = Listener((PENDING,))
             listener.event = event
             found.append((await stack.enter_async_context(store.wakeups.listen(partition, listener)), listener))
         yield found
 
 
 def _registering(
-    homes: Sequence[int], room: DeliveryCapacity, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
+    homes: Sequence[int], room: DeliveryCapacity, lease_ms: int, listeners: list[tuple[Wakeups, Listener]], left_s: float
 ) -> Flow[callbacks.TakenCallbacks]:
     for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
     waits = (
@@ -123,13 +123,13 @@ def _until_due_s(found: callbacks.TakenCallbacks) -> float:
     return BLOCK_S if found.next_at_ms is None else max(0.001, (found.next_at_ms - found.now_ms) / 1000)
 
 
-async def _rung(listeners: list[tuple[Bell, Listener]], within_s: float) -> None:
+async def _rung(listeners: list[tuple[Wakeups, Listener]], within_s: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             await listeners[0][1].event.wait()
 
 
-def take_now(store: Store, homes: Homes, room: DeliveryCapacity, lease_ms: int, wait_ms: int) -> PendingCallbacks:
+def take_sync(store: Store, homes: PartitionSource, room: DeliveryCapacity, lease_ms: int, wait_ms: int) -> PendingCallbacks:
     if wait_ms:
         raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
     store.open_sync()

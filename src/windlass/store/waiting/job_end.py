@@ -16,7 +16,7 @@ from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
-from .wakeups import UPKEEP, Listener, heard
+from .wakeups import MAINTENANCE, Listener, wait_for_event
 
 
 def _ended(answer: Ending | Refusal, ended_as: int) -> Ending | None:
@@ -49,7 +49,7 @@ async def result_waiting(store: Store, job_id: bytes, consume: bool, wait_ms: in
             left_s = give_up_at_s - time.monotonic()
             if ending is not None or left_s <= 0:
                 return ending
-            await heard(listener.event, left_s)
+            await wait_for_event(listener.event, left_s)
 
 
 def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int) -> Ending | None:
@@ -73,19 +73,19 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
                 ended_as = int(message[17:])
 
 
-async def upkeep_waiting(store: Store, homes: Sequence[int], for_s: float) -> bool:
+async def wait_for_maintenance(store: Store, homes: Sequence[int], for_s: float) -> bool:
     """Until something is due in one of the partitions, at the latest after the given time. True when that is earlier
     than was known at first."""
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         bells = [
-            (await stack.enter_async_context(store.wakeups.listen(home, Listener((UPKEEP,), event=event))), home)
+            (await stack.enter_async_context(store.wakeups.listen(home, Listener((MAINTENANCE,), event=event))), home)
             for home in homes
         ]
         # What became due between the loops' turn and this registration rang nobody: it is answered here.
         answers = await store.run(_listen_flow([(bell.name, home) for bell, home in bells], for_s))
         due_in_s = [max(0, next_at_ms - now_ms) / 1000 for now_ms, next_at_ms in answers if next_at_ms is not None]
-        return await heard(event, min([for_s, *due_in_s]))
+        return await wait_for_event(event, min([for_s, *due_in_s]))
 
 
 def _listen_flow(bells: Sequence[tuple[str, int]], for_s: float) -> Flow[list[tuple[int, int | None]]]:

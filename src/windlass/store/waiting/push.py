@@ -14,7 +14,7 @@ from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
 from .take import GRACE_MS, take_once
-from .wakeups import BLOCK_S, Bell, Listener, Place, heard
+from .wakeups import BLOCK_S, Wakeups, Listener, Place, wait_for_event
 
 PUSH: Place = ("\2push", "")  # as in lua/lib/workers/push_workers.lua
 
@@ -47,7 +47,7 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
                     return found.dispatch
                 wanted = found.places | {PUSH}
                 if wanted <= places:
-                    await heard(listener.event, min(_pause_s(found, left_s), BLOCK_S))
+                    await wait_for_event(listener.event, min(_pause_s(found, left_s), BLOCK_S))
                     registered = places - {listener.was_rung} if listener.was_rung else places
                 looks_again = True
             finally:
@@ -57,7 +57,7 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
 
 
 async def _look(
-    store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener
+    store: Store, most: int, accept_ms: int, partition: int, bell: Wakeups, listener: Listener
 ) -> DispatchResult:
     registration = WaitRegistration(bell.name, BLOCK_S * 1000 + GRACE_MS, bell.others_wait(listener))
     return await take_once(store, dispatch_flow(most, accept_ms, partition, registration))

@@ -13,7 +13,7 @@ from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Effect
 from windlass.store.connection.pool import ConnectionPool
 
-from .wakeups import Bell, BlockingBell, Listener
+from .wakeups import Wakeups, SyncWakeups, Listener
 
 if TYPE_CHECKING:
     from windlass.store.store import Store
@@ -26,10 +26,10 @@ class WakeupRegistry:
         self._store = store
         self._pool = pool
         self._perform = perform
-        self._by_partition: dict[int, Bell] = {}
+        self._by_partition: dict[int, Wakeups] = {}
         self._on_cancel: Callable[[bytes], None] | None = None
 
-    def of(self, partition: int) -> Bell:
+    def of(self, partition: int) -> Wakeups:
         found = self._by_partition.get(partition)
         if found is None:
             found = self._by_partition[partition] = self._create(partition)
@@ -37,7 +37,7 @@ class WakeupRegistry:
                 found.hear_cancels(self._on_cancel)
         return found
 
-    def _create(self, partition: int) -> Bell:
+    def _create(self, partition: int) -> Wakeups:
         async def pass_on(name: str, queue: str, filters: tuple[str, ...]) -> Any:
             return await self._perform(maintenance.pass_wakeup(name, queue, filters, partition))
 
@@ -48,7 +48,7 @@ class WakeupRegistry:
         # Looked up at each connect: the wakeups do not exist before their connection.
         purpose = f"wakeups {partition}"
         connection = self._pool.connection(purpose, partition, lambda: self._by_partition[partition].connecting())  # noqa: PLW0108
-        return Bell(connection, self._store.root(partition), pass_on, give_back)
+        return Wakeups(connection, self._store.root(partition), pass_on, give_back)
 
     def on_cancel_request(self, handler: Callable[[bytes], None]) -> None:
         """Call `handler` with the id of each running job whose cancellation is requested, in all partitions.
@@ -64,7 +64,7 @@ class WakeupRegistry:
         return self.of(partition).name if self._on_cancel is not None else ""
 
     @contextlib.asynccontextmanager
-    async def listen(self, partition: int, listener: Listener) -> AsyncIterator[Bell]:
+    async def listen(self, partition: int, listener: Listener) -> AsyncIterator[Wakeups]:
         wakeups = self.of(partition)
         wakeups.add(listener)
         try:
@@ -73,8 +73,8 @@ class WakeupRegistry:
             wakeups.remove(listener)
 
     @contextlib.contextmanager
-    def listen_sync(self, partition: int) -> Iterator[BlockingBell]:
-        wakeups = BlockingBell(self._pool.new_sync_connection(partition), self._store.root(partition))
+    def listen_sync(self, partition: int) -> Iterator[SyncWakeups]:
+        wakeups = SyncWakeups(self._pool.new_sync_connection(partition), self._store.root(partition))
         try:
             yield wakeups
         finally:

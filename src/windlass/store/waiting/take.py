@@ -22,7 +22,7 @@ from windlass.store.commands.command import Flow
 from windlass.store.commands.take import UNREGISTERED, TakeResult, WaitRegistration, filter_text, take
 from windlass.store.store import Store
 
-from .wakeups import BLOCK_S, Bell, Listener, Place, heard
+from .wakeups import BLOCK_S, Wakeups, Listener, Place, wait_for_event
 
 log = logging.getLogger("windlass.store")
 
@@ -36,26 +36,26 @@ FRESH_S = 1.0  # half of the time after which a job that was handed over goes ba
 STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
 
 
-class Part(NamedTuple):
+class PartitionQueues(NamedTuple):
     """The queues of a take that are at home in one partition, in their order."""
 
     partition: int
     queues: list[str]
 
 
-class Found(NamedTuple):
+class CombinedTake(NamedTuple):
     """What a look at several partitions gave: one answer per partition that was looked at."""
 
     taken: Taken
     partials: list[TakeResult]
 
 
-def parts_of(store: Store, queues: Sequence[str]) -> list[Part]:
+def group_by_partition(store: Store, queues: Sequence[str]) -> list[PartitionQueues]:
     """By partition, in the order of their first queues."""
     found: dict[int, list[str]] = {}
     for queue in queues:
         found.setdefault(store.partition_of_queue(queue), []).append(queue)
-    return [Part(*item) for item in found.items()]
+    return [PartitionQueues(*item) for item in found.items()]
 
 
 def take_flow(
@@ -73,8 +73,8 @@ def take_flow(
 
 
 def look_flow(
-    request: Take, parts: Sequence[Part], registrations: Sequence[WaitRegistration], *, waits: bool = False
-) -> Flow[Found]:
+    request: Take, parts: Sequence[PartitionQueues], registrations: Sequence[WaitRegistration], *, waits: bool = False
+) -> Flow[CombinedTake]:
     """One call per partition in the order given, until there are enough jobs. What goes wrong in one partition does not
     take away what another gave."""
     partials: list[TakeResult] = []
@@ -100,7 +100,7 @@ def look_flow(
     return _found(partials, problem)
 
 
-def _found(partials: list[TakeResult], problem: WindlassError | None) -> Found:
+def _found(partials: list[TakeResult], problem: WindlassError | None) -> CombinedTake:
     jobs = [job for partial in partials for job in partial.taken.jobs]
     if problem is not None:
         if not jobs:
@@ -109,14 +109,14 @@ def _found(partials: list[TakeResult], problem: WindlassError | None) -> Found:
     due = [partial.taken.next_due_at_ms for partial in partials if partial.taken.next_due_at_ms is not None]
     before = {job_id: at_ms for partial in partials for job_id, at_ms in partial.taken.started_before.items()}
     used_up = sum(partial.taken.used_up for partial in partials)
-    return Found(Taken(jobs, min(due, default=None), before, used_up), partials)
+    return CombinedTake(Taken(jobs, min(due, default=None), before, used_up), partials)
 
 
 def _registration(bell: str, left_s: float, others_wait: bool = False, by_hand: bool = False) -> WaitRegistration:
     return WaitRegistration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait, by_hand)
 
 
-def _pause_s(found: Found, left_s: float) -> float:
+def _pause_s(found: CombinedTake, left_s: float) -> float:
     """Until the end of the wait, or until something may be due in one of the partitions, by its own clock."""
     due_in_ms = [
         max(0, partial.taken.next_due_at_ms - partial.now_ms)
@@ -156,7 +156,7 @@ class _Post:
     """Where a waiting taker stands in one partition. `worker` is who may be handed a job there; empty: nobody."""
 
     def __init__(
-        self, store: Store, part: Part, wanted: str, worker: bytes = b"", receive: Receive | None = None
+        self, store: Store, part: PartitionQueues, wanted: str, worker: bytes = b"", receive: Receive | None = None
     ) -> None:
         self._store = store
         self.part = part
@@ -169,7 +169,7 @@ class _Post:
         self.registered: set[Place] = set()  # by earlier looks; a ring ends a registration
         self.rung: Place | None = None
         self.owed: set[Place] = set()
-        self.bell: Bell
+        self.bell: Wakeups
         self.listener: Listener
 
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
@@ -222,7 +222,7 @@ class _Post:
 
 
 async def take_waiting(
-    store: Store, request: Take, choose: Callable[[], list[Part]], receive: Receive | None = None
+    store: Store, request: Take, choose: Callable[[], list[PartitionQueues]], receive: Receive | None = None
 ) -> Taken:
     """`receive` is given what is handed over in the turn in which that is heard, and the take ends with nothing."""
     await store.open()
@@ -268,13 +268,13 @@ async def _ring(event: asyncio.Event, posts: Sequence[_Post], within_s: float) -
     for post in posts:
         post.is_waiting = True
     try:
-        await heard(event, within_s)
+        await wait_for_event(event, within_s)
     finally:
         for post in posts:
             post.is_waiting = False
 
 
-async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_s: float) -> Found:
+async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_s: float) -> CombinedTake:
     left_s = max(0.0, give_up_at_s - time.monotonic())
     registrations = [post.registration(left_s) for post in posts]
     parts = [post.part for post in posts]
@@ -292,7 +292,7 @@ def _without_used_ring(registered: set[Place], rung: Place | None, found: TakeRe
     return registered - {rung}
 
 
-def take_waiting_now(store: Store, request: Take, choose: Callable[[], list[Part]]) -> Taken:
+def take_waiting_sync(store: Store, request: Take, choose: Callable[[], list[PartitionQueues]]) -> Taken:
     store.open_sync()
     parts = choose()
     if request.wait_ms == 0:
@@ -302,7 +302,7 @@ def take_waiting_now(store: Store, request: Take, choose: Callable[[], list[Part
     return _wait_in_one_partition(store, request, parts[0])
 
 
-def _wait_in_one_partition(store: Store, request: Take, part: Part) -> Taken:
+def _wait_in_one_partition(store: Store, request: Take, part: PartitionQueues) -> Taken:
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     wanted = filter_text(request.wants)
     registered: set[Place] = set()
@@ -327,7 +327,7 @@ def _pass_ring_flow(bell: str, queue: str, wanted: str, partition: int) -> Flow[
     return (yield maintenance.pass_wakeup(bell, queue, (wanted,), partition))  # type: ignore[no-any-return]
 
 
-def _on_a_loop_of_its_own(store: Store, request: Take, parts: list[Part]) -> Taken:
+def _on_a_loop_of_its_own(store: Store, request: Take, parts: list[PartitionQueues]) -> Taken:
     """Several bells are several blocking reads: an event loop in a thread waits for all of them at once."""
     outcome: list[Taken | BaseException] = []
 

@@ -22,7 +22,7 @@ BLOCK_S = 60  # a blocking read ends after this time and begins anew
 WATCHDOG_S = 5  # longer than the read itself: then the connection counts as dead
 SETTLE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
-UPKEEP: Place = ("", "")  # where the loops wait: no queue has an empty name
+MAINTENANCE: Place = ("", "")  # where the loops wait: no queue has an empty name
 
 
 class Listener:
@@ -53,7 +53,7 @@ class Listener:
         asyncio.get_running_loop().call_later(pause_s, self.event.set)
 
 
-async def heard(event: asyncio.Event, within_s: float) -> bool:
+async def wait_for_event(event: asyncio.Event, within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s):
             await event.wait()
@@ -62,7 +62,7 @@ async def heard(event: asyncio.Event, within_s: float) -> bool:
     return True
 
 
-class Bell:
+class Wakeups:
     """Read from the first listener on. A read that is under way is never abandoned, since its answer would be lost with
     it; it ends by itself after the last listener is gone."""
 
@@ -197,7 +197,7 @@ class Bell:
         elif kind == b"C" and self._on_cancel is not None:
             self._on_cancel(content)
         elif kind == b"L":
-            for listener in self._takers.get(UPKEEP, ()):
+            for listener in self._takers.get(MAINTENANCE, ()):
                 listener.look_in(int(content) / 1000)
 
     def _hand(self, job: Job) -> None:
@@ -228,7 +228,7 @@ class Bell:
             listener.event.set()
 
 
-class BlockingBell:
+class SyncWakeups:
     """A bell of one blocking caller, on a link of its own."""
 
     def __init__(self, link: SyncReconnectingConnection, root: str) -> None:
