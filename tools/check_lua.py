@@ -50,14 +50,14 @@ def problems() -> list[str]:
         if source.count("\n") > OPERATION_LINES_MAX:
             found.append(f"{name}.lua: longer than {OPERATION_LINES_MAX} lines; move something to lib/")
         found += [f"{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, None)]
-        hidden = scripts.shadowed(source, tuple(scripts.uses(source)))
+        hidden = scripts.shadowed_names(source, tuple(scripts.uses(source)))
         found += [f"{name}.lua: {word} is the name of something it uses; call it otherwise" for word in hidden]
     for name in scripts.shared_files():
         source = scripts.shared_source(name)
         if "-- " not in source.split("\nlocal", 1)[0]:
             found.append(f"lib/{name}.lua: does not say what it owns")
         found += [f"lib/{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, name)]
-        hidden = scripts.shadowed(source, tuple(scripts.uses(source)), scripts.exports(name))
+        hidden = scripts.shadowed_names(source, tuple(scripts.uses(source)), scripts.exports(name))
         found += [f"lib/{name}.lua: {word} is the name of something it uses; call it otherwise" for word in hidden]
     return found
 
