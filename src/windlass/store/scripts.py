@@ -134,7 +134,7 @@ def _lua_files(folder: Traversable) -> Iterator[Traversable]:
 
 @cache
 def _operation_files() -> dict[str, Traversable]:
-    """Files of operations by name. Folders group them; names are unique across folders."""
+    """Return the files of operations by name. Folders group them; names are unique across folders."""
     folders = [entry for entry in _LUA.iterdir() if entry.is_dir() and entry.name != "lib"]
     return {file.name[:-4]: file for folder in folders for file in _lua_files(folder)}
 

@@ -34,7 +34,7 @@ def _item(report: WorkerReport, kind: str) -> tuple[Argument, ...]:
 
 
 def _read_report(reply: Any) -> WorkerReportOutcome | LeaseRef:
-    """Held: the finished job repeats, and is to be finished with its next run."""
+    """Read a reply. A LeaseRef means that the finished job repeats and must be finished with its next run."""
     return LeaseRef(*reply) if isinstance(reply, list) else cast(WorkerReportOutcome, decode_text(reply))
 
 
