@@ -39,7 +39,7 @@ class DoctorShape(RequestShape, frozen=True, kw_only=True):
 
 
 class FindingShape(ResponseShape, frozen=True, kw_only=True):
-    """One kind of problem, with the number of its occurrences."""
+    """A kind of problem, with the number of its occurrences."""
 
     code: str
     severity: Annotated[str, Meta(description="error, warning or note.")]
@@ -164,6 +164,6 @@ class AuditPageShape(ResponseShape, frozen=True, kw_only=True):
     cursor: Annotated[str, Meta(description="The cursor of the next page; empty on the last page.")]
 
 
-class AuditQuery(RequestShape, frozen=True, kw_only=True):
+class ListAuditQuery(RequestShape, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""

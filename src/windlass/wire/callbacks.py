@@ -23,7 +23,7 @@ PendingCallbackId: TypeAlias = Annotated[
 
 @component_name("DebtShape")
 class PendingCallbackShape(ResponseShape, frozen=True, kw_only=True):
-    """One callback of a job that ended. It outlives the job."""
+    """A callback of a job that ended. It outlives the job."""
 
     id: PendingCallbackId
     job: Annotated[JobShape, Meta(description="The job at its end.")]

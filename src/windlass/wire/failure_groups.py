@@ -14,7 +14,7 @@ from .fields import Id
 from .shape import RequestShape, ResponseShape
 
 
-class FailuresQuery(RequestShape, frozen=True, kw_only=True):
+class ListFailuresQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     looked_at: Annotated[

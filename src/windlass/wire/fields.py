@@ -34,7 +34,7 @@ Priority: TypeAlias = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, descriptio
 LeaseToken: TypeAlias = Annotated[
     int, Meta(ge=0, lt=2**48, description="The token of the lease; 0: any lease of the job.")
 ]
-WAIT_MAX_MS = 60_000  # of one long poll; proxies cut longer ones
+WAIT_MAX_MS = 60_000  # of one long poll; proxies cut longer polls
 StateName: TypeAlias = Literal[
     "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed", "cancelled"
 ]

@@ -238,7 +238,7 @@ def member_shape(member: Member, encoding: Encoding) -> MemberShape:
     )
 
 
-class JobsQuery(RequestShape, frozen=True, kw_only=True):
+class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
         StateName | Literal["history", ""],

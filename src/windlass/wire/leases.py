@@ -31,7 +31,7 @@ from .values import CodecName, Value, decode_value
 
 
 class TakeShape(RequestShape, frozen=True, kw_only=True):
-    """Which jobs to take, and how many. Give at most one of `only`, `all_but` and `glob`; they need queues with
+    """A request to take jobs. Give at most one of `only`, `all_but` and `glob`; they need queues with
     `name_lanes`."""
 
     queues: Annotated[tuple[QueueName, ...], Meta(min_length=1, max_length=QUEUES_PER_TAKE)]

@@ -12,7 +12,7 @@ from windlass.core.validation.bounds import DURATION_MAX, LANE_MAX, NAME_MAX, PA
 from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
 
 from .fields import Id
-from .shape import RequestShape, ResponseShape, to_shape
+from .shape import RequestShape, ResponseShape, component_name, to_shape
 
 PayloadPath: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
 ScalarValue: TypeAlias = (
@@ -20,7 +20,8 @@ ScalarValue: TypeAlias = (
 )
 
 
-class MatcherShape(RequestShape, frozen=True, kw_only=True):
+@component_name("MatcherShape")
+class LimitMatcherShape(RequestShape, frozen=True, kw_only=True):
     """The jobs that a limit applies to. All given conditions must hold; without conditions it applies to all jobs."""
 
     queue: Annotated[str, Meta(max_length=QUEUE_MAX)] = ""
@@ -38,7 +39,7 @@ class MatcherShape(RequestShape, frozen=True, kw_only=True):
 class LimitShape(RequestShape, frozen=True, kw_only=True):
     """A limit to set. Give either `running` or `rate`."""
 
-    matches: MatcherShape = MatcherShape()
+    matches: LimitMatcherShape = LimitMatcherShape()
     running: Annotated[
         Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None,
         Meta(description="Jobs that may run at the same time; 0: no job may start."),
@@ -72,7 +73,8 @@ class LimitShape(RequestShape, frozen=True, kw_only=True):
         )
 
 
-class LevelShape(ResponseShape, frozen=True, kw_only=True):
+@component_name("LevelShape")
+class LimitLevelShape(ResponseShape, frozen=True, kw_only=True):
     """Usage of a limit, for one key or as a whole."""
 
     key: str | None
@@ -100,7 +102,7 @@ class LimitStateShape(ResponseShape, frozen=True, kw_only=True):
     burst: int
     key: str
     own_caps: bool
-    levels: list[LevelShape]
+    levels: list[LimitLevelShape]
 
 
 class LimitHolderShape(ResponseShape, frozen=True, kw_only=True):
@@ -143,5 +145,5 @@ def limit_state_shape(state: LimitState) -> LimitStateShape:
         burst=limit.burst,
         key=limit.key,
         own_caps=limit.own_caps,
-        levels=[to_shape(level, LevelShape) for level in state.levels],
+        levels=[to_shape(level, LimitLevelShape) for level in state.levels],
     )

@@ -116,7 +116,7 @@ class QueuesShape(ResponseShape, frozen=True, kw_only=True):
     after: Annotated[str, Meta(description="The value of `after` for the next page; empty on the last page.")]
 
 
-class QueuesQuery(RequestShape, frozen=True, kw_only=True):
+class ListQueuesQuery(RequestShape, frozen=True, kw_only=True):
     after: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only queues whose names sort after this name.")] = ""
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 

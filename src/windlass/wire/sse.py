@@ -59,7 +59,7 @@ def _id_line(position: str) -> bytes:
     return b"id: %s\n" % position.encode() if position else b""
 
 
-class Frame(NamedTuple):
+class EventFrame(NamedTuple):
     position: str  # empty: unchanged
     data: bytes  # empty: only a position or a keep-alive
 
@@ -70,7 +70,7 @@ class FrameParser:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, chunk: bytes) -> Iterator[Frame]:
+    def feed(self, chunk: bytes) -> Iterator[EventFrame]:
         *complete, self._rest = (self._rest + chunk).split(b"\n\n")
         if len(self._rest) > FRAME_MAX:
             raise TooLarge(f"The server sent an event of more than {FRAME_MAX} bytes.")
@@ -78,7 +78,7 @@ class FrameParser:
             yield _parse_frame(text)
 
 
-def _parse_frame(text: bytes) -> Frame:
+def _parse_frame(text: bytes) -> EventFrame:
     position, data = "", []
     for line in text.split(b"\n"):
         field, _, value = line.partition(b":")
@@ -87,4 +87,4 @@ def _parse_frame(text: bytes) -> Frame:
             position = value.decode()
         elif field == b"data":
             data.append(value)
-    return Frame(position, b"\n".join(data))
+    return EventFrame(position, b"\n".join(data))

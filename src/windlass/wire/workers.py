@@ -103,7 +103,7 @@ class WorkersShape(ResponseShape, frozen=True, kw_only=True):
     workers: list[RegisteredShape]
 
 
-class WorkersQuery(RequestShape, frozen=True, kw_only=True):
+class ListWorkersQuery(RequestShape, frozen=True, kw_only=True):
     start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many workers to skip.")] = 0
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 

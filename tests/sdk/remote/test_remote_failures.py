@@ -62,7 +62,9 @@ def server(engine: EngineProcess, store: Store) -> Iterator[ServerProcess]:
         yield server
 
 
-async def test_calls_outlive_a_killed_server_and_nothing_is_doubled(server: ServerProcess, beside: Service) -> None:
+async def test_calls_outlive_a_killed_server_and_nothing_is_doubled(
+    server: ServerProcess, engine_service: Service
+) -> None:
     app = new_app(server.url)
     add = app.tasks["add"]
     ids: list[str] = []
@@ -94,33 +96,33 @@ async def test_calls_outlive_a_killed_server_and_nothing_is_doubled(server: Serv
         stop.set()
         await asyncio.gather(*callers)
         await app.aclose()
-    found = await _all_ids(beside)
+    found = await _all_ids(engine_service)
     assert len(ids) == len(set(ids))
     assert sorted(found) == sorted(ids)
 
 
-async def _all_ids(beside: Service) -> list[str]:
+async def _all_ids(engine_service: Service) -> list[str]:
     found: list[str] = []
     cursor = ""
     while True:
-        page = await beside.jobs(Listing(queue="default", state="queued", most=500, cursor=cursor))
+        page = await engine_service.jobs(Listing(queue="default", state="queued", most=500, cursor=cursor))
         found += [job.key for job in page.jobs]
         cursor = page.cursor
         if not cursor:
             return found
 
 
-async def test_who_waits_for_an_end_outlives_a_killed_server(server: ServerProcess, beside: Service) -> None:
+async def test_who_waits_for_an_end_outlives_a_killed_server(server: ServerProcess, engine_service: Service) -> None:
     app = new_app(server.url)
     handle = await app.tasks["add"].aenqueue(1, 2)
     awaiting = asyncio.create_task(handle.aresult())
     blocking = asyncio.create_task(asyncio.to_thread(handle.result))
     following = asyncio.create_task(_kinds(handle))
-    while not (await beside.job([handle.id_bytes]).one()).job.state.is_ended:
+    while not (await engine_service.job([handle.id_bytes]).one()).job.state.is_ended:
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
-        [job] = (await beside.take(Take(queues=("default",)))).jobs
-        await beside.finish([Finish(job.id, job.lease_token)])
+        [job] = (await engine_service.take(Take(queues=("default",)))).jobs
+        await engine_service.finish([Finish(job.id, job.lease_token)])
     async with asyncio.timeout(60):
         assert [await awaiting, await blocking] == [None, None]
         assert (await following)[-1:] in (["finished"], [])
@@ -152,8 +154,8 @@ async def test_a_server_that_does_not_come_is_named() -> None:
 # Tokens
 
 
-async def _token(beside: Service, *roles: Role, **more: object) -> str:
-    made = await beside.create_token(NewToken(name="-".join(roles), roles=frozenset(roles), **more))  # type: ignore[arg-type]
+async def _token(engine_service: Service, *roles: Role, **more: object) -> str:
+    made = await engine_service.create_token(NewToken(name="-".join(roles), roles=frozenset(roles), **more))  # type: ignore[arg-type]
     return made.text
 
 
@@ -165,8 +167,8 @@ async def closing(app: Windlass) -> AsyncIterator[Windlass]:
         await app.aclose()
 
 
-async def test_a_token_lets_in(served: str, beside: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = await _token(beside, Role.PRODUCE, queues=("default",))
+async def test_a_token_lets_in(served: str, engine_service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = await _token(engine_service, Role.PRODUCE, queues=("default",))
     async with closing(new_app(served, token=token)) as app:
         handle = await app.tasks["add"].aenqueue(1, 2)
         assert await handle.acancel() == "cancelled"
@@ -180,9 +182,9 @@ async def test_a_token_lets_in(served: str, beside: Service, monkeypatch: pytest
 
 
 @pytest.fixture
-async def reader(beside: Service) -> str:
+async def reader(engine_service: Service) -> str:
     """A token that exists when the server starts: from the first one on, nobody comes in without."""
-    return await _token(beside, Role.READ)
+    return await _token(engine_service, Role.READ)
 
 
 async def test_a_wrong_token_is_refused_at_once(reader: str, served: str) -> None:

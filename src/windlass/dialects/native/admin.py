@@ -9,12 +9,12 @@ from windlass.web.app.router import ADMINS, JOB_READERS, Answer, Routes
 from windlass.wire.admin import (
     AuditEntryShape,
     AuditPageShape,
-    AuditQuery,
     CreatedTokenShape,
     DiagnosisShape,
     DoctorShape,
     EngineShape,
     InfoShape,
+    ListAuditQuery,
     NewTokenShape,
     TokensShape,
     diagnosis_shape,
@@ -67,7 +67,7 @@ async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
     """Create a token.
 
     Only this answer contains the text of the token, which is not stored. Once a token exists, every request needs
-    one."""
+    a token."""
     context.audit_target = context.body.name
     context.audit_detail = " ".join((*sorted(context.body.roles), *context.body.queues))
     context.check_all_queues()
@@ -87,8 +87,8 @@ async def revoke_token(context: RequestContext[None, None]) -> None:
     await context.service.revoke_token(context.audit_target)
 
 
-@routes.get("/audit", roles=ADMINS, query=AuditQuery, response=AuditPageShape)
-async def audit(context: RequestContext[None, AuditQuery]) -> AuditPageShape:
+@routes.get("/audit", roles=ADMINS, query=ListAuditQuery, response=AuditPageShape)
+async def audit(context: RequestContext[None, ListAuditQuery]) -> AuditPageShape:
     """List the last 10,000 audited requests, newest first."""
     context.check_all_queues()
     page = await context.service.audits(most=context.query.most, cursor=context.query.cursor)

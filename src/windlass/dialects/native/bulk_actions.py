@@ -34,7 +34,7 @@ def _check_found(context: RequestContext[Any, Any], listing: Listing) -> None:
 async def act(context: RequestContext[ActionShape, None]) -> ActionStatusShape:
     """Retry, cancel, delete or requeue all jobs that match, in the background.
 
-    A server runs the action in bounded steps. If that server dies, another one continues. Jobs that match only later
+    A server runs the action in bounded steps. If that server dies, another server continues. Jobs that match only later
     are not affected."""
     body = context.body
     listing = Listing(**msgspec.structs.asdict(body.matches))

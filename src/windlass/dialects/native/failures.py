@@ -5,13 +5,13 @@ from __future__ import annotations
 from windlass.core import errors
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READERS, Routes
-from windlass.wire.failure_groups import FailuresQuery, FailuresShape, failure_group_shape
+from windlass.wire.failure_groups import FailuresShape, ListFailuresQuery, failure_group_shape
 
 routes = Routes("/api/v1", tag="Looking")
 
 
-@routes.get("/failures", roles=READERS, query=FailuresQuery, response=FailuresShape, refuses=(errors.TooLarge,))
-async def failures(context: RequestContext[None, FailuresQuery]) -> FailuresShape:
+@routes.get("/failures", roles=READERS, query=ListFailuresQuery, response=FailuresShape, refuses=(errors.TooLarge,))
+async def failures(context: RequestContext[None, ListFailuresQuery]) -> FailuresShape:
     """List the last failed jobs, grouped by error.
 
     A token limited to some queues sees and counts the failures in these queues."""

@@ -39,8 +39,8 @@ _ABSENT = (errors.UnknownJob, errors.AlreadyEnded)
 async def _run_grouped(
     pairs: Pairs, operation: Callable[..., Any], options: Sequence[str], response: Callable[..., Any]
 ) -> Any:
-    """Run one operation for each distinct set of options; usually there is one set. All are validated before the first
-    one runs."""
+    """Run one operation for each distinct set of options; usually there is one set. All operations are validated before
+    the first runs."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, (_, shape) in enumerate(pairs):
         groups.setdefault(tuple(getattr(shape, option) for option in options), []).append(index)

@@ -17,7 +17,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import JOB_CONTROLLERS, JOB_READERS, READERS, Answer, Routes
 from windlass.wire.jobs import (
     EndingShape,
-    JobsQuery,
+    ListJobsQuery,
     MembersQuery,
     MembersShape,
     NotEndedShape,
@@ -147,8 +147,8 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
     )
 
 
-@routes.get("/jobs", roles=READERS, query=JobsQuery, response=PageShape, refuses=(errors.TooLarge,))
-async def jobs(context: RequestContext[None, JobsQuery]) -> PageShape:
+@routes.get("/jobs", roles=READERS, query=ListJobsQuery, response=PageShape, refuses=(errors.TooLarge,))
+async def jobs(context: RequestContext[None, ListJobsQuery]) -> PageShape:
     """List jobs by state or by tag, of one queue or of all queues, by page.
 
     The other conditions are filters. A page examines a bounded number of jobs; continue with its cursor. A token

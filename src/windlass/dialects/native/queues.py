@@ -22,12 +22,12 @@ from windlass.wire.queues import (
     ConfigurationChangesShape,
     ConfigurationShape,
     LanesQuery,
+    ListQueuesQuery,
     PauseShape,
     PausesShape,
     PurgedShape,
     PurgeShape,
     QueueShape,
-    QueuesQuery,
     QueuesShape,
     QueueStatsShape,
     ResumeShape,
@@ -45,8 +45,8 @@ _CHANGING = {"roles": ADMINS, "refuses": (errors.TooLarge, errors.EngineFull), "
 QueueContext: TypeAlias = RequestContext[None, None]
 
 
-@routes.get("/queues", query=QueuesQuery, response=QueuesShape, **_READING)
-async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
+@routes.get("/queues", query=ListQueuesQuery, response=QueuesShape, **_READING)
+async def queues(context: RequestContext[None, ListQueuesQuery]) -> QueuesShape:
     """List all queues that have jobs or a configuration, by name, with their statistics.
 
     A token limited to some queues sees these queues."""

@@ -15,10 +15,10 @@ from windlass.wire.workers import (
     ExpectedShape,
     GivenBackShape,
     HeartbeatReplyShape,
+    ListWorkersQuery,
     StopRequestedShape,
     UnclaimedShape,
     WorkerShape,
-    WorkersQuery,
     WorkersShape,
     registered_shape,
 )
@@ -26,8 +26,8 @@ from windlass.wire.workers import (
 routes = Routes("/api/v1", tag="Workers")
 
 
-@routes.get("/workers", roles=READERS, query=WorkersQuery, response=WorkersShape)
-async def workers(context: RequestContext[None, WorkersQuery]) -> WorkersShape:
+@routes.get("/workers", roles=READERS, query=ListWorkersQuery, response=WorkersShape)
+async def workers(context: RequestContext[None, ListWorkersQuery]) -> WorkersShape:
     """List the registered workers and the jobs that each holds."""
     context.check_all_queues()
     found = await context.service.workers(start=context.query.start, most=context.query.most)

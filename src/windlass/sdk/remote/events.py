@@ -19,7 +19,7 @@ from windlass.core.event import Event, EventKind
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.wire.events import EventShape
-from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, Frame, FrameParser
+from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, EventFrame, FrameParser
 
 from .request import ApiRequest, ApiResponse, answer_lost, error_of, get
 from .store import RemoteStore
@@ -64,7 +64,7 @@ class EventStreamState:
             self._add(frame)
         return has_frame
 
-    def _add(self, frame: Frame) -> None:
+    def _add(self, frame: EventFrame) -> None:
         if not frame.data:
             self.position = frame.position or self.position
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher
 from windlass.store.operation import Operation
-from windlass.wire.limits import LimitShape, LimitsShape, LimitStateShape, MatchedShape, MatcherShape
+from windlass.wire.limits import LimitMatcherShape, LimitShape, LimitsShape, LimitStateShape, MatchedShape
 
 from .facet import RemoteFacet
 from .request import ApiRequest, get, quote_segment
@@ -15,7 +15,7 @@ class RemoteLimitOperations(RemoteFacet):
     def limit(self, limit: Limit) -> Operation[int]:
         super().limit(limit)
         fields = {name: getattr(limit, name) for name in LimitShape.__struct_fields__ if name != "matches"}
-        body = LimitShape(matches=copy_fields(limit.matches, MatcherShape), **fields)
+        body = LimitShape(matches=copy_fields(limit.matches, LimitMatcherShape), **fields)
         request = ApiRequest(
             method="PUT", path=f"/limits/{quote_segment(limit.name)}", response_type=MatchedShape, body=body
         )
