@@ -87,7 +87,7 @@ async def test_a_failed_report_is_final(opened: Service) -> None:
         await ended(opened, "ends", "a")
         debt = await _given_up(opened, one)
         assert debt.attempt == 1
-        assert "could not deliver it to the topic 'ends'" in debt.error
+        assert "could not deliver the message to topic 'ends'" in debt.error
         assert one.counters()["failedCallbacks"] == 1
     finally:
         await backend.close()

@@ -136,7 +136,7 @@ async def test_a_queue_may_have_a_body_and_a_hook_of_its_own(opened: Service) ->
     async def hook(debt: PendingCallback) -> None:
         seen.append((debt.key, len(await owed(opened))))  # not settled yet
 
-    options: dict[str, Any] = {"bodies": {"d": lambda debt: b"own " + debt.job.name.encode()}, "delivered": {"d": hook}}
+    options: dict[str, Any] = {"bodies": {"d": lambda debt: b"own " + debt.job.name.encode()}, "on_delivered": {"d": hook}}
     async with Receiver().open() as receiver, notifier(**options) as one:
         await end(opened, receiver.url, queue="d", name="x")
         await one.deliver_once(opened)
@@ -511,7 +511,7 @@ async def test_what_is_under_way_for_too_long_is_due_again_at_once(
     async with silent_receiver() as url, notifier() as one:
         running = asyncio.create_task(one.run(opened))
         await end(opened, url)
-        await until(lambda: not one._traffic.is_idle)
+        await until(lambda: not one._in_flight.is_idle)
         running.cancel()
         await asyncio.wait({running})
         (debt,) = (await opened.take_callbacks()).callbacks

@@ -52,7 +52,7 @@ async def test_what_the_holder_does_not_hold_goes_back(opened: Service, caplog: 
     reconciler.begin([lease(held), lease(lost)])
     await until_decided(reconciler)
     assert [await state_of(opened, job) for job in (held, lost)] == [State.RUNNING, State.QUEUED]
-    assert "Gave back 1 jobs that the engine had leased here" in caplog.text
+    assert "Gave back 1 jobs that the engine had leased to this worker" in caplog.text
     assert lost.key in caplog.text
 
 

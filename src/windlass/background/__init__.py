@@ -1,1 +1,1 @@
-"""What happens by itself? Each loop is a tick that says when it wants to run next."""
+"""Background work of a deployment. Each loop is a tick that returns when it must run next."""

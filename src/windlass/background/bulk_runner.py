@@ -1,5 +1,7 @@
-"""Carries out actions on all jobs that match (service/bulk_actions.py), step by step. How far one has come is written into
-the job that carries it after each step, so that another process can go on: at worst, one step is done twice."""
+"""Bulk runner: executes bulk actions (service/bulk_actions.py) step by step.
+
+After each step it writes the progress into the job of the action, so that another process can continue. At worst one
+step runs twice."""
 
 from __future__ import annotations
 
@@ -23,13 +25,13 @@ log = logging.getLogger("windlass.background")
 STEP = 200  # jobs
 LEASE_MS = 30_000
 WAIT_MS = 60_000
-STEP_PAUSE_S = 0.005  # between steps: others want the engine too
+STEP_PAUSE_S = 0.005  # between steps, so that other clients get their share of the engine
 TROUBLE_PAUSE_S = 1.0
 RELEASE_TIMEOUT_S = 2.0
 
 
 class BulkRunner:
-    """`await actor.run(service)` until cancelled; `act_once` carries out what is there without waiting, for tests."""
+    """Runner of bulk actions. `run` runs until it is cancelled; `run_once` does not wait and is for tests."""
 
     def __init__(self, *, step: int = STEP) -> None:
         self._step = step
@@ -39,17 +41,17 @@ class BulkRunner:
             try:
                 await self.run_once(service, wait_ms=WAIT_MS)
             except WindlassError as error:
-                log.warning("Actions could not be carried out (%s); trying again.", error)
+                log.warning("Could not run bulk actions; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     async def run_once(self, service: Service, *, wait_ms: int = 0) -> int:
-        """Answers how many actions that were: one, or none."""
+        """Run the next action. Return the number of actions: one or none."""
         taken = await service.take(Take(queues=(QUEUE,), lease_ms=LEASE_MS, wait_ms=wait_ms))
         for job in taken.jobs:
             try:
                 await self._carry_out(service, job)
-            except Refusal as refusal:  # it is another's by now, or gone
-                log.info("Action %s is left alone: %s", job.key, refusal)
+            except Refusal as refusal:  # another runner has it by now, or it was deleted
+                log.info("Stopped bulk action %s: %s", job.key, refusal)
             except asyncio.CancelledError:
                 with contextlib.suppress(WindlassError, TimeoutError):
                     async with asyncio.timeout(RELEASE_TIMEOUT_S):
@@ -61,10 +63,10 @@ class BulkRunner:
         try:
             progress = actions.decode_progress(job.payload)
         except msgspec.MsgspecError:
-            error = Blob(b'{"message":"This is not an action; it was not made by `act`."}')
+            error = Blob(b'{"message":"The payload is not a bulk action. Use `act` to create one."}')
             await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
             return
-        log.info("Action %s of %r begins: %s.", job.key, progress.action.asked_by, progress.action.verb)
+        log.info("Bulk action %s of %r starts: %s.", job.key, progress.action.asked_by, progress.action.verb)
         is_wanted = True
         while is_wanted and not progress.is_through:
             progress = await self._step_on(service, progress)
@@ -75,7 +77,7 @@ class BulkRunner:
     async def _step_on(self, service: Service, progress: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
         page: Page = await service.jobs(listing)
-        # What carries actions is spared: this very one may be in the list.
+        # Jobs of bulk actions are skipped: this action itself may be in the list.
         ids = [job.id for job in page.jobs if job.queue != QUEUE]
         answers = await _perform(service, progress.action, ids) if ids else []
         refused = [answer for answer in answers if isinstance(answer, Refusal)]
@@ -93,7 +95,7 @@ class BulkRunner:
         )
 
     async def _note(self, service: Service, job: Job, progress: ActionProgress) -> bool:
-        """False: it is to be called off."""
+        """Store the progress and extend the lease. Return False if the action must stop."""
         share = min(1.0, progress.looked_at / progress.total) if progress.total else 0.0
         update = Update(
             id=job.id,
@@ -107,7 +109,7 @@ class BulkRunner:
         return not answer.is_cancel_requested
 
     async def _end(self, service: Service, job: Job, progress: ActionProgress) -> None:
-        log.info("Action %s ends: done %d, refused %d.", job.key, progress.done, progress.refused)
+        log.info("Bulk action %s ended: done %d, refused %d.", job.key, progress.done, progress.refused)
         if progress.is_through:
             await service.finish([Finish(job.id, job.lease_token)]).one()
         else:

@@ -1,5 +1,5 @@
-"""Ended jobs leave when their retention is over; waiting jobs that expired fail; empty queues are forgotten. Takers
-keep off partitions that are torn between two nodes of a cluster."""
+"""Janitor: removes ended jobs after their retention, fails expired jobs, removes empty queues, and stops takes in
+partitions that migrate between two nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -35,17 +35,21 @@ class Janitor:
         return Tick(done, step.now_ms, min(due))
 
     async def _look_at_slots(self, service: Service, now_ms: int) -> int:
-        """Of all partitions at once, beside the first one's upkeep. Answers when to look again."""
+        """Check the slots of all partitions, as part of the first partition's maintenance. Return the time of the next
+        check."""
         if now_ms >= self._slots_at_ms:
             torn = await service.stop_torn(self._torn)
             if torn and torn != self._torn:
-                log.warning("Slots of partitions %s are moved key by key: nothing is taken from them meanwhile.", torn)
+                log.warning(
+                    "Slots of partitions %s migrate key by key. Takes from them stop until the migration ends.",
+                    torn,
+                )
             self._torn = torn
             self._slots_at_ms = now_ms + SLOTS_EVERY_MS
         return self._slots_at_ms
 
     async def _sweep(self, service: Service, now_ms: int) -> int:
-        """One page of queues; the walk pauses when it is through."""
+        """Scan one page of queues. After the last page the scan pauses."""
         swept = await service.sweep(self._cursor)
         self._cursor = swept.cursor
         done = swept.forgotten + len(swept.to_relane)

@@ -1,11 +1,11 @@
-"""Whether the loops of a process tick: those of each partition say when they have ended a turn, and how long they will
-rest."""
+"""Liveness of the background loops: the loops of each partition report the end of a turn and the length of their
+pause."""
 
 from __future__ import annotations
 
 import time
 
-LATE_S = 10.0  # a turn that takes longer hangs: it is a few short calls
+LATE_S = 10.0  # a turn is a few short calls; if it takes longer, it hangs
 
 
 class Liveness:
@@ -17,7 +17,7 @@ class Liveness:
         self._rests_until_s[partition] = self.clock() + rest_s
 
     def late(self, partitions: int) -> list[int]:
-        """The partitions whose loops have not run yet, or should have run again."""
+        """Return the partitions whose loops have not run yet or are overdue."""
         latest_s = self.clock() - LATE_S
         return [
             partition for partition in range(partitions) if self._rests_until_s.get(partition, latest_s) <= latest_s

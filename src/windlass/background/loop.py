@@ -1,4 +1,4 @@
-"""What a loop is: work that can be done once, and that says when it wants to be done next."""
+"""Interface of a background loop: a unit of work that returns when it must run next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("windlass.server")
 
 
 class Tick(NamedTuple):
-    """What one turn did. `next_at_ms` is in the engine's time; None: nothing is due that anybody knows of."""
+    """Result of one turn. `next_at_ms` is in the engine's time; None: no next time is known."""
 
     done: int
     now_ms: int
@@ -25,7 +25,7 @@ class Loop(Protocol):
     async def tick(self, service: Service) -> Tick: ...
 
 
-def log_unexpected_end(loops: asyncio.Task[None]) -> None:
-    """They never end by themselves."""
-    if not loops.cancelled() and (error := loops.exception()) is not None:
-        log.error("%s has ended; restart this process.", loops.get_name(), exc_info=error)
+def log_unexpected_end(task: asyncio.Task[None]) -> None:
+    """Log the error of a background task, which never ends by itself."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s has ended unexpectedly; restart this process.", task.get_name(), exc_info=error)

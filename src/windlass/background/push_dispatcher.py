@@ -1,6 +1,7 @@
-"""Pushes jobs to the workers that have registered with a URL. Who gets which job, and what is known of the workers, is
-the engine's: any number of processes may push at once, and one that dies in the middle loses nothing, since what was
-not accepted goes back by itself."""
+"""Push dispatcher: pushes jobs to workers that registered with a URL.
+
+The engine chooses the worker of each job and stores the state of the workers, so any number of processes may push. A
+process that dies loses nothing: jobs that were not accepted go back to their queue."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ from .push_message import address_of, headers_of, lease_ms_of, message_of, outco
 log = logging.getLogger("windlass.background")
 
 WAIT_MS = 60_000
-IN_FLIGHT_MAX = 200  # pushes under way
-ANSWER_S = 5.0  # a worker says at once that it takes a job on
-ACCEPT_MS = 10_000  # longer than the answer may take: then the engine takes the job back
+IN_FLIGHT_MAX = 200  # pushes
+ANSWER_S = 5.0  # a worker accepts a job at once, before it runs it
+ACCEPT_MS = 10_000  # longer than ANSWER_S; after it the engine takes the job back
 ANSWER_MAX = 64 * 1024
 TROUBLE_PAUSE_S = 1.0
 
 
 class PushDispatcher:
-    """`await dispatcher.run(service)` until cancelled; `push_once` is one round without waiting, for tests."""
+    """Dispatcher of jobs to push workers. `run` runs until it is cancelled; `push_once` is one round for tests."""
 
     def __init__(self, outbound: Outbound, *, answer_s: float = ANSWER_S, accept_ms: int = ACCEPT_MS) -> None:
         self._outbound = outbound
@@ -37,7 +38,8 @@ class PushDispatcher:
         self._accept_ms = accept_ms
 
     async def run(self, service: Service) -> None:
-        """In every partition for itself. Where no worker has a URL this waits to be rung, and asks once a minute."""
+        """Push the jobs of each partition in a task of its own. While no worker has a URL, a task waits for a wakeup
+        and polls once a minute."""
         async with asyncio.TaskGroup() as group:
             for partition in range(service.store.partitions):
                 group.create_task(self._run_within(service.within(partition)), name=f"windlass-dispatcher-{partition}")
@@ -52,10 +54,10 @@ class PushDispatcher:
                     pushing |= {asyncio.create_task(self._push(service, job, found)) for job in found.jobs}
                     pushing = await _with_room(pushing)
                 except WindlassError as error:
-                    log.warning("Jobs could not be dispatched (%s); trying again.", error)
+                    log.warning("Could not lease jobs for push workers; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                     await asyncio.sleep(TROUBLE_PAUSE_S)
         finally:
-            # What a worker has taken on while this process stops must be said, or it would be pushed again.
+            # A job that a worker accepts while this process stops must be reported, or it would be pushed again.
             if pushing:
                 await asyncio.wait(pushing, timeout=self._answer_s + TROUBLE_PAUSE_S)
             for task in pushing:
@@ -68,7 +70,7 @@ class PushDispatcher:
         return len(found.jobs)
 
     async def _push(self, service: Service, job: Job, found: Dispatch) -> None:
-        """To its worker, and to others while they refuse it."""
+        """Push a job to its worker, and to other workers while they refuse it."""
         refused_by: tuple[bytes, ...] = ()
         try:
             while True:
@@ -86,12 +88,12 @@ class PushDispatcher:
                     return
                 found, (job,) = again, again.jobs
         except Refusal as refusal:
-            log.debug("Job %s has gone its way meanwhile: %s", job.key, refusal)
+            log.debug("The state of job %s changed during its push: %s", job.key, refusal)
         except WindlassError as error:
-            log.warning("What the push of job %s came to could not be told (%s); it goes back.", job.key, error)
+            log.warning("Could not report the push of job %s; it goes back to its queue: %s", job.key, error)
 
     async def _send(self, job: Job, worker: bytes, found: Dispatch) -> PushOutcome | None:
-        """None: the worker does not want it."""
+        """Send a job to its worker. Return None if the worker refuses the job."""
         message = message_of(job)
         if message is None:
             return None
@@ -101,11 +103,11 @@ class PushDispatcher:
                 url, message, headers_of(worker), timeout_s=self._answer_s, answer_max=ANSWER_MAX
             )
         except (RequestFailed, Refusal) as error:
-            log.info("Job %s could not be pushed: %s", job.key, error)
+            log.info("Could not push job %s: %s", job.key, error)
             return "unreachable"
         outcome = outcome_of(answered.status)
         if outcome == "unreachable":
-            log.info("Job %s could not be pushed: %s answered %d.", job.key, url, answered.status)
+            log.info("Could not push job %s: %s answered %d.", job.key, url, answered.status)
         return outcome
 
     async def _report(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
@@ -116,7 +118,7 @@ class PushDispatcher:
 
 
 async def _with_room(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Those that are still under way; there is always room for another."""
+    """Return the pushes in flight. Wait until at least one more is possible."""
     if len(pushing) < IN_FLIGHT_MAX:
         return {task for task in pushing if not task.done()}
     _, left = await asyncio.wait(pushing, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +126,7 @@ async def _with_room(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]
 
 
 async def _fail(service: Service, job: Job, message: str) -> None:
-    """An attempt that nobody made is one all the same: else the job would go round for ever."""
+    """Fail the attempt. A refused job spends an attempt too; otherwise it would be pushed forever."""
     delay_ms = job.retry.delay_ms(job.attempt, random.random())  # noqa: S311
     wants_retry = job.retry.wants_retry(job.attempt)
     failure = Fail(

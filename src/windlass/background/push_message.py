@@ -1,4 +1,4 @@
-"""What a worker is told when a job is pushed to it, and how its answer is read."""
+"""Message of a push, and the interpretation of the worker's answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from windlass.core.job import Codec, Job
 from windlass.core.operations import PushOutcome
 from windlass.core.text.codecs import as_msgpack
 
-TIMEOUT_S = 30  # of jobs that have none of their own: nobody else ends an attempt on a worker without a heartbeat
-MARGIN_MS = 10_000  # of the lease beyond the timeout: the timeout decides
+TIMEOUT_S = 30  # of jobs without a timeout: nothing else ends an attempt on a worker without heartbeats
+MARGIN_MS = 10_000  # of the lease beyond the timeout, so that the timeout ends the attempt
 PATH = "/worker-job"
 MEDIA_TYPE = "application/msgpack"
 
@@ -20,12 +20,13 @@ def address_of(url: str) -> str:
 
 
 def headers_of(worker: bytes) -> dict[str, str]:
-    """`worker-id`: whom the master means. A worker that has registered anew is not the one that it was."""
+    """Return the headers of a push. A worker that registered again has another `worker-id`, and refuses the former
+    one."""
     return {"content-type": MEDIA_TYPE, "accept": MEDIA_TYPE, "worker-id": format_id(worker)}
 
 
 def message_of(job: Job) -> bytes | None:
-    """None: its argument has no form in MessagePack."""
+    """Return the message, or None if the argument cannot be encoded as MessagePack."""
     argument = msgspec.Raw(msgspec.msgpack.encode(job.payload.data)) if job.payload.codec is Codec.RAW else None
     argument = argument or as_msgpack(job.payload)
     if argument is None:
@@ -44,8 +45,8 @@ def lease_ms_of(job: Job) -> int:
 
 
 def outcome_of(status: int) -> PushOutcome | None:
-    """None: the worker has looked at the job and does not want it. What is no answer of the worker API is trouble of
-    the worker."""
+    """Return the outcome of a push, or None if the worker refuses this job. A status that the worker API does not
+    define counts as an error of the worker."""
     if status == 404:
         return "unknown"
     if status == 410:

@@ -1,4 +1,4 @@
-"""Return of leases that their holder never heard of: the engine granted them, and the answer of the take was lost."""
+"""Reconciler: gives back leases that the engine granted but whose holder never got the answer of the take."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from windlass.service import Service
 
 log = logging.getLogger("windlass.background")
 
-SETTLE_S = 1.0  # an event loop that was blocked reads first what has arrived in the meantime
+SETTLE_S = 1.0  # lets an event loop that was blocked read the answers that have arrived
 REMEMBERED = 10_000  # leases that were given back
-SHOWN = 10  # ids in a line of the log
+SHOWN = 10  # ids in a log line
 
 
 class Reconciler:
-    """Decisions about unclaimed leases, made in the event loop in which the holder begins its jobs.
+    """Decides about unclaimed leases in the event loop that starts the holder's jobs.
 
-    `holds` says whether the holder has a lease in hand. What is given back is remembered: should a late answer still
-    bring the job, `admit` drops it, so that a job never runs under a lease that was given back."""
+    `holds` tells whether the holder has a lease. Leases that were given back are remembered: if a late answer still
+    brings such a job, `admit` drops it, so a job never runs under a lease that was given back."""
 
     def __init__(self, service: Service, holds: Callable[[LeaseRef], bool]) -> None:
         self._service = service
         self._holds = holds
-        self._returned: dict[LeaseRef, None] = {}  # the oldest first
+        self._returned: dict[LeaseRef, None] = {}  # oldest first
         self._deciding: asyncio.Task[None] | None = None
 
     def begin(self, unclaimed: Sequence[LeaseRef]) -> None:
-        """Reconcile beside other work, for a holder whose next heartbeat repeats what could not be given back."""
+        """Reconcile in a task, for a holder whose next heartbeat reports again the leases that could not be given
+        back."""
         if unclaimed and self._deciding is None:
             self._deciding = asyncio.create_task(self.reconcile(unclaimed))
             self._deciding.add_done_callback(self._decided)
 
     async def reconcile(self, unclaimed: Sequence[LeaseRef]) -> None:
-        """Wait a moment, then give back what the holder still does not hold."""
+        """Wait a moment, then give back the leases that the holder still does not have."""
         if not unclaimed:
             return
         await asyncio.sleep(SETTLE_S)
-        # From here to the note that it was given back no answer can come in between.
+        # No await between this check and the note in _returned: no answer can arrive in between.
         lost = [lease for lease in unclaimed if not self._holds(lease)]
         self._returned.update(dict.fromkeys(lost))
         for lease in list(self._returned)[:-REMEMBERED]:
@@ -54,7 +55,7 @@ class Reconciler:
             )
 
     def admit(self, jobs: list[Job]) -> list[Job]:
-        """The jobs of a take without those that were given back before its answer arrived."""
+        """Return the jobs of a take without the jobs that were given back before its answer arrived."""
         if not self._returned:
             return jobs
         return [job for job in jobs if LeaseRef(job.id, job.lease_token) not in self._returned]
@@ -68,8 +69,8 @@ class Reconciler:
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.warning(
-            "Could not give back jobs that are leased to this worker without its knowledge: %s. The next heartbeat "
-            "tries again; `windlass doctor --repair` does the same.",
+            "Could not give back jobs that are leased to this worker without its knowledge. The next heartbeat tries "
+            "again, and `windlass doctor --repair` gives them back too: %s",
             error,
             exc_info=None if isinstance(error, WindlassError) else error,
         )
@@ -80,8 +81,8 @@ def _log_returned(leases: Sequence[LeaseRef]) -> None:
         return
     shown = ", ".join(format_id(lease.id) for lease in leases[:SHOWN])
     log.warning(
-        "Gave back %d jobs that the engine had leased here, because the answers that should have brought them were "
-        "lost (%s%s). No attempt was spent; any worker may take them.",
+        "Gave back %d jobs that the engine had leased to this worker, because the answers with these jobs were lost "
+        "(%s%s). No attempt was spent; any worker may take them.",
         len(leases),
         shown,
         ", ..." if len(leases) > SHOWN else "",

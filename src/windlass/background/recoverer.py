@@ -1,4 +1,4 @@
-"""Leases that ran out, attempts over their time, silent workers, and rings that were lost on the way."""
+"""Recoverer: expired leases, attempts over their timeout, silent workers and lost wakeups."""
 
 from __future__ import annotations
 

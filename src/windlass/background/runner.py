@@ -1,4 +1,5 @@
-"""Runs the loops of one process. Any number of processes may do so at once: every step is atomic in the engine."""
+"""Runner of the background loops of one process. Any number of processes may run them: every step is atomic in the
+engine."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from .scheduler import Scheduler
 
 log = logging.getLogger("windlass.background")
 
-LONGEST_PAUSE_S = 60.0  # several are told of what is due earlier; should all of them die, the others come then
+LONGEST_PAUSE_S = (
+    60.0  # wakeups for earlier work go to several processes; if all of these die, others act after this time
+)
 SHORTEST_PAUSE_S = 0.01
 TROUBLE_PAUSE_S = 1.0
 
@@ -28,7 +31,7 @@ def all_loops() -> list[Loop]:
 
 
 async def turn(service: Service, loops: Sequence[Loop]) -> float:
-    """Each loop once. Answers how many seconds may pass until the next turn."""
+    """Run each loop once. Return the number of seconds until the next turn."""
     pause_s = LONGEST_PAUSE_S
     for loop in loops:
         tick = await loop.tick(service)
@@ -42,7 +45,7 @@ async def turn(service: Service, loops: Sequence[Loop]) -> float:
 async def run(
     service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops, liveness: Liveness | None = None
 ) -> None:
-    """Until cancelled, in every partition for itself: trouble in one stops nothing in another."""
+    """Run the loops until cancelled, in one task per partition: errors in one partition do not stop the others."""
     await _open(service)
     beat = (liveness or Liveness()).beat
     async with asyncio.TaskGroup() as group:
@@ -57,17 +60,17 @@ async def _open(service: Service) -> None:
             await service.store.open()
             return
         except WindlassError as error:
-            log.warning("The loops cannot start (%s); trying again.", error)
+            log.warning("Could not start the background loops; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
 
 
 async def _run_within(service: Service, loops: Sequence[Loop], beat: Callable[[float], None]) -> None:
-    """Trouble with the engine is said once per turn and survived."""
+    """Run the loops of one partition. An engine error is logged once per turn; the loops continue."""
     while True:
         try:
             pause_s = await turn(service, loops)
             beat(pause_s)
             await service.listen(for_s=pause_s)
         except WindlassError as error:
-            log.warning("The loops could not run (%s); trying again.", error)
+            log.warning("Could not run the background loops; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
             await asyncio.sleep(TROUBLE_PAUSE_S)

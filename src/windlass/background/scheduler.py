@@ -1,5 +1,5 @@
-"""Scheduled jobs become takeable when their time has come, and work on large families goes on (takers do it too; this
-is for queues without a taker); schedules that are due make their jobs."""
+"""Scheduler: queues scheduled jobs that are due, continues work on jobs with many dependencies, and fires due
+schedules. Takers do the first two as well; this loop covers queues without a taker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .loop import Tick
 log = logging.getLogger("windlass.background")
 
 FULL_PAUSE_S = 0.25
-STEPS_PER_TURN = 10  # of what is more than one step: many due jobs, a large family
+STEPS_PER_TURN = 10  # for work of more than one step: many due jobs, many dependencies
 
 
 class Scheduler:
@@ -29,9 +29,11 @@ class Scheduler:
                 break
         try:
             fired = await service.fire()
-        except EngineFull as error:  # what is there must still be moved by the other loops
-            log.warning("Schedules that are due wait: %s", error)
-            await asyncio.sleep(FULL_PAUSE_S)  # they stay due, so nothing else would hold up the next turn
+        except EngineFull as error:  # the other loops must still process the stored jobs
+            log.warning("Due schedules do not fire until the engine has memory again: %s", error)
+            await asyncio.sleep(
+                FULL_PAUSE_S
+            )  # schedules stay due, so without a pause the next turn would follow at once
             fired = moved._replace(done=0)
         instants = [step.next_at_ms for step in (moved, fired) if step.next_at_ms is not None]
         return Tick(done + fired.done, fired.now_ms, min(instants, default=None))

@@ -1,4 +1,5 @@
-"""What parts of this process count is told to the engine every few seconds, so that any process can show it."""
+"""Publisher of the counters of this process: it stores them in the engine every few seconds, so that any process can
+show them."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ log = logging.getLogger("windlass.server")
 async def publish_stats(
     service: Service, component: str, counters: Callable[[], Mapping[str, int]]
 ) -> AsyncIterator[None]:
+    """Publish the counters of a component until the block ends."""
     publisher = asyncio.create_task(_publish_loop(service, component, counters), name=f"windlass-{component}-numbers")
     publisher.add_done_callback(log_unexpected_end)
     try:
@@ -37,5 +39,5 @@ async def _publish_loop(service: Service, component: str, counters: Callable[[],
         try:
             await service.publish_stats(component, instance, counters())
         except WindlassError as error:
-            log.debug("What the %s counts could not be told: %s", component, error)
+            log.debug("Could not publish the counters of %s: %s", component, error)
         await asyncio.sleep(STATS_INTERVAL_MS / 1000)

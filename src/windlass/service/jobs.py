@@ -78,8 +78,8 @@ class JobOperations(QueueOperations):
         check_boolean("consume", consume)
         return WaitingOperation(
             self.store,
-            lambda: job_end.result_waiting(self.store, job_id, consume, wait_ms),
-            lambda: job_end.result_waiting_now(self.store, job_id, consume, wait_ms),
+            lambda: job_end.wait_for_result(self.store, job_id, consume, wait_ms),
+            lambda: job_end.wait_for_result_sync(self.store, job_id, consume, wait_ms),
         )
 
     def explain(self, job_id: bytes) -> Operation[Explanation]:

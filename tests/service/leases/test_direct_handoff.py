@@ -313,7 +313,7 @@ async def test_what_comes_while_a_look_is_under_way_is_not_received(
     async def taken_late(store: Store, flow: Flow[Any]) -> Any:
         found = await take_once(store, flow)
         await asyncio.to_thread(put, open_service, new())
-        while bell._takers:  # noqa: ASYNC110 (until it was handed over)
+        while bell._by_place:  # noqa: ASYNC110 (until it was handed over)
             await asyncio.sleep(0.001)
         return found
 

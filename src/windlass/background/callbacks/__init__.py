@@ -1,1 +1,1 @@
-"""How callbacks are delivered: what is said, over what, and how many at once. When and again is ../notifier.py's."""
+"""Delivery of callbacks: notifier, backends, bodies, and the number of deliveries in flight."""

@@ -1,4 +1,4 @@
-"""What the notifier asks of whoever carries a callback to its destination."""
+"""Interface of the backends that deliver callbacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.errors import WindlassError
 
 
 class Undeliverable(WindlassError):
-    """It did not get there. `is_final`: trying again is of no use; `is_silent`: nobody answered at all."""
+    """The callback was not delivered. `is_final`: a retry cannot help; `is_silent`: there was no answer at all."""
 
     code = "undeliverable"
 
@@ -20,13 +20,13 @@ class Undeliverable(WindlassError):
 
 
 class UnknownDestination(Undeliverable):
-    """There is no such topic or partition."""
+    """The topic or partition does not exist."""
 
 
 class Backend(Protocol):
-    """Called for many callbacks at once."""
+    """Backend of one callback type. The notifier calls it for many callbacks concurrently."""
 
     async def deliver(self, pending: PendingCallback, body: bytes) -> None:
-        """Returns when it has been received; raises Undeliverable."""
+        """Return when the callback was received; raise Undeliverable otherwise."""
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Callbacks over HTTP: one POST each, by the guarded client, signed where there are keys."""
+"""HTTP backend of callbacks: one POST each through the guarded client, signed if there are keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from windlass.outbound import Outbound, OutboundResponse, RequestFailed
 from .backend import Undeliverable
 
 TIMEOUT_S = 30.0
-ANSWER_MAX = 64 * 1024  # read of an answer; what it says does not matter
+ANSWER_MAX = 64 * 1024  # bytes read of an answer; its content does not matter
 SHOWN = 200  # characters of an answer that is not 2xx
 _JSON = "application/json"
 
 
 class HttpBackend:
-    """`keys`: each signs; none: no signature. `clock`: seconds since 1970."""
+    """HTTP backend. Each of `keys` adds a signature; without keys there is none. `clock` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class HttpBackend:
             )
         except RequestFailed as error:
             raise Undeliverable(str(error), is_silent=True) from error
-        except Refusal as error:  # its URL is not one
+        except Refusal as error:  # the URL is invalid
             raise Undeliverable(str(error)) from error
         if not 200 <= answered.status < 300:
             raise Undeliverable(_describe_response(answered))
 
     async def close(self) -> None:
-        """The client is somebody else's."""
+        """Do nothing: the caller owns the HTTP client."""
 
     def _headers(self, pending: PendingCallback, body: bytes) -> dict[str, str]:
-        """The job's own may say another content type, but not who we are."""
+        """Merge headers. Headers of the job may change the content type, but not the headers that identify Windlass."""
         own = {name.lower(): value for name, value in pending.callback.headers}
         ours = {
             ID_HEADER: pending.key,

@@ -1,4 +1,4 @@
-"""How many deliveries are under way, in all and to each destination; so how many more may be taken on."""
+"""Deliveries in flight, in total and per destination, and the remaining capacity."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 
 from windlass.core.callbacks.callback import CALLBACKS_MAX, DeliveryCapacity
 
-SILENT_REMEMBERED = 100  # destinations; they are named at each look
-SILENT_ROOM = 1  # one that nobody answers at holds a single place until somebody does
+SILENT_REMEMBERED = 100  # destinations; each poll names them
+SILENT_MAX = 1  # deliveries in flight to a destination that does not answer, until it answers
 
 
 class InFlightDeliveries:
@@ -16,7 +16,7 @@ class InFlightDeliveries:
         self._usual = usual
         self._busy: Counter[str] = Counter()
         self._total = 0
-        self._silent: dict[str, None] = {}  # in the order in which they fell silent
+        self._silent: dict[str, None] = {}  # destinations without an answer, the longest silent first
 
     def room(self) -> DeliveryCapacity:
         of = {mark: max(0, self._limit(mark) - self._busy[mark]) for mark in (*self._busy, *self._silent)}
@@ -28,7 +28,7 @@ class InFlightDeliveries:
         return self._total == 0
 
     def begin(self, mark: str) -> bool:
-        """False: there is no room for it."""
+        """Count a delivery. Return False if there is no capacity for it."""
         if self._total >= self._most or self._busy[mark] >= self._limit(mark):
             return False
         self._busy[mark] += 1
@@ -36,7 +36,7 @@ class InFlightDeliveries:
         return True
 
     def end(self, mark: str, *, is_silent: bool) -> bool:
-        """Whether room appeared where there was none."""
+        """End a delivery. Return whether capacity appeared where there was none."""
         was_full = self._total >= self._most or self._busy[mark] >= self._limit(mark)
         self._busy[mark] -= 1
         self._total -= 1
@@ -51,4 +51,4 @@ class InFlightDeliveries:
         return was_full or was_silent
 
     def _limit(self, mark: str) -> int:
-        return SILENT_ROOM if mark in self._silent else self._usual
+        return SILENT_MAX if mark in self._silent else self._usual

@@ -1,4 +1,4 @@
-"""Callbacks as messages of Kafka: an extra (`windlass[kafka]`), imported when the first one is delivered."""
+"""Kafka backend of callbacks, with the extra `windlass[kafka]`. It imports the client at the first delivery."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from windlass.core.callbacks.signing import ID_HEADER
 
 from .backend import Undeliverable, UnknownDestination
 
-FLUSH_S = 5.0  # at the end
+FLUSH_S = 5.0  # at shutdown
 POLL_S = 0.1
-REPORT_MS = 30_000  # the client's own tries end before the lease of the callback does
+REPORT_MS = 30_000  # the client's own retries end before the lease of the callback
 _UNKNOWN = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
 
 
 class KafkaBackend:
-    """To the topic that the callback names, any partition. Settled by the delivery report; the client tries again by
-    itself as its settings say, so a report that it failed is final."""
+    """Kafka backend. It writes to the callback's topic, to any partition, and waits for the delivery report. The client
+    retries by itself as configured, so a failed report is final."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = {"message.timeout.ms": REPORT_MS} | dict(config)
@@ -34,16 +34,16 @@ class KafkaBackend:
         reported: asyncio.Future[Any] = loop.create_future()
 
         def report(error: Any, _message: Any) -> None:
-            """In the thread that polls."""
+            """Run in the polling thread."""
             loop.call_soon_threadsafe(_settle, reported, error)
 
         headers = [(ID_HEADER, pending.key.encode())]
         try:
             producer.produce(pending.callback.destination, value=body, headers=headers, on_delivery=report)
         except BufferError as error:
-            raise Undeliverable("Too many messages wait for Kafka already.", is_silent=True) from error
-        except Exception as error:  # KafkaException, which is not imported here; or a topic that is no text for it
-            raise Undeliverable(f"Kafka does not take it: {error}", is_final=True) from error
+            raise Undeliverable("The Kafka client's queue is full.", is_silent=True) from error
+        except Exception as error:  # KafkaException, which is not imported here; or an invalid topic name
+            raise Undeliverable(f"The Kafka client refused the message: {error}", is_final=True) from error
         await _wait_for_report(reported, pending.callback.destination)
 
     def _open_producer(self) -> Any:
@@ -55,7 +55,7 @@ class KafkaBackend:
             try:
                 self._producer = Producer(self._config)
             except Exception as error:
-                raise Undeliverable(f"The settings of Kafka cannot be used: {error}") from error
+                raise Undeliverable(f"The Kafka settings are invalid: {error}") from error
             self._polling = threading.Thread(target=self._poll, name="windlass-kafka", daemon=True)
             self._polling.start()
         return self._producer
@@ -80,7 +80,7 @@ async def _wait_for_report(reported: asyncio.Future[Any], topic: str) -> None:
     error = await reported
     if error is None:
         return
-    message = f"Kafka could not deliver it to the topic {topic!r}: {error}"
+    message = f"Kafka could not deliver the message to topic {topic!r}: {error}"
     if error.name() in _UNKNOWN:
         raise UnknownDestination(message, is_final=True)
     raise Undeliverable(message, is_final=True)

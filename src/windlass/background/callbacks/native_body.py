@@ -1,5 +1,5 @@
-"""What a receiver is told of a job's end, where its dialect has no form of its own: JSON, the same bytes in each
-attempt, so it holds nothing that changes between them (docs/callbacks.md)."""
+"""Native body of a callback, as JSON (docs/callbacks.md). Every attempt sends the same bytes, so the body has nothing
+that changes between attempts. Dialects may have bodies of their own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _put(body: dict[str, Any], name: str, blob: Blob | None) -> None:
-    """What has no form in JSON, as base64 with its codec."""
+    """Add a value. If it cannot be encoded as JSON, add it as base64 with its codec."""
     value = None if blob is None else as_json(blob)
     body[name] = value
     if blob is not None and value is None:

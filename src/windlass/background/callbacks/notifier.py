@@ -1,6 +1,8 @@
-"""Delivers callbacks: of any job, by whichever dialect it came. What is owed, until when it is leased and how often it
-was tried is the engine's; any number of processes may deliver at once. One that dies costs the leases of what it was
-delivering: each callback arrives at least once, and may arrive twice."""
+"""Notifier: delivers callbacks of all jobs, whatever dialect enqueued them.
+
+The engine stores pending callbacks, their leases and their attempts, so any number of processes may deliver. When a
+process dies, its callbacks are delivered again after their leases expire: each callback arrives at least once, and may
+arrive twice."""
 
 from __future__ import annotations
 
@@ -28,22 +30,22 @@ log = logging.getLogger("windlass.background")
 BodyBuilder: TypeAlias = Callable[[PendingCallback], bytes]
 DeliveredHook: TypeAlias = Callable[[PendingCallback], Awaitable[None]]
 WAIT_MS = 60_000
-IN_FLIGHT_MAX = 200  # deliveries under way, in all
-PER_DESTINATION_MAX = 20  # ... to one destination
-ATTEMPTS = 12  # with the delays below: for almost three hours
+IN_FLIGHT_MAX = 200  # deliveries, in total
+PER_DESTINATION_MAX = 20  # deliveries in flight to one destination
+ATTEMPTS = 12  # with the delays below: over almost three hours
 RETRY_DELAY_MS = 5_000
 RETRY_CAP_MS = 3_600_000
 LEASE_MS = int(TIMEOUT_S * 1000) + 30_000
 TROUBLE_PAUSE_S = 1.0
-STOP_S = 5.0  # what is under way may take so long when this process stops
+STOP_S = 5.0  # for deliveries in flight when this process stops
 
 
 class Notifier:
-    """`await notifier.run(service)` until cancelled; `deliver_once` is one round without waiting, for tests.
+    """Deliverer of callbacks. `run` runs until it is cancelled; `deliver_once` is one round for tests.
 
-    `bodies`: queue -> what is told of its jobs, instead of the native body; it must not change between attempts.
-    `delivered`: queue -> called when one was received, before the debt is settled; it may be called again.
-    `attempts_of`: queue -> attempts, where they are others."""
+    `bodies` maps a queue to the builder of its callback bodies; the default is the native body. A body must not change
+    between attempts. `on_delivered` maps a queue to a hook that is called after a callback was received and before it
+    is settled; it may be called again. `attempts_by_queue` maps a queue to its number of attempts, if it differs."""
 
     def __init__(
         self,
@@ -71,11 +73,11 @@ class Notifier:
         )
 
     def counters(self) -> dict[str, int]:
-        """What this process has done so far. Attempts are counted, not callbacks."""
+        """Return the counters of this process. They count attempts, not callbacks."""
         return {"alive": 1, **self._counters}
 
     async def run(self, service: Service) -> None:
-        """In every partition for itself, with room in common."""
+        """Deliver the callbacks of each partition in a task of its own. The tasks share the capacity."""
         try:
             async with asyncio.TaskGroup() as group:
                 for partition in range(service.store.partitions):
@@ -99,13 +101,13 @@ class Notifier:
                 if late:
                     await _give_back(service, late)
             except WindlassError as error:
-                log.warning("Callbacks could not be taken (%s); trying again.", error)
+                log.warning("Could not take callbacks; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     async def _take(self, service: Service, opening: CapacitySource) -> list[PendingCallback]:
-        """A wait that is cancelled ends in good order: what was leased at that moment goes back at once."""
-        asked = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, opening=opening)
-        taking = asyncio.ensure_future(asked)
+        """Take callbacks. If the wait is cancelled, callbacks that were leased at that moment go back at once."""
+        operation = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, opening=opening)
+        taking = asyncio.ensure_future(operation)
         try:
             return (await asyncio.shield(taking)).callbacks
         except asyncio.CancelledError:
@@ -117,7 +119,7 @@ class Notifier:
             raise
 
     def _begin(self, service: Service, callbacks: Sequence[PendingCallback]) -> list[PendingCallback]:
-        """Answers with those for which there is no room any more: the loops of several partitions share it."""
+        """Start deliveries. Return the callbacks without capacity: tasks of several partitions share it."""
         late = []
         for pending in callbacks:
             if self._in_flight.begin(pending.destination):
@@ -133,19 +135,19 @@ class Notifier:
         try:
             is_silent = await self._attempt(service, pending)
         except Refusal as refusal:
-            log.debug("Callback %s has gone its way meanwhile: %s", pending.key, refusal)
+            log.debug("The state of callback %s changed during its delivery: %s", pending.key, refusal)
         except WindlassError as error:
-            log.warning("What came of callback %s could not be told (%s); it is delivered again.", pending.key, error)
+            log.warning("Could not record the delivery of callback %s; it will be sent again: %s", pending.key, error)
         finally:
             if self._in_flight.end(pending.destination, is_silent=is_silent):
                 for opening in self._openings:
                     opening.look_again()
 
     async def _attempt(self, service: Service, pending: PendingCallback) -> bool:
-        """Whether nobody answered."""
+        """Deliver a callback and record the outcome. Return True if the receiver gave no answer."""
         try:
             await self._send(pending)
-            # Before it is settled: a crash in between repeats both, and never leaves something undone.
+            # Before the settlement: a crash in between repeats the delivery and the hook, and skips neither.
             await self._call_delivered_hook(pending)
         except Undeliverable as failure:
             await self._retry(service, pending, failure)
@@ -161,14 +163,14 @@ class Notifier:
             self._counters["undefinedBackendWithCallback"] += 1
             known = ", ".join(self._backends)
             raise Undeliverable(f"This server delivers no callbacks of type {kind!r}; it knows {known}.")
-        with _undeliverable_on_error(pending, "What is to be told could not be made"):
+        with _undeliverable_on_error(pending, "The callback body could not be built"):
             body = self._bodies.get(pending.job.queue, native_body)(pending)
-        with _undeliverable_on_error(pending, "It could not be delivered"):
+        with _undeliverable_on_error(pending, "The callback could not be delivered"):
             await backend.deliver(pending, body)
 
     async def _call_delivered_hook(self, pending: PendingCallback) -> None:
         if pending.job.queue in self._on_delivered:
-            with _undeliverable_on_error(pending, "It was received, but what is to follow failed"):
+            with _undeliverable_on_error(pending, "The callback was received, but the work after it failed"):
                 await self._on_delivered[pending.job.queue](pending)
 
     async def _retry(self, service: Service, pending: PendingCallback, failure: Undeliverable) -> None:
@@ -194,7 +196,7 @@ class Notifier:
         await service.retry_callbacks([request]).one()
 
     async def _stop(self) -> None:
-        """What is under way may end; the rest is due again at once, for others."""
+        """Wait for the deliveries in flight. Callbacks that remain are due again at once, for other processes."""
         self._openings.clear()
         if self._under_way:
             await asyncio.wait(set(self._under_way), timeout=STOP_S)
@@ -219,7 +221,7 @@ async def _give_back(service: Service, callbacks: Sequence[PendingCallback]) -> 
 
 @contextlib.contextmanager
 def _undeliverable_on_error(pending: PendingCallback, what: str) -> Iterator[None]:
-    """Code of others may raise anything; that is a failed attempt, since attempts come to an end."""
+    """Turn any exception of foreign code into a failed attempt: the number of attempts is limited."""
     try:
         yield
     except Undeliverable:

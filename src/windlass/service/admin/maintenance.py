@@ -90,7 +90,7 @@ class MaintenanceOperations(Facet):
 
     async def _listen(self, for_s: float) -> bool:
         await self.store.open()
-        return await job_end.upkeep_waiting(self.store, self.partition_scope, for_s)
+        return await job_end.wait_for_maintenance(self.store, self.partition_scope, for_s)
 
 
 def _time_out(job: Job) -> maintenance.TimeOut:
