@@ -1,4 +1,4 @@
-"""Django's tasks through the backend: a small project with a database, and worker processes of it."""
+"""Django tasks through the backend: a small project with a database and its worker processes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from django.utils import timezone
 
 from tests.support.engine_process import EngineProcess
 
-pytestmark = pytest.mark.xdist_group("django")  # one worker of the project serves them all
+pytestmark = pytest.mark.xdist_group("django")  # one worker of the project serves all tests
 PROJECT = Path(__file__).parent / "django_project"
 ENOUGH_S = 60
 SLOTS = 4
 
 
 class Shop:
-    """The project as this process sees it."""
+    """The project in this process."""
 
     def __init__(self) -> None:
         from shop import tasks
@@ -45,7 +45,7 @@ class Shop:
         return list(self.notes.order_by("id").values_list("text", flat=True))
 
     def ended(self, result: Any) -> Any:
-        """The same result once its job has ended."""
+        """Wait until the job has ended and return its result."""
         self.backend.app.service.result(_bytes(result.id), wait_ms=ENOUGH_S * 1000).wait()
         result.refresh()
         return result
@@ -157,7 +157,7 @@ def test_results_of_ended_and_retried_jobs_are_equal(shop: Shop, worker: object)
 
 def _assert_found_equal(result: Any) -> None:
     task, before = result.task, replace(result)
-    object.__setattr__(before, "_return_value", result._return_value)  # which `replace` leaves out
+    object.__setattr__(before, "_return_value", result._return_value)  # `replace` does not copy it
     assert task.get_result(result.id) == result
     assert async_to_sync(task.aget_result)(result.id) == result
     result.refresh()
@@ -187,7 +187,7 @@ def test_a_task_that_wants_to_end_the_process_has_failed(shop: Shop, worker: obj
 
 
 def test_no_connection_to_the_database_is_left_open(shop: Shop, worker: object) -> None:
-    # More runs than the worker has threads: one of them would find what another has left.
+    # More runs than threads, so that some run would find connections that an earlier run left open.
     results = [shop.ended(shop.tasks.finds_an_open_connection.enqueue()) for _ in range(SLOTS + 1)]
     assert [result.return_value for result in results] == [False] * (SLOTS + 1)
 

@@ -1,4 +1,4 @@
-"""Traces from where a job is enqueued to where it runs, with a real SDK that keeps its spans in memory."""
+"""Traces from the enqueue of a job to its run, with a real SDK that keeps its spans in memory."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ async def test_each_producer_span_has_the_id_of_its_job(app: Windlass, tracing: 
     chain = await look.call(1).then(look).aenqueue()
     assert [step.id for step in chain.steps] == ids()
     await app.aclose()
-    # Without an event loop, by a connection that has not been used before: where queues are at home is not known yet.
+    # Without an event loop, over a fresh connection that does not know the partitions of queues yet.
     assert [(await asyncio.to_thread(look.enqueue)).id] == ids()
     assert [handle.id for handle in await asyncio.to_thread(app.enqueue_many, [look.call(1)] * 2)] == ids()
     app.schedule("nightly", look.call(), cron="0 3 * * *")
     (declared,) = tracing.named("enqueue look")
-    assert "messaging.message.id" not in (declared.attributes or {})  # its jobs come later
+    assert "messaging.message.id" not in (declared.attributes or {})  # a schedule makes its jobs later
     await app.aclose()
 
 

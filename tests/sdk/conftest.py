@@ -1,4 +1,4 @@
-"""Applications on a real engine, and workers that run in the test's own event loop."""
+"""Applications on a real engine, and workers in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from windlass.store.store import Store
 
 @pytest.fixture(scope="session", params=["valkey"])
 def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
-    """One engine is enough: what differs between them is tested where the engine is."""
+    """Use one engine only: differences between engines are tested in the store's tests."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 
 
 @pytest.fixture
 def app(store: Store, request: pytest.FixtureRequest) -> Iterator[Windlass]:
-    """On the engine itself; with WINDLASS_TEST_OVER_HTTP set, through a server, and so are its workers."""
+    """Make an app on the engine. With WINDLASS_TEST_OVER_HTTP set, it and its workers use a server."""
     if os.environ.get("WINDLASS_TEST_OVER_HTTP"):
         app = Windlass(request.getfixturevalue("served"))
     else:
@@ -42,7 +42,7 @@ def app(store: Store, request: pytest.FixtureRequest) -> Iterator[Windlass]:
 
 @contextlib.asynccontextmanager
 async def at_work(app: Windlass, **options: Any) -> AsyncIterator[Worker]:
-    """A worker of the app, until the block ends."""
+    """Run a worker of the app until the block ends."""
     worker = Worker(app, **{"concurrency": 8, "grace": 5, **options})
     running = asyncio.create_task(worker.run())
     try:
@@ -64,7 +64,7 @@ def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
 
 @pytest.fixture
 def served(store: Store) -> Iterator[str]:
-    """Its URL."""
+    """Serve the store and return the server's URL."""
     store.open_sync()
     with served_in_thread(
         store.clone(), Settings(port=0, bedrock_port=0, roles="api", access_log=True, callback_concurrency=0)
@@ -73,8 +73,8 @@ def served(store: Store) -> Iterator[str]:
 
 
 @pytest.fixture
-async def beside(store: Store) -> AsyncIterator[Service]:
-    """The engine itself, awaited: what is looked at there while others ask the server."""
+async def engine_service(store: Store) -> AsyncIterator[Service]:
+    """Return a service on the engine itself, for a look past the server."""
     store.open_sync()
     async with store.clone() as twin:
         yield Service(twin)

@@ -1,4 +1,4 @@
-"""A project of a user's, in a directory of its own, tested by a pytest of its own."""
+"""A user's project in its own directory, tested by its own pytest process."""
 
 from __future__ import annotations
 

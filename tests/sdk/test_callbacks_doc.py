@@ -52,14 +52,14 @@ async def _until(service: Service, *, given_up: bool, count: int) -> None:
 async def attempts(url: str) -> dict[str, float]:
     async with httpx.AsyncClient() as client:
         text = (await client.get(f"{url}/metrics")).text
-    (family,) = [one for one in text_string_to_metric_families(text) if one.name == "windlass_callback_attempts"]
-    return {one.labels["outcome"]: one.value for one in family.samples}
+    metrics = {metric.name: metric for metric in text_string_to_metric_families(text)}
+    return {sample.labels["outcome"]: sample.value for sample in metrics["windlass_callback_attempts"].samples}
 
 
 async def test_what_is_shown_works(
-    app: Windlass, store: Store, beside: Service, capsys: pytest.CaptureFixture[str]
+    app: Windlass, store: Store, engine_service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = Settings(port=0, bedrock_port=None, callback_keys=f"{KEY}, another key that nobody knows")
+    settings = Settings(port=0, bedrock_port=None, callback_keys=f"{KEY}, another key")
     with receiving() as (url, seen), served_in_thread(store.clone(), settings) as server:
         names: dict[str, Any] = {"app": app}
         exec(DELIVERING.replace(HOOK, url).replace("app = Windlass()\n", ""), names)  # noqa: S102
@@ -68,7 +68,7 @@ async def test_what_is_shown_works(
             await job
             while not seen:  # noqa: ASYNC110 (another thread's news)
                 await asyncio.sleep(0.005)
-            await _until(beside, given_up=False, count=0)
+            await _until(engine_service, given_up=False, count=0)
         assert len(seen) == 1
         assert await attempts(server) == {"delivered": 1, "failed": 0, "unknown_type": 0, "unknown_topic": 0}
     told = capsys.readouterr().out
@@ -76,7 +76,7 @@ async def test_what_is_shown_works(
     assert '"payload":{"order_id":8}' in told
 
 
-async def test_a_receiver_with_another_key_refuses(app: Windlass, store: Store, beside: Service) -> None:
+async def test_a_receiver_with_another_key_refuses(app: Windlass, store: Store, engine_service: Service) -> None:
     settings = Settings(port=0, bedrock_port=None, callback_keys="not the key of the receiver", callback_attempts=1)
     with receiving() as (url, seen), served_in_thread(store.clone(), settings):
 
@@ -85,9 +85,9 @@ async def test_a_receiver_with_another_key_refuses(app: Windlass, store: Store, 
 
         async with asyncio.timeout(60), at_work(app, queues=["mail"]):
             await (await send.aenqueue())
-            await _until(beside, given_up=True, count=1)
-    (debt,) = (await beside.callbacks(given_up=True)).callbacks
-    assert "answered 401" in debt.error
+            await _until(engine_service, given_up=True, count=1)
+    (pending,) = (await engine_service.callbacks(given_up=True)).callbacks
+    assert "answered 401" in pending.error
     assert seen == set()
 
 

@@ -1,4 +1,4 @@
-"""What `windlass` offers by name, and what its import costs."""
+"""Public names of `windlass`, and the cost of its import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_public_name_can_be_had(name: str) -> None:
 
 
 def test_the_list_is_complete_and_in_order() -> None:
-    """As type checkers see it, as it is loaded, and as it is listed."""
+    """The names are the same for type checkers, for the loader and in the list."""
     assert windlass.__all__ == sorted(set(windlass.__all__))
     assert sorted(windlass._HOMES) == windlass.__all__
     assert imported_for_type_checkers() == windlass._HOMES

@@ -1,4 +1,4 @@
-"""The fixture `job_queue`, in a project of its own, run by a pytest of its own."""
+"""The fixture `job_queue`, in its own project, run by its own pytest process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/tasks.md has every option, and its examples do what they say."""
+"""docs/tasks.md lists every option, and its examples give the results shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESULT = "  # → "
 
 
 def documented(heading: str) -> set[str]:
-    """The first column of the section's tables."""
+    """Return the first column of the section's tables."""
     section = DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
 
@@ -38,7 +38,7 @@ def test_every_option_is_there_and_no_other() -> None:
 
 @contextlib.contextmanager
 def at_work(app: Windlass) -> Iterator[None]:
-    """A worker in a thread with an event loop of its own, as if it was another process."""
+    """Run a worker in a thread with its own event loop, as if in another process."""
     loop = asyncio.new_event_loop()
     started: Future[Worker] = Future()
 
@@ -79,7 +79,7 @@ def test_the_examples_do_what_they_say(engine: EngineProcess, monkeypatch: pytes
 
 
 def examples() -> Iterator[tuple[str, str, str]]:
-    """An expression, what it gives, and the lines before it."""
+    """Yield an expression, its result, and the lines before it."""
     for block in re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL):
         before: list[str] = []
         for line in block.splitlines():

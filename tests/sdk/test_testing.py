@@ -205,7 +205,7 @@ def test_the_exception_itself_is_raised(app: Windlass, t: Testing, is_async: boo
     with pytest.raises(LookupError) as caught:
         t.run_all(raises=True)
     assert caught.value is errors[0]
-    assert [job.state for job in t.jobs()] == ["scheduled"] * 2  # all had their turn
+    assert [job.state for job in t.jobs()] == ["scheduled"] * 2  # all have run
     t.advance("1h")
     assert t.run_all().errors == errors
 
@@ -346,7 +346,7 @@ def test_limits_hold(app: Windlass, t: Testing) -> None:
     assert t.run_all().finished == 1
 
 
-# Looking
+# Inspection
 
 
 def test_what_was_enqueued(app: Windlass, t: Testing) -> None:
@@ -364,7 +364,7 @@ def test_what_was_enqueued(app: Windlass, t: Testing) -> None:
         index.using(delay="1h", unique="one", replace=page == 3).enqueue(page)
     for _ in range(2):
         index.using(delay="1h", replace=False).enqueue(4)
-    found = [(one.name, one.queue, one.arguments, one.status) for one in t.enqueued]
+    found = [(call.name, call.queue, call.arguments, call.status) for call in t.enqueued]
     assert found == [
         ("send", "default", {"order": order, "urgent": True}, "queued"),
         ("index", "mail", {"page": 1}, "queued"),
@@ -386,15 +386,15 @@ def test_which_jobs_are_there(app: Windlass, t: Testing) -> None:
     t.run_all()
     index.using(delay="1h").enqueue(2)
     app.service.enqueue([NewJob(queue="other", name="stranger")]).wait()
-    found = [(one.id == handle.id, one.name, one.queue, one.state, one.arguments) for one in t.jobs()]
+    found = [(job.id == handle.id, job.name, job.queue, job.state, job.arguments) for job in t.jobs()]
     assert found == [
         (True, "send", "default", "finished", {"order": order}),
         (False, "index", "mail", "scheduled", {"page": 2}),
         (False, "stranger", "other", "queued", {"": None}),
     ]
-    assert [one.name for one in t.jobs(queue="mail")] == ["index"]
-    assert [one.name for one in t.jobs(state="finished")] == ["send"]
-    assert [one.name for one in t.jobs(name="s*")] == ["send", "stranger"]
+    assert [job.name for job in t.jobs(queue="mail")] == ["index"]
+    assert [job.name for job in t.jobs(state="finished")] == ["send"]
+    assert [job.name for job in t.jobs(name="s*")] == ["send", "stranger"]
     assert t.jobs(state="scheduled")[0].run_at > t.now + timedelta(minutes=59)
     with pytest.raises(BadInput, match="is not a state"):
         t.jobs(state="done")
@@ -431,7 +431,7 @@ def test_what_the_app_declares_is_told_before_time_passes(app: Windlass, t: Test
         assert [found.limit.name for found in app.service.limits().wait()] == ["send:0"]
 
 
-# Its place
+# Isolation
 
 
 def test_the_app_is_as_before_afterwards(app: Windlass, store: Any) -> None:
@@ -540,7 +540,7 @@ async def test_a_block_without_async_in_an_event_loop(app: Windlass) -> None:
         assert await handle == 1
 
 
-# Its engine
+# The engine
 
 
 def at_the_engine() -> tuple[int, int]:
@@ -586,7 +586,7 @@ async def test_nothing_is_left_of_an_event_loop(app: Windlass) -> None:
         handle = await send.aenqueue()
         await t.arun_all()
         await handle
-    assert is_soon_no_more_than(before)  # though this loop goes on
+    assert is_soon_no_more_than(before)  # although this loop still runs
 
 
 SCRIPT = """
@@ -619,7 +619,7 @@ def test_the_engine_ends_with_the_process(how: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0 if how == "ended" else -signal.SIGKILL, "")
     socket_path = Path(done.stdout.strip())
     give_up_at = time.monotonic() + 30
-    state_path = socket_path.with_name(STATE)  # removed by the keeper when the engine is gone
+    state_path = socket_path.with_name(STATE)  # removed by the supervisor when the engine is gone
     while (ask(str(socket_path), b"PING") or state_path.exists()) and time.monotonic() < give_up_at:
         time.sleep(0.01)
     assert (ask(str(socket_path), b"PING"), state_path.exists()) == ("", False)
@@ -640,6 +640,6 @@ def test_steps_of_a_flow_are_seen_as_they_were_enqueued(app: Windlass, t: Testin
         return number + other
 
     whole = double.call(2).then(add, 3).enqueue()
-    assert [(one.name, one.arguments) for one in t.enqueued] == [("double", {"number": 2}), ("add", {"other": 3})]
+    assert [(call.name, call.arguments) for call in t.enqueued] == [("double", {"number": 2}), ("add", {"other": 3})]
     t.run_all()
     assert whole.result() == 7

@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md, as the small project that they are."""
+"""Examples of docs/testing.md, run as a small project."""
 
 from __future__ import annotations
 

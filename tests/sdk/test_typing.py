@@ -1,4 +1,4 @@
-"""A type checker accepts right calls and knows their results; it refuses wrong ones, each for its reason."""
+"""Type checking of calls: right calls are accepted with their result types, wrong calls are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Errors = dict[tuple[str, int], set[str]]
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Errors:
-    """As a user of the package has it: nothing of its source is named, its marker alone says that it is typed."""
+    """Run the type checker as a user would: it learns from the package's marker alone that the package is typed."""
     cache = tmp_path_factory.mktemp("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), "--config-file="]
     command += ["--no-error-summary", *(path.name for path in sorted(FILES.glob("*.py")))]

@@ -39,7 +39,7 @@ class WorkerProcess:
             text=True,
             env={**kept, "PYTHONUNBUFFERED": "1", **(environment or {})},
         )
-        self._pool: list[str] = []
+        self._lines: list[str] = []
         self._children: list[int] = []  # of this one, when it was killed
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
@@ -47,7 +47,7 @@ class WorkerProcess:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._pool.append(line)
+            self._lines.append(line)
 
     @property
     def pid(self) -> int:
@@ -55,7 +55,7 @@ class WorkerProcess:
 
     @property
     def said(self) -> str:
-        return "".join(self._pool)
+        return "".join(self._lines)
 
     @property
     def is_alive(self) -> bool:

@@ -1,4 +1,4 @@
-"""A small project. Where its engine and its database are is told by the test."""
+"""Settings of a small project. The test names its engine and database in the environment."""
 
 import importlib.util
 import os

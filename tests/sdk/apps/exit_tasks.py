@@ -1,4 +1,4 @@
-"""An application whose tasks try to end the process that runs them."""
+"""Application whose tasks try to end the process that runs them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def in_dependency(how: str, pool: int = Depends(fail_to_open, scope="worke
 
 @app.task
 async def leave_behind(how: str) -> None:
-    """Start code that outlives the job and then wants to end the process."""
+    """Start code that outlives the job and then tries to end the process."""
     asyncio.get_running_loop().call_soon(leave, how)
 
 

@@ -1,4 +1,4 @@
-"""An application for workers that are killed, stopped and hung."""
+"""Application for workers that are killed, stopped and hung."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = "10m"
 
 
 def note(place: str, word: str, number: int) -> None:
-    """One write: lines of several processes do not mix."""
+    """Append a line in one write, so that lines of several processes do not mix."""
     with open(Path(place) / "notes", "ab", buffering=0) as notes:
         notes.write(f"{word} {number} {os.getpid()}\n".encode())
 

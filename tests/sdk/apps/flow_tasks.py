@@ -1,4 +1,4 @@
-"""Tasks that tests of flows share."""
+"""Tasks shared by tests of flows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def flow_tasks(app: Windlass) -> Any:
 
     @app.task
     async def outcomes(found: list[Outcome[int]]) -> list[str]:
-        return [f"{one.state} {one.value} {one.error.get('type')}" for one in found]
+        return [f"{outcome.state} {outcome.value} {outcome.error.get('type')}" for outcome in found]
 
     @app.task(retry=1)
     async def fail(word: str) -> int:
@@ -51,7 +51,7 @@ def flow_tasks(app: Windlass) -> Any:
     async def look(value: Any) -> str:
         return repr(value)
 
-    @app.task(queue="idle")  # nobody serves this queue
+    @app.task(queue="idle")  # no worker serves this queue
     async def idle() -> int:
         return 0
 

@@ -1,5 +1,7 @@
-"""An application whose tasks kill their worker once, and, as a program, a worker of it. Where it finds its engine, and
-where it notes what has run, is in the environment."""
+"""Application whose tasks kill their worker once; run as a program, it is a worker.
+
+The environment names its engine and the file in which it records runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ AGAIN = Backoff(tries=5, base=0)
 
 
 def note(word: str) -> int:
-    """How often it has been noted before."""
+    """Record a run and return how often it was recorded before."""
     with (NOTES / word).open("ab") as file:
         before = file.tell()
         file.write(b".")

@@ -1,4 +1,4 @@
-"""An application whose tasks run in child processes and depend on what is made there; a file tells what happened."""
+"""Application whose tasks run in child processes with dependencies made there; a file records the order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application whose tasks run in child processes; they load this module and find the engine by the environment."""
+"""Application whose tasks run in child processes. They load this module and find the engine by the environment."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ async def test_the_results_of_a_group_in_the_order_given(app: Windlass, tasks: A
         assert isinstance(handle, GroupHandle)
         assert await handle.aresult(SECONDS) == [6, 2, 4]
         assert await asyncio.to_thread(lambda: handle.progress) == 1.0
-        assert [await one for one in handle.handles] == [6, 2, 4]
+        assert [await member for member in handle.handles] == [6, 2, 4]
         assert await asyncio.to_thread(handle.result, SECONDS) == [6, 2, 4]
         again = await asyncio.to_thread(lambda: group(tasks.double.call(1), tasks.nothing.call()).enqueue())
         assert await again.aresult(SECONDS) == [2, None]
@@ -242,9 +242,9 @@ async def test_many_do_not_each_wait_for_each_of_many(app: Windlass, tasks: Any,
     members = [tasks.double.call(at) for at in range(3)]
     handle = await group(members).and_then(group(members)).aenqueue()
     joining = {job.id for job in waiting(service) if job.name == "windlass.group"}
-    (between,) = joining - {handle.id_bytes}  # one stands for the first three, one for the whole
+    (between,) = joining - {handle.id_bytes}  # a join of the first three, and a join of the whole
     awaited = service.list_members(handle.handles[0].id_bytes).wait().members
-    assert [one.job.id for one in awaited] == [between]
+    assert [member.job.id for member in awaited] == [between]
     await app.aclose()
 
 

@@ -1,4 +1,4 @@
-"""Workers that are killed in the middle of flows: nothing is lost, nothing is spawned twice, results arrive."""
+"""Workers killed in the middle of flows: no job is lost, no child is spawned twice, results arrive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def environment(engine: EngineProcess, store: Store, tmp_path: Path) -> dict[str
 
 @contextlib.contextmanager
 def kept_at_work(environment: dict[str, str]) -> Iterator[list[int]]:
-    """A worker process, and a new one whenever it dies; gives how they ended."""
+    """Run a worker process and restart it whenever it dies. Yields the list of exit codes."""
     codes: list[int] = []
     is_over = threading.Event()
     alive: list[subprocess.Popen[bytes]] = []

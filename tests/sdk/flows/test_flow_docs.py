@@ -1,4 +1,4 @@
-"""The examples of the documents about flows and schedules do what they say, with a worker at work."""
+"""Examples of the documents about flows and schedules, run with a worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULT = "  # → "
 
 
 def at_work(app: Windlass, is_over: threading.Event) -> threading.Thread:
-    """A worker in a thread of its own: the examples wait without an event loop."""
+    """Run a worker in a thread: the examples wait without an event loop."""
 
     async def work() -> None:
         worker = Worker(app, concurrency=4)
@@ -36,7 +36,7 @@ def at_work(app: Windlass, is_over: threading.Event) -> threading.Thread:
 
 @pytest.fixture
 def names(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What an example finds: its `Windlass()` is the test's own application."""
+    """Return the names for an example: its `Windlass()` is the test's own application."""
     monkeypatch.setattr(windlass, "Windlass", lambda: app, raising=False)
     return {"__name__": "example"}
 

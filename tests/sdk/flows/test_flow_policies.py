@@ -1,4 +1,4 @@
-"""What a bad end means in a flow: every policy with every end, by itself or by a person's hand."""
+"""Failure policies of flows: every policy with every end, natural or by an administrator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_every_policy_with_every_end(app: Windlass, tasks: Any, working: A
                 await handle.steps[1].acancel()
             elif happens == DELETED:
                 await service.delete([handle.steps[1].id_bytes]).one()
-        answers = await asyncio.gather(*(one.aresult(SECONDS) for one in both), return_exceptions=True)
+        answers = await asyncio.gather(*(handle.aresult(SECONDS) for handle in both), return_exceptions=True)
     alone, followed = [_told(answer) for answer in answers]
     expected: dict[tuple[str, str], tuple[Any, Any]] = {
         ("fail", FINE): ([2, 4], 6),
@@ -64,7 +64,8 @@ def _told(answer: Any) -> Any:
         return type(answer).__name__
     if isinstance(answer, list):
         return [
-            f"{one.state} {one.value} {one.error.get('type')}" if isinstance(one, Outcome) else one for one in answer
+            f"{item.state} {item.value} {item.error.get('type')}" if isinstance(item, Outcome) else item
+            for item in answer
         ]
     return answer
 

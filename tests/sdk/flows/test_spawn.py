@@ -39,7 +39,7 @@ def tasks(app: Windlass, ran: list[Any]) -> Any:
     async def fail(word: str) -> int:
         raise ValueError(word)
 
-    @app.task(queue="idle")  # nobody serves this queue
+    @app.task(queue="idle")  # no worker serves this queue
     async def idle() -> None: ...
 
     return SimpleNamespace(**app.tasks)
@@ -137,7 +137,7 @@ async def test_a_crash_after_spawning_spawns_again_unless_there_is_a_key(
     async with working(app):
         assert await (await parent.aenqueue(has_key=True)).aresult(SECONDS) == 3
         assert ran[:3] == ["waiting", "existing", "existing"]
-        assert sorted(ran[3:]) == [1, 1, 2]  # what the first attempt gave to `b` stays
+        assert sorted(ran[3:]) == [1, 1, 2]  # the arguments of `b` from the first attempt stay
         assert await (await parent.aenqueue(has_key=False)).aresult(SECONDS) == 9
 
 
@@ -150,7 +150,7 @@ async def test_a_key_belongs_to_its_parent(app: Windlass, tasks: Any, working: A
         return [child.result for child in ctx.children]
 
     async with working(app):
-        handles = await app.aenqueue_many(parent.call(number) for number in (2, 3))  # born in one millisecond
+        handles = await app.aenqueue_many(parent.call(number) for number in (2, 3))  # created in the same millisecond
         assert [await handle.aresult(SECONDS) for handle in handles] == [[4], [9]]
 
 
@@ -242,7 +242,7 @@ async def test_a_step_of_a_chain_that_spawns_keeps_its_arguments(app: Windlass, 
         return [number, more, *(child.result for child in ctx.children)]
 
     async with working(app):
-        unkept = tasks.square.using(keep_result=0)  # so that nobody but the engine's own care has it
+        unkept = tasks.square.using(keep_result=0)  # so that only the engine's member record has the result
         handle = await unkept.call(2).then(parent, 7).aenqueue()
         assert await handle.aresult(SECONDS) == [4, 7, 16]
 

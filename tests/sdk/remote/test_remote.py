@@ -112,7 +112,7 @@ async def test_results_without_an_event_loop(remote: Tasks, direct: Tasks) -> No
     await asyncio.to_thread(program)
 
 
-async def test_many(remote: Tasks, direct: Tasks, beside: Service) -> None:
+async def test_many(remote: Tasks, direct: Tasks, engine_service: Service) -> None:
     calls = [remote.add.call(number, 1) for number in range(1500)]
     handles = await remote.app.aenqueue_many(calls)
     assert len({handle.id for handle in handles}) == 1500
@@ -136,10 +136,10 @@ async def test_values_arrive_as_they_were_sent(remote: Tasks, direct: Tasks) -> 
         Blob(b"\x91", Codec.MSGPACK),  # not whole
     ],
 )
-async def test_payloads_are_stored_byte_for_byte(remote: Tasks, beside: Service, payload: Blob) -> None:
+async def test_payloads_are_stored_byte_for_byte(remote: Tasks, engine_service: Service, payload: Blob) -> None:
     there = await remote.app.aservice()
     made = await there.enqueue([NewJob(queue="q", name="n", payload=payload)]).one()
-    assert (await beside.job([made.id]).one()).job.payload == payload
+    assert (await engine_service.job([made.id]).one()).job.payload == payload
 
 
 async def test_events_progress_and_logs(remote: Tasks, direct: Tasks) -> None:
@@ -245,19 +245,19 @@ async def test_flows(remote: Tasks, direct: Tasks) -> None:
         await broken
 
 
-async def test_a_flow_is_accepted_whole_or_not_at_all(remote: Tasks, beside: Service) -> None:
-    await beside.configure("default", {"max_length": 2})
+async def test_a_flow_is_accepted_whole_or_not_at_all(remote: Tasks, engine_service: Service) -> None:
+    await engine_service.configure("default", {"max_length": 2})
     with pytest.raises(QueueFull):
         await group(remote.add.call(number, 1) for number in range(3)).aenqueue()
-    [stats] = await beside.stats(["default"])
+    [stats] = await engine_service.stats(["default"])
     assert (stats.queued, stats.waiting) == (0, 0)
 
 
-async def test_unique_and_refused(remote: Tasks, beside: Service) -> None:
+async def test_unique_and_refused(remote: Tasks, engine_service: Service) -> None:
     once = remote.add.using(unique="one")
     first, second = await once.aenqueue(1, 1), await once.aenqueue(1, 2)
     assert (second.id, second.status) == (first.id, "existing")
-    await beside.configure("default", {"max_length": 1})
+    await engine_service.configure("default", {"max_length": 1})
     with pytest.raises(QueueFull):
         await remote.add.aenqueue(1, 1)
     with pytest.raises(BadInput, match="priority"):

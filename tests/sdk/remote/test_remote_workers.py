@@ -28,7 +28,7 @@ async def remote(served: str) -> AsyncIterator[Windlass]:
 
 
 async def test_a_worker_over_http_does_what_is_enqueued_on_the_engine(
-    app: Windlass, remote: Windlass, working: Callable[..., Any], beside: Service
+    app: Windlass, remote: Windlass, working: Callable[..., Any], engine_service: Service
 ) -> None:
     def define(app: Windlass) -> Any:
         @app.task
@@ -45,9 +45,9 @@ async def test_a_worker_over_http_does_what_is_enqueued_on_the_engine(
         handles = await app.aenqueue_many(half.call(number) for number in range(200))
         assert [await handle for handle in handles] == [number / 2 for number in range(200)]
         assert [line.text for line in (await handles[0].alogs()).lines] == ["halving"]
-        [known] = await beside.workers()
+        [known] = await engine_service.workers()
         assert (known.id, known.info.queues) == (worker.id, ("default",))
-    assert await beside.workers() == []
+    assert await engine_service.workers() == []
     await app.aclose()
 
 
@@ -73,7 +73,11 @@ async def test_children_over_http(app: Windlass, remote: Windlass, working: Call
 
 
 async def test_a_worker_waits_without_polling(
-    app: Windlass, remote: Windlass, working: Callable[..., Any], beside: Service, caplog: pytest.LogCaptureFixture
+    app: Windlass,
+    remote: Windlass,
+    working: Callable[..., Any],
+    engine_service: Service,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The request that waits is the one that brings the job."""
     caplog.set_level(logging.INFO, "windlass.access")
@@ -87,7 +91,7 @@ async def test_a_worker_waits_without_polling(
 
     define(remote)
     async with working(remote, concurrency=1):
-        while (await beside.stats(["default"]))[0].waiting_takers < 1:  # noqa: ASYNC110 (of the engine)
+        while (await engine_service.stats(["default"]))[0].waiting_takers < 1:  # noqa: ASYNC110 (of the engine)
             await asyncio.sleep(0.01)
         for _ in range(3):  # it is left alone for some heartbeats of the event loop
             await asyncio.sleep(0.1)
@@ -171,13 +175,13 @@ async def test_processes_and_children_of_a_worker_over_http(
 # Tokens
 
 
-async def _token(beside: Service, *roles: Role) -> str:
-    made = await beside.create_token(NewToken(name="-".join(roles), roles=frozenset(roles)))
+async def _token(engine_service: Service, *roles: Role) -> str:
+    made = await engine_service.create_token(NewToken(name="-".join(roles), roles=frozenset(roles)))
     return made.text
 
 
 async def test_a_token_for_work_is_enough(
-    served: str, app: Windlass, working: Callable[..., Any], beside: Service, caplog: pytest.LogCaptureFixture
+    served: str, app: Windlass, working: Callable[..., Any], engine_service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What it may not do, declare limits and divide queues, is said, and does not stop it."""
 
@@ -188,7 +192,7 @@ async def test_a_token_for_work_is_enough(
 
         return add
 
-    remote = Windlass(served, token=await _token(beside, Role.WORK))
+    remote = Windlass(served, token=await _token(engine_service, Role.WORK))
     define(remote)
     async with working(remote):
         assert await (await define(app).aenqueue(1, 2)) == 3
@@ -196,8 +200,8 @@ async def test_a_token_for_work_is_enough(
     await app.aclose()
 
 
-async def test_a_worker_with_a_wrong_token_does_not_start(served: str, beside: Service) -> None:
-    token = await _token(beside, Role.WORK)
+async def test_a_worker_with_a_wrong_token_does_not_start(served: str, engine_service: Service) -> None:
+    token = await _token(engine_service, Role.WORK)
     remote = Windlass(served, token=token[:-4] + "xxxx")
     with pytest.raises(Unauthorized):
         await Worker(remote).run()

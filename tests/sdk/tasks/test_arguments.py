@@ -54,7 +54,7 @@ def send_mail(order_id: int, subject: str = "Hello", *, urgent: bool = False, ct
 MAIL = Signature.of(send_mail, frozenset({"ctx"}))
 
 
-def there_and_back(function: Callable[..., Any], *args: Any, **kwargs: Any) -> DecodedCall:
+def round_trip(function: Callable[..., Any], *args: Any, **kwargs: Any) -> DecodedCall:
     signature = Signature.of(function)
     return signature.decode(signature.encode(signature.bind(args, kwargs)))
 
@@ -147,8 +147,8 @@ RICH: dict[str, Any] = {
 
 
 def test_arguments_arrive_typed() -> None:
-    assert there_and_back(rich, **RICH).kwargs == RICH
-    assert there_and_back(rich, **RICH | {"cart": None, "share": 1}).kwargs["share"] == 1.0
+    assert round_trip(rich, **RICH).kwargs == RICH
+    assert round_trip(rich, **RICH | {"cart": None, "share": 1}).kwargs["share"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def test_a_type_that_cannot_be_stored_is_refused_when_the_task_is_declared() -> 
 def test_one_annotation_that_cannot_be_resolved_costs_the_others_nothing() -> None:
     def ship(order: Order, nothing: Nothing = None) -> None: ...
 
-    assert there_and_back(ship, Order(1), {"a": 1}).kwargs == {"order": Order(1), "nothing": {"a": 1}}
+    assert round_trip(ship, Order(1), {"a": 1}).kwargs == {"order": Order(1), "nothing": {"a": 1}}
     with pytest.raises(
         WrongCall,
         match=r"ship: nothing: a Order would arrive as a dict, because .*'Nothing' is not defined",
     ):
-        there_and_back(ship, Order(1), Order(2))
+        round_trip(ship, Order(1), Order(2))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_an_object_for_a_parameter_without_annotation_is_refused(args: Any, kwar
     def ship(a, *rest, **more): ...  # type: ignore[no-untyped-def]
 
     with pytest.raises(WrongCall, match="would arrive as a dict, because the parameter has no annotation"):
-        there_and_back(ship, *args, **kwargs)
+        round_trip(ship, *args, **kwargs)
 
 
 def test_names_of_the_place_of_declaration_are_found_when_given() -> None:
@@ -268,7 +268,7 @@ def wrapped(*args: Any, **kwargs: Any) -> Any: ...
     ],
 )
 def test_whatever_can_be_called(function: Callable[..., Any], name: str) -> None:
-    assert there_and_back(function, Order(1)).kwargs == {"order": Order(1)}
+    assert round_trip(function, Order(1)).kwargs == {"order": Order(1)}
     assert Signature.of(function).name == name
 
 
@@ -283,7 +283,7 @@ def test_names_that_suit_no_struct() -> None:
 
     names = ["self", "__class__", "meta", "p0", "gröSSe"]
     given = dict(zip(names, range(5), strict=True))
-    assert there_and_back(odd, **given).kwargs == given
+    assert round_trip(odd, **given).kwargs == given
 
 
 def test_a_name_that_is_taken_cannot_be_one_more_keyword() -> None:
@@ -299,7 +299,7 @@ def test_a_name_that_is_taken_cannot_be_one_more_keyword() -> None:
         signature.decode(codec.encode({"a": 1, "b": "x"}))
 
 
-# Payloads of others.
+# Payloads of other producers.
 
 
 def no_arguments() -> None: ...
@@ -418,7 +418,7 @@ def test_a_version_that_is_none_is_bad_arguments(meta: bytes) -> None:
         MAIL.decode(Blob(b'{"order_id": 1, "$windlass": ' + meta + b"}"), lambda raw, version: raw)
 
 
-# Any function, any call; Python itself says what is right.
+# Any function, any call, with Python's own binding as the reference.
 
 
 class Parameter(NamedTuple):
@@ -442,7 +442,7 @@ def parameter_lists(draw: st.DrawFn) -> list[Parameter]:
     return parameters
 
 
-def made(parameters: list[Parameter]) -> Callable[..., dict[str, Any]]:
+def make_function(parameters: list[Parameter]) -> Callable[..., dict[str, Any]]:
     """Make a function with these parameters that returns its arguments."""
     python = inspect.Signature(
         [inspect.Parameter(p.name, p.kind, default="default" if p.is_optional else inspect._empty) for p in parameters]
@@ -472,17 +472,17 @@ def test_what_python_accepts_arrives_and_what_it_refuses_is_refused(
 ) -> None:
     parameters, args, kwargs = call
     injected = {p.name: "injected" for p in parameters if p.is_injected}
-    function = made(parameters)
+    function = make_function(parameters)
     signature = Signature.of(function, frozenset(injected))
     try:
-        expected = made([p for p in parameters if not p.is_injected])(*args, **kwargs)
+        expected = make_function([p for p in parameters if not p.is_injected])(*args, **kwargs)
     except TypeError:
         with pytest.raises(TypeError, match=r"^made: "):
             signature.bind(tuple(args), kwargs)
         return
     more = next((expected[p.name] for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD), {})
     if more.keys() & {"$windlass", *(p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD)}:
-        with pytest.raises(WrongCall):  # the one thing that a flat map cannot hold
+        with pytest.raises(WrongCall):  # the only call that a flat map cannot hold
             signature.bind(tuple(args), kwargs)
         return
     decoded = signature.decode(signature.encode(signature.bind(tuple(args), kwargs)))
@@ -492,7 +492,7 @@ def test_what_python_accepts_arrives_and_what_it_refuses_is_refused(
 
 @given(parameter_lists(), st.binary() | st.binary().map(lambda data: b"\x81\xa1a" + data), st.sampled_from(list(Codec)))
 def test_any_bytes_are_a_call_or_bad_arguments(parameters: list[Parameter], data: bytes, mark: Codec) -> None:
-    for function in (made(parameters), rich, send_mail):
+    for function in (make_function(parameters), rich, send_mail):
         with contextlib.suppress(BadArguments):
             Signature.of(function).decode(Blob(data, mark))
 

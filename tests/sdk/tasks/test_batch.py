@@ -40,7 +40,7 @@ def begun(app: Windlass) -> asyncio.Event:
 
 
 async def results_of(handles: list[Any]) -> list[Any]:
-    return await asyncio.gather(*(one.aresult(timeout=30) for one in handles), return_exceptions=True)
+    return await asyncio.gather(*(handle.aresult(timeout=30) for handle in handles), return_exceptions=True)
 
 
 async def test_one_call_gets_the_arguments_of_many_jobs(app: Windlass, working: Any) -> None:
@@ -186,7 +186,7 @@ async def test_when_all_jobs_are_cancelled_the_code_is_stopped(app: Windlass, wo
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.1)  # the jobs' ends are not told before
+            await asyncio.sleep(0.1)  # until then, the ends of the jobs are not reported
             ended.set()
 
     def in_thread(numbers: list[int]) -> None:
@@ -203,7 +203,7 @@ async def test_when_all_jobs_are_cancelled_the_code_is_stopped(app: Windlass, wo
         await asyncio.to_thread(began.wait, 10)
         for handle in handles:
             await handle.acancel()
-        assert all(isinstance(one, JobCancelled) for one in await results_of(handles))
+        assert all(isinstance(result, JobCancelled) for result in await results_of(handles))
         assert ended.is_set()
 
 
@@ -264,7 +264,7 @@ async def test_a_lost_job_is_dropped_and_the_others_go_on(app: Windlass, working
         held = (await handles[0].ainfo()).lease_token
         await service.pause("default")
         await service.release([LeaseRef(handles[0].id_bytes, held)])
-        await dropped.wait()  # its next heartbeat tells
+        await dropped.wait()  # the next heartbeat reports it
         go_on.set()
         assert await handles[1] == 20
         assert (await handles[0].ainfo()).state.label == "queued"

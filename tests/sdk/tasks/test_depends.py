@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=3, base=0)
 
 
-class Said(list[str]):
+class FactoryLog(list[str]):
     """Events in order."""
 
     def session(self) -> Iterator[str]:
@@ -43,8 +43,8 @@ class Said(list[str]):
 
 
 @pytest.fixture
-def said() -> Said:
-    return Said()
+def events() -> FactoryLog:
+    return FactoryLog()
 
 
 def number() -> int:
@@ -61,17 +61,19 @@ class Settings:
         self.number = number
 
 
-async def test_every_kind_of_factory_in_an_async_and_in_a_sync_task(app: Windlass, working: Any, said: Said) -> None:
+async def test_every_kind_of_factory_in_an_async_and_in_a_sync_task(
+    app: Windlass, working: Any, events: FactoryLog
+) -> None:
     @app.task
     async def in_loop(
         word: str,
         n: int = Depends(number),
         t: str = Depends(token),
-        s: str = Depends(said.session),
-        c: str = Depends(said.client),
+        s: str = Depends(events.session),
+        c: str = Depends(events.client),
         settings: Settings = Depends(Settings),
     ) -> list[Any]:
-        said.append("run")
+        events.append("run")
         return [word, n, t, s, c, settings.number]
 
     @app.task
@@ -80,18 +82,18 @@ async def test_every_kind_of_factory_in_an_async_and_in_a_sync_task(app: Windlas
         *,
         n: int = Depends(number),
         t: str = Depends(token),
-        s: str = Depends(said.session),
-        c: str = Depends(said.client),
+        s: str = Depends(events.session),
+        c: str = Depends(events.client),
         settings: Settings = Depends(Settings),
     ) -> list[Any]:
-        said.append("run")
+        events.append("run")
         return [word, n, t, s, c, settings.number]
 
     async with working(app):
         for task in (in_loop, in_thread):
-            said.clear()
+            events.clear()
             assert await (await task.aenqueue("hello")) == ["hello", 7, "token", "session", "client", 7]
-            assert said == ["open", "connect", "run", "disconnect", "commit", "close"]
+            assert events == ["open", "connect", "run", "disconnect", "commit", "close"]
 
 
 async def test_injected_parameters_are_no_part_of_a_call(app: Windlass) -> None:
@@ -148,22 +150,26 @@ async def test_the_context_is_a_dependency(app: Windlass, working: Any) -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_failing_job_reaches_its_dependencies(app: Windlass, working: Any, said: Said, is_async: bool) -> None:
-    async def in_loop(s: str = Depends(said.session), c: str = Depends(said.client)) -> None:
+async def test_a_failing_job_reaches_its_dependencies(
+    app: Windlass, working: Any, events: FactoryLog, is_async: bool
+) -> None:
+    async def in_loop(s: str = Depends(events.session), c: str = Depends(events.client)) -> None:
         raise ValueError("no")
 
-    def in_thread(s: str = Depends(said.session), c: str = Depends(said.client)) -> None:
+    def in_thread(s: str = Depends(events.session), c: str = Depends(events.client)) -> None:
         raise ValueError("no")
 
     task: Any = app.task(retry=1, name="fail")(in_loop if is_async else in_thread)
     async with working(app):
         with pytest.raises(JobFailed, match="no") as told:
             await (await task.aenqueue())
-    assert said == ["open", "connect", "disconnect", "rollback ValueError", "close"]
+    assert events == ["open", "connect", "disconnect", "rollback ValueError", "close"]
     assert "raise ValueError" in told.value.traceback
 
 
-async def test_a_dependency_cannot_hide_a_failure_but_may_replace_it(app: Windlass, working: Any, said: Said) -> None:
+async def test_a_dependency_cannot_hide_a_failure_but_may_replace_it(
+    app: Windlass, working: Any, events: FactoryLog
+) -> None:
     def hiding() -> Iterator[int]:
         with contextlib.suppress(ValueError):
             yield 1
@@ -175,11 +181,11 @@ async def test_a_dependency_cannot_hide_a_failure_but_may_replace_it(app: Windla
             raise LookupError("translated") from error
 
     @app.task(retry=1)
-    async def hidden(s: str = Depends(said.session), h: int = Depends(hiding)) -> None:
+    async def hidden(s: str = Depends(events.session), h: int = Depends(hiding)) -> None:
         raise ValueError("seen")
 
     @app.task(retry=1)
-    def replaced(s: str = Depends(said.session), r: int = Depends(replacing)) -> None:
+    def replaced(s: str = Depends(events.session), r: int = Depends(replacing)) -> None:
         raise ValueError
 
     async with working(app):
@@ -187,13 +193,13 @@ async def test_a_dependency_cannot_hide_a_failure_but_may_replace_it(app: Windla
             await (await hidden.aenqueue())
         with pytest.raises(JobFailed, match="LookupError: translated"):
             await (await replaced.aenqueue())
-    assert said == ["open", "rollback ValueError", "close", "open", "rollback LookupError", "close"]
+    assert events == ["open", "rollback ValueError", "close", "open", "rollback LookupError", "close"]
 
 
-async def test_an_error_in_a_factory_fails_the_attempt(app: Windlass, working: Any, said: Said) -> None:
+async def test_an_error_in_a_factory_fails_the_attempt(app: Windlass, working: Any, events: FactoryLog) -> None:
     calls: list[int] = []
 
-    def broken(s: str = Depends(said.session)) -> int:
+    def broken(s: str = Depends(events.session)) -> int:
         calls.append(1)
         if len(calls) < 2:
             raise OSError("down")
@@ -215,20 +221,20 @@ async def test_an_error_in_a_factory_fails_the_attempt(app: Windlass, working: A
         assert await (await needs.aenqueue()) == 5
         with pytest.raises(JobFailed, match="commit failed"):
             await (await commits.aenqueue())
-    assert said == ["open", "rollback OSError", "close", "open", "commit", "close"]
+    assert events == ["open", "rollback OSError", "close", "open", "commit", "close"]
 
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_dependencies_are_closed_when_the_job_is_cancelled(
-    app: Windlass, working: Any, said: Said, is_async: bool
+    app: Windlass, working: Any, events: FactoryLog, is_async: bool
 ) -> None:
     running = threading.Event()
 
-    async def in_loop(s: str = Depends(said.session), c: str = Depends(said.client)) -> None:
+    async def in_loop(s: str = Depends(events.session), c: str = Depends(events.client)) -> None:
         running.set()
         await asyncio.Event().wait()
 
-    def in_thread(s: str = Depends(said.session), c: str = Depends(said.client)) -> None:
+    def in_thread(s: str = Depends(events.session), c: str = Depends(events.client)) -> None:
         running.set()
         while True:
             threading.Event().wait(0.01)
@@ -241,12 +247,12 @@ async def test_dependencies_are_closed_when_the_job_is_cancelled(
         with pytest.raises(JobCancelled):
             await handle
     kind = "CancelledError" if is_async else "Stopped"
-    assert said == ["open", "connect", "disconnect", f"rollback {kind}", "close"]
+    assert events == ["open", "connect", "disconnect", f"rollback {kind}", "close"]
 
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_job_cancelled_while_its_dependencies_are_made(
-    app: Windlass, working: Any, said: Said, is_async: bool
+    app: Windlass, working: Any, events: FactoryLog, is_async: bool
 ) -> None:
     making = threading.Event()
 
@@ -261,9 +267,9 @@ async def test_a_job_cancelled_while_its_dependencies_are_made(
             threading.Event().wait(0.01)
         yield
 
-    async def in_loop(s: str = Depends(said.session), e: None = Depends(endless)) -> None: ...
+    async def in_loop(s: str = Depends(events.session), e: None = Depends(endless)) -> None: ...
 
-    def in_thread(s: str = Depends(said.session), e: None = Depends(looping)) -> None: ...
+    def in_thread(s: str = Depends(events.session), e: None = Depends(looping)) -> None: ...
 
     task: Any = app.task(name="never")(in_loop if is_async else in_thread)
     async with working(app):
@@ -272,7 +278,7 @@ async def test_a_job_cancelled_while_its_dependencies_are_made(
         await handle.acancel()
         with pytest.raises(JobCancelled):
             await handle
-    assert said == ["open", f"rollback {'CancelledError' if is_async else 'Stopped'}", "close"]
+    assert events == ["open", f"rollback {'CancelledError' if is_async else 'Stopped'}", "close"]
 
 
 async def test_an_error_before_the_yield_is_told_once(app: Windlass, working: Any) -> None:
@@ -300,13 +306,13 @@ async def test_an_error_before_the_yield_is_told_once(app: Windlass, working: An
             assert told.value.traceback.count("Traceback") == 1
 
 
-async def test_a_worker_shares_what_it_is_told_to(app: Windlass, working: Any, said: Said) -> None:
+async def test_a_worker_shares_what_it_is_told_to(app: Windlass, working: Any, events: FactoryLog) -> None:
     gate = threading.Barrier(2, timeout=30)
 
-    def pool(c: str = Depends(said.client)) -> Iterator[str]:
-        said.append("open pool")
+    def pool(c: str = Depends(events.client)) -> Iterator[str]:
+        events.append("open pool")
         yield f"pool of {c}"
-        said.append("close pool")
+        events.append("close pool")
 
     @app.task
     def in_thread(p: str = Depends(pool, scope="worker")) -> str:
@@ -314,15 +320,15 @@ async def test_a_worker_shares_what_it_is_told_to(app: Windlass, working: Any, s
         return p
 
     @app.task
-    async def in_loop(p: str = Depends(pool, scope="worker"), c: str = Depends(said.client, scope="worker")) -> str:
+    async def in_loop(p: str = Depends(pool, scope="worker"), c: str = Depends(events.client, scope="worker")) -> str:
         return f"{p} {c}"
 
     async with working(app):
         both = [await in_thread.aenqueue(), await in_thread.aenqueue()]
-        assert [await one for one in both] == ["pool of client"] * 2
+        assert [await handle for handle in both] == ["pool of client"] * 2
         assert await (await in_loop.aenqueue()) == "pool of client client"
-        assert said == ["connect", "open pool"]
-    assert said == ["connect", "open pool", "close pool", "disconnect"]
+        assert events == ["connect", "open pool"]
+    assert events == ["connect", "open pool", "close pool", "disconnect"]
 
 
 async def test_what_a_worker_shares_does_not_stop_its_event_loop(app: Windlass, working: Any) -> None:
@@ -366,9 +372,9 @@ async def test_what_a_worker_shares_is_made_again_after_an_error(app: Windlass, 
         assert await (await use.aenqueue()) == 3
 
 
-async def test_overrides(app: Windlass, working: Any, said: Said) -> None:
+async def test_overrides(app: Windlass, working: Any, events: FactoryLog) -> None:
     @app.task
-    async def use(s: str = Depends(said.session), n: int = Depends(number, scope="worker")) -> list[Any]:
+    async def use(s: str = Depends(events.session), n: int = Depends(number, scope="worker")) -> list[Any]:
         return [s, n]
 
     def fake(settings: Settings = Depends(Settings)) -> str:
@@ -381,21 +387,21 @@ async def test_overrides(app: Windlass, working: Any, said: Said) -> None:
         assert await (await use.aenqueue()) == ["session", 7]
         with app.override(number, of_job), pytest.raises(JobFailed, match="shared by all jobs of a worker"):
             await (await use.using(retry=1).aenqueue())
-        said.clear()
-        with app.override(said.session, fake), app.override(number, lambda: 1):
+        events.clear()
+        with app.override(events.session, fake), app.override(number, lambda: 1):
             with app.override(number, lambda: 2):
                 assert await (await use.aenqueue()) == ["fake 2", 2]
             assert await use() == ["fake 1", 1]
         assert await (await use.aenqueue()) == ["session", 7]
 
 
-async def test_inline_calls(app: Windlass, said: Said) -> None:
+async def test_inline_calls(app: Windlass, events: FactoryLog) -> None:
     @app.task
-    def report(order: int, db: str = Depends(said.session), n: int = Depends(number, scope="worker")) -> list[Any]:
+    def report(order: int, db: str = Depends(events.session), n: int = Depends(number, scope="worker")) -> list[Any]:
         return [order, db, n]
 
     @app.task
-    async def fetch(order: int, c: str = Depends(said.client), ctx: Context = Depends(Context)) -> list[Any]:
+    async def fetch(order: int, c: str = Depends(events.client), ctx: Context = Depends(Context)) -> list[Any]:
         return [order, c, ctx.attempt]
 
     @app.task
@@ -404,7 +410,7 @@ async def test_inline_calls(app: Windlass, said: Said) -> None:
 
     assert report(1) == [1, "session", 7]
     assert report(1, "own") == [1, "own", 7]
-    assert said == ["open", "commit", "close"]
+    assert events == ["open", "commit", "close"]
     assert await fetch(2) == [2, "client", 1]
     assert mixed(3, t="given") == [3, "given"]
     with pytest.raises(BadInput, match="enqueue the task"):
@@ -413,22 +419,22 @@ async def test_inline_calls(app: Windlass, said: Said) -> None:
         report()  # type: ignore[call-arg]
 
 
-async def test_in_a_child_process(app: Windlass, said: Said) -> None:
+async def test_in_a_child_process(app: Windlass, events: FactoryLog) -> None:
     """Run the child's code in this process: values are made in the thread of the jobs and shared until its end."""
     threads: list[threading.Thread] = []
 
     def pool() -> Iterator[str]:
         threads.append(threading.current_thread())
-        said.append("open pool")
+        events.append("open pool")
         yield "pool"
-        said.append("close pool")
+        events.append("close pool")
 
     @app.task(pool="process")
-    def plain(c: str = Depends(said.client), p: str = Depends(pool, scope="worker")) -> str:
+    def plain(c: str = Depends(events.client), p: str = Depends(pool, scope="worker")) -> str:
         return f"{c} {p}"
 
     @app.task(pool="process")
-    async def waits(c: str = Depends(said.client), p: str = Depends(pool, scope="worker")) -> str:
+    async def waits(c: str = Depends(events.client), p: str = Depends(pool, scope="worker")) -> str:
         return f"{c} {p}"
 
     def in_child() -> list[str]:
@@ -445,7 +451,7 @@ async def test_in_a_child_process(app: Windlass, said: Said) -> None:
     child.start()
     await asyncio.to_thread(child.join)
     assert answers == ["client pool"] * 3
-    assert said == ["connect", "open pool", "disconnect", *["connect", "disconnect"] * 2, "close pool"]
+    assert events == ["connect", "open pool", "disconnect", *["connect", "disconnect"] * 2, "close pool"]
     assert threads == [child]
 
 

@@ -68,7 +68,7 @@ def deployed(store: Store) -> Any:
     return deploy
 
 
-async def drained(app: Windlass) -> Worker:
+async def run_worker(app: Windlass) -> Worker:
     """Run a worker until there is nothing to take."""
     worker = Worker(app, burst=True, has_loops=False)
     await worker.run()
@@ -83,9 +83,9 @@ async def test_jobs_of_every_version_run(deployed: Any) -> None:
         deployed(third)[1].enqueue(["a@b", "c@d"], "ho"),
     ]
     app, _ = deployed(third)
-    await drained(app)
+    await run_worker(app)
     expected = [[["a@b"], "(none)"], [["a@b"], "hi"], [["a@b", "c@d"], "ho"]]
-    assert [app.job(one.id).result(timeout=30) for one in handles] == expected
+    assert [app.job(handle.id).result(timeout=30) for handle in handles] == expected
 
 
 async def test_the_version_travels_with_the_payload(deployed: Any) -> None:
@@ -105,28 +105,28 @@ async def test_a_job_from_another_language_is_migrated_too(deployed: Any) -> Non
     (answer,) = app.service.enqueue(
         [NewJob(name="send_mail", payload=payload, queue="default", result_ttl_ms=60_000)]
     ).wait()
-    await drained(app)
+    await run_worker(app)
     assert app.job(format_id(answer.id)).result(timeout=30) == [["a@b"], "s"]
 
 
 async def test_a_job_of_a_newer_version_waits_for_a_newer_worker(
     deployed: Any, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """However often an older worker meets it, no attempt is spent: with retry=1 one would be the last."""
+    """However often an older worker takes it, no attempt is spent: with retry=1, the first would be the last."""
     new, send_mail = deployed(third)
     handle = send_mail.using(retry=1).enqueue(["a@b"], "s")
     other = send_mail.enqueue(["c@d"], "s")
     for declare in (first, second):
         old, _ = deployed(declare)
         with caplog.at_level(logging.INFO, "windlass.worker"):
-            assert (await drained(old)).done == 0
-        assert [(one.info().state.label, one.info().attempt) for one in (handle, other)] == [("scheduled", 0)] * 2
+            assert (await run_worker(old)).done == 0
+        assert [(job.info().state.label, job.info().attempt) for job in (handle, other)] == [("scheduled", 0)] * 2
         knows = f"the arguments are of version 3, its last worker knows version {old.tasks['send_mail'].version}"
         assert knows in handle.explain().summary
         store.clock_offset_ms += 5_000
     assert "is snoozed for 5 s: the arguments are of version 3, its last worker knows version 1" in caplog.text
-    await drained(new)
-    assert [one.result(timeout=30) for one in (handle, other)] == [[["a@b"], "s"], [["c@d"], "s"]]
+    await run_worker(new)
+    assert [job.result(timeout=30) for job in (handle, other)] == [[["a@b"], "s"], [["c@d"], "s"]]
 
 
 async def test_an_older_worker_goes_on_with_what_it_knows(deployed: Any, working: Any) -> None:
@@ -135,7 +135,7 @@ async def test_an_older_worker_goes_on_with_what_it_knows(deployed: Any, working
     async with working(old, concurrency=1):
         newer = await newest.aenqueue(["a@b"], "s")
         assert await (await known.aenqueue("a@b", "s")) == ["a@b", "s"]
-    assert (await newer.ainfo()).attempt == 0  # given back, at the latest when the worker has ended
+    assert (await newer.ainfo()).attempt == 0  # released when the worker has ended, at the latest
     await new.aclose()
 
 
@@ -153,9 +153,9 @@ async def test_a_worker_that_ends_has_put_off_what_it_met(deployed: Any) -> None
     handle = send_mail.enqueue(["a@b"], "s")
     service = await app.aservice()
     taken = await service.take(Take(queues=("default",)))
-    postponing = VersionSnooze(service)
-    postponing.snooze(taken.jobs[0], send_mail)
-    await postponing.close(10)
+    snooze = VersionSnooze(service)
+    snooze.snooze(taken.jobs[0], send_mail)
+    await snooze.close(10)
     assert (await handle.ainfo()).state.label == "scheduled"
     await app.aclose()
 

@@ -1,5 +1,4 @@
-"""Read by a type checker, never run: each line that is marked as wrong must be refused for what it says, and no
-other."""
+"""Input of a type checker, never run. Each marked line must be refused with the given error, and no other line."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, assert_type

@@ -1,4 +1,4 @@
-"""Calls that are right: a type checker must accept each, and know what it gives. Never run."""
+"""Right calls, never run. A type checker must accept each and infer its result."""
 
 from __future__ import annotations
 

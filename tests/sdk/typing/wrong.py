@@ -1,4 +1,4 @@
-"""Calls that are wrong. Each line that is marked must be an error of that code, and no other line may be. Never run."""
+"""Wrong calls, never run. Each marked line must be an error of the given code, and no other line."""
 
 from __future__ import annotations
 

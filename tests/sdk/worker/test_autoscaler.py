@@ -1,4 +1,4 @@
-"""How many processes are wanted: examples, and what holds for every history."""
+"""Autoscaler: examples, and properties of every history."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def busy(queued: int, running: int, age_ms: int = WAITED_MS) -> Load:
     ("load", "current", "wanted"),
     [
         (IDLE, 1, 1),
-        (busy(1, 4), 1, 2),  # one that waits is enough, if it has waited
+        (busy(1, 4), 1, 2),  # a single job that has waited is enough
         (busy(1000, 4), 1, 2),  # at most twice as many at a time
         (busy(1000, 8), 2, 4),
-        (busy(5, 16), 4, 6),  # as many as what waits can fill
+        (busy(5, 16), 4, 6),  # as many as the queued jobs can fill
         (busy(1000, 24), 6, 8),  # never more than the most
-        (busy(1000, 4, age_ms=WAITED_MS - 1), 1, 1),  # it may find a slot any moment
-        (busy(1000, 1), 1, 1),  # slots are free: something else holds it back, as a limit does
-        (busy(1000, 0), 1, 1),  # as a name that nobody here knows
+        (busy(1000, 4, age_ms=WAITED_MS - 1), 1, 1),  # it may still find a free slot
+        (busy(1000, 1), 1, 1),  # slots are free: something else holds the jobs back, such as a limit
+        (busy(1000, 0), 1, 1),  # or a task that no worker knows
     ],
 )
 def test_growing(load: Load, current: int, wanted: int) -> None:
@@ -41,7 +41,7 @@ def test_shrinking_one_at_a_time_when_fewer_have_been_enough() -> None:
     autoscaler = Autoscaler(1, 8, down_after_s=30)
     assert [autoscaler.decide(at, IDLE, SLOTS, 3) for at in (0.0, 15.0, 29.9)] == [3, 3, 3]
     assert autoscaler.decide(30.0, IDLE, SLOTS, 3) == 2
-    assert autoscaler.decide(31.0, IDLE, SLOTS, 2) == 2  # from here it is counted anew
+    assert autoscaler.decide(31.0, IDLE, SLOTS, 2) == 2  # the count starts again here
     assert autoscaler.decide(61.0, IDLE, SLOTS, 2) == 1
     assert autoscaler.decide(999.0, IDLE, SLOTS, 1) == 1
 

@@ -1,4 +1,4 @@
-"""A worker that is asked from outside to end: it takes no more, ends what it runs, and leaves."""
+"""Worker that is asked from outside to stop: it takes no more jobs, drains and deregisters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_it_ends_gently(
     await slow.aenqueue(2)
     assert await service.stop_worker(worker.id) is True
     async with asyncio.timeout(30):
-        while not worker._is_stopping:  # noqa: ASYNC110 (nobody tells)
+        while not worker._is_stopping:  # noqa: ASYNC110 (there is no event to wait for)
             await asyncio.sleep(0.01)
         may_end.set()
         await running

@@ -1,4 +1,4 @@
-"""Tasks that raise SystemExit or KeyboardInterrupt fail like others, in every pool; the worker process lives on."""
+"""Tasks that raise SystemExit or KeyboardInterrupt fail in every pool, and the worker process survives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependencies, error classes and middleware of tasks that run in real child processes."""
+"""Dependencies, error classes and middlewares of tasks in real child processes."""
 
 from __future__ import annotations
 

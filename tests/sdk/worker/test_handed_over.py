@@ -45,7 +45,7 @@ async def test_its_acceptance_leaves_before_its_code_runs(
         seen.append("code")
 
     async with working(app), asyncio.timeout(LIMIT_S):
-        while "accept" not in seen:  # a job that comes before it waits again is taken
+        while "accept" not in seen:  # until the worker waits again, a job is taken without handoff
             await _until_it_waits(app)
             await (await note.aenqueue()).aresult(timeout=LIMIT_S)
     at = seen.index("accept")

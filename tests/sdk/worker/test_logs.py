@@ -1,4 +1,4 @@
-"""Lines that code writes while a job runs say which job it was, as text and as JSON."""
+"""Log lines of running jobs carry the job's fields, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support.engine_process import EngineProcess
 from windlass import Backoff, Context, Windlass
 from windlass.sdk.worker.logs import JobFilter, JsonFormatter, TextFormatter
 
-Written = Callable[[logging.Formatter], io.StringIO]
+OpenStream = Callable[[logging.Formatter], io.StringIO]
 shop = logging.getLogger("shop.mail")
 
 
 @pytest.fixture
-def written() -> Iterator[Written]:
-    """What the logger of a shop writes in a form."""
+def open_stream() -> Iterator[OpenStream]:
+    """Attach a formatter to the logger and return its stream."""
     handler = logging.StreamHandler(io.StringIO())
     handler.addFilter(JobFilter())
 
@@ -41,7 +41,7 @@ def written() -> Iterator[Written]:
 
 
 @pytest.mark.anyio
-async def test_each_line_names_its_job(app: Windlass, working: Any, written: Written) -> None:
+async def test_each_line_names_its_job(app: Windlass, working: Any, open_stream: OpenStream) -> None:
     @app.task(queue="mail", retry=Backoff(tries=2, base=0))
     async def send(ctx: Context, order: int) -> None:
         shop.info("order %d", order)
@@ -56,7 +56,7 @@ async def test_each_line_names_its_job(app: Windlass, working: Any, written: Wri
     def wrap(order: int) -> None:
         shop.info("order %d", order)
 
-    stream = written(JsonFormatter())
+    stream = open_stream(JsonFormatter())
     async with working(app):
         handles = [await send.aenqueue(1), await pack.aenqueue(2)]
         for handle in handles:
@@ -80,12 +80,12 @@ async def test_each_line_names_its_job(app: Windlass, working: Any, written: Wri
 
 
 @pytest.mark.anyio
-async def test_a_line_of_text(app: Windlass, working: Any, written: Written) -> None:
+async def test_a_line_of_text(app: Windlass, working: Any, open_stream: OpenStream) -> None:
     @app.task(queue="mail")
     def send() -> None:
         shop.warning("no address")
 
-    stream = written(TextFormatter())
+    stream = open_stream(TextFormatter())
     async with working(app):
         handle = await send.aenqueue()
         await handle
@@ -100,8 +100,8 @@ class Unspeakable:
         raise RuntimeError("no")
 
 
-def test_no_line_is_lost_because_of_its_values(written: Written) -> None:
-    stream = written(JsonFormatter())
+def test_no_line_is_lost_because_of_its_values(open_stream: OpenStream) -> None:
+    stream = open_stream(JsonFormatter())
     shop.info("more", extra={"order": 7, "attempt": 2, "path": Path("a"), "unspeakable": Unspeakable()})
     shop.info("odd \ud800", extra={"huge": 1.5, "keys": {("a", 1): 2}, "far": 2**70})
     try:
@@ -153,9 +153,9 @@ def test_a_worker_process_writes_json(engine: EngineProcess, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", [TextFormatter(), JsonFormatter()], ids=["text", "json"])
-def test_control_characters_are_written_as_escapes(written: Written, form: logging.Formatter) -> None:
+def test_control_characters_are_written_as_escapes(open_stream: OpenStream, form: logging.Formatter) -> None:
     evil = "\x9b31m\u202eturned\u061c\x7f"
-    stream = written(form)
+    stream = open_stream(form)
     try:
         raise ValueError(evil)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A worker with so many slots that it reports by halves: each job runs once, and never more than there are slots."""
+"""Worker with so many slots that it reports by halves: each job runs once, and never more than there are slots."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ async def test_each_job_runs_once_within_the_slots(
 async def test_what_has_ended_is_on_its_way_before_the_next_half_begins(
     app: Windlass, working: Callable[..., AbstractAsyncContextManager[Worker]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else two halves that were answered together would stay together, and engine and worker take turns."""
+    """Otherwise two halves that were answered together would stay together, and engine and worker would take turns."""
     seen: list[str] = []
     has_all = asyncio.Event()
     begin = Connection.start_within
 
     def begun(self: Connection, timeout_s: float, packed: bytes) -> Any:
-        if b"exchange_" in packed:
+        if b"finish_and_take" in packed:
             seen.append("reported")
         return begin(self, timeout_s, packed)
 

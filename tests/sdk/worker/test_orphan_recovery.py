@@ -28,7 +28,7 @@ async def held_by(service: Service, worker: bytes, jobs: int, queue: str = "q") 
 
 
 async def test_all_of_them_are_free_at_once_and_have_lost_an_attempt(service: Service) -> None:
-    ids = await held_by(service, DEAD, 250)  # more than one listing shows
+    ids = await held_by(service, DEAD, 250)  # more than one page
     others = await held_by(service, OTHER, 3)
     assert await recover_orphans(service, DEAD, {}, "It died.") == 250
     assert [worker.id for worker in await service.workers()] == [OTHER]

@@ -1,4 +1,4 @@
-"""Tasks with pool='process' in a real worker: what becomes of jobs whose code crashes, hangs, or takes too much."""
+"""Tasks with pool='process' in a real worker: code that crashes, hangs or uses too much memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _reason_of(handle: Any) -> tuple[str, list[str]]:
 async def test_results_and_errors(children: Windlass, working: Any) -> None:
     async with working(children, concurrency=2):
         first, second = await (await process_app.pid.aenqueue()), await (await process_app.pid.aenqueue())
-        assert first == second != os.getpid()  # warm
+        assert first == second != os.getpid()  # a warm child is reused
         assert await (await process_app.in_a_loop.aenqueue("word")) == "WORD"
         with pytest.raises(JobFailed) as told:
             await (await process_app.wrong.aenqueue("no"))
@@ -91,7 +91,7 @@ async def test_stopping_the_worker_gives_the_job_back(children: Windlass, workin
 
 async def test_what_is_said_in_a_child(children: Windlass, working: Any) -> None:
     async with working(children, concurrency=1):
-        await (await process_app.pid.aenqueue())  # the child is there
+        await (await process_app.pid.aenqueue())  # starts the child
         handle = await process_app.talk.using(delay="300ms").aenqueue()
         values = [event.value async for event in handle.events() if event.kind == "emitted"]
         assert await handle == handle.id

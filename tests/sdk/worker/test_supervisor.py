@@ -20,10 +20,10 @@ from windlass.store.store import Store
 HERE = Path(__file__).parents[1] / "apps"
 
 
-def crew_of(service: Service, count: int) -> list[int]:
+def wait_for_processes(service: Service, count: int) -> list[int]:
     """Wait until there are so many worker processes and return them."""
     until(lambda: len(listed(service)) == count, f"{count} workers are registered")
-    return [one.info.pid for one in listed(service)]
+    return [worker.info.pid for worker in listed(service)]
 
 
 def is_there(pid: int) -> bool:
@@ -38,17 +38,17 @@ def test_a_process_that_is_killed_is_replaced_and_its_jobs_run_again(
     workers: Staff, connected: Service, place: Place
 ) -> None:
     parent = workers.start("-c", "4", "--processes", "2", "--name", "w").ready()
-    pids = crew_of(connected, 2)
-    assert {one.info.name for one in listed(connected)} == {"w-1", "w-2"}
+    pids = wait_for_processes(connected, 2)
+    assert {worker.info.name for worker in listed(connected)} == {"w-1", "w-2"}
     handles = app.enqueue_many(held_long.call(place.path, number) for number in range(8))
     until(lambda: len(place.started()) == 8, "both are full")
     os.kill(pids[0], signal.SIGKILL)
     until(lambda: len(place.started()) == 12, "what it held runs again, though its lease is long")
-    assert pids[0] not in crew_of(connected, 2)
+    assert pids[0] not in wait_for_processes(connected, 2)
     place.go()
     assert [handle.result(LIMIT_S) for handle in handles] == list(range(8))
     assert finished(connected) == 8
-    assert "was ended by SIGKILL; another starts in" in parent.said
+    assert "was ended by SIGKILL; restarting in" in parent.said
     assert parent.stop() == 0
     assert listed(connected) == []
 
@@ -68,7 +68,7 @@ def test_a_job_that_kills_its_worker_fails_in_the_end(
 
 def test_without_their_parent_the_workers_stop_and_give_back(workers: Staff, connected: Service, place: Place) -> None:
     parent = workers.start("--processes", "2", "--grace", "0s").ready()
-    pids = crew_of(connected, 2)
+    pids = wait_for_processes(connected, 2)
     handle = held_long.enqueue(place.path, 0)
     until(place.started, "it runs")
     parent.kill()
@@ -81,7 +81,7 @@ def test_a_signal_to_all_processes_still_leaves_them_the_grace(
     workers: Staff, connected: Service, place: Place
 ) -> None:
     parent = workers.start("--processes", "2", "--grace", "10m").ready()
-    pids = crew_of(connected, 2)
+    pids = wait_for_processes(connected, 2)
     handle = held_long.enqueue(place.path, 0)
     until(place.started, "it runs")
     for pid in pids:
@@ -96,7 +96,7 @@ def test_a_signal_to_all_processes_still_leaves_them_the_grace(
 
 def test_the_second_signal_is_passed_on(workers: Staff, connected: Service, place: Place) -> None:
     parent = workers.start("--processes", "2", "--grace", "10m").ready()
-    crew_of(connected, 2)
+    wait_for_processes(connected, 2)
     handle = held_long.enqueue(place.path, 0)
     until(place.started, "it runs")
     parent.signal(signal.SIGTERM)
@@ -114,20 +114,20 @@ def test_burst_in_several_processes(workers: Staff, connected: Service, place: P
 
 def test_the_number_of_processes_follows_the_queue(workers: Staff, connected: Service, place: Place) -> None:
     parent = workers.start("-c", "1", "--autoscale", "1-3", "--scale-down-after", "1s").ready()
-    crew_of(connected, 1)
+    wait_for_processes(connected, 1)
     handles = app.enqueue_many(held_long.call(place.path, number) for number in range(6))
-    crew_of(connected, 3)
+    wait_for_processes(connected, 3)
     until(lambda: len(place.started()) == 3, "all three are at work")
     place.go()
     assert [handle.result(LIMIT_S) for handle in handles] == list(range(6))
-    crew_of(connected, 1)
-    assert len(place.started()) == 6  # nothing was given back when processes ended
+    wait_for_processes(connected, 1)
+    assert len(place.started()) == 6  # no job was released when processes ended
     assert parent.stop() == 0
 
 
 def test_stacks_of_all_processes_on_request(workers: Staff, connected: Service) -> None:
     parent = workers.start("--processes", "2").ready()
-    crew_of(connected, 2)
+    wait_for_processes(connected, 2)
     parent.signal(signal.SIGUSR1)
     parent.until_said("(most recent call first)", times=3)
     assert parent.stop() == 0
@@ -167,7 +167,7 @@ def test_reload_when_a_file_changes(reloading: WorkerProcess, store: Store, tmp_
     reloading.until_said("starts again when a file changes")
     assert "SyntaxError" in reloading.said
     (tmp_path / "written.py").write_text(APP.format(333))
-    until(lambda: value_now(store) == 333, "it is mended")
+    until(lambda: value_now(store) == 333, "the repaired code runs")
     assert reloading.stop() == 0
 
 

@@ -1,4 +1,4 @@
-"""Threads of a worker: every run ends once, interrupts hit the run they are meant for, stuck code costs no slot."""
+"""Thread pool: every run ends once, interrupts reach the right run, stuck code costs no slot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def threads(most: int) -> AsyncIterator[JobThreadPool]:
 
 
 def spin_until(is_over: Callable[[], bool]) -> None:
-    """Python instructions without end, where an exception can be raised."""
+    """Execute Python instructions until the event is set, so that an exception can be raised."""
     while not is_over():
         pass
 
@@ -185,7 +185,7 @@ async def test_a_run_interrupted_before_it_begins_is_not_run() -> None:
         await pool.start(lambda: None).future
         called: list[int] = []
         switch_interval = sys.getswitchinterval()
-        sys.setswitchinterval(10)  # the thread gets its turn when this one waits, not before
+        sys.setswitchinterval(10)  # the other thread runs only while this one waits
         try:
             run = pool.start(lambda: called.append(1))
             assert run.interrupt(Stop)
@@ -239,7 +239,7 @@ async def test_interrupts_from_another_thread_never_hit_the_next_run() -> None:
 
 
 def slowly(action: Callable[[], object]) -> None:
-    """Runs `action` with a pause before each of its lines, so that other threads get their turn everywhere in it."""
+    """Run `action` with a pause before each of its lines, so that other threads can run at every point."""
 
     def trace(*_: object) -> object:
         time.sleep(random.choice((0.0, 0.00002, 0.0001)))
@@ -297,9 +297,9 @@ async def test_close_reports_what_is_still_running_and_ends_the_rest() -> None:
 def test_stuck_code_does_not_hold_up_the_exit() -> None:
     program = """
 import asyncio, threading
-from windlass.sdk.worker.threads import Threads
+from windlass.sdk.worker.threads import JobThreadPool
 async def main():
-    pool = Threads(2)
+    pool = JobThreadPool(2)
     pool.start(threading.Event().wait)
     await pool.start(lambda: None).future
     print(pool.close())

@@ -392,7 +392,7 @@ async def test_a_worker_is_listed_with_what_it_runs(app: Windlass, working: Any)
         handle = await hold.aenqueue()
         await started.wait()
         found = await (await app.aservice()).workers()
-        assert [(one.info.name, one.info.queues, one.running[0].id) for one in found] == [
+        assert [(listed.info.name, listed.info.queues, listed.running[0].id) for listed in found] == [
             ("first", ("default",), handle.id_bytes)
         ]
         may_end.set()
@@ -456,7 +456,7 @@ async def test_a_lease_that_is_lost_stops_the_code_and_its_result_is_refused(app
         service = await app.aservice()
         assert await service.requeue([handle.id_bytes]).one()
         taken = await service.take(Take(queues=("default",), worker=b"x" * 16))
-        if taken.jobs:  # else the worker itself has it again
+        if taken.jobs:  # otherwise the worker itself has taken it again
             await stopped.wait()
             job = await handle.ainfo()
             assert (job.state.label, job.lease_token) == ("running", taken.jobs[0].lease_token)

@@ -55,7 +55,7 @@ def test_kill_in_the_middle_of_jobs(task: Any, workers: Staff, connected: Servic
     doomed.kill()
     place.go()
     judge(connected, handles)
-    assert len(place.started()) > 20  # what the killed one held was made again
+    assert len(place.started()) > 20  # jobs of the killed worker ran again
     assert other.stop() == 0
 
 
@@ -117,7 +117,7 @@ def test_sigterm_under_load(workers: Staff, connected: Service, place: Place) ->
     assert worker.stop() == 0
     assert listed(connected) == []
     held = [handle.info() for handle in handles[:3]]
-    assert [(job.state.label, job.attempt) for job in held] == [("queued", 0)] * 3  # given back, not spent
+    assert [(job.state.label, job.attempt) for job in held] == [("queued", 0)] * 3  # released without a spent attempt
     place.go()
     assert workers.start("--burst").ended() == 0
     judge(connected, handles)
@@ -189,7 +189,7 @@ def test_stacks_on_request(workers: Staff, connected: Service, place: Place) -> 
     until(place.started, "it runs")
     os.kill(worker.pid, signal.SIGUSR1)
     worker.until_said("in in_thread")
-    assert "keeper.py" in worker.said
+    assert "heartbeat.py" in worker.said
     place.go()
     assert worker.stop() == 0
 
@@ -201,8 +201,8 @@ def test_names_that_cannot_be_set_aside_yet(place: Place) -> None:
         app.connect(store)
         with staff("fault_tasks:app", engine.unix_url, store.namespace, HERE) as workers:
             worker = workers.start().ready()
-            store.open_sync()  # while it may: a user without this right is refused on opening
-            ask(store, "ACL", "SETUSER", "default", "-hset")  # which only `configure` needs here
+            store.open_sync()  # opened first: a user without this right is refused on opening
+            ask(store, "ACL", "SETUSER", "default", "-hset")  # only `configure` needs it here
             app.service.enqueue([NewJob(queue="default", name="nobody_knows")]).one().wait()
             worker.until_said("Could not exclude jobs of unknown tasks")
             ask(store, "ACL", "SETUSER", "default", "+hset")

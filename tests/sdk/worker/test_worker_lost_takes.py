@@ -83,17 +83,19 @@ async def test_the_worker_gives_it_back_and_it_runs(
         await until(lambda: ran == [7])
 
 
-async def test_a_worker_over_http_gives_back_what_it_never_got(served: str, store: Store, beside: Service) -> None:
+async def test_a_worker_over_http_gives_back_what_it_never_got(
+    served: str, store: Store, engine_service: Service
+) -> None:
     """The job is taken in its name by another client, as when the answer is lost between the engine and its server."""
     async with at_work(Windlass(served), queues=["served"]) as worker:
-        job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
+        job_id = (await engine_service.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
         request = Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS)
-        assert [job.id for job in (await beside.take(request)).jobs] == [job_id]
+        assert [job.id for job in (await engine_service.take(request)).jobs] == [job_id]
         store.clock_offset_ms += SETTLED_MS
-        await until_queued(beside, job_id)
+        await until_queued(engine_service, job_id)
 
 
-async def test_a_job_that_runs_stays_with_its_worker(app: Windlass, store: Store, beside: Service) -> None:
+async def test_a_job_that_runs_stays_with_its_worker(app: Windlass, store: Store, engine_service: Service) -> None:
     may_end = asyncio.Event()
     ran: list[int] = []
 
@@ -102,15 +104,15 @@ async def test_a_job_that_runs_stays_with_its_worker(app: Windlass, store: Store
         await may_end.wait()
         ran.append(number)
 
-    await beside.configure(work.queue, {"lease_ms": FOREVER_MS})
+    await engine_service.configure(work.queue, {"lease_ms": FOREVER_MS})
     async with at_work(app, queues=[work.queue]) as worker:
         handle = await work.aenqueue(7)
         await until(lambda: worker.running == 1)
-        job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
-        await beside.take(Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS))
+        job_id = (await engine_service.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
+        await engine_service.take(Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS))
         store.clock_offset_ms += SETTLED_MS
-        await until_queued(beside, job_id)  # beside the running job a heartbeat has found another, and gave it back
-        job = (await beside.job([parse_id(handle.id)]).one()).job
+        await until_queued(engine_service, job_id)  # a heartbeat found it beside the running job and released it
+        job = (await engine_service.job([parse_id(handle.id)]).one()).job
         assert (job.state, job.worker, job.attempt) == (State.RUNNING, worker.id, 1)
         may_end.set()
         await until(lambda: ran == [7])

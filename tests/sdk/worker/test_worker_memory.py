@@ -1,4 +1,4 @@
-"""A worker's process spares the collector of circular garbage what is loaded when it begins, and no more than that."""
+"""A worker's process freezes the objects loaded at its start for the garbage collector, and no others."""
 
 from __future__ import annotations
 

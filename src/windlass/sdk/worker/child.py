@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from windlass.processes.child import Terminated, main
-from windlass.processes.frames import Hello
+from windlass.processes.frames import HelloMessage
 
 __all__ = ["Terminated"]
 
 
-def configure_child_logging(hello: Hello) -> None:
+def configure_child_logging(hello: HelloMessage) -> None:
     """Configure logging before the application is loaded, so that the application's own configuration wins."""
     if hello.logging is not None:
         from .logs import configure_logging

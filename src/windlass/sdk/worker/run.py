@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from windlass.core.job import Job
-from windlass.processes.children import ChildRun
+from windlass.processes.pool import ChildRun
 from windlass.sdk.context import Context
 from windlass.sdk.tasks.task import Task
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.job import Job
 from windlass.core.operations import Fail, Finish, LeaseRef
-from windlass.processes.children import ChildDied, Children, ChildRun
+from windlass.processes.pool import ChildDied, ChildPool, ChildRun
 from windlass.sdk.context import Context, JobReporter, current_job
 from windlass.sdk.driver import run_flow
 from windlass.sdk.failures import Stopped, decode_error
@@ -58,7 +58,7 @@ class JobRunner:
         reporter: JobReporter,
         *,
         threads: JobThreadPool,
-        children: Children,
+        children: ChildPool,
         on_ended: Callable[[Run, RunReport], None],
         on_slot_freed: Callable[[], None],
         on_raised: Callable[[Run, BaseException], None],

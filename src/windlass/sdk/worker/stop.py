@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from windlass.processes.children import ChildRun
+from windlass.processes.pool import ChildRun
 from windlass.sdk.failures import Stopped
 
 from .run import Run, StopReason

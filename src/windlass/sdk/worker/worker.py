@@ -19,7 +19,7 @@ from windlass.core.job import Job
 from windlass.core.operations import LeaseRef, WorkerInfo
 from windlass.core.text.humanize import pluralize
 from windlass.core.validation.bounds import QUEUES_PER_TAKE, TAKE_MAX
-from windlass.processes.children import Children
+from windlass.processes.pool import ChildPool
 from windlass.sdk.durations import Duration, duration_ms
 from windlass.sdk.tasks.versions import META_KEY, read_version, refuse_gaps
 from windlass.service import Service
@@ -105,7 +105,7 @@ class Worker:
         self._service = await self._connect()
         self._thread_pool = JobThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
-        self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
+        self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
         self._reconciler = Reconciler(self._service, self._holds)
         self._heartbeat = self._new_heartbeat()
         await self._heartbeat.start()

@@ -1,4 +1,4 @@
-"""A task outside of the module `tasks`, which that one imports."""
+"""Task outside of the module `tasks`, which imports it."""
 
 from django.conf import settings
 

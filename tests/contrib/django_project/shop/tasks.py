@@ -1,4 +1,4 @@
-"""What the project asks to be done."""
+"""Tasks of the project."""
 
 from asyncio import CancelledError, gather
 
