@@ -142,7 +142,7 @@ async def test_a_scrape_is_bounded(
     monkeypatch.setattr(scrape, "QUEUES_MAX", 5)
     figures = await _scraped(client)
     assert list(figures.by("queue", "windlass_queue_paused")) == ["q00", "q01", "q02", "q03", "q04"]
-    assert "# 7 queues are left out: a scrape has at most 5." in figures.text
+    assert "# 7 queues are left out: a scrape lists at most 5." in figures.text
 
 
 async def test_every_queue_is_told_once_however_many_are_asked_for_together(
@@ -181,7 +181,7 @@ async def test_without_the_engine_a_server_tells_what_it_knows(
     client: httpx.AsyncClient, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.get("/healthz")
-    monkeypatch.setattr(scrape, "PATIENCE_S", 0.0)  # nothing answers within no time
+    monkeypatch.setattr(scrape, "ENGINE_TIMEOUT_S", 0.0)  # nothing answers within no time
     figures = await _scraped(client)
     assert figures.value("windlass_engine_up") == 0
     assert "windlass_queue_jobs" not in figures.families

@@ -71,7 +71,7 @@ async def test_an_engine_that_does_not_answer(client: httpx.AsyncClient, own_eng
 
 async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Server) -> None:
     await until_ready(client)
-    running.pulse.clock = lambda: time.monotonic() + LONGEST_PAUSE_S + LATE_S
+    running.liveness.clock = lambda: time.monotonic() + LONGEST_PAUSE_S + LATE_S
     answer = await client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["detail"] == "The background loops have not run recently."
@@ -80,16 +80,16 @@ async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Se
 
 async def test_loops_that_rest_are_well() -> None:
     now_s = 100.0
-    pulse = Liveness()
-    pulse.clock = lambda: now_s
-    assert pulse.late(2) == [0, 1]
-    pulse.beat(0, 60)
-    pulse.beat(1, 0.01)
-    assert pulse.late(2) == []
+    liveness = Liveness()
+    liveness.clock = lambda: now_s
+    assert liveness.late(2) == [0, 1]
+    liveness.beat(0, 60)
+    liveness.beat(1, 0.01)
+    assert liveness.late(2) == []
     now_s += LATE_S + 1
-    assert pulse.late(2) == [1]
+    assert liveness.late(2) == [1]
     now_s += 60
-    assert pulse.late(2) == [0, 1]
+    assert liveness.late(2) == [0, 1]
 
 
 async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> None:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .prefork import PreforkSupervisor
     from .prefork import PreforkSupervisor as Family
     from .process import Parent, serve
-    from .serve import Server, open_server
-    from .serve import Server as Serving
-    from .serve import open_server as serving
+    from .server import Server, open_server
+    from .server import Server as Serving
+    from .server import open_server as serving
     from .service import open_service
     from .service import open_service as running
     from .sockets import Sockets, open_sockets
@@ -48,8 +48,8 @@ _HOMES = {
     "open_sockets": "windlass.server.sockets",
     "Parent": "windlass.server.process",
     "serve": "windlass.server.process",
-    "Server": "windlass.server.serve",
-    "open_server": "windlass.server.serve",
+    "Server": "windlass.server.server",
+    "open_server": "windlass.server.server",
 }
 _ALIASES = {"Family": "PreforkSupervisor", "Serving": "Server", "running": "open_service", "serving": "open_server"}
 

@@ -1,4 +1,4 @@
-"""The service with its background loops, for the time of a block."""
+"""Service with its background loops."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from windlass.store.store import Store
 
 
 @contextlib.asynccontextmanager
-async def open_service(store: Store, pulse: Liveness | None = None) -> AsyncIterator[Service]:
-    """The service with its loops, until the block ends."""
+async def open_service(store: Store, liveness: Liveness | None = None) -> AsyncIterator[Service]:
+    """Open the store and run the background loops until the block ends, then close the store."""
     service = Service(store)
     try:
         await store.open()
-        loops = asyncio.create_task(runner.run(service, pulse=pulse), name="windlass-loops")
+        loops = asyncio.create_task(runner.run(service, liveness=liveness), name="windlass-loops")
         loops.add_done_callback(log_unexpected_end)
         try:
             yield service

@@ -1,4 +1,4 @@
-"""One processor session on stdin and stdout, with an engine and background loops of its own."""
+"""Processor session on stdin and stdout, with its own engine and background loops."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["FLUSH_S", "LineHandler", "OutputPipe", "ProcessorOptions", "run_sess
 log = logging.getLogger("windlass.processor")
 
 
-async def run_session(settings: Settings, terms: ProcessorOptions) -> bool:
+async def run_session(settings: Settings, options: ProcessorOptions) -> bool:
     """Run until the input ends or a signal stops the session. Return False when the output could not be written."""
     async with open_service(build_store(settings)) as service:
-        session = ProcessorSession(service, process_identity(), terms)
+        session = ProcessorSession(service, process_identity(), options)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, session.stop)

@@ -1,5 +1,5 @@
-"""The API as a page for people, drawn from its OpenAPI document: one file without script, every text escaped. How it
-looks is said in docs.css."""
+"""API reference page, rendered from the OpenAPI document: one HTML file without scripts, styled by docs.css. Every text
+is escaped."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Json: TypeAlias = Mapping[str, Any]
 _METHODS = ("get", "post", "put", "patch", "delete")
 _JSON = "application/json"
 MANY = ": up to 1,000 jobs"
-_SHOWN_MAX = 2**32  # bounds beyond it tell nobody anything
+_SHOWN_MAX = 2**32  # larger limits are not shown, because they are of no use to a reader
 _LIMITS = {"minimum": "≥", "maximum": "≤", "minLength": "length ≥", "maxLength": "length ≤", "maxItems": "items ≤"}
 _INTRODUCTION = """\
 <p>Try it: <code>make serve</code>, then</p>
 <pre>curl localhost:8080/api/v1/jobs -H 'Content-Type: application/json' -d '{"queue":"mail","name":"send"}'</pre>
-<p>Where tokens exist, send yours: <code>-H 'Authorization: Bearer wl_…'</code>. Instants are milliseconds since 1970,
-durations milliseconds. For programs there is the same as <a href="/openapi.json">openapi.json</a>.</p>"""
+<p>If the server uses tokens, send yours: <code>-H 'Authorization: Bearer wl_…'</code>. Times are milliseconds since
+1970, durations are milliseconds. The same reference for programs is <a href="/openapi.json">openapi.json</a>.</p>"""
 
 
 def render_docs_page(document: Json, others: Sequence[str] = ()) -> bytes:
-    """`others`: paths of documents that describe the APIs of dialects."""
+    """Render the page. `others`: paths of the OpenAPI documents of dialects."""
     return "\n".join(_page(document, others)).encode(errors="replace")
 
 
@@ -54,7 +54,7 @@ def _other_documents(paths: Sequence[str]) -> str:
     if not paths:
         return ""
     links = ", ".join(f'<a href="{escape(path)}">{escape(path)}</a>' for path in paths)
-    return f"<p>Dialects with documents of their own: {links}.</p>"
+    return f"<p>Documents of the dialects: {links}.</p>"
 
 
 def _operations(document: Json, tag: str) -> Iterator[tuple[str, str, Json]]:
@@ -78,7 +78,7 @@ def _contents(document: Json) -> Iterator[str]:
 
 
 def _short(summary: str) -> str:
-    """Up to its first comma, colon or semicolon; what is about many says so."""
+    """Shorten a summary to the part before its first comma, colon or semicolon, and mark batch operations."""
     many = ", many" if MANY in summary else ""
     return re.split(r"[:;]|, ", summary)[0] + many
 
@@ -103,10 +103,10 @@ def _path(path: str) -> str:
 def _parameters(parameters: Any) -> Iterator[str]:
     if parameters:
         yield "<h4>Parameters</h4><table>"
-        for one in parameters:
-            schema = {**one["schema"], "description": one.get("description", "")}
-            note = "" if one["in"] == "query" else f"in the {one['in']}"
-            yield _field(one["name"], schema, is_required=one["required"], note=note)
+        for parameter in parameters:
+            schema = {**parameter["schema"], "description": parameter.get("description", "")}
+            note = "" if parameter["in"] == "query" else f"in the {parameter['in']}"
+            yield _field(parameter["name"], schema, is_required=parameter["required"], note=note)
         yield "</table>"
 
 
@@ -119,10 +119,10 @@ def _body(operation: Json, document: Json) -> Iterator[str]:
     line = f", each line of {escape(media)}" if media != _JSON else ""
     yield f"<h4>Body: {_type(schema)}{line}</h4>"
     if "$ref" in schema:
-        shown = document["components"]["schemas"][_ref_name(schema)]
-        if shown.get("description"):
-            yield f"<p>{_prose(shown['description'])}</p>"
-        yield from _fields(shown)
+        component = document["components"]["schemas"][_ref_name(schema)]
+        if component.get("description"):
+            yield f"<p>{_prose(component['description'])}</p>"
+        yield from _fields(component)
 
 
 def _schema(name: str, schema: Json) -> Iterator[str]:
@@ -165,14 +165,14 @@ def _is_shown(limit: float | None) -> bool:
 
 
 def _type(schema: Json) -> str:
-    """In a few words, with links to shapes that have a name."""
+    """Describe a type in a few words, with links to named shapes."""
     if "$ref" in schema:
         name = _ref_name(schema)
         return f'<a href="#{_anchor("shape", name)}">{escape(name)}</a>'
     if schema.get("anyOf"):
         return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
     if schema.get("enum"):
-        return " | ".join(f"<code>{escape(msgspec.json.encode(one).decode())}</code>" for one in schema["enum"])
+        return " | ".join(f"<code>{escape(msgspec.json.encode(value).decode())}</code>" for value in schema["enum"])
     kind = schema.get("type", "any value")
     if kind == "array" and schema.get("items"):
         return f"list of {_type(schema['items'])}"
@@ -188,11 +188,11 @@ def _ref_name(schema: Json) -> str:
 def _answers(operation: Json) -> Iterator[str]:
     yield '<h4>Answers</h4><table class="answers">'
     for status, response in operation["responses"].items():
-        said, _, codes = response["description"].partition(": ")
-        coded = " ".join(f"<code>{escape(code)}</code>" for code in codes.split(", ") if code)
+        phrase, _, codes = response["description"].partition(": ")
+        detail = " ".join(f"<code>{escape(code)}</code>" for code in codes.split(", ") if code)
         if status < "4":
-            coded = "".join(f"{escape(codes)} {_type(one['schema'])}" for one in list(_content(response))[:1])
-        yield f'<tr class="s{status[0]}"><th>{escape(status)}</th><td>{escape(said)}</td><td>{coded}</td></tr>'
+            detail = "".join(f"{escape(codes)} {_type(media['schema'])}" for media in list(_content(response))[:1])
+        yield f'<tr class="s{status[0]}"><th>{escape(status)}</th><td>{escape(phrase)}</td><td>{detail}</td></tr>'
     yield "</table>"
 
 
@@ -201,12 +201,14 @@ def _content(response: Json) -> Iterator[Json]:
 
 
 def curl(method: str, path: str, operation: Json) -> str:
-    """A line for a shell."""
-    parameters = [one for one in operation.get("parameters", ()) if "example" in one]
-    for one in parameters:
-        if one["in"] == "path":
-            path = path.replace(f"{{{one['name']}}}", quote(str(one["example"]), safe=""))
-    query = urlencode({one["name"]: one["example"] for one in parameters if one["in"] == "query"})
+    """Return an example call with curl as a shell command."""
+    parameters = [parameter for parameter in operation.get("parameters", ()) if "example" in parameter]
+    for parameter in parameters:
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", quote(str(parameter["example"]), safe=""))
+    query = urlencode(
+        {parameter["name"]: parameter["example"] for parameter in parameters if parameter["in"] == "query"}
+    )
     path = f"{path}?{query}" if query else path
     words = ["curl", *(() if method in ("get", "post") else ("-X", method.upper())), f"localhost:8080{path}"]
     if "requestBody" in operation:

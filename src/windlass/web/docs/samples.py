@@ -1,5 +1,4 @@
-"""A value that fits a schema, for people to look at: what is required, and of what is optional the beginning where
-nothing is required."""
+"""Sample values for schemas: the required fields, or the first optional fields if none is required."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _SIMPLE: dict[str, Any] = {"boolean": True, "number": 1.0, "null": None, "string": "text"}
-_FIRST = 2  # of fields where none is required
+_FIRST = 2  # number of fields in a sample without required fields
 
 
 def sample(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
@@ -24,8 +23,8 @@ def sample(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
 
 
 def _best(choices: list[dict[str, Any]]) -> dict[str, Any]:
-    """Something rather than nothing."""
-    return next((one for one in choices if one.get("type") != "null"), choices[0])
+    """Return the first choice that is not null."""
+    return next((choice for choice in choices if choice.get("type") != "null"), choices[0])
 
 
 def _of_type(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The text format in which Prometheus reads figures (version 0.0.4)."""
+"""Prometheus text exposition format (version 0.0.4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Exposition:
-    """Families one after the other, each with all its samples, as the format wants it."""
+    """Text under construction: each metric with all its samples, as the format requires."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -19,9 +19,9 @@ class Exposition:
         self._lines += (f"# HELP {name} {about}", f"# TYPE {name} {kind}")
 
     def sample(self, name: str, value: float, **labels: str) -> None:
-        """Names of labels are ours; their values may be anybody's."""
-        written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        self._lines.append(f"{name}{{{written}}} {value!r}" if written else f"{name} {value!r}")
+        """Add a sample. Values of labels are escaped; their names are constants."""
+        pairs = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+        self._lines.append(f"{name}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
 
     def comment(self, text: str) -> None:
         self._lines.append(f"# {text}")
@@ -30,5 +30,5 @@ class Exposition:
         return ("\n".join(self._lines) + "\n").encode(errors="backslashreplace")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.translate(_ESCAPES)

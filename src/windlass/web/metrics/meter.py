@@ -1,4 +1,4 @@
-"""What a server process counts of its own answers. One call for each answer, on its hot path: a few additions."""
+"""Counters of the responses of a server process. Each response costs one call on the hot path: a few additions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOUNDS_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 
 class LatencyHistogram:
-    """How many answers of an operation took how long: `buckets[n]` took at most `BOUNDS_S[n]`, the last one longer."""
+    """Latencies of one operation: `buckets[n]` counts responses up to `BOUNDS_S[n]`, the last bucket longer ones."""
 
     __slots__ = ("buckets", "sum_s")
 
@@ -26,6 +26,8 @@ class LatencyHistogram:
 
 
 class Meter:
+    """Counters by operation and status."""
+
     def __init__(self) -> None:
         self.started_at_s = time.time()
         self.listener: HttpListener | None = None
@@ -34,7 +36,8 @@ class Meter:
         self.bytes_sent = 0
 
     def on_answer(self, head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
-        """What found no operation is counted under the empty name: paths of strangers would be without number."""
+        """Count a response. Requests without a route are counted under the empty operation, because their paths are
+        unbounded."""
         operation = "" if head is None else head.operation
         self.answers[operation, status] += 1
         times = self.latencies[operation]
