@@ -1,1 +1,1 @@
-"""Child processes that perform requests: a worker's jobs, and queries that must be killable."""
+"""Child processes that execute requests: jobs of a worker, and queries that must be killable."""

@@ -1,10 +1,11 @@
-"""A child process: loads its target once, then performs one request after the other in its main thread.
+"""Main program of a child process: loads its target once, then executes requests one by one in its main thread.
 
-    python -m windlass.processes.child TARGET SOCKET LIFELINE
+    python -m windlass.processes.child TARGET SOCKET PARENT_PIPE
 
-TARGET is `module:attribute`. An attribute with a method `child_handler()` is asked for the handler; any other must be
-callable and is called for it, without arguments. A handler takes the bytes of a request and returns the bytes of the
-answer. It lets MemoryError and what it does not know pass: both are reported, the first as the cap's doing.
+TARGET is `module:attribute`. If the attribute has a method `child_handler()`, that method returns the handler;
+otherwise the attribute itself is called without arguments and returns the handler. A handler takes the bytes of a
+request and returns the bytes of the answer. It should not catch MemoryError or unknown exceptions: the child reports
+both, a MemoryError as an exceeded memory cap.
 """
 
 from __future__ import annotations
@@ -26,111 +27,123 @@ from typing import Any
 
 import msgspec
 
-from .frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToChild, Unready, pack
+from .frames import (
+    AnswerMessage,
+    FrameReader,
+    HelloMessage,
+    LoadFailedMessage,
+    RaisedMessage,
+    ReadyMessage,
+    RequestMessage,
+    ToChild,
+    pack,
+)
 from .memory import OwnMemory
 
 Handler = Callable[[bytes], bytes]
 
 
 class Terminated(BaseException):
-    """Raised in the code of a job by SIGTERM, once, so that it can clean up. SIGKILL follows when it takes too long."""
+    """Raised once in the code of a job on SIGTERM, so that it can clean up. SIGKILL follows if it takes too long."""
 
 
 class Stage(Enum):
-    WAITING = "waiting"  # for a target or a request: there is nothing to lose
+    WAITING = "waiting"  # for its target or a request: it can end without losing anything
     RUNNING = "running"
-    BETWEEN = "between"  # there is an answer to be sent
+    BETWEEN = "between"  # an answer has still to be sent
 
 
-def load(target: str) -> Handler:
+def load_handler(target: str) -> Handler:
     module_name, _, path = target.partition(":")
     loaded: Any = importlib.import_module(module_name)
     for name in path.split("."):
         loaded = getattr(loaded, name)
     handler = loaded.child_handler() if hasattr(loaded, "child_handler") else loaded()
     if not callable(handler):
-        raise TypeError(f"{target} made {handler!r} instead of a handler: a function from bytes to bytes is wanted.")
+        raise TypeError(
+            f"{target} made {handler!r} instead of a handler: it must return a function from bytes to bytes."
+        )
     return handler  # type: ignore[no-any-return]
 
 
-Greet = Callable[[Hello], None]  # called before the target is loaded
+HelloHook = Callable[[HelloMessage], None]  # called before the target is loaded
 
 
-def _ignore(_hello: Hello) -> None:
-    """Leave the process as it is."""
+def _ignore(_hello: HelloMessage) -> None:
+    pass
 
 
-class Child:
-    """The process's side of the conversation."""
+class RequestLoop:
+    """The child's side of the protocol: receives requests, runs the handler and sends the answers."""
 
-    def __init__(self, target: str, connection: socket.socket, greet: Greet = _ignore) -> None:
+    def __init__(self, target: str, connection: socket.socket, on_hello: HelloHook = _ignore) -> None:
         self._target = target
         self._connection = connection
-        self._greet = greet
+        self._on_hello = on_hello
         self._messages = self._receive()
         self._stage = Stage.WAITING
-        self._was_told_to_end = False
+        self._is_ending = False
         self._memory = OwnMemory()
 
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, self._on_terminate)
-        # A handler that does nothing, not SIG_IGN, which programs started by a job would inherit.
+        # An empty handler instead of SIG_IGN, which programs started by a job would inherit.
         signal.signal(signal.SIGINT, lambda *_: None)
         handler = self._prepare()
-        self._send(pack(Ready()))
+        self._send(pack(ReadyMessage()))
         for request in self._messages:
-            if isinstance(request, Request):
+            if isinstance(request, RequestMessage):
                 self._send(self._reply(handler, request))
-            if self._was_told_to_end:
+            if self._is_ending:
                 return
             self._stage = Stage.WAITING
 
     def _prepare(self) -> Handler:
         try:
             hello = next(self._messages)
-            if isinstance(hello, Hello):
+            if isinstance(hello, HelloMessage):
                 sys.path[:] = hello.search_path
-                self._greet(hello)
-            return load(self._target)
+                self._on_hello(hello)
+            return load_handler(self._target)
         except BaseException as error:
-            self._send(pack(Unready("".join(traceback.format_exception(error)))))
+            self._send(pack(LoadFailedMessage("".join(traceback.format_exception(error)))))
             raise SystemExit(1) from None
 
-    def _reply(self, handler: Handler, request: Request) -> bytes:
+    def _reply(self, handler: Handler, request: RequestMessage) -> bytes:
         try:
             return self._perform(handler, request)
-        except Terminated as late:  # raised while the end of the job was being noted
-            return self._raised(late)
+        except Terminated as late:  # raised after the handler had returned
+            return self._raised_message(late)
         finally:
             for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(Exception):  # a job may have closed or replaced it
+                with contextlib.suppress(Exception):  # a job may have closed or replaced the stream
                     stream.flush()
 
-    def _perform(self, handler: Handler, request: Request) -> bytes:
+    def _perform(self, handler: Handler, request: RequestMessage) -> bytes:
         try:
             self._stage = Stage.RUNNING
             with self._memory.capped(request.memory_bytes):
                 payload = contextvars.copy_context().run(handler, request.payload)
             self._stage = Stage.BETWEEN
             if not isinstance(payload, bytes):
-                raise TypeError(f"The handler returned {type(payload).__name__}; bytes are wanted.")
-            return pack(Answer(payload, self._memory.resident_bytes(), self._was_told_to_end))
+                raise TypeError(f"The handler returned {type(payload).__name__}; it must return bytes.")
+            return pack(AnswerMessage(payload, self._memory.resident_bytes(), self._is_ending))
         except BaseException as error:
             self._stage = Stage.BETWEEN
-            # What was allocated for nothing may never be given back: such a process is not used again.
-            self._was_told_to_end |= isinstance(error, MemoryError)
-            return self._raised(error)
+            # Memory allocated by a failed job may never be freed, so the process is not used again.
+            self._is_ending |= isinstance(error, MemoryError)
+            return self._raised_message(error)
 
-    def _raised(self, error: BaseException) -> bytes:
+    def _raised_message(self, error: BaseException) -> bytes:
         text = "".join(traceback.format_exception(error))
-        is_out_of_memory = isinstance(error, MemoryError)  # libraries have classes of their own for it
+        is_out_of_memory = isinstance(error, MemoryError)  # libraries define subclasses
         resident_bytes = self._memory.resident_bytes()
-        return pack(Raised(type(error).__name__, text, is_out_of_memory, resident_bytes, self._was_told_to_end))
+        return pack(RaisedMessage(type(error).__name__, text, is_out_of_memory, resident_bytes, self._is_ending))
 
     def _on_terminate(self, _number: int, _frame: FrameType | None) -> None:
-        if self._was_told_to_end:
+        if self._is_ending:
             return
-        self._was_told_to_end = True
+        self._is_ending = True
         if self._stage is Stage.RUNNING:
             raise Terminated
         if self._stage is Stage.WAITING:
@@ -140,7 +153,7 @@ class Child:
         try:
             self._connection.sendall(frame)
         except OSError:
-            raise SystemExit(0) from None  # the parent does not listen any more
+            raise SystemExit(0) from None  # the parent has closed the socket
 
     def _receive(self) -> Iterator[ToChild]:
         reader = FrameReader()
@@ -151,37 +164,37 @@ class Child:
                 yield decoder.decode(frame)
 
 
-def hang_on(lifeline: int) -> None:
-    """Ends this process and what it started as soon as the parent, which holds the other end of the pipe, is gone.
+def end_with_parent(parent_pipe: int) -> None:
+    """End this process and its children as soon as the parent, which holds the other end of the pipe, has ended.
 
-    On Linux by the kernel itself, which sends SIGKILL to the whole process group when the pipe is closed, even while a
-    call into C keeps every Python thread from running. (PR_SET_PDEATHSIG would end the child but not what it started,
-    and ends it with the thread that made it.) Elsewhere by a thread that reads the pipe.
+    On Linux the kernel sends SIGKILL to the whole process group when the pipe is closed, even while a call into C
+    blocks every Python thread. (PR_SET_PDEATHSIG would end the child but not its children, and would end it together
+    with the thread that created it.) On other systems a thread reads the pipe.
     """
     if sys.platform == "linux":
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    threading.Thread(target=_end_with, args=(lifeline,), name="windlass-lifeline", daemon=True).start()
+        fcntl.fcntl(parent_pipe, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(parent_pipe, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(parent_pipe, fcntl.F_SETFL, fcntl.fcntl(parent_pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    threading.Thread(target=_end_on_close, args=(parent_pipe,), name="windlass-parent-pipe", daemon=True).start()
 
 
-def _end_with(lifeline: int) -> None:
-    os.read(lifeline, 1)
+def _end_on_close(parent_pipe: int) -> None:
+    os.read(parent_pipe, 1)
     os.killpg(0, signal.SIGKILL)
 
 
-def main(greet: Greet = _ignore) -> None:
-    target, connection_fd, lifeline = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    # What a job starts must not hold these open when this process is gone.
+def main(on_hello: HelloHook = _ignore) -> None:
+    target, connection_fd, parent_pipe = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    # Programs started by a job must not keep these descriptors open when this process has ended.
     os.set_inheritable(connection_fd, False)
-    os.set_inheritable(lifeline, False)
-    hang_on(lifeline)
+    os.set_inheritable(parent_pipe, False)
+    end_with_parent(parent_pipe)
     with socket.socket(fileno=connection_fd) as connection:
-        Child(target, connection, greet).serve()
+        RequestLoop(target, connection, on_hello).serve()
 
 
 if __name__ == "__main__":
-    # By its own name: a job that imports Terminated must get the class that is raised.
+    # Imported by name, not run as __main__: a job that imports Terminated must get the class that is raised.
     from .child import main as main_by_name
 
     main_by_name()

@@ -1,7 +1,4 @@
-"""Messages between a process and its children: a length of four bytes, then MessagePack.
-
-No I/O here: both sides own their end of the socket.
-"""
+"""Messages between a process and its children: a length of four bytes, then MessagePack. No I/O."""
 
 from __future__ import annotations
 
@@ -18,40 +15,40 @@ _encoder = msgspec.msgpack.Encoder()
 Message = TypeVar("Message")
 
 
-class Hello(msgspec.Struct, array_like=True, tag="hello"):
-    """The first thing a child hears: where its parent finds modules, and how it writes its log, if that was chosen."""
+class HelloMessage(msgspec.Struct, array_like=True, tag="hello"):
+    """First message to a child: the parent's module search path and, if configured, its log format and level."""
 
     search_path: list[str]
     logging: tuple[str, int] | None = None
 
 
-class Request(msgspec.Struct, array_like=True, tag="request"):
-    """Something to do. `memory_bytes` is how much the job may add to what the process uses; 0: no cap."""
+class RequestMessage(msgspec.Struct, array_like=True, tag="request"):
+    """A request to execute. `memory_bytes` caps the memory that the job may add to the process; 0: no cap."""
 
     payload: bytes
     memory_bytes: int
 
 
-class Ready(msgspec.Struct, array_like=True, tag="ready"):
+class ReadyMessage(msgspec.Struct, array_like=True, tag="ready"):
     """The target is loaded."""
 
 
-class Unready(msgspec.Struct, array_like=True, tag="unready"):
+class LoadFailedMessage(msgspec.Struct, array_like=True, tag="unready"):
     """The target could not be loaded; the child ends."""
 
     traceback: str
 
 
-class Answer(msgspec.Struct, array_like=True, tag="answer"):
-    """What the handler returned. After the last one the child ends."""
+class AnswerMessage(msgspec.Struct, array_like=True, tag="answer"):
+    """The handler's return value. After the last answer the child ends."""
 
     payload: bytes
     resident_bytes: int
     is_last: bool
 
 
-class Raised(msgspec.Struct, array_like=True, tag="raised"):
-    """What the handler let through instead of returning."""
+class RaisedMessage(msgspec.Struct, array_like=True, tag="raised"):
+    """An exception that the handler raised."""
 
     type_name: str
     traceback: str
@@ -60,19 +57,21 @@ class Raised(msgspec.Struct, array_like=True, tag="raised"):
     is_last: bool
 
 
-ToChild = Hello | Request
-ToParent = Ready | Unready | Answer | Raised
+ToChild = HelloMessage | RequestMessage
+ToParent = ReadyMessage | LoadFailedMessage | AnswerMessage | RaisedMessage
 
 
 def pack(message: ToChild | ToParent) -> bytes:
     body = _encoder.encode(message)
     if len(body) > FRAME_BYTES_MAX:
-        raise ValueError(f"{len(body):,} bytes are too much for a child process: {FRAME_BYTES_MAX:,} is the most.")
+        raise ValueError(
+            f"{len(body):,} bytes are too many for a child process; at most {FRAME_BYTES_MAX:,} are allowed."
+        )
     return _length.pack(len(body)) + body
 
 
 class FrameReader:
-    """Bytes in, in any portions; whole frames out."""
+    """Splits a byte stream, fed in any portions, into frames."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()

@@ -1,9 +1,8 @@
-"""How much memory a process uses, and a cap on what a job may add to it. Linux knows both; elsewhere there is no cap.
+"""Memory usage of a process, and a cap on the memory that a job may add. Only Linux supports the cap.
 
-Two guards. In the child, a limit on the data a process may map (RLIMIT_DATA: the heap and private mappings, but no
-program files and no reservations, which RLIMIT_AS counts too): an allocation fails, and the job gets a MemoryError
-where it asked for too much. In the parent, a look at what is really resident, for what that limit does not count
-(shared memory) and for code that raises it.
+Two checks enforce the cap. In the child, RLIMIT_DATA limits the heap and private mappings (not program files and
+reservations, which RLIMIT_AS would count as well): an allocation beyond it fails with a MemoryError in the job. The
+parent checks the resident memory, because the limit does not count shared memory and a job can raise the limit.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")  # not RssFile: the kernel ta
 
 
 def used_bytes(pid: int) -> int:
-    """What a process uses and could not give back; 0 where that cannot be known, or when it is gone."""
+    """Return the memory of a process that the kernel cannot reclaim; 0 if it is unknown or the process has ended."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             lines = file.read().splitlines()
@@ -28,7 +27,7 @@ def used_bytes(pid: int) -> int:
 
 
 class OwnMemory:
-    """The calling process. Reads through one open file, since it is asked after each job."""
+    """Memory of the calling process. It keeps one file open, because it is read after each job."""
 
     def __init__(self) -> None:
         self._statm = -1
@@ -40,7 +39,7 @@ class OwnMemory:
 
     @contextlib.contextmanager
     def capped(self, memory_bytes: int) -> Iterator[None]:
-        """Lets the process map at most `memory_bytes` more than now. Programs that it starts get the same limit."""
+        """Limit the process to `memory_bytes` more than it uses now. Programs that it starts inherit the limit."""
         if not memory_bytes or self._statm < 0:
             yield
             return

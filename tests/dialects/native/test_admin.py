@@ -40,15 +40,15 @@ async def test_the_doctor_looks_and_repairs(asker: Asker, service: Service, stor
     _damage(store)
     found = await asker.good("POST", "/doctor")
     assert found["is_healthy"] is False
-    [sick] = [one for one in found["findings"] if one["code"] == "queue_not_listed"]
+    [sick] = [item for item in found["findings"] if item["code"] == "queue_not_listed"]
     assert (sick["severity"], sick["repaired"], sick["is_open"]) == ("error", 0, True)
     repaired = await asker.good("POST", "/doctor", {"repair": True})
-    [cured] = [one for one in repaired["findings"] if one["code"] == "queue_not_listed"]
+    [cured] = [item for item in repaired["findings"] if item["code"] == "queue_not_listed"]
     assert (cured["repaired"], cured["is_open"], repaired["is_healthy"]) == (cured["count"], False, True)
     healthy = service.doctor().wait()
     answer = await asker.good("POST", "/doctor", {"repair": False})
     assert (answer["jobs"], answer["queues"]) == (healthy.jobs, healthy.queues) == (1, 1)
-    assert [one["code"] for one in answer["findings"]] == [one.code for one in healthy.findings]
+    assert [item["code"] for item in answer["findings"]] == [item.code for item in healthy.findings]
 
 
 def _damage(store: Store) -> None:
@@ -77,40 +77,40 @@ async def test_a_doctor_that_is_asked_nonsense_does_nothing(asker: Asker, store:
 # Callbacks
 
 
-def owe(service: Service, *, gives_up: bool) -> bytes:
+def finish_with_callback(service: Service, *, gives_up: bool) -> bytes:
     callback = Callback(url="https://example.org/x", headers=(("X-A", "1"),))
     job = NewJob(queue="mail", name="n", payload=Blob(b'{"to":1}'), callback=callback)
     service.enqueue([job]).wait()
     [taken] = service.take(Take(queues=("mail",))).wait().jobs
     service.finish([Finish(taken.id, taken.lease_token, Blob(b"[7]"))]).wait()
     if gives_up:
-        [debt] = service.take_callbacks().wait().callbacks
-        service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, error="no", give_up=True)]).wait()
+        [callback] = service.take_callbacks().wait().callbacks
+        service.retry_callbacks([FailedDelivery(id=callback.id, token=callback.token, error="no", give_up=True)]).wait()
     return taken.id
 
 
 async def test_callbacks_are_shown_and_owed_again(asker: Asker, service: Service) -> None:
-    owe(service, gives_up=True)
+    finish_with_callback(service, gives_up=True)
     assert await asker.get("/callbacks") == {"callbacks": [], "cursor": ""}
     [shown] = (await asker.get("/callbacks?given_up=true"))["callbacks"]
-    [debt] = service.callbacks(given_up=True).wait().callbacks
-    assert (shown["id"], shown["error"], shown["attempt"]) == (debt.key, "no", 1)
+    [callback] = service.callbacks(given_up=True).wait().callbacks
+    assert (shown["id"], shown["error"], shown["attempt"]) == (callback.key, "no", 1)
     assert (shown["job"]["payload"], shown["result"], shown["result_codec"]) == ({"to": 1}, [7], "json")
     assert shown["callback"]["headers"] == {"X-A": "1"}
     answer = await asker.good("POST", "/callbacks:redeliver", {"items": [{"id": shown["id"]}, {"id": shown["id"]}]})
     assert answer["results"][0] == {"ok": {"status": "owed"}}
     assert answer["results"][1]["error"]["code"] == "wrong_state"
-    assert [one["id"] for one in (await asker.get("/callbacks?given_up=0"))["callbacks"]] == [shown["id"]]
-    assert [one.key for one in service.callbacks().wait().callbacks] == [shown["id"]]
+    assert [item["id"] for item in (await asker.get("/callbacks?given_up=0"))["callbacks"]] == [shown["id"]]
+    assert [item.key for item in service.callbacks().wait().callbacks] == [shown["id"]]
 
 
 async def test_callbacks_come_in_pages(asker: Asker, service: Service) -> None:
     for _ in range(3):
-        owe(service, gives_up=False)
+        finish_with_callback(service, gives_up=False)
     first = await asker.get("/callbacks?most=2")
     rest = await asker.get(f"/callbacks?most=2&cursor={segment(first['cursor'])}")
-    seen = [one["id"] for one in first["callbacks"] + rest["callbacks"]]
-    assert (seen, rest["cursor"]) == ([one.key for one in service.callbacks().wait().callbacks], "")
+    seen = [item["id"] for item in first["callbacks"] + rest["callbacks"]]
+    assert (seen, rest["cursor"]) == ([item.key for item in service.callbacks().wait().callbacks], "")
     for query in ("most=0", "most=101", "given_up=perhaps", "cursor=zzz", "up=1"):
         assert (await asker("GET", f"/callbacks?{query}")).code == "bad_input", query
 
@@ -128,7 +128,7 @@ BAD_ITEMS = [
 
 
 async def test_ids_that_are_no_callbacks_are_refused(asker: Asker, service: Service) -> None:
-    owe(service, gives_up=True)
+    finish_with_callback(service, gives_up=True)
     for items in BAD_ITEMS:
         assert (await asker("POST", "/callbacks:redeliver", {"items": items})).code == "bad_input", items
         assert len(service.callbacks(given_up=True).wait().callbacks) == 1, items
@@ -157,7 +157,7 @@ async def test_a_token_is_made_used_and_revoked(asker: Asker, service: Service) 
     }
     assert made["expires_at_ms"] == made["created_at_ms"] + 60_000
     shown = (await asker.get("/tokens", token=root))["tokens"]
-    assert [one["name"] for one in shown] == ["ci", "root"]
+    assert [item["name"] for item in shown] == ["ci", "root"]
     assert shown[0] == made
     assert not _secrets(text, shown)
     assert (await asker("GET", "/queues", token=text)).status == 200
@@ -198,7 +198,7 @@ async def test_tokens_that_cannot_be_are_refused(asker: Asker, service: Service)
     for body, status, code in BAD_TOKENS:
         reply = await asker("POST", "/tokens", body, token=root)
         assert (reply.status, reply.code) == (status, code), body
-        assert [one.name for one in service.tokens().wait().tokens] == ["root"], body
+        assert [item.name for item in service.tokens().wait().tokens] == ["root"], body
 
 
 ODD_NAMES = ["a/b", "..", "ключ 鍵", "x" * 128]
@@ -209,7 +209,7 @@ async def test_names_of_tokens_may_hold_any_character(asker: Asker, service: Ser
     for name in ODD_NAMES:
         await asker.good("POST", "/tokens", {"name": name, "roles": ["read"]}, token=root)
         assert (await asker("DELETE", f"/tokens/{segment(name)}", token=root)).status == 204, name
-        assert [one.name for one in service.tokens().wait().tokens] == ["root"], name
+        assert [item.name for item in service.tokens().wait().tokens] == ["root"], name
 
 
 # The audit log
@@ -222,8 +222,8 @@ async def test_an_action_is_written_down_with_who_and_how_it_went(asker: Asker, 
     await asker("POST", "/queues/mail/pause", {"name": "send"}, token=root)
     answer = await asker.get("/audit", token=root)
     shown = [
-        (one["who"], one["what"], one["target"], one["detail"], one["outcome"], one["peer"])
-        for one in answer["entries"]
+        (item["who"], item["what"], item["target"], item["detail"], item["outcome"], item["peer"])
+        for item in answer["entries"]
     ]
     assert shown == [
         ("root", "pause_queue", "mail", "name send: ", "names_need_lanes", "127.0.0.1"),
@@ -259,7 +259,7 @@ async def test_the_audit_log_comes_in_pages(asker: Asker, service: Service) -> N
         await asker.good("POST", f"/queues/q{number}/pause")
     first = await asker.get("/audit?most=3")
     rest = await asker.get(f"/audit?most=3&cursor={segment(first['cursor'])}")
-    targets = [one["target"] for one in first["entries"] + rest["entries"]]
+    targets = [item["target"] for item in first["entries"] + rest["entries"]]
     assert (targets, rest["cursor"]) == ([f"q{number}" for number in reversed(range(5))], "")
     for query in ("most=0", "most=501", "cursor=zzz", "who=me"):
         assert (await asker("GET", f"/audit?{query}")).code == "bad_input", query

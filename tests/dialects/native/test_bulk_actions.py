@@ -17,7 +17,7 @@ from windlass.service import Service
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
-async def ended(api: Api, action_id: str) -> dict[str, Any]:
+async def wait_for_end(api: Api, action_id: str) -> dict[str, Any]:
     async with asyncio.timeout(30):
         while True:
             found: dict[str, Any] = (await api.get(f"/api/v1/actions/{action_id}")).body
@@ -33,10 +33,10 @@ async def test_the_server_carries_out_what_is_asked_for_and_it_is_audited(api: A
     asked = await api.post("/api/v1/actions", body)
     assert asked.status == 200, asked.body
     assert (asked.body["verb"], asked.body["total"], asked.body["asked_by"]) == ("retry", 3, "local")
-    found = await ended(api, asked.body["id"])
+    found = await wait_for_end(api, asked.body["id"])
     assert (found["state"], found["done"], found["refused"], found["matches"]["queue"]) == ("finished", 3, 0, "q")
     listed = (await api.get("/api/v1/actions")).body["actions"]
-    assert [one["id"] for one in listed] == [asked.body["id"]]
+    assert [item["id"] for item in listed] == [asked.body["id"]]
     entry = (await service.audits()).entries[0]
     assert (entry.target, "retry" in entry.detail) == ("q", True)
     again = await api.post(f"/api/v1/actions/{asked.body['id']}/cancel", None)
@@ -67,6 +67,6 @@ async def test_a_token_for_some_queues_sees_the_actions_on_these(api: Api, servi
     mine = await service.act(Action(verb="retry", listing=Listing(queue="mail", state="failed")))
     other = await service.act(Action(verb="retry", listing=Listing(state="failed")))
     listed = (await api.get("/api/v1/actions", **token)).body["actions"]
-    assert [one["id"] for one in listed] == [format_id(mine.id)]
+    assert [item["id"] for item in listed] == [format_id(mine.id)]
     assert (await api.get(f"/api/v1/actions/{format_id(mine.id)}", **token)).status == 200
     assert (await api.get(f"/api/v1/actions/{format_id(other.id)}", **token)).status == 403

@@ -197,8 +197,8 @@ async def test_keys_that_are_none(api: Api, service: Service) -> None:
 async def test_a_key_of_a_list_is_for_each_of_it(api: Api, service: Service) -> None:
     items = {"items": [new(payload=number) for number in range(3)]}
     first, again = [await api.post(f"{JOBS}:batch", items, idempotency_key="k") for _ in range(2)]
-    assert [one["ok"]["id"] for one in first.body["results"]] == [one["ok"]["id"] for one in again.body["results"]]
-    assert [one["ok"]["status"] for one in again.body["results"]] == ["existing"] * 3
+    assert [item["ok"]["id"] for item in first.body["results"]] == [item["ok"]["id"] for item in again.body["results"]]
+    assert [item["ok"]["status"] for item in again.body["results"]] == ["existing"] * 3
     assert await count(service) == 3
 
 
@@ -242,7 +242,7 @@ async def lines_of(client: httpx.AsyncClient, content: Any) -> list[dict[str, An
 async def test_a_stream_of_any_length_is_acknowledged_in_steps(client: httpx.AsyncClient, service: Service) -> None:
     async def jobs() -> AsyncIterator[bytes]:
         for number in range(20):
-            yield b"".join(json.dumps(new(payload=number * 250 + one)).encode() + b"\n" for one in range(250))
+            yield b"".join(json.dumps(new(payload=number * 250 + item)).encode() + b"\n" for item in range(250))
 
     said = await lines_of(client, jobs())
     assert len(said) > 2

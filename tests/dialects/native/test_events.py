@@ -28,7 +28,7 @@ LONG_AGO = "0:1-5"  # of an epoch that is no more
 
 
 def kinds(heard: list[Heard]) -> list[str]:
-    return [one.kind for one in heard]
+    return [item.kind for item in heard]
 
 
 def followers(store: Store) -> int:
@@ -55,9 +55,9 @@ async def test_events_arrive_as_they_happen(client: httpx.AsyncClient, service: 
         await finish(service, job)
         ended = await stream.next()
     told = (await service.events(position)).events
-    assert [one and one.id for one in (queued, started, reported, ended)] == [event.position for event in told]
+    assert [item and item.id for item in (queued, started, reported, ended)] == [event.position for event in told]
     about = {"job": format_id(job_id), "queue": "q", "name": "résumé"}
-    assert [one and one.data for one in (queued, started, reported, ended)] == [
+    assert [item and item.data for item in (queued, started, reported, ended)] == [
         {"kind": "queued", "state": "queued", "attempt": 0, "progress": 0.0, "at_ms": told[0].at_ms, **about},
         {"kind": "running", "state": "running", "attempt": 1, "progress": 0.0, "at_ms": told[1].at_ms, **about},
         {"kind": "progress", "attempt": 1, "progress": 0.5, "note": "half", "at_ms": told[2].at_ms, **about},
@@ -82,7 +82,7 @@ async def test_who_comes_back_goes_on_without_gap_or_double(
         after = await stream.some(5)
         await put(service, name="n9")
         after += await stream.some(2)
-    assert [one.data["name"] for one in before + after] == [f"n{number}" for number in range(10)]
+    assert [item.data["name"] for item in before + after] == [f"n{number}" for number in range(10)]
 
 
 async def test_who_comes_back_before_anything_happened(client: httpx.AsyncClient, service: Service) -> None:
@@ -128,11 +128,11 @@ async def test_values_that_were_emitted(client: httpx.AsyncClient, service: Serv
             Blob(b'"a\nid: lie"'),
         ):
             await service.emit([Emit(job.id, job.lease_token, value)]).one()
-        found = [one.data for one in (await stream.some(7))[2:]]
-    assert [(one["kind"], one["value_codec"]) for one in found] == [
+        found = [item.data for item in (await stream.some(7))[2:]]
+    assert [(item["kind"], item["value_codec"]) for item in found] == [
         ("emitted", codec) for codec in ("json", "json", "msgpack", "raw", "json")
     ]
-    assert [one.get("value") for one in found[:3]] == [{"n": big}, [1, "a\nevent: lie", 2], {"b": "/w=="}]
+    assert [item.get("value") for item in found[:3]] == [{"n": big}, [1, "a\nevent: lie", 2], {"b": "/w=="}]
     assert found[3]["value_base64"] == "CgppZDogbGllCgo="
     assert "lie" not in stream.last_id
 
@@ -180,7 +180,7 @@ async def test_a_job_until_its_end(client: httpx.AsyncClient, service: Service) 
         "progress": 0.0,
     }  # fmt: skip
     assert kinds(heard) == ["running", "finished"]
-    assert {one.data["job"] for one in heard} == {format_id(job_id)}
+    assert {item.data["job"] for item in heard} == {format_id(job_id)}
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled", "deleted"])
@@ -294,7 +294,7 @@ async def test_a_token_for_some_queues_sees_these(client: httpx.AsyncClient, ser
         for queue in ("elsewhere", "q1", "other", "q2"):
             await put(service, queue=queue)
         heard = await stream.some(2)
-        assert [one.data["queue"] for one in heard] == ["q1", "q2"]
+        assert [item.data["queue"] for item in heard] == ["q1", "q2"]
     for where in (f"{EVENTS}?queue=elsewhere", path(elsewhere, "/events")):
         answer = await client.get(where, headers=shown)
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
@@ -330,12 +330,12 @@ async def test_a_token_that_is_revoked_ends_its_streams(
     job_id = await put(service)
     async with (
         following(client, EVENTS, **shown) as everything,
-        following(client, path(job_id, "/events"), **shown) as one,
+        following(client, path(job_id, "/events"), **shown) as item,
     ):
         await everything.mark()
-        await one.some(1)
+        await item.some(1)
         await service.revoke_token("read")
-        heard = asyncio.gather(everything.rest(), one.rest())
+        heard = asyncio.gather(everything.rest(), item.rest())
         while not heard.done():  # what happens within a second may still be told
             if not is_idle:
                 job = await take(service)
@@ -398,7 +398,7 @@ async def test_many_follow_at_once(client: httpx.AsyncClient, service: Service, 
         async with following(client, where) as stream:
             await stream.mark()
             ready.release()
-            return [one.data["name"] for one in await stream.some(20)]
+            return [item.data["name"] for item in await stream.some(20)]
 
     ready = asyncio.Semaphore(0)
     async with asyncio.TaskGroup() as group:

@@ -35,7 +35,7 @@ async def read(service: Service, job_id: bytes) -> Job:
     return (await service.job([job_id]).one()).job
 
 
-async def one(api: Api, method: str, where: str, body: dict[str, Any], **headers: str) -> Any:
+async def send(api: Api, method: str, where: str, body: dict[str, Any], **headers: str) -> Any:
     return await (api.ask(method, where, **headers) if method == "DELETE" else api.ask(method, where, body, **headers))
 
 
@@ -231,16 +231,16 @@ async def test_an_edit_too_large(api: Api, service: Service) -> None:
 async def test_what_is_not_there(
     api: Api, service: Service, method: str, rest: str, many: str, body: dict[str, Any]
 ) -> None:
-    unknown = await one(api, method, path(ABSENT, rest), body)
+    unknown = await send(api, method, path(ABSENT, rest), body)
     assert (unknown.status, unknown.body["code"]) == (404, "unknown_job")
-    gone = await one(api, method, path(await finished(service), rest), body)
+    gone = await send(api, method, path(await finished(service), rest), body)
     assert (gone.status, gone.body["code"]) == (409, "already_ended")
 
 
 @each_verb
 async def test_hostile_ids_are_refused(api: Api, method: str, rest: str, many: str, body: dict[str, Any]) -> None:
     for hostile in HOSTILE:
-        answer = await one(api, method, path(hostile, rest), body)
+        answer = await send(api, method, path(hostile, rest), body)
         assert (answer.status, answer.body["code"]) == (400, "bad_input"), hostile
     for hostile in ("nope", "a\x00b", "", "💩", f"{ABSENT}/.."):
         answer = await api.post(f"/api/v1/jobs:{many}", {"items": [{"id": hostile, **body}]})
@@ -284,7 +284,7 @@ async def test_many_with_options_of_their_own_keep_their_order(api: Api, service
     items.insert(1, {"id": format_id(failing), "even_failed": True})
     items.insert(2, {"id": format_id(failing)})
     answer = await api.post("/api/v1/jobs:cancel", {"items": items})
-    outcomes = [one.get("ok", {}).get("outcome") or one["error"]["code"] for one in answer.body["results"]]
+    outcomes = [item.get("ok", {}).get("outcome") or item["error"]["code"] for item in answer.body["results"]]
     assert outcomes == ["cancelled", "cancelled", "already_ended", "cancelled", "cancelled"]
     for job_id in ids:
         [attempt] = (await service.job([job_id]).one()).attempts
@@ -317,7 +317,7 @@ async def test_roles(json_api: Api, service: Service, method: str, rest: str, ma
     allowed = {"produce", "admin"} if many == "cancel" else {"admin"}
     for role, shown in tokens.items():
         answers = [
-            await one(json_api, method, path(ABSENT, rest), body, **shown),
+            await send(json_api, method, path(ABSENT, rest), body, **shown),
             await json_api.post(f"/api/v1/jobs:{many}", {"items": []}, **shown),
         ]
         assert [answer.status for answer in answers] == ([404, 200] if role in allowed else [403, 403]), role
@@ -343,7 +343,7 @@ async def test_what_admins_do_is_written_down(json_api: Api, service: Service) -
     await json_api.patch(path(job_id), {"priority": 1}, **shown)
     await json_api.post(path(job_id, "/retry"), **shown)
     ids = [format_id(await put(service)) for _ in range(12)]
-    await json_api.post("/api/v1/jobs:delete", {"items": [{"id": one} for one in ids]}, **shown)
+    await json_api.post("/api/v1/jobs:delete", {"items": [{"id": job_id} for job_id in ids]}, **shown)
     entries = (await service.audits()).entries
     assert [(entry.who, entry.what, entry.target, entry.outcome) for entry in entries] == [
         ("admin", "delete_many", ", ".join(ids[:10]) + " and 2 more", "done"),

@@ -309,8 +309,8 @@ async def test_pages_by_queue_and_state(api: Api, service: Service) -> None:
     assert await listed(api, "queue=q&state=queued&most=2") == ids
     assert await listed(api, "queue=q&state=queued&most=3&newest_first=true") == ids[::-1]
     assert await listed(api, "queue=q&state=queued&name=n%5B12%5D") == ids[1:3]
-    created = [(await service.job([bytes.fromhex(one.replace("-", ""))]).one()).job.created_at_ms for one in ids]
-    later = [one for one, at_ms in zip(ids, created, strict=True) if at_ms >= created[3]]
+    created = [(await service.job([bytes.fromhex(item.replace("-", ""))]).one()).job.created_at_ms for item in ids]
+    later = [item for item, at_ms in zip(ids, created, strict=True) if at_ms >= created[3]]
     assert await listed(api, f"queue=q&state=queued&created_from_ms={created[3]}") == later
     assert await listed(api, f"queue=q&state=queued&created_before_ms={created[0]}") == []
 
@@ -356,7 +356,7 @@ async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, servi
     assert len(await listed(api, "state=failed&error=gone")) == 2
     assert len(await listed(api, "queue=b&state=failed&ended_from_ms=1")) == 2
     groups = (await api.get("/api/v1/failures")).body["groups"]
-    assert sorted((one["queue"], one["error_shape"], one["count"]) for one in groups) == [
+    assert sorted((item["queue"], item["error_shape"], item["count"]) for item in groups) == [
         ("a", "order <n> is gone", 1),
         ("b", "no room", 1),
         ("b", "order <n> is gone", 1),

@@ -20,8 +20,8 @@ NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 
 def flow(store: Store, count: int = 2) -> list[dict[str, Any]]:
     """Some jobs, and one that waits for them."""
-    ids = [format_id(one) for one in store.new_ids(["q"] * (count + 1))]
-    jobs: list[dict[str, Any]] = [{"id": one, "queue": "q", "name": "n"} for one in ids]
+    ids = [format_id(item) for item in store.new_ids(["q"] * (count + 1))]
+    jobs: list[dict[str, Any]] = [{"id": item, "queue": "q", "name": "n"} for item in ids]
     jobs[-1]["after"] = ids[:-1]
     return jobs
 
@@ -31,8 +31,8 @@ async def test_a_flow_is_accepted_whole(api: Api, service: Service, store: Store
     for status in (["queued", "queued", "waiting"], ["existing"] * 3):  # the second time it is there already
         answer = await api.post("/api/v1/jobs:whole", {"items": jobs})
         assert answer.status == 200, answer.body
-        assert [one["id"] for one in answer.body["jobs"]] == [job["id"] for job in jobs]
-        assert [one["status"] for one in answer.body["jobs"]] == status
+        assert [item["id"] for item in answer.body["jobs"]] == [job["id"] for job in jobs]
+        assert [item["status"] for item in answer.body["jobs"]] == status
 
 
 async def test_more_jobs_than_in_a_batch(json_api: Api, store: Store) -> None:
@@ -49,7 +49,7 @@ async def test_none_is_accepted_when_one_is_refused(api: Api, service: Service, 
     unique = await api.post("/api/v1/jobs:whole", {"items": [{"queue": "q", "name": "n", "unique": "x"}]})
     assert (unique.status, unique.body["code"]) == (400, "bad_input")
     assert (await api.post("/api/v1/jobs:whole", {"items": []})).status == 400
-    assert [one.queued for one in await service.stats(["q"])] == [0]
+    assert [item.queued for item in await service.stats(["q"])] == [0]
 
 
 async def test_several_are_looked_at(api: Api, service: Service) -> None:

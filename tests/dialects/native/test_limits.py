@@ -28,7 +28,7 @@ def enqueue(service: Service, count: int = 1, payload: object = None) -> None:
 
 
 def names(service: Service) -> list[str]:
-    return [one.limit.name for one in service.limits().wait()]
+    return [item.limit.name for item in service.limits().wait()]
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ async def test_a_limit_per_key_shows_its_keys(asker: Asker, service: Service) ->
     service.take(Take(queues=("mail",), most=5)).wait()
     [shown] = (await asker.get("/limits"))["limits"]
     assert shown["matches"] == {"queue": "", "lane": "", **matches}
-    assert [(one["key"], one["running"], one["room"]) for one in shown["levels"]] == [("5", 1, 0)]
+    assert [(item["key"], item["running"], item["room"]) for item in shown["levels"]] == [("5", 1, 0)]
 
 
 async def test_a_limit_of_the_same_name_is_changed(asker: Asker, service: Service) -> None:
     await asker.good("PUT", "/limits/x", {"running": 2})
     await asker.good("PUT", "/limits/x", {"rate": 5, "per_ms": 60_000, "burst": 2})
-    assert [one.limit for one in service.limits().wait()] == [
+    assert [item.limit for item in service.limits().wait()] == [
         Limit(name="x", matches=Matcher(), rate=5, per_ms=60_000, burst=2)
     ]
 
@@ -84,7 +84,7 @@ ODD_NAMES = ["a/b", "..", "ключ 鍵", "50%", "x" * 128]
 async def test_names_may_hold_any_character(asker: Asker, service: Service) -> None:
     for name in ODD_NAMES:
         await asker.good("PUT", f"/limits/{segment(name)}", {"running": 1})
-        assert [one["name"] for one in (await asker.get("/limits"))["limits"]] == [name], name
+        assert [item["name"] for item in (await asker.get("/limits"))["limits"]] == [name], name
         await asker.good("DELETE", f"/limits/{segment(name)}")
         assert names(service) == [], name
 
@@ -118,7 +118,7 @@ async def test_limits_that_cannot_be_are_refused(asker: Asker, service: Service)
     for body in BAD_LIMITS:
         reply = await asker("PUT", "/limits/x", body)
         assert (reply.status, reply.code) == (400, "bad_input"), body
-        assert [one.limit.running for one in service.limits().wait()] == [9], body
+        assert [item.limit.running for item in service.limits().wait()] == [9], body
 
 
 BAD_VALUES = [float("nan"), float("inf"), 2**64 - 1, "é" * 1000]
@@ -153,7 +153,7 @@ async def test_a_token_for_some_queues_sees_the_limits_of_these(asker: Asker, se
     for name, queue in (("mine", "mail"), ("theirs", "billing"), ("everybody", "")):
         service.limit(Limit(name=name, matches=Matcher(queue=queue), running=1)).wait()
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
-    assert [one["name"] for one in (await asker.get("/limits", token=token))["limits"]] == ["mine"]
+    assert [item["name"] for item in (await asker.get("/limits", token=token))["limits"]] == ["mine"]
 
 
 async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable[[int], Store]) -> None:
@@ -165,4 +165,4 @@ async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable
         reply = await asker("PUT", "/limits/x", {"running": 1})
         assert (reply.status, reply.code) == (409, "cross_partition")
         await asker.good("PUT", "/limits/x", {"running": 1, "matches": {"queue": "mail"}})
-        assert [one["name"] for one in (await asker.get("/limits"))["limits"]] == ["x"]
+        assert [item["name"] for item in (await asker.get("/limits"))["limits"]] == ["x"]

@@ -39,9 +39,9 @@ def test_each_field_arrives_under_its_name(field: str) -> None:
         "after": (parse_id(OTHER),), "callback": Callback(url="http://here/"),
     }.get(field, GIVEN[field])  # fmt: skip
     whole, alone = shape(**GIVEN), shape(**{field: GIVEN[field]})
-    for one in (whole, alone):
-        assert getattr(one.new_job(Codec.JSON), field) == expected
-        assert getattr(one.prepare(Codec.JSON).new_job(), field) == expected
+    for item in (whole, alone):
+        assert getattr(item.new_job(Codec.JSON), field) == expected
+        assert getattr(item.prepare(Codec.JSON).new_job(), field) == expected
     others = [name for name in NewJob.__struct_fields__ if name not in (field, "queue", "name")]
     plain = NewJob(queue="mail", name="send")
     assert all(getattr(alone.new_job(Codec.JSON), name) == getattr(plain, name) for name in others)

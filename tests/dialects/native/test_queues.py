@@ -24,7 +24,7 @@ HOSTILE = ["a/b", "..", ".", "a b", "ключ 鍵", "%2F", "?x=1#y", "a:b{c}", "
 
 def enqueue(service: Service, queue: str, count: int = 1, **more: Any) -> list[bytes]:
     jobs = [NewJob(queue=queue, name="n", **more) for _ in range(count)]
-    return [one.id for one in service.enqueue(jobs).wait()]  # type: ignore[union-attr]
+    return [item.id for item in service.enqueue(jobs).wait()]  # type: ignore[union-attr]
 
 
 def plain(value: Any) -> Any:
@@ -40,10 +40,10 @@ async def test_queues_are_listed_with_what_they_hold(asker: Asker, service: Serv
     answer = await asker.get("/queues")
     assert answer["after"] == ""
     expected = plain(service.stats(["later", "mail"]).wait())
-    for one, wanted in zip(answer["queues"], expected, strict=True):
-        one.pop("oldest_age_ms"), wanted.pop("oldest_age_ms")
-        assert one == wanted
-    assert [one["queued"] for one in answer["queues"]] == [0, 2]
+    for item, wanted in zip(answer["queues"], expected, strict=True):
+        item.pop("oldest_age_ms"), wanted.pop("oldest_age_ms")
+        assert item == wanted
+    assert [item["queued"] for item in answer["queues"]] == [0, 2]
 
 
 async def test_many_queues_come_in_pages(asker: Asker, service: Service) -> None:
@@ -53,7 +53,7 @@ async def test_many_queues_come_in_pages(asker: Asker, service: Service) -> None
     seen, after, pages = [], "", 0
     while True:
         page = await asker.get(f"/queues?most=3&after={segment(after)}")
-        seen += [one["queue"] for one in page["queues"]]
+        seen += [item["queue"] for item in page["queues"]]
         after, pages = page["after"], pages + 1
         if not after:
             break
@@ -103,7 +103,7 @@ async def test_names_may_hold_any_character(asker: Asker, service: Service, name
     enqueue(service, name)
     assert (await asker.get(f"/queues/{segment(name)}"))["stats"]["queue"] == name
     assert await asker.good("POST", f"/queues/{segment(name)}/pause", {"reason": name}) == {"was_paused": False}
-    assert [one["reason"] for one in (await asker.get(f"/queues/{segment(name)}/pauses"))["pauses"]] == [name]
+    assert [item["reason"] for item in (await asker.get(f"/queues/{segment(name)}/pauses"))["pauses"]] == [name]
     assert service.queues().wait() == [name]
 
 
@@ -223,9 +223,9 @@ async def test_a_lane_and_a_name_are_paused_by_themselves(asker: Asker, service:
     await asker.good("POST", "/queues/mail/pause", {"name": "send"})
     answer = (await asker.get("/queues/mail/pauses"))["pauses"]
     assert answer == plain(service.pauses("mail").wait())
-    assert [(one["lane"], one["name"]) for one in answer] == [("", "send"), ("gold", "")]
+    assert [(item["lane"], item["name"]) for item in answer] == [("", "send"), ("gold", "")]
     await asker.good("POST", "/queues/mail/resume", {"lane": "gold"})
-    assert [one.name for one in service.pauses("mail").wait()] == ["send"]
+    assert [item.name for item in service.pauses("mail").wait()] == ["send"]
 
 
 BAD_PAUSES = [
@@ -256,12 +256,12 @@ async def test_lanes_come_in_pages_with_what_holds_them_back(asker: Asker, servi
     service.limit(Limit(name="few", matches=Matcher(queue="mail"), running=1)).wait()
     held = [job.id for job in service.take(Take(queues=("mail",), most=9)).wait().jobs]
     page = await asker.get("/queues/mail/lanes?most=2")
-    assert [one["lane"] for one in page["lanes"]] == ["a", "b"]
-    assert all(one["held_by"] == {"limit": "few", "key": None, "pause": ""} for one in page["lanes"])
+    assert [item["lane"] for item in page["lanes"]] == ["a", "b"]
+    assert all(item["held_by"] == {"limit": "few", "key": None, "pause": ""} for item in page["lanes"])
     rest = await asker.get(f"/queues/mail/lanes?cursor={segment(page['cursor'])}")
-    assert ([one["lane"] for one in rest["lanes"]], rest["cursor"]) == (["c"], "")
+    assert ([item["lane"] for item in rest["lanes"]], rest["cursor"]) == (["c"], "")
     holders = await asker.get("/limits/few/holders")
-    assert (holders["count"], [one["id"] for one in holders["holders"]]) == (1, [format_id(one) for one in held])
+    assert (holders["count"], [item["id"] for item in holders["holders"]]) == (1, [format_id(item) for item in held])
     assert (await asker("GET", "/limits/none/holders")).code == "unknown_limit"
     assert (await asker("GET", "/limits/few/holders?key=x")).code == "bad_input"
     assert (await asker("GET", "/queues/mail/lanes?cursor=x")).code == "bad_input"
@@ -276,9 +276,9 @@ async def test_history_is_told_minute_by_minute(asker: Asker, service: Service) 
     answer = await asker.get("/queues/mail/history?hours=2")
     minutes = service.history("mail", hours=2).wait()
     told = ("wait_p50_ms", "wait_p95_ms", "run_p50_ms", "run_p95_ms")
-    assert answer == {"minutes": [plain(one) | {name: getattr(one, name) for name in told} for one in minutes]}
-    assert sum(sum(one["waits"]) for one in answer["minutes"]) == 2
-    assert sum(one["enqueued"] for one in answer["minutes"]) == 3
+    assert answer == {"minutes": [plain(item) | {name: getattr(item, name) for name in told} for item in minutes]}
+    assert sum(sum(item["waits"]) for item in answer["minutes"]) == 2
+    assert sum(item["enqueued"] for item in answer["minutes"]) == 3
     for hours in ("0", "49", "x", ""):
         assert (await asker("GET", f"/queues/mail/history?hours={hours}")).code == "bad_input"
 
@@ -287,8 +287,8 @@ async def test_the_history_of_all_queues_comes_at_once(asker: Asker, service: Se
     enqueue(service, "mail", 3)
     enqueue(service, "news", 2)
     answer = await asker.get("/history?step_minutes=60&steps=2")
-    assert sum(one["enqueued"] for one in answer["total"]) == 5
-    assert {name: sum(one["enqueued"] for one in steps) for name, steps in answer["queues"].items()} == {
+    assert sum(item["enqueued"] for item in answer["total"]) == 5
+    assert {name: sum(item["enqueued"] for item in steps) for name, steps in answer["queues"].items()} == {
         "mail": 3,
         "news": 2,
     }
@@ -397,7 +397,7 @@ async def test_a_token_for_some_queues_sees_only_these(asker: Asker, service: Se
     for name in ("mail", "mail.eu", "billing"):
         enqueue(service, name)
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail*",))).wait().text
-    assert [one["queue"] for one in (await asker.get("/queues", token=token))["queues"]] == ["mail", "mail.eu"]
+    assert [item["queue"] for item in (await asker.get("/queues", token=token))["queues"]] == ["mail", "mail.eu"]
     for path in ("", "/configuration", "/pauses", "/history"):
         assert (await asker("GET", f"/queues/mail{path}", token=token)).status == 200
         assert (await asker("GET", f"/queues/billing{path}", token=token)).code == "forbidden"

@@ -191,7 +191,7 @@ async def test_a_token_for_some_queues_sees_what_makes_jobs_there(asker: Asker, 
     make(service, "mine", "mail")
     make(service, "theirs", "billing")
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
-    assert [one["name"] for one in (await asker.get("/schedules", token=token))["schedules"]] == ["mine"]
+    assert [item["name"] for item in (await asker.get("/schedules", token=token))["schedules"]] == ["mine"]
     assert (await asker("GET", "/schedules/mine", token=token)).status == 200
     assert (await asker("GET", "/schedules/theirs", token=token)).code == "forbidden"
 

@@ -49,7 +49,7 @@ async def test_the_states_of_members_in_other_queues_are_hidden(scoped: httpx.As
     waiting = await put(service, queue="mine", after=(theirs, own))
     (reason,) = (await _explained(scoped, waiting))["reasons"]
     assert reason["count"] == 2
-    assert {one["id"]: one["state"] for one in reason["members"]} == {
+    assert {item["id"]: item["state"] for item in reason["members"]} == {
         format_id(theirs): "hidden", format_id(own): "queued",
     }  # fmt: skip
 
@@ -88,7 +88,7 @@ async def test_failures_of_other_queues_are_not_counted(scoped: httpx.AsyncClien
     await failed(service, queue="mine", error=Blob(b'"ours"'))
     found = (await scoped.get("/api/v1/failures")).json()
     assert (found["looked_at"], found["is_all"]) == (1, True)
-    assert [(one["queue"], one["count"]) for one in found["groups"]] == [("mine", 1)]
+    assert [(item["queue"], item["count"]) for item in found["groups"]] == [("mine", 1)]
 
 
 async def test_own_failures_are_found_behind_those_of_others(scoped: httpx.AsyncClient, service: Service) -> None:
@@ -97,7 +97,7 @@ async def test_own_failures_are_found_behind_those_of_others(scoped: httpx.Async
     for _ in range(3):
         await failed(service, queue="other")
     found = (await scoped.get("/api/v1/failures?looked_at=1")).json()
-    assert [(one["queue"], one["count"]) for one in found["groups"]] == [("mine", 1)]
+    assert [(item["queue"], item["count"]) for item in found["groups"]] == [("mine", 1)]
 
 
 async def test_an_answer_about_failures_is_remembered_for_its_queues_only(
@@ -109,7 +109,7 @@ async def test_an_answer_about_failures_is_remembered_for_its_queues_only(
     for queues, expected in ((("mine",), ["mine"]), (("other",), ["other"]), ((), ["mine", "other"])):
         shown = await bearer(service, "read", queues=queues)
         found = (await client.get("/api/v1/failures", headers=shown)).json()
-        assert sorted(one["queue"] for one in found["groups"]) == expected
+        assert sorted(item["queue"] for item in found["groups"]) == expected
 
 
 async def test_the_page_of_failures_counts_own_ones(scoped: httpx.AsyncClient, service: Service) -> None:

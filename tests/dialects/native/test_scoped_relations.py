@@ -111,8 +111,8 @@ async def test_jobs_of_one_batch_may_name_each_other(client: httpx.AsyncClient, 
     second = MINE | {"id": NEXT} | _relation("after", ABSENT)
     third = MINE | _relation("after", NEXT)
     answer = await client.post("/api/v1/jobs:batch", json={"items": [third, first, second, third]})
-    outcomes = [one.get("ok") or one["error"] for one in answer.json()["results"]]
-    assert [one.get("status") for one in outcomes] == [409, "queued", "waiting", "waiting"]
+    outcomes = [item.get("ok") or item["error"] for item in answer.json()["results"]]
+    assert [item.get("status") for item in outcomes] == [409, "queued", "waiting", "waiting"]
     assert await state_of(service, parse_id(NEXT)) == "waiting"
 
 
@@ -146,7 +146,7 @@ async def test_an_id_that_is_taken_while_a_batch_is_checked_is_no_relative(
     monkeypatch.setattr(Service, "queue_of", taken_meanwhile)
     items = [MINE | {"id": ABSENT}, MINE | _relation("after", ABSENT)]
     answer = await client.post("/api/v1/jobs:batch", json={"items": items})
-    assert [one["error"]["code"] for one in answer.json()["results"]] == ["id_conflict", "unknown_member"]
+    assert [item["error"]["code"] for item in answer.json()["results"]] == ["id_conflict", "unknown_member"]
     assert (await service.stats(["mine"]))[0].waiting == 0
 
 

@@ -28,8 +28,8 @@ HOUR_MS = 3_600_000
 
 
 async def put(service: Service, *payloads: bytes, queue: str = "q", **more: Any) -> list[str]:
-    jobs = [NewJob(queue=queue, name=more.pop("name", "n"), payload=Blob(one), **more) for one in payloads or (b"1",)]
-    return [format_id(one.id) for one in await service.enqueue(jobs)]  # type: ignore[union-attr]
+    jobs = [NewJob(queue=queue, name=more.pop("name", "n"), payload=Blob(item), **more) for item in payloads or (b"1",)]
+    return [format_id(item.id) for item in await service.enqueue(jobs)]  # type: ignore[union-attr]
 
 
 async def read(service: Service, job_id: str) -> Job:
@@ -193,7 +193,7 @@ async def test_a_failure_goes_by_the_jobs_own_policy(api: Api, service: Service,
     answer = await report(api, again, "fail")
     assert answer.body == {"outcome": "failed"}
     timeline = await service.job([parse_id(job["id"])]).one()
-    assert [(one.attempt, one.reason) for one in timeline.attempts] == [(1, "broken"), (2, "error")]
+    assert [(item.attempt, item.reason) for item in timeline.attempts] == [(1, "broken"), (2, "error")]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ async def test_many_are_reported_at_once_each_for_itself(api: Api, service: Serv
     items.insert(1, {"id": NOBODY, "token": 5} | VERBS[verb])
     answer = await api.post(f"/api/v1/jobs:{verb}", {"items": items})
     assert answer.status == 200
-    assert ["ok" in one for one in answer.body["results"]] == [True, False, True]
+    assert ["ok" in item for item in answer.body["results"]] == [True, False, True]
     assert answer.body["results"][1]["error"]["code"] == "unknown_job"
 
 
@@ -303,7 +303,7 @@ async def test_leases_of_several_lengths_come_back_in_order(api: Api, service: S
         for job, lease_ms in zip(jobs, lengths, strict=True)
     ]
     answer = await api.post("/api/v1/jobs:extend", {"items": items})
-    first, second, third = (one["ok"]["deadline_at_ms"] for one in answer.body["results"])
+    first, second, third = (item["ok"]["deadline_at_ms"] for item in answer.body["results"])
     assert second - first > HOUR_MS / 2
     assert abs(third - first) < HOUR_MS / 2
 
@@ -343,7 +343,7 @@ async def test_an_exchange_waits_for_the_next_job_after_its_reports(api: Api, se
         await until_waiting(service)
         assert (await service.stats(["q"]))[0].running == 0
         [job_id] = await put(service)
-        assert [one["id"] for one in (await waiting).body["jobs"]] == [job_id]
+        assert [item["id"] for item in (await waiting).body["jobs"]] == [job_id]
 
 
 async def test_a_plain_client_works_what_the_engine_was_given(api: Api, service: Service) -> None:

@@ -76,7 +76,7 @@ async def test_many_workers_come_in_pages(asker: Asker, service: Service) -> Non
         service.register(uuid.uuid4().bytes, WorkerInfo()).wait()
     pages = [(await asker.get(f"/workers?start={start}&most=2"))["workers"] for start in (0, 2, 4, 6)]
     assert [len(page) for page in pages] == [2, 2, 1, 0]
-    assert len({one["id"] for page in pages for one in page}) == 5
+    assert len({item["id"] for page in pages for item in page}) == 5
     for query in ("most=0", "most=501", "start=-1", "start=x", "from=1"):
         assert (await asker("GET", f"/workers?{query}")).code == "bad_input"
 

@@ -118,7 +118,7 @@ async def test_many(remote: Tasks, direct: Tasks, engine_service: Service) -> No
     assert len({handle.id for handle in handles}) == 1500
     assert [await handles[place] for place in (0, 999, 1000, 1499)] == [1, 1000, 1001, 1500]
     more = await asyncio.to_thread(remote.app.enqueue_many, calls[:3])
-    assert [await one for one in more] == [1, 2, 3]
+    assert [await item for item in more] == [1, 2, 3]
 
 
 async def test_values_arrive_as_they_were_sent(remote: Tasks, direct: Tasks) -> None:
@@ -149,7 +149,7 @@ async def test_events_progress_and_logs(remote: Tasks, direct: Tasks) -> None:
     async for event in handle.events():
         gate.set()  # somebody listens
         events.append(event)
-    told = [(one.kind, one.progress, one.note, one.value) for one in events if one.progress >= 0.25]
+    told = [(item.kind, item.progress, item.note, item.value) for item in events if item.progress >= 0.25]
     assert told == [
         ("progress", 0.25, "first page", None),
         ("emitted", 0.25, "", b"\xff\x00"),
@@ -271,8 +271,8 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     there, here = await remote.app.aservice(), await direct.app.aservice()
     later = remote.add.using(queue="a/b ?%", tags=("t",), delay="1h")
     handles = [await later.aenqueue(number, 0) for number in range(3)]
-    ids = [one.id_bytes for one in handles]
-    assert [_shown(one) for one in await there.job(ids)] == [_shown(one) for one in await here.job(ids)]
+    ids = [item.id_bytes for item in handles]
+    assert [_shown(item) for item in await there.job(ids)] == [_shown(item) for item in await here.job(ids)]
     listing = Listing(queue="a/b ?%", state="scheduled", most=2)
     page, same = await there.jobs(listing), await here.jobs(listing)
     assert [job.id for job in page.jobs] == [job.id for job in same.jobs]
@@ -283,10 +283,10 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     assert "a/b ?%" in await there.queues()
     assert await there.pause("a/b ?%", reason="x") is True
     assert await there.pause("a/b ?%") is False
-    assert [one.reason for one in await there.pauses("a/b ?%")] == [""]
+    assert [item.reason for item in await there.pauses("a/b ?%")] == [""]
     assert await there.resume("a/b ?%") is True
     assert abs(await there.now() - await here.now()) < 60_000
-    assert [one.id for one in await there.workers()] == [one.id for one in await here.workers()]
+    assert [item.id for item in await there.workers()] == [item.id for item in await here.workers()]
     assert await there.delete(ids) == ["deleted"] * 3
 
 
@@ -307,7 +307,7 @@ async def test_limits_and_schedules_are_told_as_declared(remote: Tasks, direct: 
     limit = Limit(name="per/user", matches=Matcher(queue="default", payload={"kind": "x"}), running=2, key="user")
     assert await there.limit(limit) == 0
     assert await there.limits() == await here.limits()
-    assert [one.limit for one in await there.limits()] == [limit]
+    assert [item.limit for item in await there.limits()] == [limit]
     await there.unlimit("per/user")
     assert await here.limits() == []
 

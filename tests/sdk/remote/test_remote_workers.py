@@ -157,7 +157,7 @@ async def test_the_job_of_a_killed_worker_comes_back(
     assert await asyncio.to_thread(handle.result, 20) == 1
     assert second.stop() == 0
     assert "Windlass server" in second.said
-    assert [one.info.pid for one in listed(connected)] == [first.pid]  # until it counts as lost
+    assert [item.info.pid for item in listed(connected)] == [first.pid]  # until it counts as lost
 
 
 async def test_processes_and_children_of_a_worker_over_http(
@@ -168,7 +168,7 @@ async def test_processes_and_children_of_a_worker_over_http(
     )
     worker = await asyncio.to_thread(start("--processes", "2", "--concurrency", "2").ready)
     place.go()
-    assert [await asyncio.to_thread(one.result, 30) for one in handles] == [0, 1, 2, 3]
+    assert [await asyncio.to_thread(item.result, 30) for item in handles] == [0, 1, 2, 3]
     assert await asyncio.to_thread(worker.stop) == 0
 
 

@@ -13,7 +13,7 @@ from windlass.background.reconciler import Reconciler
 from windlass.core.errors import WindlassError
 from windlass.core.operations import Filter, LeaseRef, Take, Taken
 from windlass.service import Service
-from windlass.store.waiting.holder_ids import anonymous_holder
+from windlass.store.records.holder_ids import anonymous_holder
 
 from .verbs import QUEUE
 

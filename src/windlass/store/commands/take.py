@@ -7,8 +7,8 @@ from typing import Any
 
 from windlass.core.errors import PartitionStopped, Refusal
 from windlass.core.operations import ANY_JOB, Fail, Filter, FinishedAndTaken, Take, Taken
+from windlass.store.records.holder_ids import NO_ID
 from windlass.store.records.leased_record import unpack_leased
-from windlass.store.records.record import NOBODY
 
 from .command import Argument, Command, encode_words, parse_reply
 from .reports import (
@@ -71,7 +71,7 @@ def _head(request: Take, registration: WaitRegistration, resume: int) -> list[Ar
     return [
         filter_text(request.wants),
         request.most,
-        request.worker or NOBODY,
+        request.worker or NO_ID,
         request.lease_ms,
         request.accept_ms,
         registration.wakeup_list,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 from windlass.core.job import Attempt, Blob, Codec
-from windlass.store.waiting.holder_ids import NOBODY, named
+
+from .holder_ids import NO_ID, visible_worker
 
 _ATTEMPT = struct.Struct(">IHIHI16sB")
 
@@ -22,7 +23,7 @@ def unpack_blob(stored: bytes | None) -> Blob | None:
 def pack_attempt(attempt: Attempt) -> bytes:
     started, ended, reason = attempt.started_at_ms or 0, attempt.ended_at_ms, attempt.reason.encode()
     halves = (started >> 32, started & 0xFFFFFFFF, ended >> 32, ended & 0xFFFFFFFF)
-    head = _ATTEMPT.pack(attempt.attempt, *halves, attempt.worker or NOBODY, len(reason))
+    head = _ATTEMPT.pack(attempt.attempt, *halves, attempt.worker or NO_ID, len(reason))
     return head + reason + pack_blob(attempt.error)
 
 
@@ -33,7 +34,7 @@ def unpack_attempt(entry: bytes) -> Attempt:
         attempt=number,
         started_at_ms=(started_high << 32 | started) or None,
         ended_at_ms=ended_high << 32 | ended,
-        worker=named(worker),
+        worker=visible_worker(worker),
         reason=entry[at : at + reason_bytes].decode(),
         error=unpack_blob(entry[at + reason_bytes :]),
     )

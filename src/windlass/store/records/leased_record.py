@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from windlass.core.job import Blob, Job
 
-from .record import FINGERPRINT_BYTES, FORMAT, HEADER_BYTES, NOBODY, REMEMBERED_BYTES, unpack
+from .holder_ids import NO_ID
+from .record import FINGERPRINT_BYTES, FORMAT, HEADER_BYTES, REMEMBERED_BYTES, unpack
 
 # Id; format; state, flags and priority; sequence, creation, ready time, start, end, token, deadline; worker, attempt,
 # revision and progress; length of header and strings.
@@ -46,5 +47,5 @@ def _common_fields(state: bytes, ended: bytes, holder: bytes, tail: bytes) -> Jo
     """Return a job without its own numbers. None: it is not leased, or its planned time depends on its numbers."""
     size = (HEADER_BYTES + FINGERPRINT_BYTES + len(tail)).to_bytes(2, "big")
     header = (bytes([FORMAT]), state, bytes(24), ended, bytes(12), holder, size)
-    job = unpack(b"".join((NOBODY, *header, bytes(FINGERPRINT_BYTES), tail)))
+    job = unpack(b"".join((NO_ID, *header, bytes(FINGERPRINT_BYTES), tail)))
     return job if job.state.is_leased and not job.repeat else None

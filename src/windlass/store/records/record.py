@@ -17,8 +17,8 @@ from windlass.core.callbacks.callback import destination_digest
 from windlass.core.job import NULL_BLOB, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import LEASED, State
-from windlass.store.waiting.holder_ids import NOBODY as NOBODY
-from windlass.store.waiting.holder_ids import named
+
+from .holder_ids import NO_ID, visible_worker
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
 HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
@@ -111,7 +111,7 @@ def _links(job: NewJob, limits: str) -> bytes:
     on_failure = _policy_on_failure(job)
     if not job.parent and not limits and on_failure == "collect":
         return b""
-    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
+    return (job.parent or NO_ID) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
 
 
 def _labels(job: NewJob) -> bytes:
@@ -262,7 +262,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         attempt=attempt,
         revision=revision,
         progress=progress / 1_000_000,
-        worker=named(worker),
+        worker=visible_worker(worker),
         lease_token=(token_high << 32 | token) if is_leased else 0,
         lease_deadline_at_ms=((deadline_high << 32 | deadline) or None) if is_leased else None,
     )
@@ -281,7 +281,7 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
     parent, on_failure, limits = _read_links(links) if links else _NO_LINKS
     return Job(
-        id=NOBODY,
+        id=NO_ID,
         state=State.QUEUED,
         queue=queue.decode(),
         name=name.decode(),
@@ -352,7 +352,7 @@ _NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...]] = (None, "collect", (
 
 
 def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...]]:
-    parent = links[:16] if links[:16] != NOBODY else None
+    parent = links[:16] if links[:16] != NO_ID else None
     limits = links[19:].decode()
     return parent, _ON_FAILURE[links[16]], tuple(limits.split(LIMITS_SEPARATOR)) if limits else ()
 

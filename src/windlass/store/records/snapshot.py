@@ -6,7 +6,8 @@ import msgspec
 
 from windlass.core.job import Flag
 
-from .record import FINGERPRINT_BYTES, FORMAT, HEADER, HEADER_BYTES, NOBODY
+from .holder_ids import NO_ID
+from .record import FINGERPRINT_BYTES, FORMAT, HEADER, HEADER_BYTES
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ def pack_snapshot(entry: bytes, snapshot: Snapshot) -> bytes:
     times = (snapshot.sequence, snapshot.created_at_ms, snapshot.run_at_ms, snapshot.started_at_ms)
     numbers = (*times, snapshot.ended_at_ms, 0, 0)  # no token, no deadline
     halves = [half for number in numbers for half in (number >> 32, number & 0xFFFFFFFF)]
-    last = (NOBODY, snapshot.attempt, snapshot.revision, snapshot.progress, head_bytes)
+    last = (NO_ID, snapshot.attempt, snapshot.revision, snapshot.progress, head_bytes)
     header = HEADER.pack(FORMAT, snapshot.state, flags | snapshot.flags, priority, *halves, *last)
     return header + snapshot.fingerprint + entry[at + FINGERPRINT_BYTES :]
 

@@ -15,7 +15,7 @@ from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
 from .take import GRACE_MS, take_once
-from .wakeups import BLOCK_S, Wakeups, Listener
+from .wakeups import BLOCK_S, Listener, Wakeups
 
 
 class AssignOptions(NamedTuple):

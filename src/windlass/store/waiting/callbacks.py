@@ -14,7 +14,7 @@ from windlass.store.commands import callbacks
 from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
-from .wakeups import BLOCK_S, Wakeups, Listener, Place
+from .wakeups import BLOCK_S, Listener, Place, Wakeups
 
 PENDING: Place = ("\2owed", "")  # as in lua/lib/pending_callbacks.lua
 PartitionSource: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
@@ -69,7 +69,9 @@ def take_flow(
     return callbacks.TakenCallbacks(now_ms, min(following, default=None), debts)
 
 
-async def take_waiting(store: Store, homes: PartitionSource, opening: CapacitySource, lease_ms: int, wait_ms: int) -> PendingCallbacks:
+async def take_waiting(
+    store: Store, homes: PartitionSource, opening: CapacitySource, lease_ms: int, wait_ms: int
+) -> PendingCallbacks:
     await store.open()
     partitions = homes()
     give_up_at_s = time.monotonic() + wait_ms / 1000
@@ -87,7 +89,7 @@ async def take_waiting(store: Store, homes: PartitionSource, opening: CapacitySo
                 if found.callbacks or left_s <= 0 or opening.is_closed:
                     return _debts(found)
                 await _rung(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
-                earlier = {PENDING} if any(one.was_rung is None for _, one in listeners) else set()
+                earlier = {PENDING} if any(one.woken_place is None for _, one in listeners) else set()
                 looks_again = True
             finally:
                 for bell, listener in listeners if not looks_again else ():
@@ -108,7 +110,11 @@ async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[t
 
 
 def _registering(
-    homes: Sequence[int], room: DeliveryCapacity, lease_ms: int, listeners: list[tuple[Wakeups, Listener]], left_s: float
+    homes: Sequence[int],
+    room: DeliveryCapacity,
+    lease_ms: int,
+    listeners: list[tuple[Wakeups, Listener]],
+    left_s: float,
 ) -> Flow[callbacks.TakenCallbacks]:
     for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
     waits = (
@@ -129,7 +135,9 @@ async def _rung(listeners: list[tuple[Wakeups, Listener]], within_s: float) -> N
             await listeners[0][1].event.wait()
 
 
-def take_sync(store: Store, homes: PartitionSource, room: DeliveryCapacity, lease_ms: int, wait_ms: int) -> PendingCallbacks:
+def take_sync(
+    store: Store, homes: PartitionSource, room: DeliveryCapacity, lease_ms: int, wait_ms: int
+) -> PendingCallbacks:
     if wait_ms:
         raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
     store.open_sync()

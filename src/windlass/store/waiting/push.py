@@ -14,7 +14,7 @@ from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
 from .take import GRACE_MS, take_once
-from .wakeups import BLOCK_S, Wakeups, Listener, Place, wait_for_event
+from .wakeups import BLOCK_S, Listener, Place, Wakeups, wait_for_event
 
 PUSH: Place = ("\2push", "")  # as in lua/lib/workers/push_workers.lua
 
@@ -48,7 +48,7 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
                 wanted = found.places | {PUSH}
                 if wanted <= places:
                     await wait_for_event(listener.event, min(_pause_s(found, left_s), BLOCK_S))
-                    registered = places - {listener.was_rung} if listener.was_rung else places
+                    registered = places - {listener.woken_place} if listener.woken_place else places
                 looks_again = True
             finally:
                 if not looks_again:

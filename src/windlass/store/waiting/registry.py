@@ -13,7 +13,7 @@ from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Effect
 from windlass.store.connection.pool import ConnectionPool
 
-from .wakeups import Wakeups, SyncWakeups, Listener
+from .wakeups import Listener, SyncWakeups, Wakeups
 
 if TYPE_CHECKING:
     from windlass.store.store import Store
@@ -34,7 +34,7 @@ class WakeupRegistry:
         if found is None:
             found = self._by_partition[partition] = self._create(partition)
             if self._on_cancel is not None:
-                found.hear_cancels(self._on_cancel)
+                found.read_cancels(self._on_cancel)
         return found
 
     def _create(self, partition: int) -> Wakeups:
@@ -57,7 +57,7 @@ class WakeupRegistry:
         """
         self._on_cancel = handler
         for partition in range(self._store.partitions) if self._store.deployment else self._by_partition:
-            self.of(partition).hear_cancels(handler)
+            self.of(partition).read_cancels(handler)
 
     def cancel_list(self, partition: int) -> str:
         """Return the name of the list that receives cancel requests of a partition; empty without a handler."""

@@ -22,7 +22,7 @@ from windlass.store.commands.command import Flow
 from windlass.store.commands.take import UNREGISTERED, TakeResult, WaitRegistration, filter_text, take
 from windlass.store.store import Store
 
-from .wakeups import BLOCK_S, Wakeups, Listener, Place, wait_for_event
+from .wakeups import BLOCK_S, Listener, Place, Wakeups, wait_for_event
 
 log = logging.getLogger("windlass.store")
 
@@ -152,7 +152,7 @@ async def _give_back(store: Store, call: asyncio.Future[Any]) -> None:
         await store.run(split_by_partition(held, lambda one: store.partition_of_job(one.id), reports.release))
 
 
-class _Post:
+class _PartitionWait:
     """Where a waiting taker stands in one partition. `worker` is who may be handed a job there; empty: nobody."""
 
     def __init__(
@@ -189,7 +189,7 @@ class _Post:
             self.owed = _without_used_ring(self.registered, self.rung, found)
 
     def looks_again(self) -> None:
-        self.registered, self.rung = self.owed, self.listener.was_rung
+        self.registered, self.rung = self.owed, self.listener.woken_place
         if self.listener.handed is not None:
             self.bell.give_back(self.listener.handed)
 
@@ -231,7 +231,7 @@ async def take_waiting(
         return (await take_once(store, look_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     worker = request.worker if request.by_hand and request.wants == ANY_JOB and not request.accept_ms else b""
-    posts = [_Post(store, part, filter_text(request.wants), worker, receive) for part in parts]
+    posts = [_PartitionWait(store, part, filter_text(request.wants), worker, receive) for part in parts]
     while True:
         event = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
@@ -264,7 +264,7 @@ def _acceptance(job: Job, partition: int) -> Flow[int | None]:
     return answer  # type: ignore[no-any-return]
 
 
-async def _ring(event: asyncio.Event, posts: Sequence[_Post], within_s: float) -> None:
+async def _ring(event: asyncio.Event, posts: Sequence[_PartitionWait], within_s: float) -> None:
     for post in posts:
         post.is_waiting = True
     try:
@@ -274,7 +274,7 @@ async def _ring(event: asyncio.Event, posts: Sequence[_Post], within_s: float) -
             post.is_waiting = False
 
 
-async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_s: float) -> CombinedTake:
+async def _look(store: Store, request: Take, posts: Sequence[_PartitionWait], give_up_at_s: float) -> CombinedTake:
     left_s = max(0.0, give_up_at_s - time.monotonic())
     registrations = [post.registration(left_s) for post in posts]
     parts = [post.part for post in posts]

@@ -1,4 +1,4 @@
-"""What wakes this process: one list in the engine that it blocks on, for its takers and whoever awaits a job's end."""
+"""Wakeups of this process: one list per partition in the engine, read with BLPOP, for all local listeners."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from windlass.store.records.leased_record import unpack_leased
 
 log = logging.getLogger("windlass.store")
 
-BLOCK_S = 60  # a blocking read ends after this time and begins anew
-WATCHDOG_S = 5  # longer than the read itself: then the connection counts as dead
+BLOCK_S = 60  # a blocking read ends after this time and is repeated
+WATCHDOG_S = 5  # added to the time of the read; then the connection counts as dead
 SETTLE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
-MAINTENANCE: Place = ("", "")  # where the loops wait: no queue has an empty name
+MAINTENANCE: Place = ("", "")  # the background loops wait here; no queue has an empty name
 
 
 class Listener:
-    """A local taker, or somebody who awaits a job's end. `event` is set when it should look again, or has been given
-    what it waited for."""
+    """A local taker, or a caller that waits for a job's end. `event` is set when the listener should poll again, or
+    when it received a job."""
 
-    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "receive", "was_rung", "worker")
+    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "receive", "woken_place", "worker")
 
     def __init__(
         self,
@@ -39,17 +39,16 @@ class Listener:
         worker: bytes = b"",
         receive: Callable[[Job], bool] | None = None,
     ) -> None:
-        self.event = event or asyncio.Event()  # given by somebody who listens to several bells
+        self.event = event or asyncio.Event()  # given by a caller that listens in several partitions
         self.places = places
         self.job_id = job_id
-        self.worker = worker  # that jobs may be handed to
-        self.receive = receive  # is given such a job at once, and says whether it has taken it on
+        self.worker = worker  # may receive a direct handoff; empty: no handoff
+        self.receive = receive  # called at once with a job that was handed over; returns whether it accepted the job
         self.handed: Job | None = None
-        self.was_rung: Place | None = None
+        self.woken_place: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
 
-    def look_in(self, pause_s: float) -> None:
-        """Not at once: something will be due then."""
+    def wake_after(self, pause_s: float) -> None:
         asyncio.get_running_loop().call_later(pause_s, self.event.set)
 
 
@@ -63,148 +62,152 @@ async def wait_for_event(event: asyncio.Event, within_s: float) -> bool:
 
 
 class Wakeups:
-    """Read from the first listener on. A read that is under way is never abandoned, since its answer would be lost with
-    it; it ends by itself after the last listener is gone."""
+    """Wakeups of one partition, read as long as there are listeners.
+
+    A blocking read is never cancelled, because its reply would be lost. It ends by itself after the last listener left.
+    """
 
     def __init__(
         self,
-        link: ReconnectingConnection,
+        connection: ReconnectingConnection,
         root: str,
         pass_on: Callable[[str, str, tuple[str, ...]], Coroutine[Any, Any, Any]],
         give_back: Callable[[Job], None],
     ) -> None:
         self.name = secrets.token_urlsafe(9)
         self._on_cancel: Callable[[bytes], None] | None = None
-        self._link = link
+        self._connection = connection
         self._key = f"{root}:bell:{self.name}"
         self._pass_on = pass_on
         self.give_back = give_back
-        self._takers: dict[Place, deque[Listener]] = {}
-        self._awaiting: dict[bytes, set[Listener]] = {}
+        self._by_place: dict[Place, deque[Listener]] = {}
+        self._by_job: dict[bytes, set[Listener]] = {}
         self._count = 0
         self._has_connected = False
         self._task: asyncio.Task[None] | None = None
-        self._passing: set[asyncio.Task[Any]] = set()
+        self._passing_on: set[asyncio.Task[Any]] = set()
 
     def others_wait(self, listener: Listener) -> bool:
-        """Does anybody else wait at one of its places? Then the engine must keep the process registered."""
-        return any(other is not listener for place in listener.places for other in self._takers.get(place, ()))
+        """Return whether another listener waits at one of its places. If so, the engine must keep the registration of
+        this process."""
+        return any(other is not listener for place in listener.places for other in self._by_place.get(place, ()))
 
     def add(self, listener: Listener) -> None:
         for place in listener.places:
-            self._takers.setdefault(place, deque()).append(listener)
+            self._by_place.setdefault(place, deque()).append(listener)
         if listener.job_id:
-            self._awaiting.setdefault(listener.job_id, set()).add(listener)
+            self._by_job.setdefault(listener.job_id, set()).add(listener)
         self._count += 1
         self._start_reading()
 
     @property
-    def hears_cancels(self) -> bool:
+    def reads_cancels(self) -> bool:
         return self._on_cancel is not None
 
-    def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
-        """From now on the bell is read until it is closed."""
+    def read_cancels(self, handler: Callable[[bytes], None]) -> None:
+        """Call `handler` with the id of each job whose cancellation is requested. Reads the list until `close`."""
         self._on_cancel = handler
         self._start_reading()
 
     def _start_reading(self) -> None:
         if self._task is None:
-            self._task = asyncio.create_task(self._read(), name="windlass-bell")
+            self._task = asyncio.create_task(self._read(), name="windlass-wakeups")
 
     def remove(self, listener: Listener) -> None:
-        self._unlist(listener)
-        if listener.job_id in self._awaiting:
-            self._awaiting[listener.job_id].discard(listener)
-            if not self._awaiting[listener.job_id]:
-                del self._awaiting[listener.job_id]
+        self._remove_from_places(listener)
+        if listener.job_id in self._by_job:
+            self._by_job[listener.job_id].discard(listener)
+            if not self._by_job[listener.job_id]:
+                del self._by_job[listener.job_id]
         self._count -= 1
 
-    def leave(self, listener: Listener, owed: Collection[Place]) -> None:
-        """The listener will not look again. A ring that came for it and was not used goes to the next; and where it
-        leaves alone, the engine must not ring here any more. `owed` are the places where it may have or did."""
-        self._unlist(listener)
-        rung = listener.was_rung
+    def leave(self, listener: Listener, registered: Collection[Place]) -> None:
+        """Remove a listener that will not poll again. Its unused wakeup goes to the next listener of the place. If there
+        is none, pass it on to another process and end the registration of this process. `registered`: places where
+        the engine may have this process registered, or may have sent a wakeup."""
+        self._remove_from_places(listener)
+        woken_place = listener.woken_place
         for place in listener.places:
-            if place not in self._takers:
-                if place == rung or place in owed:
-                    self._start_passing(*place)
-            elif place == rung:
+            if place not in self._by_place:
+                if place == woken_place or place in registered:
+                    self._start_pass_on(*place)
+            elif place == woken_place:
                 self._wake_first(place)
 
     async def settle(self) -> None:
-        """Rings that are being passed on arrive: else they would wait for the recoverer."""
-        if self._passing:
-            await asyncio.wait(self._passing, timeout=SETTLE_S)
+        """Wait until wakeups are passed on. Otherwise the jobs would wait for the recoverer."""
+        if self._passing_on:
+            await asyncio.wait(self._passing_on, timeout=SETTLE_S)
 
     def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
-    def _unlist(self, listener: Listener) -> None:
+    def _remove_from_places(self, listener: Listener) -> None:
         for place in listener.places:
-            line = self._takers.get(place)
-            if line is not None:
+            listeners = self._by_place.get(place)
+            if listeners is not None:
                 with contextlib.suppress(ValueError):
-                    line.remove(listener)
-                if not line:
-                    del self._takers[place]
+                    listeners.remove(listener)
+                if not listeners:
+                    del self._by_place[place]
 
-    def _start_passing(self, queue: str, filter_text: str) -> None:
+    def _start_pass_on(self, queue: str, filter_text: str) -> None:
         task = asyncio.create_task(self._pass_on(self.name, queue, (filter_text,)))
-        self._passing.add(task)
-        task.add_done_callback(self._passed)
+        self._passing_on.add(task)
+        task.add_done_callback(self._on_passed)
 
-    def _passed(self, task: asyncio.Task[Any]) -> None:
-        self._passing.discard(task)
+    def _on_passed(self, task: asyncio.Task[Any]) -> None:
+        self._passing_on.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.info("A ring could not be passed on (%s); the recoverer repeats it.", error)
+            log.info("Could not pass on a wakeup: %s. The recoverer will repeat it.", error)
 
     def connecting(self) -> None:
-        """A ring may have been lost with the old connection: everybody looks again."""
+        """Wake all listeners on a reconnect: a wakeup may have been lost with the old connection."""
         if self._has_connected:
             self._wake_all()
         self._has_connected = True
 
     async def _read(self) -> None:
-        while self._count > 0 or self.hears_cancels:
+        while self._count > 0 or self.reads_cancels:
             try:
-                found = await self._link.call("BLPOP", self._key, BLOCK_S, timeout_s=BLOCK_S + WATCHDOG_S)
+                found = await self._connection.call("BLPOP", self._key, BLOCK_S, timeout_s=BLOCK_S + WATCHDOG_S)
             except (EngineUnavailable, EngineNotPermitted) as error:
-                log.warning("Cannot wait for jobs (%s). Trying again.", error)
+                log.warning("Cannot wait for jobs: %s. Trying again.", error)
                 self._wake_all()
                 await asyncio.sleep(pause_s_between(error, 0))
                 continue
             if found is not None:
-                self._heard(found[1])
-                await asyncio.sleep(0)  # those it has woken go first
+                self._handle_message(found[1])
+                await asyncio.sleep(0)  # let the woken listeners run first
             else:
-                # Registrations run out with the read: everybody looks again and registers anew.
+                # Registrations expire with the read: all listeners poll again and so register again.
                 self._wake_all()
         self._task = None
 
-    def _heard(self, message: bytes) -> None:
+    def _handle_message(self, message: bytes) -> None:
         kind, content = message[:1], message[1:]
         if kind == b"Q":
             queue, _, filter_text = content.decode().partition("\1")
             self._wake_first((queue, filter_text))
         elif kind == b"H":
-            self._hand(unpack_leased(content))
+            self._hand_over(unpack_leased(content))
         elif kind == b"E":
-            for listener in self._awaiting.get(content[:16], ()):
+            for listener in self._by_job.get(content[:16], ()):
                 listener.ended_as = int(content[16:])
                 listener.event.set()
         elif kind == b"C" and self._on_cancel is not None:
             self._on_cancel(content)
         elif kind == b"L":
-            for listener in self._takers.get(MAINTENANCE, ()):
-                listener.look_in(int(content) / 1000)
+            for listener in self._by_place.get(MAINTENANCE, ()):
+                listener.wake_after(int(content) / 1000)
 
-    def _hand(self, job: Job) -> None:
-        """To the taker it was given to; one that is gone has no use for it."""
-        for listener in self._takers.get((job.queue, ""), ()):
+    def _hand_over(self, job: Job) -> None:
+        """Give the job to the taker that it is leased to, or release it if that taker has left."""
+        for listener in self._by_place.get((job.queue, ""), ()):
             if listener.worker == job.worker:
-                self._unlist(listener)
+                self._remove_from_places(listener)
                 if listener.receive is None or not listener.receive(job):
                     listener.handed = job
                 listener.event.set()
@@ -212,35 +215,35 @@ class Wakeups:
         self.give_back(job)
 
     def _wake_first(self, place: Place) -> None:
-        line = self._takers.get(place)
-        if line is None:
-            self._start_passing(*place)
+        listeners = self._by_place.get(place)
+        if listeners is None:
+            self._start_pass_on(*place)
             return
-        listener = line[0]
-        self._unlist(listener)
-        listener.was_rung = place
+        listener = listeners[0]
+        self._remove_from_places(listener)
+        listener.woken_place = place
         listener.event.set()
 
     def _wake_all(self) -> None:
-        listeners = [listener for line in self._takers.values() for listener in line]
-        listeners += [listener for group in self._awaiting.values() for listener in group]
+        listeners = [listener for group in self._by_place.values() for listener in group]
+        listeners += [listener for group in self._by_job.values() for listener in group]
         for listener in listeners:
             listener.event.set()
 
 
 class SyncWakeups:
-    """A bell of one blocking caller, on a link of its own."""
+    """Wakeups of one blocking caller, on a connection of its own."""
 
-    def __init__(self, link: SyncReconnectingConnection, root: str) -> None:
+    def __init__(self, connection: SyncReconnectingConnection, root: str) -> None:
         self.name = secrets.token_urlsafe(9)
-        self._link = link
+        self._connection = connection
         self._key = f"{root}:bell:{self.name}"
 
     def wait(self, for_s: float) -> bytes:
-        """What was rung, or nothing when the time is over."""
+        """Return the next message, or an empty string after `for_s` seconds."""
         block_s = max(0.001, min(for_s, BLOCK_S))
-        found = self._link.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
+        found = self._connection.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
         return cast(bytes, found[1]) if found else b""
 
     def close(self) -> None:
-        self._link.close()
+        self._connection.close()

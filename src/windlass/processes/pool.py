@@ -1,6 +1,6 @@
-"""Pool of warm child processes: started when needed, used again, replaced in time.
+"""Pool of warm child processes: started on demand, reused, and replaced regularly.
 
-Requests and answers are opaque bytes; their meaning is between the caller and the target's handler (`child.py`).
+Requests and answers are opaque bytes. Only the caller and the target's handler (`child.py`) interpret them.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
-from .process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
+from .child_process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
 
-__all__ = ["ChildDied", "ChildNotReady", "ChildRun", "Children", "HandlerRaised"]
+__all__ = ["ChildDied", "ChildNotReady", "ChildPool", "ChildRun", "HandlerRaised"]
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 10.0
 
 
-class Children:
-    """At most `most` processes with `target` loaded, each at one job. Used from one event loop.
+class ChildPool:
+    """At most `most` processes with `target` loaded, each running one job at a time. Used from one event loop.
 
-    A child is replaced after `recycle_after` jobs, when it has grown beyond `recycle_bytes` (0: any size will do),
-    after it was told to terminate, and when it has run out of memory. Each leads a session of its own.
+    A child is replaced after `recycle_after` jobs, when it has grown beyond `recycle_bytes` (0: no bound), after it was
+    asked to terminate, and when it has run out of memory. Each child leads its own session.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Children:
         logging: Callable[[], tuple[str, int] | None] = lambda: None,
     ) -> None:
         self.most = most
-        self.logging = logging  # format and level that a new child receives; None: it keeps its own
+        self.logging = logging  # format and level for new children; None: they keep their defaults
         self._command = [*(command or (sys.executable, "-m", "windlass.processes.child")), target]
         self._recycle_after = recycle_after
         self._recycle_bytes = recycle_bytes
@@ -44,7 +44,7 @@ class Children:
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
         self._failures = 0
-        self._start_at = 0.0  # of the event loop's clock: no child is started before
+        self._start_at = 0.0  # by the event loop's clock; no child is started before
         self._is_closed = False
 
     @property
@@ -52,7 +52,7 @@ class Children:
         return [child.pid for child in self._all if child.pid is not None]
 
     async def run(self, request: bytes, *, memory_bytes: int = 0, on_begin: Callable[[], None] = lambda: None) -> bytes:
-        """Return the answer to `request`. Cancellation kills the child."""
+        """Run `request` and return the answer. Cancellation kills the child."""
         run = self.start(request, memory_bytes=memory_bytes, on_begin=on_begin)
         try:
             return await run.future
@@ -61,17 +61,20 @@ class Children:
             raise
 
     def start(self, request: bytes, *, memory_bytes: int = 0, on_begin: Callable[[], None] = lambda: None) -> ChildRun:
-        """Give `request` to an idle child, or to a new one. It may add `memory_bytes` to what the process uses.
-        `on_begin` is called when the child has it: a new one starts first."""
+        """Send `request` to an idle child or to a new child.
+
+        The job may use `memory_bytes` more than the process uses now. `on_begin` is called when a child that is ready
+        has received the request.
+        """
         if self._is_closed:
-            raise RuntimeError("The children are closed.")
+            raise RuntimeError("The pool of child processes is closed.")
         run = ChildRun(asyncio.get_running_loop().create_future(), request, memory_bytes, on_begin)
-        # The one used last is the warmest.
+        # The child used last has the warmest caches.
         while self._idle:
-            if self._idle.pop().give(run):
+            if self._idle.pop().assign(run):
                 return run
-        if sum(not child.is_leaving for child in self._all) >= self.most:
-            raise RuntimeError(f"All {self.most} children are busy.")
+        if sum(not child.is_closing for child in self._all) >= self.most:
+            raise RuntimeError(f"All {self.most} child processes are busy.")
         self._add(run)
         return run
 
@@ -85,15 +88,15 @@ class Children:
             child.spawn()
 
     def end_idle(self) -> None:
-        """End the children that have nothing to do; a new one is started when it is needed."""
+        """End all idle children. New children are started on demand."""
         while self._idle:
-            self._idle.pop().leave(self._grace_s)
+            self._idle.pop().shut_down(self._grace_s)
 
     async def close(self) -> None:
-        """Idle children end at once; the others after their job, or by SIGTERM after a grace, then by SIGKILL."""
+        """End idle children at once, and busy ones after their job or by SIGTERM after the grace, then by SIGKILL."""
         self._is_closed = True
         for child in list(self._all):
-            child.leave(self._grace_s)
+            child.shut_down(self._grace_s)
         await asyncio.gather(*(child.gone.wait() for child in list(self._all)))
 
     def child_is_ready(self) -> None:
@@ -101,15 +104,15 @@ class Children:
 
     def child_is_free(self, child: ChildProcess, resident_bytes: int) -> None:
         has_grown = 0 < self._recycle_bytes < resident_bytes
-        if child.is_leaving or has_grown or child.jobs >= self._recycle_after:
-            child.leave(self._grace_s)
+        if child.is_closing or has_grown or child.jobs >= self._recycle_after:
+            child.shut_down(self._grace_s)
         else:
             self._idle.append(child)
 
-    def may_move(self, run: ChildRun) -> bool:
-        if self._is_closed or run.was_moved:
+    def retry_elsewhere(self, run: ChildRun) -> bool:
+        if self._is_closed or run.was_retried:
             return False
-        run.was_moved = True
+        run.was_retried = True
         self._add(run)
         return True
 
