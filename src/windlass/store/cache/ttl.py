@@ -12,7 +12,7 @@ T = TypeVar("T")
 KEPT = 100
 
 
-class Lately:
+class TtlCache:
     def __init__(self) -> None:
         self._found: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
 

@@ -85,7 +85,8 @@ async def wait_for_maintenance(store: Store, partitions: Sequence[int], for_s: f
             )
             for partition in partitions
         ]
-        # Work that became due between the last run of the loops and this registration caused no wakeup. The reply has it.
+        # Work that became due between the last run of the loops and this registration caused no wakeup: the reply
+        # reports it.
         answers = await store.run(_listen_flow([(wakeups.name, partition) for wakeups, partition in listened], for_s))
         due_in_s = [max(0, next_at_ms - now_ms) / 1000 for now_ms, next_at_ms in answers if next_at_ms is not None]
         return await wait_for_event(event, min([for_s, *due_in_s]))

@@ -122,9 +122,12 @@ class Wakeups:
         self._count -= 1
 
     def leave(self, listener: Listener, registered: Collection[Place]) -> None:
-        """Remove a listener that will not poll again. Its unused wakeup goes to the next listener of the place. If there
-        is none, pass it on to another process and end the registration of this process. `registered`: places where
-        the engine may have this process registered, or may have sent a wakeup."""
+        """Remove a listener that will not poll again.
+
+        Its unused wakeup goes to the next listener of the place. If there is none, pass it on to another process and
+        end the registration of this process. `registered`: places where the engine may have this process registered,
+        or may have sent a wakeup.
+        """
         self._remove_from_places(listener)
         woken_place = listener.woken_place
         for place in listener.places:
