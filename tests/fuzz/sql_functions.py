@@ -19,7 +19,16 @@ from typing import Self
 import msgspec
 
 from windlass.dialects.bedrock.query import child, sql_functions, sqlite_query
-from windlass.processes.frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToParent, pack
+from windlass.processes.frames import (
+    AnswerMessage,
+    FrameReader,
+    HelloMessage,
+    RaisedMessage,
+    ReadyMessage,
+    RequestMessage,
+    ToParent,
+    pack,
+)
 
 SECONDS = 0.2  # of one query, as it is asked to keep by itself
 CPU_MAX_S = 1 + child.CPU_SPARE_S + 1  # whole seconds are counted, and the signal comes at the next tick
@@ -102,8 +111,8 @@ class QueryProcess:
         os.close(lifeline)
         self._reader = FrameReader()
         self._decode = msgspec.msgpack.Decoder(ToParent).decode
-        self._socket.sendall(pack(Hello(sys.path)))
-        assert isinstance(self._heard(), Ready)
+        self._socket.sendall(pack(HelloMessage(sys.path)))
+        assert isinstance(self._heard(), ReadyMessage)
         return self
 
     def __exit__(
@@ -118,7 +127,7 @@ class QueryProcess:
         """Run the statement, and return what is wrong with how it went; empty: nothing."""
         question = child.QueryRequest(statement, self._pages, {}, self._limits, False)
         used_s = self._cpu_s()
-        self._socket.sendall(pack(Request(child.encode(question), MEMORY_BYTES)))
+        self._socket.sendall(pack(RequestMessage(child.encode(question), MEMORY_BYTES)))
         try:
             heard = self._heard()
         except TimeoutError:
@@ -130,15 +139,15 @@ class QueryProcess:
         return self._wrong(heard)
 
     def _wrong(self, heard: ToParent) -> str:
-        if isinstance(heard, Raised) and not heard.is_out_of_memory:
+        if isinstance(heard, RaisedMessage) and not heard.is_out_of_memory:
             return heard.traceback
-        if isinstance(heard, Answer):
+        if isinstance(heard, AnswerMessage):
             status = child.decode_answer(heard.payload).status
             if status not in (200, 402, 502):
                 return f"it was answered {status}"
         if self._memory_bytes() > MEMORY_BYTES + PROCESS_BYTES:
             return f"it used {self._memory_bytes():,} bytes"
-        return "" if isinstance(heard, Answer) else self._restart()
+        return "" if isinstance(heard, AnswerMessage) else self._restart()
 
     def _end(self) -> str:
         code = self._process.wait()

@@ -52,7 +52,7 @@ class Engine(NamedTuple):
             _open(store)
             yield Service(store)
         finally:
-            store.close_now()
+            store.close_sync()
 
 
 def engine_options(command: Command) -> Command:
@@ -81,7 +81,7 @@ def _open(store: Store) -> None:
     # What is at risk in an engine is for serve and doctor to say, not for every command that a script calls.
     logging.getLogger("windlass").addHandler(logging.NullHandler())
     with say_if_waiting(store):
-        store.open_now()
+        store.open_sync()
 
 
 @contextlib.contextmanager

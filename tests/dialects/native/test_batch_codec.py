@@ -19,11 +19,11 @@ ID = bytes(range(16))
 PLAIN = {"queue": "q", "name": "n"}
 
 
-def listed(*items: Any) -> bytes:
+def encode_list(*items: Any) -> bytes:
     return msgspec.json.encode({"items": items})
 
 
-def nested(levels: int) -> msgspec.Raw:
+def nested_value(levels: int) -> msgspec.Raw:
     return msgspec.Raw(b"[" * levels + b"]" * levels)
 
 
@@ -39,7 +39,7 @@ def nested(levels: int) -> msgspec.Raw:
     ],
 )
 def test_a_list_is_read_as_its_shapes_are(items: list[Any]) -> None:
-    body = listed(*items)
+    body = encode_list(*items)
     expected = [item.prepare(Codec.JSON) for item in decode(body, Items[NewJobShape], Codec.JSON).items]
     found = decode_jobs(body, Codec.JSON)
     assert [job.new_job() for job in found] == [job.new_job() for job in expected]
@@ -61,13 +61,13 @@ def test_a_list_in_message_pack() -> None:
         b"",
         b"[]",
         b"{",
-        listed(PLAIN, {"queue": "q"}),
-        listed(PLAIN, PLAIN | {"queue": ""}),
-        listed(PLAIN, PLAIN | {"nonsense": 1}),
-        listed(PLAIN, PLAIN | {"name": 7}),
-        listed(*[PLAIN] * 1001),
-        listed(PLAIN | {"payload": nested(98)}),
-        listed(*[PLAIN] * 200, PLAIN | {"payload": nested(98)}),
+        encode_list(PLAIN, {"queue": "q"}),
+        encode_list(PLAIN, PLAIN | {"queue": ""}),
+        encode_list(PLAIN, PLAIN | {"nonsense": 1}),
+        encode_list(PLAIN, PLAIN | {"name": 7}),
+        encode_list(*[PLAIN] * 1001),
+        encode_list(PLAIN | {"payload": nested_value(98)}),
+        encode_list(*[PLAIN] * 200, PLAIN | {"payload": nested_value(98)}),
         b'{"items":[{"queue":"q","name":"n","payload":"\xff"}]}',
     ],
 )
@@ -80,8 +80,8 @@ def test_what_is_wrong_with_it_is_told_in_the_same_words(body: bytes) -> None:
 
 
 def test_as_deep_as_it_may_be() -> None:
-    [job] = decode_jobs(listed(PLAIN | {"payload": nested(97)}), Codec.JSON)
-    assert job.payload == Blob(bytes(nested(97)))
+    [job] = decode_jobs(encode_list(PLAIN | {"payload": nested_value(97)}), Codec.JSON)
+    assert job.payload == Blob(bytes(nested_value(97)))
 
 
 def test_it_is_written_as_its_shapes_are() -> None:

@@ -38,7 +38,7 @@ def server_settings() -> Settings:
     return Settings(port=0, bedrock_port=None, roles="api", followers_max=3, token_followers_max=2)
 
 
-def many_settings() -> Settings:
+def api_settings() -> Settings:
     return Settings(port=0, bedrock_port=None, roles="api")
 
 
@@ -58,7 +58,7 @@ async def followers(client: httpx.AsyncClient, count: int, *tokens: str) -> Asyn
         yield streams
 
 
-async def refused(client: httpx.AsyncClient, where: str, **headers: str) -> httpx.Response:
+async def get_refusal(client: httpx.AsyncClient, where: str, **headers: str) -> httpx.Response:
     async with asyncio.timeout(WAIT_S):  # a follower that is let in by mistake is never answered to its end
         return await client.get(where, headers=headers)
 
@@ -66,7 +66,7 @@ async def refused(client: httpx.AsyncClient, where: str, **headers: str) -> http
 # What they share
 
 
-@pytest.mark.parametrize("server_settings", [many_settings()])
+@pytest.mark.parametrize("server_settings", [api_settings()])
 async def test_an_event_is_encoded_once_for_all_followers(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +87,7 @@ async def test_an_event_is_encoded_once_for_all_followers(
     assert encoded == JOBS
 
 
-@pytest.mark.parametrize("server_settings", [many_settings()])
+@pytest.mark.parametrize("server_settings", [api_settings()])
 async def test_events_that_happen_together_are_written_together(running: Server, service: Service) -> None:
     """The engine tells what one call did in one reply; the chunks of the answer are counted."""
     target = urlsplit(running.url)
@@ -117,7 +117,7 @@ async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
     async with followers(client, 1):
         async with followers(client, 1):
             for where in (EVENTS, f"{path(job)}/events"):
-                answer = await refused(client, where)
+                answer = await get_refusal(client, where)
                 assert answer.status_code == 429
                 assert answer.headers["content-type"] == "application/problem+json"
                 assert answer.headers["retry-after"] == "1"
@@ -137,7 +137,7 @@ async def test_a_process_has_so_many_followers_of_all_tokens(
 ) -> None:
     tokens = [(await service.create_token(NewToken(name=f"t{at}", roles=READ))).text for at in range(4)]
     async with followers(client, 0, *tokens[:3]):
-        answer = await refused(client, EVENTS, authorization=f"Bearer {tokens[3]}")
+        answer = await get_refusal(client, EVENTS, authorization=f"Bearer {tokens[3]}")
         assert answer.status_code == 429
         assert "WINDLASS_FOLLOWERS_MAX" in answer.json()["detail"]
     await until(lambda: running.state.followers.count == 0)
@@ -148,7 +148,7 @@ async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
 ) -> None:
     async with followers(client, 2), client.stream("GET", "/live") as first, client.stream("GET", "/live") as second:
         assert (first.status_code, second.status_code) == (200, 200)
-        assert (await refused(client, "/live")).status_code == 429
+        assert (await get_refusal(client, "/live")).status_code == 429
         scraped = (await client.get("/metrics")).text
         for kind in ("client", "page"):
             assert re.search(rf'^windlass_server_followers{{.*kind="{kind}".*}} 2$', scraped, re.MULTILINE)
@@ -157,7 +157,7 @@ async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
 
 async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx.AsyncClient, running: Server) -> None:
     for _ in range(3):
-        assert (await refused(client, f"{EVENTS}?position=nonsense")).status_code == 400
+        assert (await get_refusal(client, f"{EVENTS}?position=nonsense")).status_code == 400
     assert running.state.followers.count == 0
 
 
@@ -165,7 +165,7 @@ async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx
 
 
 @contextlib.asynccontextmanager
-async def busy(service: Service, queue: str) -> AsyncIterator[None]:
+async def keep_enqueueing(service: Service, queue: str) -> AsyncIterator[None]:
     async def enqueue_on() -> None:
         while True:
             await put(service, queue=queue)
@@ -187,7 +187,7 @@ async def scoped(service: Service) -> str:
 async def test_a_revoked_token_follows_no_more_although_nothing_was_for_it(
     client: httpx.AsyncClient, service: Service, scoped: str
 ) -> None:
-    async with followers(client, 0, scoped) as [stream], busy(service, "theirs"):
+    async with followers(client, 0, scoped) as [stream], keep_enqueueing(service, "theirs"):
         await service.revoke_token("mine")
         assert await stream.rest() == []
 
@@ -195,7 +195,7 @@ async def test_a_revoked_token_follows_no_more_although_nothing_was_for_it(
 async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
     client: httpx.AsyncClient, service: Service, scoped: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with followers(client, 0, scoped) as [stream], busy(service, "theirs"):
+    async with followers(client, 0, scoped) as [stream], keep_enqueueing(service, "theirs"):
         monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.3)
         before = stream.last_id
         assert await stream.mark() != before
@@ -205,7 +205,7 @@ async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
 # Those that do not read
 
 
-@pytest.mark.parametrize("server_settings", [many_settings()])
+@pytest.mark.parametrize("server_settings", [api_settings()])
 async def test_a_client_that_does_not_read_delays_no_other_and_learns_what_it_missed(
     client: httpx.AsyncClient, running: Server, service: Service
 ) -> None:

@@ -31,7 +31,7 @@ BINARY = msgspec.msgpack.encode({"picture": b"\x00\xff"})
 BY_ID = ("", "/result", "/explain", "/logs", "/members", "/events")
 
 
-def seen(job: Job) -> dict[str, Any]:
+def expected_fields(job: Job) -> dict[str, Any]:
     """A job as its reader sees it, but for the payload."""
     ids = {"id", "parent", "worker"}
     written = {
@@ -76,7 +76,7 @@ async def test_a_job_with_all_its_fields(api: Api, service: Service) -> None:
     assert payload == {"payload": {"to": "you"}, "payload_codec": "json"}
     now = (await service.job([job.id]).one()).job
     # In JSON a field that says the same as its default may be left out.
-    assert {"callback": None} | found | {"retry": msgspec.structs.asdict(now.retry) | found["retry"]} == seen(now)
+    assert {"callback": None} | found | {"retry": msgspec.structs.asdict(now.retry) | found["retry"]} == expected_fields(now)
     assert answer.body["attempts"] == []
 
 
@@ -175,14 +175,14 @@ async def test_a_result_is_consumed_once_and_only_when_asked(api: Api, service: 
     assert (again.status, again.body["state"], again.body.get("result")) == (200, "finished", None)
 
 
-async def awaited(store: Store, job_id: bytes) -> None:
+async def wait_until_awaited(store: Store, job_id: bytes) -> None:
     await until(lambda: b"e:" + job_id in keys(store))
 
 
 async def test_whoever_waits_is_told_the_moment_it_ends(api: Api, service: Service, store: Store) -> None:
     job = await running(service)  # nothing of it is kept: who asks after its end gets no answer
     waiting = asyncio.create_task(api.get(path(job.id, "/result?wait_ms=60000")))
-    await awaited(store, job.id)
+    await wait_until_awaited(store, job.id)
     await service.finish([Finish(job.id, job.lease_token)]).one()
     answer = await waiting
     assert (answer.status, answer.body) == (200, {"state": "finished", "last_attempt": None})
@@ -198,7 +198,7 @@ async def test_a_server_that_stops_answers_those_who_wait(store: Store, service:
         async with open_server(store, Settings(port=0, bedrock_port=0, roles="api")) as server:
             job_id = await put(service)
             waiting = asyncio.create_task(client.get(f"{server.url}{path(job_id, '/result?wait_ms=60000')}"))
-            await awaited(store, job_id)
+            await wait_until_awaited(store, job_id)
         answer = await waiting
         assert (answer.status_code, answer.json()) == (202, {"state": "queued"})
 
@@ -242,7 +242,7 @@ async def test_what_its_code_has_said(api: Api, service: Service) -> None:
     }
 
 
-async def family(service: Service) -> tuple[bytes, list[bytes]]:
+async def parent_with_children(service: Service) -> tuple[bytes, list[bytes]]:
     """A parent with a child that has finished, one that has failed and one that waits elsewhere."""
     parent = await running(service, queue="parents")
     children = [await put(service, name=f"child {number}", parent=parent.id) for number in range(2)]
@@ -254,7 +254,7 @@ async def family(service: Service) -> tuple[bytes, list[bytes]]:
 
 
 async def test_members_with_their_outcomes_page_by_page(api: Api, service: Service) -> None:
-    parent, children = await family(service)
+    parent, children = await parent_with_children(service)
     found: list[dict[str, Any]] = []
     cursor = ""
     while True:
@@ -278,7 +278,7 @@ async def test_members_with_their_outcomes_page_by_page(api: Api, service: Servi
 
 
 async def test_members_by_state(api: Api, service: Service) -> None:
-    parent, children = await family(service)
+    parent, children = await parent_with_children(service)
     found = (await api.get(path(parent, "/members?state=failed&state=queued"))).body["members"]
     assert {member["job"]["id"] for member in found} == {format_id(child) for child in children[1:]}
     for query in ("state=odd", "most=0", "most=100000", "cursor=x"):
@@ -289,7 +289,7 @@ async def test_members_by_state(api: Api, service: Service) -> None:
 # pages
 
 
-async def listed(api: Api, query: str) -> list[str]:
+async def list_ids(api: Api, query: str) -> list[str]:
     """The ids of all pages, in order."""
     found: list[str] = []
     cursor = ""
@@ -306,13 +306,13 @@ async def test_pages_by_queue_and_state(api: Api, service: Service) -> None:
     ids = [format_id(await put(service, name=f"n{number}", priority=number)) for number in range(7)]
     await put(service, queue="other")
     await put(service, delay_ms=60_000)
-    assert await listed(api, "queue=q&state=queued&most=2") == ids
-    assert await listed(api, "queue=q&state=queued&most=3&newest_first=true") == ids[::-1]
-    assert await listed(api, "queue=q&state=queued&name=n%5B12%5D") == ids[1:3]
+    assert await list_ids(api, "queue=q&state=queued&most=2") == ids
+    assert await list_ids(api, "queue=q&state=queued&most=3&newest_first=true") == ids[::-1]
+    assert await list_ids(api, "queue=q&state=queued&name=n%5B12%5D") == ids[1:3]
     created = [(await service.job([bytes.fromhex(item.replace("-", ""))]).one()).job.created_at_ms for item in ids]
     later = [item for item, at_ms in zip(ids, created, strict=True) if at_ms >= created[3]]
-    assert await listed(api, f"queue=q&state=queued&created_from_ms={created[3]}") == later
-    assert await listed(api, f"queue=q&state=queued&created_before_ms={created[0]}") == []
+    assert await list_ids(api, f"queue=q&state=queued&created_from_ms={created[3]}") == later
+    assert await list_ids(api, f"queue=q&state=queued&created_before_ms={created[0]}") == []
 
 
 async def test_a_page_has_whole_jobs(api: Api, service: Service) -> None:
@@ -334,15 +334,15 @@ async def test_the_beginning_of_a_long_payload_is_no_value(api: Api, service: Se
 async def test_pages_by_tag(api: Api, service: Service) -> None:
     ids = {format_id(await put(service, queue=queue, tags=("red", queue))) for queue in ("a", "b")}
     waits = format_id(await put(service, queue="b", tags=("red",), delay_ms=60_000))
-    assert set(await listed(api, "tag=red")) == {*ids, waits}
-    assert await listed(api, "tag=red&state=scheduled") == [waits]
-    assert len(await listed(api, "tag=red&queue=a")) == 1
+    assert set(await list_ids(api, "tag=red")) == {*ids, waits}
+    assert await list_ids(api, "tag=red&state=scheduled") == [waits]
+    assert len(await list_ids(api, "tag=red&queue=a")) == 1
 
 
 @pytest.mark.parametrize("queue", ["a/b", "ü €", "100%", "a&state=failed", "..", "{tag}x", "+"])
 async def test_names_of_queues_may_be_anything(api: Api, service: Service, queue: str) -> None:
     job_id = await put(service, queue=queue)
-    assert await listed(api, f"queue={quote(queue, safe='')}&state=queued") == [format_id(job_id)]
+    assert await list_ids(api, f"queue={quote(queue, safe='')}&state=queued") == [format_id(job_id)]
 
 
 async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, service: Service) -> None:
@@ -353,8 +353,8 @@ async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, servi
     answer = await api.get("/api/v1/jobs?queue=b&state=failed&with_errors=true&error=gone&newest_first=true&most=1")
     [first] = answer.body["jobs"]
     assert answer.body["last_attempts"][first["id"]]["error"] == {"message": "order 2 is gone"}
-    assert len(await listed(api, "state=failed&error=gone")) == 2
-    assert len(await listed(api, "queue=b&state=failed&ended_from_ms=1")) == 2
+    assert len(await list_ids(api, "state=failed&error=gone")) == 2
+    assert len(await list_ids(api, "queue=b&state=failed&ended_from_ms=1")) == 2
     groups = (await api.get("/api/v1/failures")).body["groups"]
     assert sorted((item["queue"], item["error_shape"], item["count"]) for item in groups) == [
         ("a", "order <n> is gone", 1),
@@ -410,7 +410,7 @@ async def test_roles(json_api: Api, service: Service) -> None:
 
 async def test_a_token_for_some_queues_sees_these(json_api: Api, service: Service) -> None:
     shown = await bearer(service, "read", "produce", queues=("q", "parents"))
-    parent, children = await family(service)
+    parent, children = await parent_with_children(service)
     elsewhere = await put(service, queue="elsewhere", tags=("red",))
     own = await put(service, tags=("red",))
     for rest in (*BY_ID, "/result?consume=true"):

@@ -27,7 +27,7 @@ def enqueue(service: Service, queue: str, count: int = 1, **more: Any) -> list[b
     return [item.id for item in service.enqueue(jobs).wait()]  # type: ignore[union-attr]
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -39,7 +39,7 @@ async def test_queues_are_listed_with_what_they_hold(asker: Asker, service: Serv
     enqueue(service, "later", delay_ms=60_000)
     answer = await asker.get("/queues")
     assert answer["after"] == ""
-    expected = plain(service.stats(["later", "mail"]).wait())
+    expected = as_json(service.stats(["later", "mail"]).wait())
     for item, wanted in zip(answer["queues"], expected, strict=True):
         item.pop("oldest_age_ms"), wanted.pop("oldest_age_ms")
         assert item == wanted
@@ -86,15 +86,15 @@ async def test_a_queue_is_shown_with_all_that_is_known_of_it(asker: Asker, servi
     service.pause("mail", lane="gold", reason="down").wait()
     answer = await asker.get("/queues/mail")
     assert answer["stats"]["queued"] == 3
-    assert answer["configuration"] == plain(service.configuration("mail").wait())
-    assert answer["pauses"] == plain(service.pauses("mail").wait())
+    assert answer["configuration"] == as_json(service.configuration("mail").wait())
+    assert answer["pauses"] == as_json(service.pauses("mail").wait())
     assert answer["weights"] == {"gold": 3}
 
 
 async def test_a_queue_that_nobody_has_used_is_empty(asker: Asker, service: Service) -> None:
     answer = await asker.get("/queues/nobody")
     assert answer["stats"]["queued"] == 0
-    assert answer["configuration"] == plain(Configuration())
+    assert answer["configuration"] == as_json(Configuration())
     assert service.queues().wait() == []
 
 
@@ -132,10 +132,10 @@ async def test_names_that_cannot_be_are_refused(asker: Asker, service: Service) 
 
 
 async def test_properties_are_changed_while_jobs_flow(asker: Asker, service: Service) -> None:
-    assert await asker.get("/queues/mail/configuration") == plain(Configuration())
+    assert await asker.get("/queues/mail/configuration") == as_json(Configuration())
     changes = {"lease_ms": FOREVER_MS, "name_lanes": True, "max_length": 10}
     answer = await asker.good("PATCH", "/queues/mail/configuration", changes)
-    assert answer == plain(service.configuration("mail").wait())
+    assert answer == as_json(service.configuration("mail").wait())
     assert answer | changes == answer
 
 
@@ -222,7 +222,7 @@ async def test_a_lane_and_a_name_are_paused_by_themselves(asker: Asker, service:
     await asker.good("POST", "/queues/mail/pause", {"lane": "gold", "reason": "no gold"})
     await asker.good("POST", "/queues/mail/pause", {"name": "send"})
     answer = (await asker.get("/queues/mail/pauses"))["pauses"]
-    assert answer == plain(service.pauses("mail").wait())
+    assert answer == as_json(service.pauses("mail").wait())
     assert [(item["lane"], item["name"]) for item in answer] == [("", "send"), ("gold", "")]
     await asker.good("POST", "/queues/mail/resume", {"lane": "gold"})
     assert [item.name for item in service.pauses("mail").wait()] == ["send"]
@@ -276,7 +276,7 @@ async def test_history_is_told_minute_by_minute(asker: Asker, service: Service) 
     answer = await asker.get("/queues/mail/history?hours=2")
     minutes = service.history("mail", hours=2).wait()
     told = ("wait_p50_ms", "wait_p95_ms", "run_p50_ms", "run_p95_ms")
-    assert answer == {"minutes": [plain(item) | {name: getattr(item, name) for name in told} for item in minutes]}
+    assert answer == {"minutes": [as_json(item) | {name: getattr(item, name) for name in told} for item in minutes]}
     assert sum(sum(item["waits"]) for item in answer["minutes"]) == 2
     assert sum(item["enqueued"] for item in answer["minutes"]) == 3
     for hours in ("0", "49", "x", ""):

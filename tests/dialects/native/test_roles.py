@@ -246,14 +246,14 @@ async def test_without_a_token_that_is_known_only_health_is_told(
     client: httpx.AsyncClient, service: Service, shown: str
 ) -> None:
     service.create_token(NewToken(name="somebody", roles=frozenset({Role.READ}))).wait()
-    await _until_known(client)
+    await _wait_for_first_token(client)
     found = await _outcomes(client, {"authorization": shown} if shown else {})
     assert {route for route, status in found.items() if status != 401} == {
         route for route, roles in EXPECTED.items() if "anybody" in roles
     }
 
 
-async def _until_known(client: httpx.AsyncClient) -> None:
+async def _wait_for_first_token(client: httpx.AsyncClient) -> None:
     """The first token closes the doors within a second."""
     while (await client.get("/api/v1/info")).status_code != 401:
         pass

@@ -26,7 +26,7 @@ async def scoped(client: httpx.AsyncClient, service: Service) -> httpx.AsyncClie
     return client
 
 
-async def _explained(client: httpx.AsyncClient, job_id: bytes) -> dict[str, Any]:
+async def _explain(client: httpx.AsyncClient, job_id: bytes) -> dict[str, Any]:
     answer = await client.get(path(job_id, "/explain"))
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
@@ -38,7 +38,7 @@ async def _explained(client: httpx.AsyncClient, job_id: bytes) -> dict[str, Any]
 async def test_the_state_of_a_parent_in_another_queue_is_hidden(scoped: httpx.AsyncClient, service: Service) -> None:
     parent = await running(service, queue="other")
     child = await put(service, queue="mine", parent=parent.id, held=True)
-    found = await _explained(scoped, child)
+    found = await _explain(scoped, child)
     assert found["reasons"][0]["kind"] == "held_by_parent"
     assert found["reasons"][0]["parent"] == {"id": format_id(parent.id), "state": "hidden"}
     assert "running" not in str(found)
@@ -47,7 +47,7 @@ async def test_the_state_of_a_parent_in_another_queue_is_hidden(scoped: httpx.As
 async def test_the_states_of_members_in_other_queues_are_hidden(scoped: httpx.AsyncClient, service: Service) -> None:
     theirs, own = await put(service, queue="other"), await put(service, queue="mine")
     waiting = await put(service, queue="mine", after=(theirs, own))
-    (reason,) = (await _explained(scoped, waiting))["reasons"]
+    (reason,) = (await _explain(scoped, waiting))["reasons"]
     assert reason["count"] == 2
     assert {item["id"]: item["state"] for item in reason["members"]} == {
         format_id(theirs): "hidden", format_id(own): "queued",
@@ -58,7 +58,7 @@ async def test_holders_of_a_limit_in_other_queues_are_left_out(scoped: httpx.Asy
     await service.limit(Limit(name="both", matches=Matcher(name="n"), running=2))
     theirs, own = await running(service, queue="other"), await running(service, queue="mine")
     held_back = await put(service, queue="mine")
-    reason = (await _explained(scoped, held_back))["reasons"][0]
+    reason = (await _explain(scoped, held_back))["reasons"][0]
     assert (reason["kind"], reason["running"], reason["holders"]) == ("limit_full", 2, [format_id(own.id)])
     page = (await scoped.get(f"/jobs/{format_id(held_back)}")).text
     assert format_id(theirs.id) not in page
@@ -67,7 +67,7 @@ async def test_holders_of_a_limit_in_other_queues_are_left_out(scoped: httpx.Asy
 async def test_a_token_for_all_queues_is_told_all(client: httpx.AsyncClient, service: Service) -> None:
     theirs = await put(service, queue="other")
     waiting = await put(service, queue="mine", after=(theirs,))
-    (reason,) = (await _explained(client, waiting))["reasons"]
+    (reason,) = (await _explain(client, waiting))["reasons"]
     assert reason["members"] == [{"id": format_id(theirs), "state": "queued"}]
 
 

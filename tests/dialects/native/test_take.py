@@ -27,7 +27,7 @@ NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 HOUR_MS = 3_600_000
 
 
-async def put(service: Service, *payloads: bytes, queue: str = "q", **more: Any) -> list[str]:
+async def enqueue(service: Service, *payloads: bytes, queue: str = "q", **more: Any) -> list[str]:
     jobs = [NewJob(queue=queue, name=more.pop("name", "n"), payload=Blob(item), **more) for item in payloads or (b"1",)]
     return [format_id(item.id) for item in await service.enqueue(jobs)]  # type: ignore[union-attr]
 
@@ -43,8 +43,8 @@ async def take(api: Api, **more: Any) -> list[dict[str, Any]]:
     return jobs
 
 
-async def held(api: Api, service: Service, **more: Any) -> dict[str, Any]:
-    await put(service, **more)
+async def take_one(api: Api, service: Service, **more: Any) -> dict[str, Any]:
+    await enqueue(service, **more)
     [job] = await take(api)
     return job
 
@@ -57,7 +57,7 @@ async def report(api: Api, job: dict[str, Any], verb: str, **more: Any) -> Any:
 
 
 async def test_what_is_taken_is_leased_in_order(api: Api, service: Service) -> None:
-    ids = await put(service, b'{"a":1}', b"[2]", b"3")
+    ids = await enqueue(service, b'{"a":1}', b"[2]", b"3")
     jobs = await take(api, most=2, lease_ms=7_000)
     assert [job["id"] for job in jobs] == ids[:2]
     assert [job["payload"] for job in jobs] == [{"a": 1}, [2]]
@@ -76,12 +76,12 @@ async def test_an_empty_queue_has_nothing_at_once(api: Api) -> None:
 async def test_one_who_waits_gets_the_job_as_it_comes(api: Api, service: Service) -> None:
     async with asyncio.timeout(20):
         waiting = asyncio.create_task(take(api, wait_ms=30_000))
-        await until_waiting(service)
-        [job_id] = await put(service)
+        await wait_for_takers(service)
+        [job_id] = await enqueue(service)
         assert [job["id"] for job in await waiting] == [job_id]
 
 
-async def until_waiting(service: Service, takers: int = 1) -> None:
+async def wait_for_takers(service: Service, takers: int = 1) -> None:
     async with asyncio.timeout(20):
         while (await service.stats(["q"]))[0].waiting_takers != takers:  # noqa: ASYNC110 (only the engine knows)
             await asyncio.sleep(0.01)
@@ -94,11 +94,11 @@ async def test_a_long_poll_whose_client_has_gone_consumes_nothing(
     body = b'{"queues": ["q"], "wait_ms": 60000}'
     _, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"POST /api/v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    await until_waiting(service)
+    await wait_for_takers(service)
     writer.close()
     await writer.wait_closed()
-    await until_waiting(service, 0)
-    [job_id] = await put(service)
+    await wait_for_takers(service, 0)
+    [job_id] = await enqueue(service)
     assert (await service.stats(["q"]))[0].queued == 1
     [job] = (await service.take(Take(queues=("q",)))).jobs
     assert (format_id(job.id), job.attempt) == (job_id, 1)
@@ -109,16 +109,16 @@ async def test_a_server_that_stops_answers_those_who_wait(service: Service, stor
         async with open_server(store.clone(), Settings(port=0, bedrock_port=0, roles="api")) as server:
             body = {"queues": ["q"], "wait_ms": 60_000}
             waiting = asyncio.create_task(client.post(f"{server.url}/api/v1/take", json=body))
-            await until_waiting(service)
+            await wait_for_takers(service)
         answer = await waiting
     assert (answer.status_code, answer.json()["jobs"], answer.headers["connection"]) == (200, [], "close")
 
 
 async def test_names_priorities_and_weights(api: Api, service: Service) -> None:
     await service.configure("q", {"name_lanes": True})
-    await put(service, name="a.one")
-    await put(service, name="b.one", priority=5)
-    await put(service, queue="r")
+    await enqueue(service, name="a.one")
+    await enqueue(service, name="b.one", priority=5)
+    await enqueue(service, queue="r")
     assert [job["name"] for job in await take(api, glob="b.*")] == ["b.one"]
     assert await take(api, all_but=["a.one"]) == []
     assert [job["name"] for job in await take(api, only=["x", "a.one"], priority=0)] == ["a.one"]
@@ -126,7 +126,7 @@ async def test_names_priorities_and_weights(api: Api, service: Service) -> None:
 
 
 async def test_a_registered_worker_is_named(api: Api, service: Service) -> None:
-    await put(service)
+    await enqueue(service)
     [job] = await take(api, worker=NOBODY)
     assert job["worker"] == NOBODY
 
@@ -150,7 +150,7 @@ async def test_a_registered_worker_is_named(api: Api, service: Service) -> None:
     ],
 )
 async def test_a_take_that_is_none_takes_nothing(api: Api, service: Service, body: Any, code: str) -> None:
-    await put(service)
+    await enqueue(service)
     answer = await api.post("/api/v1/take", body)
     assert (answer.status, answer.body["code"]) == (409 if code == "names_need_lanes" else 400, code)
     assert (await service.stats(["q"]))[0].queued == 1
@@ -160,7 +160,7 @@ async def test_a_take_that_is_none_takes_nothing(api: Api, service: Service, bod
 
 
 async def test_a_finished_job_has_its_result(api: Api, service: Service) -> None:
-    job = await held(api, service, result_ttl_ms=HOUR_MS)
+    job = await take_one(api, service, result_ttl_ms=HOUR_MS)
     answer = await report(api, job, "finish", result={"sum": 7})
     assert (answer.status, answer.body) == (200, {"outcome": "finished"})
     ending = await service.result(parse_id(job["id"]))
@@ -173,7 +173,7 @@ async def test_a_finished_job_has_its_result(api: Api, service: Service) -> None
 
 
 async def test_raw_results_are_given_as_base64(api: Api, service: Service) -> None:
-    job = await held(api, service, result_ttl_ms=HOUR_MS)
+    job = await take_one(api, service, result_ttl_ms=HOUR_MS)
     await report(api, job, "finish", result_base64=base64.b64encode(b"\xff\x00").decode())
     ending = await service.result(parse_id(job["id"]))
     assert ending is not None
@@ -181,7 +181,7 @@ async def test_raw_results_are_given_as_base64(api: Api, service: Service) -> No
 
 
 async def test_a_failure_goes_by_the_jobs_own_policy(api: Api, service: Service, store: Store) -> None:
-    job = await held(api, service, retry=Backoff(tries=2, base_ms=HOUR_MS, jitter=0, cap_ms=HOUR_MS))
+    job = await take_one(api, service, retry=Backoff(tries=2, base_ms=HOUR_MS, jitter=0, cap_ms=HOUR_MS))
     answer = await report(api, job, "fail", reason="broken", error={"message": "no such order"})
     assert answer.body == {"outcome": "retried"}
     waiting = await read(service, job["id"])
@@ -207,13 +207,13 @@ async def test_a_failure_goes_by_the_jobs_own_policy(api: Api, service: Service,
 async def test_a_failure_that_knows_what_follows(
     api: Api, service: Service, then: str, outcome: str, state: State
 ) -> None:
-    job = await held(api, service, retry=Backoff(tries=9))
+    job = await take_one(api, service, retry=Backoff(tries=9))
     assert (await report(api, job, "fail", then=then)).body == {"outcome": outcome}
     assert (await read(service, job["id"])).state is state
 
 
 async def test_leases_are_extended_and_told_of_cancels(api: Api, service: Service) -> None:
-    job = await held(api, service)
+    job = await take_one(api, service)
     answer = await report(api, job, "extend", lease_ms=HOUR_MS)
     assert answer.body["deadline_at_ms"] > job["lease_deadline_at_ms"]
     assert answer.body["is_cancel_requested"] is False
@@ -223,7 +223,7 @@ async def test_leases_are_extended_and_told_of_cancels(api: Api, service: Servic
 
 
 async def test_progress_notes_and_payloads(api: Api, service: Service) -> None:
-    job = await held(api, service)
+    job = await take_one(api, service)
     answer = await report(api, job, "progress", progress=0.25, note="half of it", payload={"at": 9})
     assert answer.body == {"revision": job["revision"] + 1, "is_cancel_requested": False}
     stored = await read(service, job["id"])
@@ -232,7 +232,7 @@ async def test_progress_notes_and_payloads(api: Api, service: Service) -> None:
 
 
 async def test_what_is_dispatched_is_accepted_or_goes_back(api: Api, service: Service, store: Store) -> None:
-    await put(service, b"1", b"2")
+    await enqueue(service, b"1", b"2")
     first, second = await take(api, most=2, accept_ms=5_000)
     assert first["state"] == "dispatched"
     assert (await report(api, first, "accept", lease_ms=HOUR_MS)).body["deadline_at_ms"] > 0
@@ -244,13 +244,13 @@ async def test_what_is_dispatched_is_accepted_or_goes_back(api: Api, service: Se
 
 
 async def test_what_is_given_back_costs_no_attempt(api: Api, service: Service) -> None:
-    job = await held(api, service)
+    job = await take_one(api, service)
     assert (await report(api, job, "release")).body == {"state": "queued"}
     assert (await read(service, job["id"])).attempt == 0
 
 
 async def test_lines_and_values_of_running_code(api: Api, service: Service) -> None:
-    job = await held(api, service)
+    job = await take_one(api, service)
     assert (await report(api, job, "log", lines=[{"at_ms": 5, "text": "a"}, {"at_ms": 6, "level": "error", "text": "b"}])).status == 200  # fmt: skip # noqa: E501
     logs = await service.logs(parse_id(job["id"]))
     assert [(line.at_ms, line.level, line.text) for line in logs.lines] == [(5, "info", "a"), (6, "error", "b")]
@@ -269,7 +269,7 @@ VERBS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_reports_without_a_lease_change_nothing(api: Api, service: Service, verb: str) -> None:
-    job = await held(api, service)
+    job = await take_one(api, service)
     before = await read(service, job["id"])
     stale = {"token": job["lease_token"] + 7} | VERBS[verb]
     answer = await api.post(f"/api/v1/jobs/{job['id']}/{verb}", stale)
@@ -284,7 +284,7 @@ async def test_reports_without_a_lease_change_nothing(api: Api, service: Service
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "accept"])
 async def test_many_are_reported_at_once_each_for_itself(api: Api, service: Service, verb: str) -> None:
-    await put(service, b"1", b"2")
+    await enqueue(service, b"1", b"2")
     jobs = await take(api, most=2)
     items = [{"id": job["id"], "token": job["lease_token"]} | VERBS[verb] for job in jobs]
     items.insert(1, {"id": NOBODY, "token": 5} | VERBS[verb])
@@ -295,7 +295,7 @@ async def test_many_are_reported_at_once_each_for_itself(api: Api, service: Serv
 
 
 async def test_leases_of_several_lengths_come_back_in_order(api: Api, service: Service) -> None:
-    await put(service, b"1", b"2", b"3")
+    await enqueue(service, b"1", b"2", b"3")
     jobs = await take(api, most=3)
     lengths = [HOUR_MS, 2 * HOUR_MS, HOUR_MS]
     items = [
@@ -312,7 +312,7 @@ async def test_leases_of_several_lengths_come_back_in_order(api: Api, service: S
 
 
 async def test_outcomes_and_the_next_taking_in_one_request(api: Api, service: Service) -> None:
-    await put(service, b"1", b"2", b"3", result_ttl_ms=HOUR_MS)
+    await enqueue(service, b"1", b"2", b"3", result_ttl_ms=HOUR_MS)
     first, second = await take(api, most=2)
     answer = await api.post(
         "/api/v1/exchange",
@@ -333,22 +333,22 @@ async def test_outcomes_and_the_next_taking_in_one_request(api: Api, service: Se
 
 
 async def test_an_exchange_waits_for_the_next_job_after_its_reports(api: Api, service: Service) -> None:
-    job = await held(api, service)
+    job = await take_one(api, service)
     body = {
         "finishes": [{"id": job["id"], "token": job["lease_token"]}],
         "take": {"queues": ["q"], "wait_ms": 30_000},
     }
     async with asyncio.timeout(20):
         waiting = asyncio.create_task(api.post("/api/v1/exchange", body))
-        await until_waiting(service)
+        await wait_for_takers(service)
         assert (await service.stats(["q"]))[0].running == 0
-        [job_id] = await put(service)
+        [job_id] = await enqueue(service)
         assert [item["id"] for item in (await waiting).body["jobs"]] == [job_id]
 
 
 async def test_a_plain_client_works_what_the_engine_was_given(api: Api, service: Service) -> None:
     """Take, work and finish until nothing is left, with nothing but requests."""
-    await put(service, *(b"%d" % number for number in range(25)), result_ttl_ms=HOUR_MS)
+    await enqueue(service, *(b"%d" % number for number in range(25)), result_ttl_ms=HOUR_MS)
     body: dict[str, Any] = {"take": {"queues": ["q"], "most": 10}}
     worked = []
     while jobs := (await api.post("/api/v1/exchange", body)).body["jobs"]:

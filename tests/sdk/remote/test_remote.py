@@ -272,7 +272,7 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     later = remote.add.using(queue="a/b ?%", tags=("t",), delay="1h")
     handles = [await later.aenqueue(number, 0) for number in range(3)]
     ids = [item.id_bytes for item in handles]
-    assert [_shown(item) for item in await there.job(ids)] == [_shown(item) for item in await here.job(ids)]
+    assert [_comparable_fields(item) for item in await there.job(ids)] == [_comparable_fields(item) for item in await here.job(ids)]
     listing = Listing(queue="a/b ?%", state="scheduled", most=2)
     page, same = await there.jobs(listing), await here.jobs(listing)
     assert [job.id for job in page.jobs] == [job.id for job in same.jobs]
@@ -290,7 +290,7 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     assert await there.delete(ids) == ["deleted"] * 3
 
 
-def _shown(timeline: Any) -> dict[str, Any]:
+def _comparable_fields(timeline: Any) -> dict[str, Any]:
     """Two fields are the engine's own matter."""
     fields = {name: getattr(timeline.job, name) for name in timeline.job.__struct_fields__}
     return {name: value for name, value in fields.items() if name not in ("sequence", "limits")}

@@ -1,4 +1,4 @@
-"""Jobs for workers that have said that they are idle: given at once, or waited for without polling."""
+"""Assignment of jobs to idle workers: at once, or after a wait without polling."""
 
 from __future__ import annotations
 
@@ -25,40 +25,44 @@ class AssignOptions(NamedTuple):
 
 
 def assign_flow(
-    queues: tuple[str, ...], terms: AssignOptions, partition: int, registration: WaitRegistration = UNREGISTERED
+    queues: tuple[str, ...], options: AssignOptions, partition: int, registration: WaitRegistration = UNREGISTERED
 ) -> Flow[DispatchResult]:
-    found = yield assign(queues, *terms, partition, registration)
+    found = yield assign(queues, *options, partition, registration)
     if isinstance(found, Refusal):
         raise found
     return found  # type: ignore[no-any-return]
 
 
 async def assign_waiting(
-    store: Store, queues: tuple[str, ...], terms: AssignOptions, wait_ms: int, partition: int, until: asyncio.Event
+    store: Store, queues: tuple[str, ...], options: AssignOptions, wait_ms: int, partition: int, until: asyncio.Event
 ) -> Dispatch:
-    """Whoever makes a job takeable in one of these queues rings, if a worker is idle there. `until` ends the wait, but
-    never a look that is under way: workers that were given jobs by it would be idle no more, and without a job."""
+    """Assign jobs as soon as there are any; wait up to `wait_ms`. The engine sends a wakeup when a job becomes takeable
+    in one of the queues and a worker is idle there.
+
+    `until` ends the wait, but never cancels a command in flight: workers that it gave jobs would no longer be idle, and
+    would not have their jobs either.
+    """
     places = tuple((queue, "") for queue in queues)
     give_up_at_s = time.monotonic() + wait_ms / 1000
     while True:
         listener = Listener(places, event=asyncio.Event())
-        async with store.wakeups.listen(partition, listener) as bell:
-            looks_again = False
+        async with store.wakeups.listen(partition, listener) as wakeups:
+            polls_again = False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
-                found = await take_once(store, assign_flow(queues, terms, partition, _registered(bell, left_s)))
+                found = await take_once(store, assign_flow(queues, options, partition, _registration(wakeups, left_s)))
                 left_s = give_up_at_s - time.monotonic()
                 if found.taken.jobs or left_s <= 0 or until.is_set():
                     return found.dispatch
-                await _either(listener.event, until, min(_pause_s(found, left_s), BLOCK_S))
-                looks_again = True
+                await _wait_for_either(listener.event, until, min(_pause_s(found, left_s), BLOCK_S))
+                polls_again = True
             finally:
-                if not looks_again:
-                    bell.leave(listener, places)
+                if not polls_again:
+                    wakeups.leave(listener, places)
 
 
-async def _either(one: asyncio.Event, other: asyncio.Event, within_s: float) -> None:
-    waits = {asyncio.ensure_future(event.wait()) for event in (one, other)}
+async def _wait_for_either(first: asyncio.Event, second: asyncio.Event, within_s: float) -> None:
+    waits = {asyncio.ensure_future(event.wait()) for event in (first, second)}
     try:
         await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -66,8 +70,8 @@ async def _either(one: asyncio.Event, other: asyncio.Event, within_s: float) -> 
             wait.cancel()
 
 
-def _registered(bell: Wakeups, left_s: float) -> WaitRegistration:
-    return WaitRegistration(bell.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
+def _registration(wakeups: Wakeups, left_s: float) -> WaitRegistration:
+    return WaitRegistration(wakeups.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
 
 
 def _pause_s(found: DispatchResult, left_s: float) -> float:

@@ -1,4 +1,4 @@
-"""Waiting for callbacks to deliver, without polling; and pages of them."""
+"""Waiting without polling for callbacks to deliver, and pages of pending callbacks."""
 
 from __future__ import annotations
 
@@ -17,56 +17,59 @@ from windlass.store.store import Store
 from .wakeups import BLOCK_S, Listener, Place, Wakeups
 
 PENDING: Place = ("\2owed", "")  # as in lua/lib/pending_callbacks.lua
-PartitionSource: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
+PartitionSource: TypeAlias = Callable[[], Sequence[int]]  # the partitions are known once the store is open
 GRACE_MS = 5_000  # a registration outlives the wait by this
 
 
 class CapacitySource:
-    """How much room somebody who delivers has: asked at each look, so that what changes while they wait counts."""
+    """Delivery capacity of a deliverer. A wait reads it at each poll, so changes during the wait count."""
 
-    def __init__(self, room: Callable[[], DeliveryCapacity]) -> None:
-        self.room = room
-        self.is_closed = False  # nobody wants to wait any longer
+    def __init__(self, capacity: Callable[[], DeliveryCapacity]) -> None:
+        self.capacity = capacity
+        self.is_closed = False
         self._event: asyncio.Event | None = None
 
-    def look_again(self) -> None:
-        """There is more room than when it was asked."""
+    def notify(self) -> None:
+        """Poll again: there is more capacity than at the last poll."""
         if self._event is not None:
             self._event.set()
 
     def close(self) -> None:
-        """A wait ends with what there is. Cancelling it could lose what was leased at that moment."""
+        """End the wait with the callbacks that are there. Cancelling it could lose callbacks that were just leased."""
         self.is_closed = True
-        self.look_again()
+        self.notify()
 
-    def wake_by(self, event: asyncio.Event) -> None:
+    def set_event(self, event: asyncio.Event) -> None:
         self._event = event
 
 
-def _less(room: DeliveryCapacity, debts: Sequence[PendingCallback]) -> DeliveryCapacity:
-    """What is left of it behind these."""
-    of = dict(room.by_destination)
-    for debt in debts:
-        of[debt.destination] = max(0, of.get(debt.destination, room.per_destination) - 1)
-    return DeliveryCapacity(most=room.most - len(debts), per_destination=room.per_destination, by_destination=of)
+def _remaining(capacity: DeliveryCapacity, taken: Sequence[PendingCallback]) -> DeliveryCapacity:
+    left = dict(capacity.by_destination)
+    for callback in taken:
+        left[callback.destination] = max(0, left.get(callback.destination, capacity.per_destination) - 1)
+    most = capacity.most - len(taken)
+    return DeliveryCapacity(most=most, per_destination=capacity.per_destination, by_destination=left)
 
 
 def take_flow(
-    homes: Sequence[int], room: DeliveryCapacity, lease_ms: int, waits: Sequence[callbacks.CallbackRegistration] = ()
+    partitions: Sequence[int],
+    capacity: DeliveryCapacity,
+    lease_ms: int,
+    registrations: Sequence[callbacks.CallbackRegistration] = (),
 ) -> Flow[callbacks.TakenCallbacks]:
-    """One look at all these partitions. The instants are those of the last one looked at, the next the earliest."""
-    debts: list[PendingCallback] = []
-    now_ms, following = 0, []
-    for at, partition in enumerate(homes):
-        if len(debts) == room.most:
+    """Poll these partitions once. `now_ms` is of the last partition polled, `next_at_ms` the earliest of all."""
+    taken: list[PendingCallback] = []
+    now_ms, next_at_ms = 0, []
+    for index, partition in enumerate(partitions):
+        if len(taken) == capacity.most:
             break
-        waiting = waits[at] if waits else callbacks.CallbackRegistration()
-        left = _less(room, debts) if debts else room
-        found = yield callbacks.take_callbacks(left, lease_ms, waiting, partition)
+        registration = registrations[index] if registrations else callbacks.CallbackRegistration()
+        left = _remaining(capacity, taken) if taken else capacity
+        found = yield callbacks.take_callbacks(left, lease_ms, registration, partition)
         now_ms = found.now_ms
-        debts += found.callbacks
-        following += [found.next_at_ms] if found.next_at_ms is not None else []
-    return callbacks.TakenCallbacks(now_ms, min(following, default=None), debts)
+        taken += found.callbacks
+        next_at_ms += [found.next_at_ms] if found.next_at_ms is not None else []
+    return callbacks.TakenCallbacks(now_ms, min(next_at_ms, default=None), taken)
 
 
 async def take_waiting(

@@ -1,5 +1,5 @@
-"""Waiting, without polling, for jobs that can be pushed: a job that a worker with room wants, room on a worker, or a
-worker that has registered."""
+"""Waiting without polling for jobs to push: for a job that a worker with free capacity accepts, for free capacity, or
+for a new worker."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ def dispatch_flow(
 
 
 async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int, partition: int) -> Dispatch:
-    """Where the engine rings is known only from its answer: when it names places that nobody listens at yet, one more
-    look is taken from there."""
+    """Lease jobs for push workers as soon as there are any; wait up to `wait_ms`. The reply names the places where the
+    engine sends wakeups. If they include places without a listener, listen there and poll once more."""
     await store.open()
     give_up_at_s = time.monotonic() + wait_ms / 1000
-    places, registered = frozenset((PUSH,)), frozenset[Place]()
+    places, still_registered = frozenset((PUSH,)), frozenset[Place]()
     while True:
         listener = Listener(tuple(places), event=asyncio.Event())
-        async with store.wakeups.listen(partition, listener) as bell:
-            owed, looks_again = places, False
+        async with store.wakeups.listen(partition, listener) as wakeups:
+            registered, polls_again = places, False
             try:
-                found = await _look(store, most, accept_ms, partition, bell, listener)
+                found = await _poll(store, most, accept_ms, partition, wakeups, listener)
                 left_s = give_up_at_s - time.monotonic()
                 if found.taken.jobs:
-                    owed = registered
+                    registered = still_registered
                 if found.taken.jobs or left_s <= 0:
                     return found.dispatch
                 wanted = found.places | {PUSH}
                 if wanted <= places:
                     await wait_for_event(listener.event, min(_pause_s(found, left_s), BLOCK_S))
-                    registered = places - {listener.woken_place} if listener.woken_place else places
-                looks_again = True
+                    still_registered = places - {listener.woken_place} if listener.woken_place else places
+                polls_again = True
             finally:
-                if not looks_again:
-                    bell.leave(listener, owed)
+                if not polls_again:
+                    wakeups.leave(listener, registered)
         places = wanted
 
 
-async def _look(
-    store: Store, most: int, accept_ms: int, partition: int, bell: Wakeups, listener: Listener
+async def _poll(
+    store: Store, most: int, accept_ms: int, partition: int, wakeups: Wakeups, listener: Listener
 ) -> DispatchResult:
-    registration = WaitRegistration(bell.name, BLOCK_S * 1000 + GRACE_MS, bell.others_wait(listener))
+    registration = WaitRegistration(wakeups.name, BLOCK_S * 1000 + GRACE_MS, wakeups.others_wait(listener))
     return await take_once(store, dispatch_flow(most, accept_ms, partition, registration))
 
 

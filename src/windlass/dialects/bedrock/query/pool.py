@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from windlass.dialects.bedrock.refusals import CommandRefused
-from windlass.processes.children import ChildDied, ChildNotReady, Children, HandlerRaised
+from windlass.processes.pool import ChildDied, ChildNotReady, ChildPool, HandlerRaised
 
 from . import sqlite_query
 from .child import TARGET, QueryReply, QueryRequest, decode_answer, encode
@@ -29,7 +29,7 @@ FAILED = (502, "Query failed")
 
 class QueryPool:
     def __init__(self) -> None:
-        self._children: Children | None = None
+        self._children: ChildPool | None = None
         self._slots = asyncio.Semaphore(QUERIES_AT_ONCE)
         self._active: set[asyncio.Timeout] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -87,9 +87,9 @@ class QueryPool:
         finally:
             self._schedule_idle_end()
 
-    def _ensure_children(self) -> Children:
+    def _ensure_children(self) -> ChildPool:
         if self._children is None:
-            self._children = Children(TARGET, QUERIES_AT_ONCE, recycle_bytes=RECYCLE_BYTES, grace_s=GRACE_S)
+            self._children = ChildPool(TARGET, QUERIES_AT_ONCE, recycle_bytes=RECYCLE_BYTES, grace_s=GRACE_S)
         return self._children
 
     def _schedule_idle_end(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from windlass.processes.children import FIRST_PAUSE_S, ChildDied, ChildNotReady, Children, ChildRun, HandlerRaised
+from windlass.processes.pool import FIRST_PAUSE_S, ChildDied, ChildNotReady, ChildPool, ChildRun, HandlerRaised
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1 << 20
@@ -28,8 +28,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 @contextlib.asynccontextmanager
 async def children(
     most: int = 1, target: str = "tests.processes.child_target:code", **options: Any
-) -> AsyncIterator[Children]:
-    pool = Children(target, most, **options)
+) -> AsyncIterator[ChildPool]:
+    pool = ChildPool(target, most, **options)
     yield pool
     pids = pool.pids
     await pool.close()
@@ -56,14 +56,14 @@ async def until(is_so: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def begun(pool: Children, code: str, at: Path, **options: Any) -> ChildRun:
+async def begun(pool: ChildPool, code: str, at: Path, **options: Any) -> ChildRun:
     """Starts a job and waits until its code runs."""
     run = pool.start(f"open({str(at)!r}, 'w').close()\n{code}".encode(), **options)
     await until(at.exists)
     return run
 
 
-async def pid_of(pool: Children) -> int:
+async def pid_of(pool: ChildPool) -> int:
     return int(await pool.run(b"import os; answer = os.getpid()"))
 
 
@@ -102,7 +102,7 @@ async def test_large_requests_and_answers_arrive_whole() -> None:
 async def test_more_than_the_slots_is_refused(tmp_path: Path) -> None:
     async with children() as pool:
         run = await begun(pool, "import time; time.sleep(1000)", tmp_path / "begun")
-        with pytest.raises(RuntimeError, match="All 1 children are busy"):
+        with pytest.raises(RuntimeError, match="All 1 child processes are busy"):
             pool.start(b"")
         run.kill()
         with pytest.raises(ChildDied):
@@ -415,7 +415,7 @@ async def test_a_run_can_be_stopped_while_its_child_starts() -> None:
 
 
 async def test_close_ends_idle_busy_and_stuck_children(tmp_path: Path) -> None:
-    pool = Children("tests.processes.child_target:code", 3, grace_s=0.3)
+    pool = ChildPool("tests.processes.child_target:code", 3, grace_s=0.3)
     stubborn = "import time\nwhile True:\n    try: time.sleep(1000)\n    except BaseException: pass"
     busy = await begun(pool, "import time; time.sleep(1000)", tmp_path / "busy")
     stuck = await begun(pool, stubborn, tmp_path / "stuck")
@@ -455,10 +455,10 @@ async def test_idle_children_can_be_ended() -> None:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from windlass.processes.children import Children
+from windlass.processes.pool import ChildPool
 
 async def main(directory):
-    pool = Children("tests.processes.child_target:code", 3)
+    pool = ChildPool("tests.processes.child_target:code", 3)
     note = f"import os; open({str(directory)!r} + '/' + str(os.getpid()), 'w').close()\\n"
     started = "import subprocess; p = subprocess.Popen(['sleep', '1000']); "
     started += f"open({str(directory)!r} + '/' + str(p.pid), 'w').close()\\n"
