@@ -1,5 +1,7 @@
-"""All settings, each read in one place: a command-line option, then the environment, then windlass.toml, then the
-default. What came from where can be shown."""
+"""All settings. A value comes from the first of: command-line option, environment, windlass.toml, default.
+
+The origin of each value is kept, so that it can be displayed.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,16 @@ from .core.text.durations import format_duration, parse_duration_ms
 from .core.validation.bounds import PAYLOAD_MAX, PAYLOAD_STORED_MAX
 
 FILE_NAME = "windlass.toml"
-WHOLE_DIGITS_MAX = 18
-TOKEN_MIN = 16  # characters: a shorter one could be guessed
+INTEGER_DIGITS_MAX = 18
+TOKEN_MIN = 16  # characters: a shorter token could be guessed
 BODY_MAX = 16 * 1024 * 1024
 _BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
-def _check_base(text: str) -> None:
+def _check_base_url(text: str) -> None:
     if text and not is_base_url(text):
-        raise BadInput("it must be an http or https URL without a query, to which a path can be appended.")
+        raise BadInput("it must be an http or https URL to which a path can be appended, without a query.")
 
 
 _MAY_BE_OFF = {"bedrock_port", "health_port", "engine_memory_max"}
@@ -40,80 +42,80 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "callback_keys": parse_keys,
     "callback_kafka": parse_kafka_config,
     "roles": parse_roles,
-    "download_url": _check_base,
+    "download_url": _check_base_url,
 }
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """A field that ends in `_ms` is written as a duration, without that ending: WINDLASS_PATIENCE=30s."""
+    """Values of all settings. A field that ends in `_ms` is set as a duration without that suffix:
+    WINDLASS_PATIENCE=30s."""
 
     url: str = ""  # empty: the embedded engine
     data_dir: str = ""  # of the embedded engine; empty: the user's data directory
-    # Bytes of the embedded engine; beyond, new jobs are refused. 0: half of the machine's; None, `off`: no bound
+    # Memory of the embedded engine in bytes; when it is full, new jobs are refused. 0: half of the machine's memory;
+    # None, `off`: unlimited
     engine_memory_max: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = 0
     namespace: str = "wl"  # prefix of all keys
-    # 0: as the engine has them; a new deployment gets 1, a new cluster 16. Fixed from then on.
+    # 0: the number that the engine stores; a new deployment gets 1, a new cluster 16. Fixed after the first start.
     partitions: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)] = 0
-    durability: Durability | None = None  # None: what the engine gives by itself
-    allow_eviction: bool = False  # accept an engine that may throw jobs away
-    patience_ms: int = 30_000  # how long an engine that is away is waited for
+    durability: Durability | None = None  # None: the durability that the engine provides by itself
+    allow_eviction: bool = False  # accept an engine that may evict jobs
+    patience_ms: int = 30_000  # how long to wait for an engine that cannot be reached
     log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`
 
-    # Of `windlass serve`
-    roles: str = ",".join(ROLES)  # what this server does (docs/server.md)
-    # Of a server without the role `api`: where it tells how it is; None, `off`: nowhere
+    # For `windlass serve`
+    roles: str = ",".join(ROLES)  # roles of this server (docs/server.md)
+    # Port of the health checks on a server without the role `api`; None, `off`: none
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
-    host: str = "127.0.0.1"  # the address it listens on
-    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8080  # 0: any that is free
-    bedrock_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = (
-        8888  # of Bedrock::Jobs; None, `off`: not served
-    )
-    token: str = ""  # of an admin, beside the tokens that the engine keeps
+    host: str = "127.0.0.1"  # address to listen on
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8080  # 0: any free port
+    bedrock_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = 8888  # Bedrock::Jobs; None, `off`: not served
+    token: str = ""  # admin token, in addition to the tokens in the engine
     tls_certificate: str = ""  # file with the certificate and its chain
-    tls_key: str = ""  # file with its key; empty: in the same file
-    allow_anonymous: bool = False  # listen on other addresses than loopback without any token
-    access_log: bool = False  # a line for each request
+    tls_key: str = ""  # file with the key; empty: in the certificate file
+    allow_anonymous: bool = False  # listen on addresses other than loopback without any token
+    access_log: bool = False  # log a line for each request
     body_max: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = BODY_MAX  # bytes of a request
-    connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
-    bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
-    # Bytes of a job's data
+    connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # HTTP connections per process
+    bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are long-lived
+    # Bytes of a job's data in Bedrock
     bedrock_data_max: Annotated[int, msgspec.Meta(ge=1024, le=PAYLOAD_STORED_MAX)] = PAYLOAD_MAX
-    bedrock_query_timeout_ms: int = 5_000  # of a query of Bedrock's; then it is aborted
-    followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000  # streams of events, of each process
-    token_followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 250  # ... and of one token
-    grace_ms: int = 30_000  # how long requests under way may take when it stops
-    # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
-    # when it listens there and no token exists
+    bedrock_query_timeout_ms: int = 5_000  # a Bedrock query that takes longer is aborted
+    followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000  # event streams per process
+    token_followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 250  # ... and per token
+    grace_ms: int = 30_000  # how long requests in progress may take after a stop signal
+    # Private networks that the server may push jobs to or fetch files from, or `yes` for all; empty: loopback, if the
+    # server listens there and no token exists
     allow_private_addresses: str = ""
     # Callbacks (docs/callbacks.md); concurrency 0: this server delivers none
-    callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # under way at once, in all
+    callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # concurrent deliveries
     callback_host_concurrency: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20  # ... to one host and port
-    callback_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12  # then it is given up
-    callback_retry_delay_ms: int = 5_000  # after the first attempt; it doubles with each
-    callback_keys: str = ""  # one or two, with a comma between: each signs; empty: callbacks are not signed
-    callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: nothing goes to Kafka
+    callback_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12  # then the callback is given up
+    callback_retry_delay_ms: int = 5_000  # after the first attempt; doubled after each further attempt
+    callback_keys: str = ""  # one or two signing keys, separated by a comma; empty: callbacks are not signed
+    callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: no Kafka
     # Downloads (docs/downloader.md)
-    download_dir: str = ""  # where files are kept, shared by all processors; empty: `downloads` in the data directory
+    download_dir: str = ""  # directory of the files, shared by all processors; empty: `downloads` in the data directory
     download_url: str = ""  # base of `download_url`; empty: this server's /downloader/files
-    download_slots: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50  # at once, in each process
-    download_retry_delay_ms: int = 5_000  # after the first attempt, twice as much after the second, and so on
-    download_keep_ms: int = 10_800_000  # how long a file stays when its callback has arrived
-    download_max: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 100 * 2**30  # bytes of one
-    download_headers: str = ""  # of every request, as a JSON object of strings
-    download_s3_bucket: str = ""  # all files go there instead, and must have a region
+    download_slots: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50  # concurrent downloads per process
+    download_retry_delay_ms: int = 5_000  # after the first attempt; doubled after each further attempt
+    download_keep_ms: int = 10_800_000  # how long a file is kept after its callback was delivered
+    download_max: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 100 * 2**30  # bytes of one file
+    download_headers: str = ""  # headers of every request, as a JSON object of strings
+    download_s3_bucket: str = ""  # bucket for all files, instead of the directory; it needs a region
     download_s3_region: str = ""
-    download_s3_endpoint: str = ""  # of these and of the buckets that jobs name; empty: Amazon's
-    heartbeat_file: str = ""  # while it exists, GET /downloader/hb answers 503
-    lightjq_keep_ms: int = 3_600_000  # how long it is told that a job of LightJQ's is done
-    workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
-    base_path: str = ""  # a proxy serves us below this path: /jobs; with or without it in what it passes on
-    dashboard: bool = True  # the web pages
-    dashboard_read_only: bool = False  # they show, and change nothing, whoever looks at them
-    dashboard_hide_payloads: bool = False  # payloads, results and lines of logs are not shown
+    download_s3_endpoint: str = ""  # for this bucket and for the buckets that jobs name; empty: Amazon's
+    heartbeat_file: str = ""  # while this file exists, GET /downloader/hb returns 503
+    lightjq_keep_ms: int = 3_600_000  # how long LightJQ reports a finished job as done
+    workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # server processes
+    base_path: str = ""  # path below which a proxy serves Windlass, as /jobs; the proxy may strip it or pass it on
+    dashboard: bool = True  # serve the web pages
+    dashboard_read_only: bool = False  # the web pages change nothing, for all users
+    dashboard_hide_payloads: bool = False  # the web pages do not show payloads, results and log lines
 
 
 class Origin(NamedTuple):
-    """A setting as it is written, its value, and where it came from."""
+    """A setting: its name, its value, and the source of the value."""
 
     name: str
     value: Any
@@ -124,11 +126,11 @@ class Origin(NamedTuple):
         return format_duration(self.value) if _FIELDS[self.name].endswith("_ms") else self.value
 
 
-def _written_name(field: str) -> str:
+def _setting_name(field: str) -> str:
     return field.removesuffix("_ms")
 
 
-_FIELDS = {_written_name(field): field for field in Settings.__struct_fields__}
+_FIELDS = {_setting_name(field): field for field in Settings.__struct_fields__}
 _DEFAULTS = {name: getattr(Settings(), field) for name, field in _FIELDS.items()}
 
 
@@ -137,12 +139,12 @@ def load(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> tuple[Settings, list[Origin]]:
-    """Settings and the origin of each. Options that are None count as not given."""
+    """Return the settings and the origin of each. Options that are None count as not given."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     env = os.environ if environment is None else environment
     from_file = _read_file((directory or Path.cwd()) / FILE_NAME)
     origins = [_find(name, given, env, from_file) for name in _FIELDS]
-    return Settings(**{_FIELDS[one.name]: one.value for one in origins}), origins
+    return Settings(**{_FIELDS[origin.name]: origin.value for origin in origins}), origins
 
 
 def _find(name: str, given: Mapping[str, Any], env: Mapping[str, str], from_file: Mapping[str, Any]) -> Origin:
@@ -165,7 +167,9 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise BadSetting(f"{FILE_NAME} cannot be read: {error}.") from error
     for name in content:
         if name not in _FIELDS:
-            raise BadSetting(f"{FILE_NAME} has no setting {name!r}; it may have {', '.join(_FIELDS)}.")
+            raise BadSetting(
+                f"{FILE_NAME} contains the unknown setting {name!r}; the settings are {', '.join(_FIELDS)}."
+            )
     return content
 
 
@@ -181,45 +185,45 @@ def _read(name: str, value: Any, source: str) -> Any:
         elif name == "token":
             _check_token(value)
         elif name == "base_path":
-            value = _base_path(value)
+            value = _parse_base_path(value)
         elif name in _CHECKS and isinstance(value, str):
             _CHECKS[name](value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):
-            value = _boolean(value)
+            value = _parse_boolean(value)
         elif isinstance(value, str) and (isinstance(_DEFAULTS[name], int) or name == "health_port"):
-            value = _whole(value)
+            value = _parse_integer(value)
         return getattr(msgspec.convert({field: value}, Settings), field)
     except (msgspec.ValidationError, BadInput, AttributeError) as error:
-        raise BadSetting(f"The setting {name}, from {source}, is wrong: {error}") from error
+        raise BadSetting(f"The setting {name}, from {source}, is invalid: {error}") from error
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text.lower() not in _TRUE | _FALSE:
-        raise BadInput(f"{text!r} is neither 1, true, yes or on nor 0, false, no or off.")
+        raise BadInput(f"{text!r} is not a boolean; write 1, true, yes or on, or 0, false, no or off.")
     return text.lower() in _TRUE
 
 
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= WHOLE_DIGITS_MAX):
-        raise BadInput(f"{text[:40]!r} is not a whole number, or too large a one.")
+def _parse_integer(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= INTEGER_DIGITS_MAX):
+        raise BadInput(f"{text[:40]!r} is not a whole number of at most {INTEGER_DIGITS_MAX} digits.")
     return int(text)
 
 
-def _base_path(text: Any) -> Any:
-    """Begins with a slash and does not end with one; empty: none."""
+def _parse_base_path(text: Any) -> Any:
+    """Return the path with a slash at its start and none at its end, or an empty text."""
     if not isinstance(text, str) or not text.strip("/"):
         return "" if isinstance(text, str) else text
     path = f"/{text.strip('/')}"
     if not _BASE_PATH.fullmatch(path):
-        raise BadInput("a path has letters, digits, and the signs . _ ~ - between its slashes, such as /ops/jobs.")
+        raise BadInput("a path may have letters, digits and . _ ~ - between its slashes, such as /ops/jobs.")
     return path
 
 
 def _check_token(text: Any) -> None:
-    """It goes through a header: what cannot be sent there could never be shown."""
+    """Check that clients can send the token in a header."""
     if not isinstance(text, str) or not text:
         return
     if len(text) < TOKEN_MIN:
-        raise BadInput(f"it must have at least {TOKEN_MIN} characters; `openssl rand -hex 32` makes a good one.")
+        raise BadInput(f"it must have at least {TOKEN_MIN} characters; create one with `openssl rand -hex 32`.")
     if not all("!" <= character <= "~" for character in text):
-        raise BadInput("it may have visible ASCII characters only, and no blanks.")
+        raise BadInput("it may have visible ASCII characters only, and no spaces.")

@@ -35,7 +35,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ({"WINDLASS_ALLOW_EVICTION": "perhaps"}, "neither 1, true"),
+        ({"WINDLASS_ALLOW_EVICTION": "perhaps"}, "is not a boolean"),
         ({"WINDLASS_DURABILITY": "hope"}, "durability"),
         ({"WINDLASS_PATIENCE": "soon"}, "patience"),
         ({"WINDLASS_PATIENCE": "-1s"}, "not a duration"),
@@ -48,7 +48,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         ({"WINDLASS_BEDROCK_PORT": "none"}, "bedrock_port.*not a whole number"),
         ({"WINDLASS_WORKERS": "0"}, "workers"),
         ({"WINDLASS_GRACE": "long"}, "grace"),
-        ({"WINDLASS_ALLOW_ANONYMOUS": "maybe"}, "neither 1, true"),
+        ({"WINDLASS_ALLOW_ANONYMOUS": "maybe"}, "is not a boolean"),
         ({"WINDLASS_BODY_MAX": "1"}, "body_max"),
         ({"WINDLASS_TOKEN": "short"}, "at least 16 characters"),
         ({"WINDLASS_TOKEN": "sixteen or more but blanks"}, "visible ASCII"),

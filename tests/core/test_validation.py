@@ -626,7 +626,7 @@ def _schedules() -> Iterator[Case]:
         )
 
 
-def _opening(room: Any) -> CapacitySource:
+def _capacity_source(room: Any) -> CapacitySource:
     return CapacitySource(lambda: room)
 
 
@@ -664,11 +664,11 @@ def _callbacks() -> Iterator[Case]:
         ("take_callbacks", "wait_ms", (-1, *WRONG_WHOLES)),
         (
             "take_callbacks",
-            "opening",
+            "capacity",
             (
                 5,
                 DeliveryCapacity(most=1),
-                *map(_opening, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, per_destination=101))),
+                *map(_capacity_source, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, per_destination=101))),
             ),
         ),
         ("callbacks", "given_up", WRONG_CLAIMS),

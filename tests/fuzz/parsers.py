@@ -68,7 +68,7 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.web.app import sessions
 from windlass.web.app.auth import _hostname, is_loopback
 from windlass.web.app.content_negotiation import body_encoding, negotiate_encoding
-from windlass.web.app.query_string import parse_query
+from windlass.web.app.query_parser import parse_query
 from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.line_splitter import LineSplitter as BodyLines

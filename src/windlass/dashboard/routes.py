@@ -14,7 +14,7 @@ from windlass.core.access.tokens import Role
 from windlass.core.errors import BadInput, EngineUnavailable, Forbidden, WindlassError
 from windlass.web.app.audit import write_audit_entry
 from windlass.web.app.auth import is_same_origin
-from windlass.web.app.query_string import parse_query
+from windlass.web.app.query_parser import parse_query
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.web.listener.messages import Response

@@ -1,4 +1,4 @@
-"""Why a request to somebody else got no answer that could be used."""
+"""Failures of outbound requests."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from windlass.core.errors import WindlassError
 
 
 class RequestFailed(WindlassError):
-    """No connection, no answer in time, or none that is HTTP."""
+    """There was no connection, no answer in time, or no valid HTTP answer."""
 
     code = "unanswered"
 
 
 class AddressForbidden(RequestFailed):
-    """The address must not be dialled from here."""
+    """The policy does not allow this address."""
 
     code = "address_forbidden"
 
@@ -22,18 +22,18 @@ class ResponseTooLarge(RequestFailed):
 
 
 class TlsFailed(RequestFailed):
-    """The other side is not who it should be, or speaks TLS in no way that we do."""
+    """The certificate of the server is invalid, or no TLS version or cipher is common."""
 
     code = "tls_failed"
 
 
 class TruncatedBody(RequestFailed):
-    """The body ended before its announced end."""
+    """The body ended before its announced length."""
 
     code = "cut_short"
 
 
 class InvalidRedirect(RequestFailed):
-    """A redirect to where nobody can go, or too many of them."""
+    """A redirect to an unusable URL, or too many redirects."""
 
     code = "astray_redirect"

@@ -1,4 +1,4 @@
-"""Which addresses may be dialled. Pure: the client asks about the very address that it is about to dial."""
+"""Policy of allowed addresses. It does no I/O: the client asks about each address right before it connects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from windlass.core.errors import BadSetting
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-# An IPv4 address in the last 32 bits: of translators (RFC 6052), and the old compatible form (RFC 4291).
+# Networks with an IPv4 address in the last 32 bits: translators (RFC 6052), and the old compatible form (RFC 4291).
 _EMBEDS_IPV4 = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
-# Translators of a site (RFC 8215): where the IPv4 address stands is the site's affair.
+# Translators of a site (RFC 8215): the site decides where the IPv4 address is.
 _SITE_TRANSLATORS = IPv6Network("64:ff9b:1::/48")
-# Not for the public either, whatever the version of Python that runs this knows of it: protocol assignments, among them
-# the metadata of a cloud; relays of 6to4; the host agent of a cloud, at an address like any other; documentation.
+# Not public either, whatever this version of Python knows about them: protocol assignments, which include a cloud's
+# metadata service; 6to4 relays; a cloud's host agent, at an otherwise ordinary address; documentation.
 _NOT_PUBLIC: tuple[Network, ...] = (
     IPv4Network("192.0.0.0/24"),
     IPv4Network("192.88.99.0/24"),
@@ -36,13 +36,13 @@ _LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/1
 
 
 class PolicySource(Protocol):
-    """What the client asks before each request: the policy may change while the process runs."""
+    """Source of the policy. The client reads it before each request, because the policy may change at run time."""
 
     async def current(self) -> Policy: ...
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """Public addresses, and the networks named here. Multicast never. As a source it is always itself."""
+    """Allows public addresses and the networks in `allowed`, never multicast. As a source, it returns itself."""
 
     allowed: tuple[Network, ...] = ()
 
@@ -50,7 +50,7 @@ class Policy(msgspec.Struct, frozen=True):
         return self
 
     def is_allowed(self, text: str) -> bool:
-        """For an address as the socket layer writes it."""
+        """Check an address in the notation of the socket layer."""
         try:
             address = ip_address(text)
         except ValueError:
@@ -65,8 +65,8 @@ class Policy(msgspec.Struct, frozen=True):
 
 def forbidden_message(address: str) -> str:
     refusal = (
-        f"{address} is not a public address, and must not be asked from here; its network can be allowed "
-        "by WINDLASS_ALLOW_PRIVATE_ADDRESSES."
+        f"{address} is not a public address, so requests to it are not allowed; "
+        "WINDLASS_ALLOW_PRIVATE_ADDRESSES can allow its network."
     )
     if any(meant in network for meant in _destinations(ip_address(address)) for network in _LOOPBACK):
         refusal += " Loopback is allowed by default only where the server listens on loopback and no token exists."
@@ -74,7 +74,8 @@ def forbidden_message(address: str) -> str:
 
 
 def _destinations(address: Address) -> tuple[Address, ...]:
-    """The addresses that a packet to this one ends up at: of a form that holds an IPv4 address, that one."""
+    """Return the addresses that a packet to this address may reach: for a form that embeds an IPv4 address, that one
+    too."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped is not None:
@@ -100,8 +101,8 @@ def _is_public(address: Address) -> bool:
 
 
 def parse_policy(allow_private_addresses: str, *, is_local: bool) -> Policy:
-    """From the setting: `yes`, `no`, or networks with commas between. When nothing is said, a server that only this
-    machine can reach may reach this machine; that this ends with the first token is for the server to see to."""
+    """Parse the setting: `yes`, `no`, or networks separated by commas. If it is empty, a server that listens on
+    loopback only may reach loopback. The server itself ends this when the first token is created."""
     text = allow_private_addresses.strip()
     if text.lower() in ("1", "true", "yes", "on"):
         return Policy(_EVERYTHING)
@@ -113,6 +114,6 @@ def parse_policy(allow_private_addresses: str, *, is_local: bool) -> Policy:
         return Policy(tuple(ip_network(part.strip()) for part in text.split(",")))
     except ValueError as error:
         raise BadSetting(
-            f"The setting allow_private_addresses is wrong: {error}. Say yes, no, or networks such as "
+            f"The setting allow_private_addresses is invalid: {error}. Use yes, no, or networks such as "
             "10.0.0.0/8,fd00::/8."
         ) from error

@@ -1,5 +1,5 @@
-"""Which proxy a request goes through. The operator's, from the environment, is as in other programs: `http_proxy`,
-`https_proxy`, `all_proxy`, `no_proxy`, and never for this machine itself."""
+"""Proxy of a request. The environment variables are the usual ones (`http_proxy`, `https_proxy`, `all_proxy`,
+`no_proxy`); requests to this host never use the environment's proxy."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from .urls import basic_auth, parse_http_url, split_credentials
 
 class Proxy(NamedTuple):
     url: URL
-    authorization: str  # empty: it asks for none
+    authorization: str  # empty: no authorization
 
 
 def parse_proxy(text: str) -> Proxy:
-    """`http://` or `https://`, perhaps with a user and a password. BadInput: it cannot be used."""
+    """Parse the URL of a proxy: `http://` or `https://`, optionally with a user and a password. Raise BadInput if it is
+    invalid."""
     address, credentials = split_credentials(text)
     url = parse_http_url(address)
     if url.path not in ("", "/") or url.query_string:
-        raise BadInput("A proxy is a scheme, a host and a port, without a path.")
+        raise BadInput("The URL of a proxy must have a scheme, a host and a port, and no path.")
     return Proxy(url, basic_auth(*credentials) if credentials else "")
 
 
 def environment_proxy(url: URL) -> str:
-    """Empty: none."""
+    """Return the proxy that the environment names for a URL; empty if there is none."""
     host = url.raw_host or ""
     if _is_this_machine(host):
         return ""

@@ -1,4 +1,4 @@
-"""Which URLs others may give us. Pure: the address behind a name is looked at when it is dialled."""
+"""Check of URLs from outside. No I/O: the address of a name is checked when the client connects."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from yarl import URL
 from windlass.core.callbacks.urls import URL_MAX
 from windlass.core.errors import BadInput
 
-FETCHED_MAX = 16 * 1024  # characters of a URL that is fetched: those that are signed are long
+FETCHED_MAX = 16 * 1024  # characters of a URL to fetch: signed URLs are long
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$")
 
 
 def parse_http_url(text: str, most: int = URL_MAX) -> URL:
-    """The URL, or BadInput with what is wrong with it. Forms that different programs read differently are refused."""
+    """Parse a URL. Raise BadInput if it is invalid, or if different programs would read it differently."""
     if len(text) > most or any(char <= " " or char in "\\\x7f" for char in text):
-        raise BadInput(f"A URL has at most {most} characters, and no blanks, backslashes or control characters.")
+        raise BadInput(f"A URL may have {most} characters, and no blanks, backslashes or control characters.")
     try:
         url = URL(text)
         host, port = url.raw_host, url.port
     except ValueError as error:
-        raise BadInput(f"This is not a URL that can be used: {error}.") from error
+        raise BadInput(f"This is not a valid URL: {error}.") from error
     _, mark, rest = text.partition("://")
     if url.scheme not in ("http", "https") or not mark:
         raise BadInput("A URL must begin with http:// or https://.")
     authority = rest.split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]
-    if "[" in authority and not authority.isascii():  # it would lose its brackets on the way to ASCII
-        raise BadInput("An IPv6 address in a URL is written in plain ASCII.")
+    if "[" in authority and not authority.isascii():  # the conversion to ASCII would remove its brackets
+        raise BadInput("An IPv6 address in a URL must be plain ASCII.")
     if "@" in authority:
-        raise BadInput("A URL must not have a user name or a password in it.")
+        raise BadInput("A URL must not contain a user name or a password.")
     if url.raw_fragment:
         raise BadInput("A URL must not have a fragment (#…).")
     if not port:
-        raise BadInput("The port of a URL lies between 1 and 65535.")
+        raise BadInput("The port of a URL must be between 1 and 65535.")
     _check_host(host or "")
     return url
 
 
 def split_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
-    """The URL without its user and password, and these two."""
+    """Return a URL without its user and password, and these two."""
     scheme, mark, rest = text.partition("://")
     end = next((at for at, character in enumerate(rest) if character in "/?#"), len(rest))
     user_info, at_sign, host = rest[:end].rpartition("@")
@@ -54,13 +54,13 @@ def split_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def origin_of(text: str) -> str:
-    """Scheme, host and port alone."""
+    """Return the scheme, host and port of a URL."""
     scheme, _, rest = split_credentials(text)[0].partition("://")
     return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0]}"
 
 
 def basic_auth(user: str, password: str) -> str:
-    """As a header has them."""
+    """Return the value of an Authorization header."""
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
@@ -76,8 +76,9 @@ def _check_host(host: str) -> None:
 
 
 def _check_address(host: str) -> None:
-    """127.1, 0177.0.0.1, 2130706433 and 0x7f000001 are addresses to some programs and names to others."""
+    """Refuse unusual notations: 127.1, 0177.0.0.1, 2130706433 and 0x7f000001 are addresses to some programs and names
+    to others."""
     try:
         ipaddress.ip_address(host)
     except ValueError as error:
-        raise BadInput("An address in a URL is written as four decimal numbers, or as IPv6 in brackets.") from error
+        raise BadInput("An address in a URL must be four decimal numbers, or IPv6 in brackets.") from error

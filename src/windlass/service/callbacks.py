@@ -42,25 +42,25 @@ LOOKED_AT_MAX = 10_000  # callbacks that are read to find those of one job
 
 class CallbackOperations(Facet):
     def take_callbacks(
-        self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: CapacitySource | None = None
+        self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, capacity: CapacitySource | None = None
     ) -> Operation[PendingCallbacks]:
         """Lease due callbacks; wait up to `wait_ms` for the first. A callback that is neither settled nor retried is
-        due again when its lease expires, so a receiver may get it more than once. `opening`, instead of `most`: how
+        due again when its lease expires, so a receiver may get it more than once. `capacity`, instead of `most`: how
         many callbacks of which destination to take, read at each poll."""
         check_integer("most", most, 1, CALLBACKS_MAX)
         check_integer("lease_ms", lease_ms, 1, DURATION_MAX)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
-        if opening is None:
-            opening = CapacitySource(lambda: DeliveryCapacity(most=most))
-        check_instance("opening", opening, CapacitySource)
-        check_delivery_capacity(opening.room())
+        if capacity is None:
+            capacity = CapacitySource(lambda: DeliveryCapacity(most=most))
+        check_instance("capacity", capacity, CapacitySource)
+        check_delivery_capacity(capacity.current())
         return WaitingOperation(
             self.store,
             lambda: callbacks_waiting.take_waiting(
-                self.store, lambda: self.partition_scope, opening, lease_ms, wait_ms
+                self.store, lambda: self.partition_scope, capacity, lease_ms, wait_ms
             ),
             lambda: callbacks_waiting.take_sync(
-                self.store, lambda: self.partition_scope, opening.room(), lease_ms, wait_ms
+                self.store, lambda: self.partition_scope, capacity.current(), lease_ms, wait_ms
             ),
         )
 

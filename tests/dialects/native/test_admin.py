@@ -1,4 +1,4 @@
-"""The deployment through the native API: what it is, its doctor, its callbacks, its tokens, and who changed what."""
+"""Native routes of the deployment: info, doctor, callbacks, tokens and audit log."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_a_token_is_made_used_and_revoked(asker: Asker, service: Service) 
     assert not _secrets(text, shown)
     assert (await asker("GET", "/queues", token=text)).status == 200
     assert (await asker("DELETE", "/tokens/ci", token=root)).status == 204
-    async with asyncio.timeout(20):  # servers read their tokens anew within a second
+    async with asyncio.timeout(20):  # servers read their tokens again within a second
         while (await asker("GET", "/queues", token=text)).status != 401:
             pass
     assert (await asker("GET", "/queues", token=text)).code == "unauthorized"
@@ -268,7 +268,7 @@ async def test_the_audit_log_comes_in_pages(asker: Asker, service: Service) -> N
 async def test_an_action_that_cannot_be_written_down_still_counts(
     asker: Asker, service: Service, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The key of the log is something else: the engine refuses to append to it."""
+    """The key of the audit log has another type, so the engine refuses to append to it."""
     store._sync_connection.call("SET", f"{store.root(0)}:audit", "x")
     assert await asker.good("POST", "/queues/mail/pause") == {"was_paused": False}
     assert len(service.pauses("mail").wait()) == 1

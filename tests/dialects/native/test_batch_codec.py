@@ -1,4 +1,4 @@
-"""Long lists of jobs have a short way: what is read and written there is what the shapes would make of it."""
+"""The fast path for long lists of jobs reads and writes the same as the shapes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def test_a_list_is_read_as_its_shapes_are(items: list[Any]) -> None:
     expected = [item.prepare(Codec.JSON) for item in decode(body, Items[NewJobShape], Codec.JSON).items]
     found = decode_jobs(body, Codec.JSON)
     assert [job.new_job() for job in found] == [job.new_job() for job in expected]
-    assert [job.template for job in found] == [
-        job.template for job in expected
-    ]  # one for both ways: checked and packed once
+    assert [job.template for job in found] == [job.template for job in expected]  # both paths share the template
 
 
 def test_a_list_in_message_pack() -> None:

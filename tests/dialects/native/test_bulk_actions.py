@@ -1,4 +1,4 @@
-"""Actions on all jobs that match, through a server that carries them out."""
+"""Bulk actions through a server that runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs come in over HTTP: one, many, or a stream of them."""
+"""Native routes that enqueue one job, a batch or a stream."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_queues_that_are_full_refuse_for_now(api: Api, service: Service) -
 
 async def test_durability_is_asked_for_in_the_query(api: Api) -> None:
     assert (await api.post(f"{JOBS}?durability=memory", new())).body["is_durable"] is True
-    unable = await api.post(f"{JOBS}?durability=fsync", new())  # this engine has no file to append to
+    unable = await api.post(f"{JOBS}?durability=fsync", new())  # this engine has no append-only file
     assert (unable.status, unable.body["code"]) == (400, "bad_setting")
     answer = await api.post(f"{JOBS}?durability=eternal", new())
     assert (answer.status, answer.body["code"]) == (400, "bad_input")
@@ -269,7 +269,7 @@ async def test_bad_lines_are_refused_alone(client: httpx.AsyncClient, service: S
 
 
 async def test_what_was_acknowledged_before_the_cut_is_there(client: httpx.AsyncClient, service: Service) -> None:
-    """The client goes in the middle of a line: what came before is kept, and it has been told so."""
+    """The client disconnects in the middle of a line. Jobs before that are stored and were acknowledged."""
     acknowledged = asyncio.Event()
 
     async def jobs() -> AsyncIterator[bytes]:

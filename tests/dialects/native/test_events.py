@@ -1,4 +1,4 @@
-"""What happens is followed over HTTP as server-sent events: nothing twice, nothing missing, and nobody left behind."""
+"""Event streams over HTTP: no event is missing or doubled, and no follower is left behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from windlass.wire import sse
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 EVENTS = "/api/v1/events"
-LONG_AGO = "0:1-5"  # of an epoch that is no more
+LONG_AGO = "0:1-5"  # of a past epoch
 
 
 def kinds(heard: list[Heard]) -> list[str]:
@@ -39,7 +39,7 @@ async def finish(service: Service, job: Job, result: Blob | None = None) -> None
     await service.finish([Finish(job.id, job.lease_token, result)]).one()
 
 
-# All of it
+# All events
 
 
 async def test_events_arrive_as_they_happen(client: httpx.AsyncClient, service: Service) -> None:
@@ -115,7 +115,7 @@ async def test_who_was_away_for_too_long_is_told_so(client: httpx.AsyncClient, s
 
 
 async def test_values_that_were_emitted(client: httpx.AsyncClient, service: Service) -> None:
-    """Whatever a value holds, it cannot become a line of the protocol."""
+    """Line breaks in a value do not become lines of the protocol."""
     big = 2**200 + 1
     async with following(client, EVENTS) as stream:
         await stream.mark()
@@ -260,7 +260,9 @@ async def test_an_end_that_the_engine_could_not_tell(client: httpx.AsyncClient, 
     job_id = await put(service)
     async with following(client, path(job_id, "/events")) as stream:
         await stream.some(1)
-        await asyncio.to_thread(ask, store, "DEL", f"{store.root(0)}:followed")  # it knows no followers any more
+        await asyncio.to_thread(
+            ask, store, "DEL", f"{store.root(0)}:followed"
+        )  # the engine no longer knows its followers
         await service.cancel([job_id]).one()
         await service.events()
         await put(service)
@@ -283,7 +285,7 @@ async def test_a_job_that_cannot_be_followed(client: httpx.AsyncClient, service:
     assert followers(store) == 0
 
 
-# Who may
+# Access
 
 
 async def test_a_token_for_some_queues_sees_these(client: httpx.AsyncClient, service: Service) -> None:
@@ -326,7 +328,7 @@ async def test_a_token_that_is_revoked_ends_its_streams(
 ) -> None:
     monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.05 if is_idle else 60)
     shown = await bearer(service, "read")
-    await bearer(service, "work")  # another one stays: without any, all on this machine may
+    await bearer(service, "work")  # another token stays: without tokens, all local clients have access
     job_id = await put(service)
     async with (
         following(client, EVENTS, **shown) as everything,
@@ -336,7 +338,7 @@ async def test_a_token_that_is_revoked_ends_its_streams(
         await item.some(1)
         await service.revoke_token("read")
         heard = asyncio.gather(everything.rest(), item.rest())
-        while not heard.done():  # what happens within a second may still be told
+        while not heard.done():  # events within a second may still arrive
             if not is_idle:
                 job = await take(service)
                 await service.release([LeaseRef(job.id, job.lease_token)]).one()
@@ -344,7 +346,7 @@ async def test_a_token_that_is_revoked_ends_its_streams(
         await heard
 
 
-# How it ends
+# End of a stream
 
 
 async def test_a_client_that_goes_leaves_nobody_behind(
@@ -378,7 +380,7 @@ async def test_a_server_that_stops_ends_its_streams(store: Store, service: Servi
         async with httpx.AsyncClient(timeout=30) as client, following(client, url) as stream:
             await stream.mark()
             begun.set()
-            ended.append(await stream.rest())  # not cut: its end is told
+            ended.append(await stream.rest())  # not cut: the stream ends properly
 
     async with (
         asyncio.TaskGroup() as group,
@@ -416,7 +418,7 @@ async def test_how_many_were_missed_is_not_told_to_a_token_for_some_queues(
 ) -> None:
     """The number counts the events of all queues."""
     everything = await bearer(service, "read")
-    async with following(client, EVENTS, **everything) as stream:  # while one follows, events are numbered
+    async with following(client, EVENTS, **everything) as stream:  # events are numbered while there is a follower
         position = await stream.mark()
         for _ in range(3):
             await put(service, queue="elsewhere")

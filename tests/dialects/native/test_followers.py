@@ -1,4 +1,4 @@
-"""Many followers of events over HTTP: what they share, how many there may be, and those that do not read."""
+"""Many event followers over HTTP: shared encoding, limits on their number, and clients that do not read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def enqueue(service: Service, count: int) -> None:
 
 @contextlib.asynccontextmanager
 async def followers(client: httpx.AsyncClient, count: int, *tokens: str) -> AsyncIterator[list[EventStream]]:
-    """Streams that have begun: so many without a token, and one of each token."""
+    """Open streams: `count` without a token, and one for each token."""
     async with contextlib.AsyncExitStack() as stack:
         streams = []
         for token in (*[""] * count, *tokens):
@@ -59,11 +59,11 @@ async def followers(client: httpx.AsyncClient, count: int, *tokens: str) -> Asyn
 
 
 async def get_refusal(client: httpx.AsyncClient, where: str, **headers: str) -> httpx.Response:
-    async with asyncio.timeout(WAIT_S):  # a follower that is let in by mistake is never answered to its end
+    async with asyncio.timeout(WAIT_S):  # the response to an accepted follower never ends
         return await client.get(where, headers=headers)
 
 
-# What they share
+# Shared encoding
 
 
 @pytest.mark.parametrize("server_settings", [api_settings()])
@@ -89,7 +89,7 @@ async def test_an_event_is_encoded_once_for_all_followers(
 
 @pytest.mark.parametrize("server_settings", [api_settings()])
 async def test_events_that_happen_together_are_written_together(running: Server, service: Service) -> None:
-    """The engine tells what one call did in one reply; the chunks of the answer are counted."""
+    """The engine reports the events of one call in one reply; the test counts the chunks of the response."""
     target = urlsplit(running.url)
     reader, writer = await asyncio.open_connection(target.hostname, target.port)
     writer.write(f"GET {EVENTS} HTTP/1.1\r\nHost: {target.netloc}\r\n\r\n".encode())
@@ -107,7 +107,7 @@ async def test_events_that_happen_together_are_written_together(running: Server,
     assert max(sizes) <= 2 * 64 * 1024
 
 
-# How many there may be
+# Limits
 
 
 async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
@@ -161,7 +161,7 @@ async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx
     assert running.state.followers.count == 0
 
 
-# A token for some queues, while things happen in others
+# A token limited to some queues, during events in others
 
 
 @contextlib.asynccontextmanager
@@ -202,7 +202,7 @@ async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
         assert stream.comments == 1
 
 
-# Those that do not read
+# Clients that do not read
 
 
 @pytest.mark.parametrize("server_settings", [api_settings()])

@@ -1,4 +1,4 @@
-"""What is done about jobs over HTTP, one or many: the service does it, and every refusal has its name."""
+"""Native routes that change existing jobs, one or a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.service import Service
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 BIG = 2**200 + 1
-# method, rest of the path of one, name of many, a body that would do
+# method, rest of the path for one job, name of the batch route, a valid body
 VERBS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("POST", "/cancel", "cancel", {}),
     ("POST", "/retry", "retry", {}),
@@ -308,7 +308,7 @@ async def test_one_bad_item_of_many_changes_nothing(api: Api, service: Service) 
     assert await service.job(jobs) == before
 
 
-# Who may, and what is written down
+# Access and audit log
 
 
 @each_verb

@@ -1,4 +1,4 @@
-"""Jobs are looked at over HTTP: what is answered is what the service says, in both encodings."""
+"""Native routes that read jobs answer what the service answers, in both encodings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BY_ID = ("", "/result", "/explain", "/logs", "/members", "/events")
 
 
 def expected_fields(job: Job) -> dict[str, Any]:
-    """A job as its reader sees it, but for the payload."""
+    """Return the fields of a job as the API shows them, without the payload."""
     ids = {"id", "parent", "worker"}
     written = {
         field: getattr(job, field)
@@ -75,8 +75,10 @@ async def test_a_job_with_all_its_fields(api: Api, service: Service) -> None:
     payload = {field: found.pop(field) for field in ("payload", "payload_codec")}
     assert payload == {"payload": {"to": "you"}, "payload_codec": "json"}
     now = (await service.job([job.id]).one()).job
-    # In JSON a field that says the same as its default may be left out.
-    assert {"callback": None} | found | {"retry": msgspec.structs.asdict(now.retry) | found["retry"]} == expected_fields(now)
+    # JSON may omit a field that has its default.
+    assert {"callback": None} | found | {
+        "retry": msgspec.structs.asdict(now.retry) | found["retry"]
+    } == expected_fields(now)
     assert answer.body["attempts"] == []
 
 
@@ -180,7 +182,7 @@ async def wait_until_awaited(store: Store, job_id: bytes) -> None:
 
 
 async def test_whoever_waits_is_told_the_moment_it_ends(api: Api, service: Service, store: Store) -> None:
-    job = await running(service)  # nothing of it is kept: who asks after its end gets no answer
+    job = await running(service)  # the result is not kept: a request after the end gets none
     waiting = asyncio.create_task(api.get(path(job.id, "/result?wait_ms=60000")))
     await wait_until_awaited(store, job.id)
     await service.finish([Finish(job.id, job.lease_token)]).one()
@@ -243,7 +245,7 @@ async def test_what_its_code_has_said(api: Api, service: Service) -> None:
 
 
 async def parent_with_children(service: Service) -> tuple[bytes, list[bytes]]:
-    """A parent with a child that has finished, one that has failed and one that waits elsewhere."""
+    """Enqueue a parent with three children: finished, failed, and waiting in another queue."""
     parent = await running(service, queue="parents")
     children = [await put(service, name=f"child {number}", parent=parent.id) for number in range(2)]
     children.append(await put(service, queue="elsewhere", parent=parent.id))
@@ -290,7 +292,7 @@ async def test_members_by_state(api: Api, service: Service) -> None:
 
 
 async def list_ids(api: Api, query: str) -> list[str]:
-    """The ids of all pages, in order."""
+    """Return the ids of all pages, in order."""
     found: list[str] = []
     cursor = ""
     while True:
@@ -322,7 +324,7 @@ async def test_a_page_has_whole_jobs(api: Api, service: Service) -> None:
 
 
 async def test_the_beginning_of_a_long_payload_is_no_value(api: Api, service: Service) -> None:
-    """A number that was cut would be another number."""
+    """A truncated number would be another number."""
     await put(service, payload=Blob(b"7" * 3_000))
     [found] = (await api.get("/api/v1/jobs?queue=q&state=queued")).body["jobs"]
     assert (found["payload_is_whole"], "payload" in found) == (False, False)
@@ -394,7 +396,7 @@ async def test_too_many_stars_are_too_much(api: Api) -> None:
     assert (answer.status, answer.body["code"]) == (413, "too_large")
 
 
-# Who may
+# Access
 
 
 async def test_roles(json_api: Api, service: Service) -> None:

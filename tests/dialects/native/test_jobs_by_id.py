@@ -1,4 +1,4 @@
-"""Jobs that are accepted as a whole, and several that are looked at in one request."""
+"""Native routes of the atomic enqueue, and of reading several jobs in one request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 
 
 def flow(store: Store, count: int = 2) -> list[dict[str, Any]]:
-    """Some jobs, and one that waits for them."""
+    """Return `count` jobs, and a job that waits for them."""
     ids = [format_id(item) for item in store.new_ids(["q"] * (count + 1))]
     jobs: list[dict[str, Any]] = [{"id": item, "queue": "q", "name": "n"} for item in ids]
     jobs[-1]["after"] = ids[:-1]
@@ -28,7 +28,7 @@ def flow(store: Store, count: int = 2) -> list[dict[str, Any]]:
 
 async def test_a_flow_is_accepted_whole(api: Api, service: Service, store: Store) -> None:
     jobs = flow(store)
-    for status in (["queued", "queued", "waiting"], ["existing"] * 3):  # the second time it is there already
+    for status in (["queued", "queued", "waiting"], ["existing"] * 3):  # the second time the jobs exist already
         answer = await api.post("/api/v1/jobs:whole", {"items": jobs})
         assert answer.status == 200, answer.body
         assert [item["id"] for item in answer.body["jobs"]] == [job["id"] for job in jobs]

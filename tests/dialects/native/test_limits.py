@@ -1,4 +1,4 @@
-"""Limits through the native API."""
+"""Native routes of limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names(service: Service) -> list[str]:
 
 @pytest.fixture
 def msgpack(client: httpx.AsyncClient) -> Asker:
-    """Which can say what JSON cannot."""
+    """Encode values that JSON cannot express."""
     return Asker(Api(client, "msgpack"))
 
 

@@ -1,5 +1,5 @@
-"""A job as the API is given it becomes the engine's, field by field; jobs that differ by their payloads alone share
-what they have in common."""
+"""Conversion of NewJobShape to a job of the core, field by field. Jobs that differ only in their payloads share a
+template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.wire.encoding import decode
 from windlass.wire.new_job import NewJobShape
 
 ID, OTHER = "01890a5d-ac96-774b-bcce-b302099a8057", "01890a5d-ac96-774b-bcce-b302099a8058"
-# Of every field another value than the default.
+# A value other than the default, for every field.
 GIVEN: dict[str, Any] = {
     "queue": "mail", "name": "send", "id": ID, "priority": 3, "run_at_ms": 4, "delay_ms": 5, "expires_at_ms": 6,
     "expires_in_ms": 7, "lane": "l", "unique": "u", "unique_check": "refuse", "unique_while_kept": True,

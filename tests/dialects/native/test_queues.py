@@ -1,4 +1,4 @@
-"""Queues through the native API: what is answered is what the service says, and what is refused changes nothing."""
+"""Native routes of queues answer what the service answers. Refused requests change nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_json(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-# Looking
+# Reads
 
 
 async def test_queues_are_listed_with_what_they_hold(asker: Asker, service: Service) -> None:
@@ -128,7 +128,7 @@ async def test_names_that_cannot_be_are_refused(asker: Asker, service: Service) 
         assert service.queues().wait() == [], path
 
 
-# Properties
+# Configuration
 
 
 async def test_properties_are_changed_while_jobs_flow(asker: Asker, service: Service) -> None:
@@ -297,11 +297,11 @@ async def test_the_history_of_all_queues_comes_at_once(asker: Asker, service: Se
         assert (await asker("GET", f"/history?{query}")).code == "bad_input", query
 
 
-# Purging
+# Purges
 
 
 async def purge(asker: Asker, queue: str, cursor: str = "", **body: Any) -> list[int]:
-    """How many were deleted in each step."""
+    """Purge a queue. Returns the number of deleted jobs of each step."""
     steps = []
     while True:
         answer = await asker.good("POST", f"/queues/{queue}/purge", body | ({"cursor": cursor} if cursor else {}))
@@ -337,7 +337,7 @@ async def test_every_state_but_running_can_be_purged(asker: Asker, service: Serv
 
 
 def _fill(service: Service) -> None:
-    """One job in each state."""
+    """Add a job in each state."""
     service.configure("mail", {"history_length": 5}).wait()
     made = NewJob(queue="mail", name="n", priority=-1)
     kept = NewJob(queue="mail", name="n", priority=-1, result_ttl_ms=60_000)
@@ -390,7 +390,7 @@ async def test_purges_that_cannot_be_are_refused(asker: Asker, service: Service)
         assert service.stats(["mail"]).wait()[0].queued == 1, body
 
 
-# Tokens for some queues
+# Tokens limited to some queues
 
 
 async def test_a_token_for_some_queues_sees_only_these(asker: Asker, service: Service) -> None:

@@ -1,4 +1,4 @@
-"""Which role may call which route: the whole table, as docs/access.md has it in words."""
+"""The roles that may call each route: the whole table that docs/access.md describes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 ID = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 ROLES = ("read", "produce", "work", "admin")
-# Beside admin, who may everything. `anybody`: also without a token.
+# In addition to admin, which may call all routes. `anybody`: also without a token.
 TABLE = """
 anybody            GET /healthz
 anybody            GET /readyz
@@ -196,7 +196,7 @@ produce            POST /do/cancel-jobs
 
 
 def _rows() -> dict[str, set[str]]:
-    """Who may, by route."""
+    """Return the allowed roles by route."""
     rows = {}
     for line in TABLE.strip().splitlines():
         *roles, method, path = line.split()
@@ -212,8 +212,8 @@ def test_every_route_stands_in_the_table() -> None:
 
 
 async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, int]:
-    """The status of each route. Bodies are empty and names unknown: what is let in is refused for that, or does no
-    harm; streams are left as soon as they begin."""
+    """Return the status of each route. Bodies are empty and names unknown, so an admitted request is refused later or
+    does no harm. Streams are closed as soon as they begin."""
 
     async def status_of(route: str) -> int:
         method, path = route.split()
@@ -233,9 +233,9 @@ async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient
     found = await _outcomes(client, {"authorization": f"Bearer {token}"})
     allowed = {route for route, status in found.items() if status != 403}
     assert allowed == {route for route, roles in EXPECTED.items() if roles & {role, "anybody"}}
-    found.pop("GET /readyz")  # it may take a moment until the loops have ticked
+    found.pop("GET /readyz")  # the loops need a moment to tick
     assert [route for route, status in found.items() if status in (401, 429) or status >= 500] == []
-    if role != "admin":  # beside what the dashboard's forms do, whoever sends them
+    if role != "admin":  # besides the forms of the dashboard
         assert {entry.what for entry in service.audits().wait().entries} <= {"enqueue_job"}
 
 
@@ -254,6 +254,6 @@ async def test_without_a_token_that_is_known_only_health_is_told(
 
 
 async def _wait_for_first_token(client: httpx.AsyncClient) -> None:
-    """The first token closes the doors within a second."""
+    """Wait until the server requires tokens, within a second of the first token."""
     while (await client.get("/api/v1/info")).status_code != 401:
         pass

@@ -1,4 +1,4 @@
-"""Schedules through the native API."""
+"""Native routes of schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a token for some queues reads: nothing about jobs, workers and counts of other queues."""
+"""A token limited to some queues reads nothing about jobs, workers and counts of other queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUEUES = ("mine", "mine-*", "lightjq")
 
 @pytest.fixture
 async def scoped(client: httpx.AsyncClient, service: Service) -> httpx.AsyncClient:
-    """A client with a token for some queues."""
+    """A client with a token limited to some queues."""
     client.headers.update(await bearer(service, "read", "work", queues=QUEUES))
     return client
 
@@ -92,7 +92,7 @@ async def test_failures_of_other_queues_are_not_counted(scoped: httpx.AsyncClien
 
 
 async def test_own_failures_are_found_behind_those_of_others(scoped: httpx.AsyncClient, service: Service) -> None:
-    """Newer failures of others do not use up what is looked at."""
+    """Newer failures in other queues do not count towards the number of examined jobs."""
     await failed(service, queue="mine")
     for _ in range(3):
         await failed(service, queue="other")
@@ -134,7 +134,7 @@ async def test_a_list_of_jobs_counts_own_ones(scoped: httpx.AsyncClient, service
 
 
 async def _worker(service: Service) -> bytes:
-    """A worker that serves two queues and runs a job of each."""
+    """Register a worker that serves two queues and runs a job of each."""
     worker = b"w" * 16
     await service.register(worker, WorkerInfo(name="both", queues=("lightjq", "S3CRET")), beat_ms=3_600_000)
     for queue in ("lightjq", "S3CRET"):
@@ -156,7 +156,8 @@ async def test_a_worker_is_shown_without_what_it_does_for_others(scoped: httpx.A
 
 
 async def test_nobody_speaks_for_a_worker_of_other_queues(scoped: httpx.AsyncClient, service: Service) -> None:
-    """Who ends it, or registers it anew and lets it fall silent, makes jobs of other queues run a second time."""
+    """A client that deregisters the worker, or registers it again without heartbeats, makes jobs of other queues run
+    twice."""
     worker = await _worker(service)
     key = format_id(worker)
     before = await service.worker(worker)
@@ -179,7 +180,7 @@ async def test_nobody_speaks_for_a_worker_of_other_queues(scoped: httpx.AsyncCli
 async def test_an_id_that_holds_jobs_of_other_queues_cannot_be_registered(
     scoped: httpx.AsyncClient, service: Service
 ) -> None:
-    """Of a worker that is not registered: its jobs would go back as soon as it fell silent."""
+    """The worker is not registered. If it were, its jobs would return to their queues without heartbeats."""
     worker = b"v" * 16
     await service.register(worker, WorkerInfo(), beat_ms=3_600_000)
     await put(service, queue="other")

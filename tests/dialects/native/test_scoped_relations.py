@@ -1,4 +1,4 @@
-"""Tokens for some queues and jobs of others: no relation of a new job reaches these, on any route."""
+"""New jobs of a token limited to some queues cannot be related to jobs in other queues, on any route."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _relation(kind: str, job_id: bytes | str) -> dict[str, Any]:
 
 
 async def _enqueue_by_route(client: httpx.AsyncClient, route: str, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """What one of the enqueueing routes answers about a job: the status, and the good answer or the refusal."""
+    """Enqueue a job by one of the routes. Returns the status, and the answer or the refusal."""
     if route == "jobs":
         answer = await client.post("/api/v1/jobs", json=job)
         return answer.status_code, answer.json()
@@ -105,7 +105,7 @@ async def test_a_batch_with_one_such_relation_enqueues_nothing(client: httpx.Asy
 
 
 async def test_jobs_of_one_batch_may_name_each_other(client: httpx.AsyncClient, service: Service) -> None:
-    """As with a token for all queues: the one that is named stands before."""
+    """As with a token for all queues: the named job comes first."""
     await _scoped(client, service)
     first = MINE | {"id": ABSENT}
     second = MINE | {"id": NEXT} | _relation("after", ABSENT)
@@ -119,7 +119,7 @@ async def test_jobs_of_one_batch_may_name_each_other(client: httpx.AsyncClient, 
 async def test_an_id_of_a_batch_that_belongs_to_another_queue_is_no_relative(
     client: httpx.AsyncClient, service: Service
 ) -> None:
-    """The job of this id is refused, but the id stands in the batch: the next job must not be tied to the other one."""
+    """The job with this id is refused, but its id is in the batch. The next job must not be related to the stored job."""
     victim = await put(service, queue="victim")
     await _scoped(client, service)
     items = [MINE | {"id": format_id(victim)}, MINE | _relation("after", victim)]
@@ -131,7 +131,7 @@ async def test_an_id_of_a_batch_that_belongs_to_another_queue_is_no_relative(
 async def test_an_id_that_is_taken_while_a_batch_is_checked_is_no_relative(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the check and the enqueue another client makes a job of the id that the batch was about to use."""
+    """Another client enqueues a job with an id of the batch, between the check and the enqueue."""
     await _scoped(client, service)
     ask = Service.queue_of
 
@@ -151,7 +151,7 @@ async def test_an_id_that_is_taken_while_a_batch_is_checked_is_no_relative(
 
 
 async def test_a_repeated_request_is_answered_as_before(client: httpx.AsyncClient, service: Service) -> None:
-    """Also when the job that it named is no longer known."""
+    """The answer is the same if the named job no longer exists."""
     own = await put(service, queue="mine")
     await _scoped(client, service)
     job = MINE | {"id": NEXT} | _relation("after", own)
@@ -164,7 +164,7 @@ async def test_a_repeated_request_is_answered_as_before(client: httpx.AsyncClien
 async def test_other_tokens_pay_for_no_check(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token for all queues, and jobs without relations, cause no read."""
+    """Tokens for all queues and jobs without relations cause no read."""
     own = await put(service, queue="mine")
     reads: list[int] = []
     ask = Service.queue_of

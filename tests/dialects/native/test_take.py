@@ -1,4 +1,4 @@
-"""Jobs are taken over HTTP, with leases like any others, and their holders report."""
+"""Native routes that take jobs and report on them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def report(api: Api, job: dict[str, Any], verb: str, **more: Any) -> Any:
     return await api.post(f"/api/v1/jobs/{job['id']}/{verb}", {"token": job["lease_token"]} | more)
 
 
-# Taking
+# Takes
 
 
 async def test_what_is_taken_is_leased_in_order(api: Api, service: Service) -> None:
@@ -308,7 +308,7 @@ async def test_leases_of_several_lengths_come_back_in_order(api: Api, service: S
     assert abs(third - first) < HOUR_MS / 2
 
 
-# Both at once
+# Reports and a take in one request
 
 
 async def test_outcomes_and_the_next_taking_in_one_request(api: Api, service: Service) -> None:
@@ -347,7 +347,7 @@ async def test_an_exchange_waits_for_the_next_job_after_its_reports(api: Api, se
 
 
 async def test_a_plain_client_works_what_the_engine_was_given(api: Api, service: Service) -> None:
-    """Take, work and finish until nothing is left, with nothing but requests."""
+    """Take, run and finish jobs until none is left, with requests only."""
     await enqueue(service, *(b"%d" % number for number in range(25)), result_ttl_ms=HOUR_MS)
     body: dict[str, Any] = {"take": {"queues": ["q"], "most": 10}}
     worked = []

@@ -1,4 +1,4 @@
-"""Workers through the native API: they say that they live, and what the silent ones held goes back."""
+"""Native routes of workers: heartbeats, and the return of jobs of lost workers."""
 
 from __future__ import annotations
 

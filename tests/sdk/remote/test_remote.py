@@ -1,4 +1,4 @@
-"""An application that reaches its jobs through a server: the same calls, while a worker is on the engine itself."""
+"""An application that uses a server, with the same calls as on the engine; the worker uses the engine."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def remote(served: str) -> AsyncIterator[Tasks]:
 
 @pytest.fixture
 async def direct(app: Windlass, working: Callable[..., Any]) -> AsyncIterator[Tasks]:
-    """A worker on the engine runs what is enqueued."""
+    """A worker on the engine runs the enqueued jobs."""
     tasks = define(app)
     async with working(app):
         yield tasks
@@ -132,8 +132,8 @@ async def test_values_arrive_as_they_were_sent(remote: Tasks, direct: Tasks) -> 
     [
         Blob(b'{"a": 1.10}', Codec.JSON),
         Blob(b"\xff\x01", Codec.RAW),
-        Blob(b"\x91" * 150 + b"\x00", Codec.MSGPACK),  # deeper than a body may be
-        Blob(b"\x91", Codec.MSGPACK),  # not whole
+        Blob(b"\x91" * 150 + b"\x00", Codec.MSGPACK),  # deeper than a body may be nested
+        Blob(b"\x91", Codec.MSGPACK),  # an incomplete document
     ],
 )
 async def test_payloads_are_stored_byte_for_byte(remote: Tasks, engine_service: Service, payload: Blob) -> None:
@@ -147,7 +147,7 @@ async def test_events_progress_and_logs(remote: Tasks, direct: Tasks) -> None:
     handle = await remote.report.aenqueue("events")
     events = []
     async for event in handle.events():
-        gate.set()  # somebody listens
+        gate.set()  # the stream is open
         events.append(event)
     told = [(item.kind, item.progress, item.note, item.value) for item in events if item.progress >= 0.25]
     assert told == [
@@ -157,7 +157,7 @@ async def test_events_progress_and_logs(remote: Tasks, direct: Tasks) -> None:
     ]
     logs = await handle.alogs()
     assert [(line.level, line.text) for line in logs.lines] == [("warning", "page 2 is long")]
-    assert [event async for event in handle.events()] == []  # nothing more will happen
+    assert [event async for event in handle.events()] == []  # no more events follow
 
 
 async def test_events_without_an_event_loop(remote: Tasks, direct: Tasks) -> None:
@@ -219,7 +219,7 @@ async def test_a_job_that_ended_and_was_not_kept_says_so(remote: Tasks, direct: 
     tasks = remote if is_remote else direct
     handle = await tasks.nothing.aenqueue()
     assert await handle is None
-    found = tasks.app.job(handle.id)  # which does not know that the task returns nothing
+    found = tasks.app.job(handle.id)  # it does not know that the task returns nothing
     assert [await handle.astate(), await found.astate()] == ["ended", "ended"]
     assert await asyncio.to_thread(lambda: (handle.state, found.state)) == ("ended", "ended")
     assert await handle is None
@@ -264,7 +264,7 @@ async def test_unique_and_refused(remote: Tasks, engine_service: Service) -> Non
         await remote.add.using(priority=2**40).aenqueue(1, 1)
 
 
-# The service behind it
+# The remote service
 
 
 async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: Tasks) -> None:
@@ -272,7 +272,9 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     later = remote.add.using(queue="a/b ?%", tags=("t",), delay="1h")
     handles = [await later.aenqueue(number, 0) for number in range(3)]
     ids = [item.id_bytes for item in handles]
-    assert [_comparable_fields(item) for item in await there.job(ids)] == [_comparable_fields(item) for item in await here.job(ids)]
+    assert [_comparable_fields(item) for item in await there.job(ids)] == [
+        _comparable_fields(item) for item in await here.job(ids)
+    ]
     listing = Listing(queue="a/b ?%", state="scheduled", most=2)
     page, same = await there.jobs(listing), await here.jobs(listing)
     assert [job.id for job in page.jobs] == [job.id for job in same.jobs]
@@ -291,7 +293,7 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
 
 
 def _comparable_fields(timeline: Any) -> dict[str, Any]:
-    """Two fields are the engine's own matter."""
+    """Return the fields of a job without the two that only the engine has."""
     fields = {name: getattr(timeline.job, name) for name in timeline.job.__struct_fields__}
     return {name: value for name, value in fields.items() if name not in ("sequence", "limits")}
 
@@ -312,7 +314,7 @@ async def test_limits_and_schedules_are_told_as_declared(remote: Tasks, direct: 
     assert await here.limits() == []
 
 
-# What it does not offer
+# Operations that are not available over HTTP
 
 
 async def test_what_only_the_engine_offers_is_refused(remote: Tasks) -> None:

@@ -1,4 +1,4 @@
-"""An application that reaches its jobs through a server, when something is wrong: with server, token or URL."""
+"""An application that uses a server, with failures of the server, the token or the URL."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def new_app(url: str, **options: object) -> Windlass:
     return app
 
 
-# A server that is killed and comes back
+# A server that is killed and restarts
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_calls_outlive_a_killed_server_and_nothing_is_doubled(
         async with asyncio.timeout(60):
             for _ in range(2):
                 await have_been_enqueued(30)
-                await asyncio.to_thread(server.kill)  # in the middle of calls
+                await asyncio.to_thread(server.kill)  # during calls
                 await asyncio.to_thread(server.start)
             await have_been_enqueued(30)
     finally:
@@ -183,7 +183,7 @@ async def test_a_token_lets_in(served: str, engine_service: Service, monkeypatch
 
 @pytest.fixture
 async def reader(engine_service: Service) -> str:
-    """A token that exists when the server starts: from the first one on, nobody comes in without."""
+    """A token that exists when the server starts, so that the server requires tokens."""
     return await _token(engine_service, Role.READ)
 
 
@@ -199,7 +199,7 @@ async def test_a_wrong_token_is_refused_at_once(reader: str, served: str) -> Non
             await app.tasks["add"].aenqueue(1, 2)
 
 
-# What is no Windlass server, and what it says
+# Servers that are not Windlass servers
 
 
 class Stranger(BaseHTTPRequestHandler):
@@ -274,7 +274,7 @@ def test_what_is_sent_again() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of this machine that nobody trusts unless told to, and its key."""
+    """A self-signed certificate of this machine, and its key."""
     directory = tmp_path_factory.mktemp("tls")
     made = directory / "certificate.pem", directory / "key.pem"
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"

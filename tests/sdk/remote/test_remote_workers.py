@@ -1,4 +1,4 @@
-"""Workers that reach their jobs through a server, beside programs that are on the engine itself."""
+"""Workers that use a server, together with programs on the engine."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_worker_waits_without_polling(
     engine_service: Service,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The request that waits is the one that brings the job."""
+    """The waiting request returns the job."""
     caplog.set_level(logging.INFO, "windlass.access")
 
     def define(app: Windlass) -> Any:
@@ -93,7 +93,7 @@ async def test_a_worker_waits_without_polling(
     async with working(remote, concurrency=1):
         while (await engine_service.stats(["default"]))[0].waiting_takers < 1:  # noqa: ASYNC110 (of the engine)
             await asyncio.sleep(0.01)
-        for _ in range(3):  # it is left alone for some heartbeats of the event loop
+        for _ in range(3):  # for some iterations of the event loop
             await asyncio.sleep(0.1)
         assert await (await define(app).aenqueue()) <= 1
     await app.aclose()
@@ -157,7 +157,7 @@ async def test_the_job_of_a_killed_worker_comes_back(
     assert await asyncio.to_thread(handle.result, 20) == 1
     assert second.stop() == 0
     assert "Windlass server" in second.said
-    assert [item.info.pid for item in listed(connected)] == [first.pid]  # until it counts as lost
+    assert [item.info.pid for item in listed(connected)] == [first.pid]  # until the worker counts as lost
 
 
 async def test_processes_and_children_of_a_worker_over_http(
@@ -183,7 +183,7 @@ async def _token(engine_service: Service, *roles: Role) -> str:
 async def test_a_token_for_work_is_enough(
     served: str, app: Windlass, working: Callable[..., Any], engine_service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What it may not do, declare limits and divide queues, is said, and does not stop it."""
+    """The worker logs that it may not declare limits and configure queues, and runs."""
 
     def define(app: Windlass) -> Any:
         @app.task(limits=[Limit(running=1)])

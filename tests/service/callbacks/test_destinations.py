@@ -38,8 +38,8 @@ def owe(service: Service, *hosts: str, **terms: Any) -> None:
 
 def taken(service: Service, most: int = 100, usual: int = 100, **of: int) -> list[PendingCallback]:
     marks = {destination_digest(hook(host)): count for host, count in of.items()}
-    opening = CapacitySource(lambda: DeliveryCapacity(most=most, per_destination=usual, by_destination=marks))
-    return service.take_callbacks(opening=opening).wait().callbacks
+    capacity = CapacitySource(lambda: DeliveryCapacity(most=most, per_destination=usual, by_destination=marks))
+    return service.take_callbacks(capacity=capacity).wait().callbacks
 
 
 def hosts(debts: list[PendingCallback]) -> Counter[str]:
@@ -84,7 +84,7 @@ def test_a_destination_without_room_holds_up_nobody_behind_it(service: Service) 
     owe(service, *["dead"] * 50)
     owe(service, *["dead"] * 50, "b")
     found = service.take_callbacks(
-        opening=CapacitySource(lambda: DeliveryCapacity(most=1, by_destination={destination_digest(hook("dead")): 0}))
+        capacity=CapacitySource(lambda: DeliveryCapacity(most=1, by_destination={destination_digest(hook("dead")): 0}))
     ).wait()
     assert hosts(found.callbacks) == {"b": 1}
     # The next instant is that of b's lease, not that of what nobody wants.
@@ -153,14 +153,14 @@ async def test_room_that_appears_while_somebody_waits(service: Service, store: S
     async with store, asyncio.timeout(30):
         dead = destination_digest(hook("dead"))
         room = {dead: 0}
-        opening = CapacitySource(lambda: DeliveryCapacity(most=10, by_destination=room))
+        capacity = CapacitySource(lambda: DeliveryCapacity(most=10, by_destination=room))
         await asyncio.to_thread(owe, service, "dead")
-        waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
+        waiting = asyncio.ensure_future(service.take_callbacks(capacity=capacity, wait_ms=20_000))
         while not await service.store.run(_is_registered(service)):  # noqa: ASYNC110 (the engine's news, not ours)
             await asyncio.sleep(0.002)
         assert not waiting.done()
         room[dead] = 1
-        opening.look_again()
+        capacity.notify()
         (debt,) = (await waiting).callbacks
         await service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
 
@@ -173,10 +173,10 @@ def _is_registered(service: Service) -> Any:
 async def test_a_wait_without_any_room_ends_when_it_is_closed(service: Service, store: Store) -> None:
     async with store, asyncio.timeout(30):
         await asyncio.to_thread(owe, service, "a")
-        opening = CapacitySource(lambda: DeliveryCapacity(most=0))
-        waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
+        capacity = CapacitySource(lambda: DeliveryCapacity(most=0))
+        waiting = asyncio.ensure_future(service.take_callbacks(capacity=capacity, wait_ms=20_000))
         await asyncio.sleep(0)
-        opening.close()
+        capacity.close()
         assert (await waiting).callbacks == []
 
 

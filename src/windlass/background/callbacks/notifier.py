@@ -66,7 +66,7 @@ class Notifier:
         self._retry_delay_ms = retry_delay_ms
         self._lease_ms = lease_ms
         self._bodies, self._on_delivered = bodies or {}, on_delivered or {}
-        self._openings: list[CapacitySource] = []
+        self._capacities: list[CapacitySource] = []
         self._under_way: dict[asyncio.Task[None], tuple[Service, PendingCallback]] = {}
         self._counters = dict.fromkeys(
             ("successfulCallbacks", "failedCallbacks", "undefinedBackendWithCallback", "unknownTopicOrPartition"), 0
@@ -87,31 +87,31 @@ class Notifier:
             await self._stop()
 
     async def deliver_once(self, service: Service) -> int:
-        found = await service.take_callbacks(lease_ms=self._lease_ms, opening=CapacitySource(self._in_flight.room))
+        found = await service.take_callbacks(lease_ms=self._lease_ms, capacity=CapacitySource(self._in_flight.room))
         self._begin(service, found.callbacks)
         await asyncio.gather(*self._under_way)
         return len(found.callbacks)
 
     async def _run_within(self, service: Service) -> None:
-        opening = CapacitySource(self._in_flight.room)
-        self._openings.append(opening)
+        capacity = CapacitySource(self._in_flight.room)
+        self._capacities.append(capacity)
         while True:
             try:
-                late = self._begin(service, await self._take(service, opening))
+                late = self._begin(service, await self._take(service, capacity))
                 if late:
                     await _give_back(service, late)
             except WindlassError as error:
                 log.warning("Could not take callbacks; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
-    async def _take(self, service: Service, opening: CapacitySource) -> list[PendingCallback]:
+    async def _take(self, service: Service, capacity: CapacitySource) -> list[PendingCallback]:
         """Take callbacks. If the wait is cancelled, callbacks that were leased at that moment go back at once."""
-        operation = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, opening=opening)
+        operation = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, capacity=capacity)
         taking = asyncio.ensure_future(operation)
         try:
             return (await asyncio.shield(taking)).callbacks
         except asyncio.CancelledError:
-            opening.close()
+            capacity.close()
             await asyncio.wait({taking}, timeout=STOP_S)
             taking.cancel()
             with contextlib.suppress(WindlassError, asyncio.CancelledError):
@@ -140,8 +140,8 @@ class Notifier:
             log.warning("Could not record the delivery of callback %s; it will be sent again: %s", pending.key, error)
         finally:
             if self._in_flight.end(pending.destination, is_silent=is_silent):
-                for opening in self._openings:
-                    opening.look_again()
+                for capacity in self._capacities:
+                    capacity.notify()
 
     async def _attempt(self, service: Service, pending: PendingCallback) -> bool:
         """Deliver a callback and record the outcome. Return True if the receiver gave no answer."""
@@ -197,7 +197,7 @@ class Notifier:
 
     async def _stop(self) -> None:
         """Wait for the deliveries in flight. Callbacks that remain are due again at once, for other processes."""
-        self._openings.clear()
+        self._capacities.clear()
         if self._under_way:
             await asyncio.wait(set(self._under_way), timeout=STOP_S)
         left = dict(self._under_way)

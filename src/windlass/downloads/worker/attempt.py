@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from windlass.core.errors import BadInput
-from windlass.outbound import FetchRequest, Outbound, RequestFailed, StreamedAnswer, parse_proxy
+from windlass.outbound import FetchRequest, Outbound, RequestFailed, IncomingResponse, parse_proxy
 
 from . import report
 from .content_type import LOOKED_AT, mime_type_of
@@ -111,7 +111,7 @@ class Downloader:
             raise connection_failure(error, status) from error
 
     async def _write(
-        self, incoming: StreamedAnswer, globs: Globs, temp: TempFile, on_progress: ProgressCallback
+        self, incoming: IncomingResponse, globs: Globs, temp: TempFile, on_progress: ProgressCallback
     ) -> _FetchedBody:
         """Nothing is fetched to its end that will not be kept: the type is checked as soon as it is known."""
         beginning, mime_type = b"", ""
@@ -167,7 +167,7 @@ def _globs_of(order: Order) -> Globs:
         raise DownloadFailure(PREPARING, str(error)) from error
 
 
-def _checked_type(beginning: bytes, globs: Globs, incoming: StreamedAnswer) -> str:
+def _checked_type(beginning: bytes, globs: Globs, incoming: IncomingResponse) -> str:
     mime_type = mime_type_of(beginning)
     if mismatch := globs.mismatch(mime_type):
         raise DownloadFailure("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")

@@ -24,8 +24,8 @@ GRACE_MS = 5_000  # a registration outlives the wait by this
 class CapacitySource:
     """Delivery capacity of a deliverer. A wait reads it at each poll, so changes during the wait count."""
 
-    def __init__(self, capacity: Callable[[], DeliveryCapacity]) -> None:
-        self.capacity = capacity
+    def __init__(self, current: Callable[[], DeliveryCapacity]) -> None:
+        self.current = current
         self.is_closed = False
         self._event: asyncio.Event | None = None
 
@@ -73,86 +73,89 @@ def take_flow(
 
 
 async def take_waiting(
-    store: Store, homes: PartitionSource, opening: CapacitySource, lease_ms: int, wait_ms: int
+    store: Store, partition_source: PartitionSource, capacity: CapacitySource, lease_ms: int, wait_ms: int
 ) -> PendingCallbacks:
     await store.open()
-    partitions = homes()
+    partitions = partition_source()
     give_up_at_s = time.monotonic() + wait_ms / 1000
-    earlier: set[Place] = set()  # where an earlier look may have left us registered; a ring ends a registration
+    still_registered: set[Place] = set()  # by an earlier poll; a wakeup ends a registration
     while True:
-        async with _listening(store, partitions) as listeners:
-            opening.wake_by(listeners[0][1].event)  # before the room is asked for: no change of it is missed
-            owed, looks_again = {PENDING}, False
+        async with _listen(store, partitions) as listeners:
+            capacity.set_event(listeners[0][1].event)  # before the capacity is read, so that no change is missed
+            registered, polls_again = {PENDING}, False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
-                found = await store.run(_registering(partitions, opening.room(), lease_ms, listeners, left_s))
+                found = await store.run(_registering_flow(partitions, capacity.current(), lease_ms, listeners, left_s))
                 left_s = give_up_at_s - time.monotonic()
                 if found.callbacks or not wait_ms:
-                    owed = earlier
-                if found.callbacks or left_s <= 0 or opening.is_closed:
-                    return _debts(found)
-                await _rung(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
-                earlier = {PENDING} if any(one.woken_place is None for _, one in listeners) else set()
-                looks_again = True
+                    registered = still_registered
+                if found.callbacks or left_s <= 0 or capacity.is_closed:
+                    return _pending_callbacks(found)
+                await _wait_for_wakeup(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
+                still_registered = {PENDING} if any(item.woken_place is None for _, item in listeners) else set()
+                polls_again = True
             finally:
-                for bell, listener in listeners if not looks_again else ():
-                    bell.leave(listener, owed)
+                for wakeups, listener in listeners if not polls_again else ():
+                    wakeups.leave(listener, registered)
 
 
 @contextlib.asynccontextmanager
-async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[tuple[Wakeups, Listener]]]:
-    """One listener per partition; they share their event."""
+async def _listen(store: Store, partitions: Sequence[int]) -> AsyncIterator[list[tuple[Wakeups, Listener]]]:
+    """Listen in each partition. The listeners share one event."""
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         found = []
-        for partition in homes:
+        for partition in partitions:
             listener = Listener((PENDING,))
             listener.event = event
             found.append((await stack.enter_async_context(store.wakeups.listen(partition, listener)), listener))
         yield found
 
 
-def _registering(
-    homes: Sequence[int],
-    room: DeliveryCapacity,
+def _registering_flow(
+    partitions: Sequence[int],
+    capacity: DeliveryCapacity,
     lease_ms: int,
     listeners: list[tuple[Wakeups, Listener]],
     left_s: float,
 ) -> Flow[callbacks.TakenCallbacks]:
     for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
-    waits = (
-        [callbacks.CallbackRegistration(bell.name, for_ms, bell.others_wait(one)) for bell, one in listeners]
+    registrations = (
+        [
+            callbacks.CallbackRegistration(wakeups.name, for_ms, wakeups.others_wait(listener))
+            for wakeups, listener in listeners
+        ]
         if left_s
         else ()
     )
-    return take_flow(homes, room, lease_ms, waits)
+    return take_flow(partitions, capacity, lease_ms, registrations)
 
 
 def _until_due_s(found: callbacks.TakenCallbacks) -> float:
     return BLOCK_S if found.next_at_ms is None else max(0.001, (found.next_at_ms - found.now_ms) / 1000)
 
 
-async def _rung(listeners: list[tuple[Wakeups, Listener]], within_s: float) -> None:
+async def _wait_for_wakeup(listeners: list[tuple[Wakeups, Listener]], within_s: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             await listeners[0][1].event.wait()
 
 
 def take_sync(
-    store: Store, homes: PartitionSource, room: DeliveryCapacity, lease_ms: int, wait_ms: int
+    store: Store, partition_source: PartitionSource, capacity: DeliveryCapacity, lease_ms: int, wait_ms: int
 ) -> PendingCallbacks:
     if wait_ms:
-        raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
+        raise BadInput("Waiting for callbacks needs an event loop: await this operation, or use wait_ms=0.")
     store.open_sync()
-    return _debts(store.run_sync(take_flow(homes(), room, lease_ms)))
+    return _pending_callbacks(store.run_sync(take_flow(partition_source(), capacity, lease_ms)))
 
 
-def _debts(found: callbacks.TakenCallbacks) -> PendingCallbacks:
+def _pending_callbacks(found: callbacks.TakenCallbacks) -> PendingCallbacks:
     return PendingCallbacks(found.callbacks, found.next_at_ms)
 
 
 def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[PendingCallbackPage]:
-    """The cursor says in which partition, and behind how many of its callbacks."""
+    """Return one page of callbacks. The cursor is a partition and a number of its callbacks to skip."""
     partition, start = _read_cursor(cursor)
     found: list[PendingCallback] = []
     while partition < partitions and len(found) < most:
@@ -166,5 +169,5 @@ def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[P
 def _read_cursor(cursor: str) -> tuple[int, int]:
     partition, _, start = (cursor or "0.0").partition(".")
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in (partition, start)):
-        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+        raise BadInput("The cursor does not come from a page of callbacks; start again without it.")
     return int(partition), int(start)

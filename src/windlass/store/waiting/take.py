@@ -1,4 +1,4 @@
-"""Taking, and waiting without polling for a job to take, from one partition or several; with an event loop or none."""
+"""Take jobs from one or several partitions, and wait for them without polling; with or without an event loop."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
 O = TypeVar("O", Finish, Fail)  # noqa: E741 (an outcome)
-Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # on its way; a refusal is raised
-# Who is given a job at once, and what accepts it. True: it is in good hands.
+Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # of an accept command that was sent; raises a refusal
+# Called when a job is handed over with a wakeup; the second argument accepts it. Returns True if the worker accepted it.
 Receive: TypeAlias = Callable[[Job, Callable[[], Acceptance]], bool]
 GRACE_MS = 5_000  # a registration outlives the wait by this
-FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/fast_path/plain_hand.lua)
-STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
+FRESH_S = 1.0  # half of the time after which a job that was handed over is released (lua/lib/fast_path/plain_hand.lua)
+STOPPED_POLL_MS = 5_000  # pause of a waiting taker before it polls a partition with stopped takers again
 
 
 class PartitionQueues(NamedTuple):
-    """The queues of a take that are at home in one partition, in their order."""
+    """Queues of a take in one partition, in their order."""
 
     partition: int
     queues: list[str]
 
 
 class CombinedTake(NamedTuple):
-    """What a look at several partitions gave: one answer per partition that was looked at."""
+    """Result of one poll of several partitions. `partials` has one result per partition polled."""
 
     taken: Taken
     partials: list[TakeResult]
 
 
 def group_by_partition(store: Store, queues: Sequence[str]) -> list[PartitionQueues]:
-    """By partition, in the order of their first queues."""
+    """Group queues by partition, in the order of the first queue of each."""
     found: dict[int, list[str]] = {}
     for queue in queues:
         found.setdefault(store.partition_of_queue(queue), []).append(queue)
@@ -61,7 +61,7 @@ def group_by_partition(store: Store, queues: Sequence[str]) -> list[PartitionQue
 def take_flow(
     request: Take, queues: list[str], partition: int, registration: WaitRegistration = UNREGISTERED
 ) -> Flow[TakeResult]:
-    """One look at the queues of one partition; a long walk over lanes is continued until it is through."""
+    """Poll the queues of one partition once. A long scan over lanes continues until it is complete."""
     resume = 0
     while True:
         found = yield take(request, queues, partition, registration, resume)
@@ -72,11 +72,11 @@ def take_flow(
         resume = found.resume
 
 
-def look_flow(
+def poll_flow(
     request: Take, parts: Sequence[PartitionQueues], registrations: Sequence[WaitRegistration], *, waits: bool = False
 ) -> Flow[CombinedTake]:
-    """One call per partition in the order given, until there are enough jobs. What goes wrong in one partition does not
-    take away what another gave."""
+    """Poll partitions in the given order until there are enough jobs. An error in one partition does not lose the jobs
+    of another."""
     partials: list[TakeResult] = []
     problem: WindlassError | None = None
     left = request.most
@@ -89,35 +89,37 @@ def look_flow(
         except WindlassError as error:
             partial = TakeResult(Taken([], None), 0, 0)
             if waits and isinstance(error, PartitionStopped):
-                log.warning("Nothing is taken from %s: %s", ", ".join(part.queues), error)
-                partial = TakeResult(Taken([], STOPPED_LOOK_MS), 0, 0)
+                log.warning("Cannot take jobs from %s: %s Trying again.", ", ".join(part.queues), error)
+                partial = TakeResult(Taken([], STOPPED_POLL_MS), 0, 0)
             elif len(parts) == 1:
                 raise
             else:
                 problem = problem or error
         partials.append(partial)
         left -= len(partial.taken.jobs)
-    return _found(partials, problem)
+    return _combine(partials, problem)
 
 
-def _found(partials: list[TakeResult], problem: WindlassError | None) -> CombinedTake:
+def _combine(partials: list[TakeResult], problem: WindlassError | None) -> CombinedTake:
     jobs = [job for partial in partials for job in partial.taken.jobs]
     if problem is not None:
         if not jobs:
             raise problem
-        log.warning("Some of the queues could not be looked at: %s", problem)
+        log.warning("Could not take from some of the queues: %s Jobs of the others were taken.", problem)
     due = [partial.taken.next_due_at_ms for partial in partials if partial.taken.next_due_at_ms is not None]
     before = {job_id: at_ms for partial in partials for job_id, at_ms in partial.taken.started_before.items()}
     used_up = sum(partial.taken.used_up for partial in partials)
     return CombinedTake(Taken(jobs, min(due, default=None), before, used_up), partials)
 
 
-def _registration(bell: str, left_s: float, others_wait: bool = False, by_hand: bool = False) -> WaitRegistration:
-    return WaitRegistration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait, by_hand)
+def _registration(
+    wakeup_list: str, left_s: float, others_wait: bool = False, direct_handoff: bool = False
+) -> WaitRegistration:
+    return WaitRegistration(wakeup_list, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait, direct_handoff)
 
 
 def _pause_s(found: CombinedTake, left_s: float) -> float:
-    """Until the end of the wait, or until something may be due in one of the partitions, by its own clock."""
+    """Return the seconds until a job may be due in one of the partitions, by its own clock; at most `left_s`."""
     due_in_ms = [
         max(0, partial.taken.next_due_at_ms - partial.now_ms)
         for partial in found.partials
@@ -127,18 +129,19 @@ def _pause_s(found: CombinedTake, left_s: float) -> float:
 
 
 def take_at_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
-    """As `take_once`, on its way when this returns, if it can be: before what others have asked for in this turn."""
-    return _taken_once(store, asyncio.ensure_future(store.start(flow)))
+    """Do as `take_once`, but send the command before this returns, if possible: ahead of other operations of this turn
+    of the event loop."""
+    return _take_shielded(store, asyncio.ensure_future(store.start(flow)))
 
 
 def take_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
-    """In its turn: a wait that has just ended takes its registration back, which must not come after the next look has
-    registered anew."""
-    return _taken_once(store, asyncio.ensure_future(store.run(flow)))
+    """Take once, in order with other operations: a wait that has just ended withdraws its registration, and that must
+    not come after the registration of the next poll."""
+    return _take_shielded(store, asyncio.ensure_future(store.run(flow)))
 
 
-async def _taken_once(store: Store, call: asyncio.Future[T]) -> T:
-    """A caller that is cancelled in the middle never sees its jobs: they are given back, no attempt spent."""
+async def _take_shielded(store: Store, call: asyncio.Future[T]) -> T:
+    """Wait for the call. If the caller is cancelled, release the jobs that it never saw; no attempt is spent."""
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:
@@ -149,11 +152,11 @@ async def _taken_once(store: Store, call: asyncio.Future[T]) -> T:
 async def _give_back(store: Store, call: asyncio.Future[Any]) -> None:
     held = [LeaseRef(job.id, job.lease_token) for job in (await call).taken.jobs]
     if held:
-        await store.run(split_by_partition(held, lambda one: store.partition_of_job(one.id), reports.release))
+        await store.run(split_by_partition(held, lambda lease: store.partition_of_job(lease.id), reports.release))
 
 
 class _PartitionWait:
-    """Where a waiting taker stands in one partition. `worker` is who may be handed a job there; empty: nobody."""
+    """State of a waiting taker in one partition. `worker` may receive a direct handoff there; empty: no handoff."""
 
     def __init__(
         self, store: Store, part: PartitionQueues, wanted: str, worker: bytes = b"", receive: Receive | None = None
@@ -162,54 +165,55 @@ class _PartitionWait:
         self.part = part
         self.worker = worker
         self._receive = receive
-        self.is_waiting = False  # for a ring, after a look that found nothing
-        self.is_served = False  # what came with the ring was received at once
-        self._zero_s = 0.0  # the engine's instant 0 by the clock of this process, or earlier
+        self.is_waiting = False  # for a wakeup, after a poll that found nothing
+        self.is_served = False  # the job that came with the wakeup was received at once
+        self._zero_s = 0.0  # engine time 0 by the clock of this process, or earlier
         self.places: tuple[Place, ...] = tuple((queue, wanted) for queue in part.queues)
-        self.registered: set[Place] = set()  # by earlier looks; a ring ends a registration
-        self.rung: Place | None = None
-        self.owed: set[Place] = set()
-        self.bell: Wakeups
+        self.earlier: set[Place] = set()  # registered by earlier polls; a wakeup ends a registration
+        self.woken_place: Place | None = None  # of the wakeup that led to this poll
+        self.registered: set[Place] = set()  # where the engine may still have this process registered
+        self.wakeups: Wakeups
         self.listener: Listener
 
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
         receive = self._received if self._receive else None
         self.listener = Listener(self.places, event=event, worker=self.worker, receive=receive)
-        self.bell = await stack.enter_async_context(store.wakeups.listen(self.part.partition, self.listener))
-        self.owed = set(self.places)
+        self.wakeups = await stack.enter_async_context(store.wakeups.listen(self.part.partition, self.listener))
+        self.registered = set(self.places)
 
     def registration(self, left_s: float) -> WaitRegistration:
-        return _registration(self.bell.name, left_s, self.bell.others_wait(self.listener), bool(self.worker))
+        return _registration(self.wakeups.name, left_s, self.wakeups.others_wait(self.listener), bool(self.worker))
 
-    def looked(self, found: TakeResult | None, registration: WaitRegistration, since_s: float) -> None:
-        """None: this partition was not looked at, since another had enough."""
+    def after_poll(self, found: TakeResult | None, registration: WaitRegistration, since_s: float) -> None:
+        """Update the state after a poll. `found` is None if this partition was not polled: another had enough jobs."""
         if found is not None:
             self._zero_s = since_s - found.now_ms / 1000
         if found is None or (found.taken.jobs and not registration.others_wait):
-            self.owed = _without_used_ring(self.registered, self.rung, found)
+            self.registered = _without_used_wakeup(self.earlier, self.woken_place, found)
 
-    def looks_again(self) -> None:
-        self.registered, self.rung = self.owed, self.listener.woken_place
+    def before_next_poll(self) -> None:
+        self.earlier, self.woken_place = self.registered, self.listener.woken_place
         if self.listener.handed is not None:
-            self.bell.give_back(self.listener.handed)
+            self.wakeups.give_back(self.listener.handed)
 
-    def _received(self, job: Job) -> bool:
-        """In the turn in which the ring is heard. One that comes while a look is under way is returned by the take, if
-        that look found nothing."""
+    def _receive_now(self, job: Job) -> bool:
+        """Pass the job to `receive` in the turn in which its wakeup is read. A job that arrives during a poll is
+        returned by the take, if that poll found nothing."""
         if self._receive is None or not self.is_waiting or self._age_s(job) > FRESH_S:
             return False
         self.is_served = self._receive(job, lambda: self._store.start(_acceptance(job, self.part.partition)))
         if self.is_served:
-            self.owed = self.owed - {(job.queue, "")}
+            self.registered = self.registered - {(job.queue, "")}
         return self.is_served
 
-    def handed(self) -> Job | None:
-        """What came with the ring; one that was on its way too long may have gone back and is another's by now."""
+    def take_handed(self) -> Job | None:
+        """Return the job that came with the wakeup. A job that was too long on its way is not returned: the engine may
+        have released it, and another worker may have it."""
         job = self.listener.handed
         if job is None or self._age_s(job) > FRESH_S:
             return None
         self.listener.handed = None
-        self.owed = self.owed - {(job.queue, "")}
+        self.registered = self.registered - {(job.queue, "")}
         return job
 
     def _age_s(self, job: Job) -> float:
@@ -217,21 +221,22 @@ class _PartitionWait:
 
     def leave(self) -> None:
         if self.listener.handed is not None:
-            self.bell.give_back(self.listener.handed)
-        self.bell.leave(self.listener, self.owed)
+            self.wakeups.give_back(self.listener.handed)
+        self.wakeups.leave(self.listener, self.registered)
 
 
 async def take_waiting(
     store: Store, request: Take, choose: Callable[[], list[PartitionQueues]], receive: Receive | None = None
 ) -> Taken:
-    """`receive` is given what is handed over in the turn in which that is heard, and the take ends with nothing."""
+    """Take jobs; wait for the first up to `request.wait_ms`. With `receive`, a job that is handed over goes to it in the
+    turn in which its wakeup is read, and the take returns no job."""
     await store.open()
     parts = choose()
     if request.wait_ms == 0:
-        return (await take_once(store, look_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
+        return (await take_once(store, poll_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     worker = request.worker if request.by_hand and request.wants == ANY_JOB and not request.accept_ms else b""
-    posts = [_PartitionWait(store, part, filter_text(request.wants), worker, receive) for part in parts]
+    waits = [_PartitionWait(store, part, filter_text(request.wants), worker, receive) for part in parts]
     while True:
         event = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
@@ -279,7 +284,7 @@ async def _look(store: Store, request: Take, posts: Sequence[_PartitionWait], gi
     registrations = [post.registration(left_s) for post in posts]
     parts = [post.part for post in posts]
     since_s = time.monotonic()
-    found = await take_once(store, look_flow(request, parts, registrations, waits=True))
+    found = await take_once(store, poll_flow(request, parts, registrations, waits=True))
     for at, (post, registration) in enumerate(zip(posts, registrations, strict=True)):
         post.looked(found.partials[at] if at < len(found.partials) else None, registration, since_s)
     return found
@@ -296,7 +301,7 @@ def take_waiting_sync(store: Store, request: Take, choose: Callable[[], list[Par
     store.open_sync()
     parts = choose()
     if request.wait_ms == 0:
-        return store.run_sync(look_flow(request, parts, [UNREGISTERED] * len(parts))).taken
+        return store.run_sync(poll_flow(request, parts, [UNREGISTERED] * len(parts))).taken
     if len(parts) > 1:
         return _on_a_loop_of_its_own(store, request, parts)
     return _wait_in_one_partition(store, request, parts[0])
@@ -311,7 +316,7 @@ def _wait_in_one_partition(store: Store, request: Take, part: PartitionQueues) -
         while True:
             left_s = max(0.0, give_up_at_s - time.monotonic())
             registration = _registration(bell.name, left_s)
-            found = store.run_sync(look_flow(request, [part], [registration], waits=True))
+            found = store.run_sync(poll_flow(request, [part], [registration], waits=True))
             left_s = give_up_at_s - time.monotonic()
             if not found.taken.jobs:
                 registered = {(queue, wanted) for queue in part.queues}

@@ -23,7 +23,7 @@ from .audit import write_audit_entry
 from .auth import Authenticator
 from .content_negotiation import body_encoding, encoded_response, negotiate_encoding, problem_response, route_encoding
 from .problems import protocol_refusal
-from .query_string import parse_query
+from .query_parser import parse_query
 from .request_context import RequestContext
 from .router import Answer, DeferredAnswer, Route, Router
 
