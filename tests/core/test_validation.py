@@ -668,7 +668,9 @@ def _callbacks() -> Iterator[Case]:
             (
                 5,
                 DeliveryCapacity(most=1),
-                *map(_capacity_source, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, per_destination=101))),
+                *map(
+                    _capacity_source, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, per_destination=101))
+                ),
             ),
         ),
         ("callbacks", "given_up", WRONG_CLAIMS),

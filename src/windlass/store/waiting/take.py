@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.core.errors import PartitionStopped, Refusal, WindlassError
 from windlass.core.job import Job
-from windlass.core.operations import ANY_JOB, Fail, Finish, LeaseRef, Take, Taken
+from windlass.core.operations import ANY_JOB, LeaseRef, Take, Taken
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import reports
 from windlass.store.commands.admin import maintenance
@@ -27,9 +27,8 @@ from .wakeups import BLOCK_S, Listener, Place, Wakeups, wait_for_event
 log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
-O = TypeVar("O", Finish, Fail)  # noqa: E741 (an outcome)
 Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # of an accept command that was sent; raises a refusal
-# Called when a job is handed over with a wakeup; the second argument accepts it. Returns True if the worker accepted it.
+# Called with a job that came with a wakeup, and a function that accepts it. Returns True if the worker took the job.
 Receive: TypeAlias = Callable[[Job, Callable[[], Acceptance]], bool]
 GRACE_MS = 5_000  # a registration outlives the wait by this
 FRESH_S = 1.0  # half of the time after which a job that was handed over is released (lua/lib/fast_path/plain_hand.lua)
@@ -105,7 +104,7 @@ def _combine(partials: list[TakeResult], problem: WindlassError | None) -> Combi
     if problem is not None:
         if not jobs:
             raise problem
-        log.warning("Could not take from some of the queues: %s Jobs of the others were taken.", problem)
+        log.warning("Could not take from some of the queues; jobs of the others were taken: %s", problem)
     due = [partial.taken.next_due_at_ms for partial in partials if partial.taken.next_due_at_ms is not None]
     before = {job_id: at_ms for partial in partials for job_id, at_ms in partial.taken.started_before.items()}
     used_up = sum(partial.taken.used_up for partial in partials)
@@ -176,7 +175,7 @@ class _PartitionWait:
         self.listener: Listener
 
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
-        receive = self._received if self._receive else None
+        receive = self._receive_now if self._receive else None
         self.listener = Listener(self.places, event=event, worker=self.worker, receive=receive)
         self.wakeups = await stack.enter_async_context(store.wakeups.listen(self.part.partition, self.listener))
         self.registered = set(self.places)
@@ -228,8 +227,8 @@ class _PartitionWait:
 async def take_waiting(
     store: Store, request: Take, choose: Callable[[], list[PartitionQueues]], receive: Receive | None = None
 ) -> Taken:
-    """Take jobs; wait for the first up to `request.wait_ms`. With `receive`, a job that is handed over goes to it in the
-    turn in which its wakeup is read, and the take returns no job."""
+    """Take jobs; wait for the first up to `request.wait_ms`. With `receive`, a job that is handed over goes to it when
+    the wakeup is read, and the take returns no job."""
     await store.open()
     parts = choose()
     if request.wait_ms == 0:
@@ -240,26 +239,26 @@ async def take_waiting(
     while True:
         event = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
-            looks_again = False
-            for post in posts:
-                await post.listen(store, event, stack)
+            polls_again = False
+            for wait in waits:
+                await wait.listen(store, event, stack)
             try:
-                found = await _look(store, request, posts, give_up_at_s)
+                found = await _poll(store, request, waits, give_up_at_s)
                 left_s = give_up_at_s - time.monotonic()
                 if found.taken.jobs or left_s <= 0:
                     return found.taken
-                await _ring(event, posts, min(_pause_s(found, left_s), BLOCK_S))
-                if any(post.is_served for post in posts):
+                await _wait_for_wakeup(event, waits, min(_pause_s(found, left_s), BLOCK_S))
+                if any(wait.is_served for wait in waits):
                     return Taken([], None)
-                for post in posts:
-                    if (job := post.handed()) is not None:
+                for wait in waits:
+                    if (job := wait.take_handed()) is not None:
                         return Taken([job], None)
-                    post.looks_again()
-                looks_again = True
+                    wait.before_next_poll()
+                polls_again = True
             finally:
-                if not looks_again:
-                    for post in posts:
-                        post.leave()
+                if not polls_again:
+                    for wait in waits:
+                        wait.leave()
 
 
 def _acceptance(job: Job, partition: int) -> Flow[int | None]:
@@ -269,32 +268,32 @@ def _acceptance(job: Job, partition: int) -> Flow[int | None]:
     return answer  # type: ignore[no-any-return]
 
 
-async def _ring(event: asyncio.Event, posts: Sequence[_PartitionWait], within_s: float) -> None:
-    for post in posts:
-        post.is_waiting = True
+async def _wait_for_wakeup(event: asyncio.Event, waits: Sequence[_PartitionWait], within_s: float) -> None:
+    for wait in waits:
+        wait.is_waiting = True
     try:
         await wait_for_event(event, within_s)
     finally:
-        for post in posts:
-            post.is_waiting = False
+        for wait in waits:
+            wait.is_waiting = False
 
 
-async def _look(store: Store, request: Take, posts: Sequence[_PartitionWait], give_up_at_s: float) -> CombinedTake:
+async def _poll(store: Store, request: Take, waits: Sequence[_PartitionWait], give_up_at_s: float) -> CombinedTake:
     left_s = max(0.0, give_up_at_s - time.monotonic())
-    registrations = [post.registration(left_s) for post in posts]
-    parts = [post.part for post in posts]
+    registrations = [wait.registration(left_s) for wait in waits]
+    parts = [wait.part for wait in waits]
     since_s = time.monotonic()
     found = await take_once(store, poll_flow(request, parts, registrations, waits=True))
-    for at, (post, registration) in enumerate(zip(posts, registrations, strict=True)):
-        post.looked(found.partials[at] if at < len(found.partials) else None, registration, since_s)
+    for index, (wait, registration) in enumerate(zip(waits, registrations, strict=True)):
+        wait.after_poll(found.partials[index] if index < len(found.partials) else None, registration, since_s)
     return found
 
 
-def _without_used_ring(registered: set[Place], rung: Place | None, found: TakeResult | None) -> set[Place]:
-    """Where the engine may still ring, or has rung for something else than what was taken."""
-    if rung is None or found is None or rung[0] not in {job.queue for job in found.taken.jobs}:
+def _without_used_wakeup(registered: set[Place], woken_place: Place | None, found: TakeResult | None) -> set[Place]:
+    """Return the places where the engine may still send a wakeup, or sent one for a job that was not taken."""
+    if woken_place is None or found is None or woken_place[0] not in {job.queue for job in found.taken.jobs}:
         return registered
-    return registered - {rung}
+    return registered - {woken_place}
 
 
 def take_waiting_sync(store: Store, request: Take, choose: Callable[[], list[PartitionQueues]]) -> Taken:
@@ -303,7 +302,7 @@ def take_waiting_sync(store: Store, request: Take, choose: Callable[[], list[Par
     if request.wait_ms == 0:
         return store.run_sync(poll_flow(request, parts, [UNREGISTERED] * len(parts))).taken
     if len(parts) > 1:
-        return _on_a_loop_of_its_own(store, request, parts)
+        return _wait_in_new_loop(store, request, parts)
     return _wait_in_one_partition(store, request, parts[0])
 
 
@@ -311,34 +310,34 @@ def _wait_in_one_partition(store: Store, request: Take, part: PartitionQueues) -
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     wanted = filter_text(request.wants)
     registered: set[Place] = set()
-    rung: Place | None = None
-    with store.wakeups.listen_sync(part.partition) as bell:
+    woken_place: Place | None = None
+    with store.wakeups.listen_sync(part.partition) as wakeups:
         while True:
             left_s = max(0.0, give_up_at_s - time.monotonic())
-            registration = _registration(bell.name, left_s)
+            registration = _registration(wakeups.name, left_s)
             found = store.run_sync(poll_flow(request, [part], [registration], waits=True))
             left_s = give_up_at_s - time.monotonic()
             if not found.taken.jobs:
                 registered = {(queue, wanted) for queue in part.queues}
             if found.taken.jobs or left_s <= 0:
-                for queue, _ in _without_used_ring(registered, rung, found.partials[0]):
-                    store.run_sync(_pass_ring_flow(bell.name, queue, wanted, part.partition))
+                for queue, _ in _without_used_wakeup(registered, woken_place, found.partials[0]):
+                    store.run_sync(_pass_wakeup_flow(wakeups.name, queue, wanted, part.partition))
                 return found.taken
-            message = bell.wait(_pause_s(found, left_s))
-            rung = (message[1:].decode().partition("\1")[0], wanted) if message[:1] == b"Q" else None
+            message = wakeups.wait(_pause_s(found, left_s))
+            woken_place = (message[1:].decode().partition("\1")[0], wanted) if message[:1] == b"Q" else None
 
 
-def _pass_ring_flow(bell: str, queue: str, wanted: str, partition: int) -> Flow[bool]:
-    return (yield maintenance.pass_wakeup(bell, queue, (wanted,), partition))  # type: ignore[no-any-return]
+def _pass_wakeup_flow(wakeup_list: str, queue: str, wanted: str, partition: int) -> Flow[bool]:
+    return (yield maintenance.pass_wakeup(wakeup_list, queue, (wanted,), partition))  # type: ignore[no-any-return]
 
 
-def _on_a_loop_of_its_own(store: Store, request: Take, parts: list[PartitionQueues]) -> Taken:
-    """Several bells are several blocking reads: an event loop in a thread waits for all of them at once."""
+def _wait_in_new_loop(store: Store, request: Take, parts: list[PartitionQueues]) -> Taken:
+    """Wait in an event loop of a new thread: several partitions need several blocking reads at once."""
     outcome: list[Taken | BaseException] = []
 
     async def wait() -> Taken:
-        async with store.clone() as twin:
-            return await take_waiting(twin, request, lambda: parts)
+        async with store.clone() as clone:
+            return await take_waiting(clone, request, lambda: parts)
 
     def run() -> None:
         try:
