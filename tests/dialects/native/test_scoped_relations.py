@@ -119,7 +119,7 @@ async def test_jobs_of_one_batch_may_name_each_other(client: httpx.AsyncClient, 
 async def test_an_id_of_a_batch_that_belongs_to_another_queue_is_no_relative(
     client: httpx.AsyncClient, service: Service
 ) -> None:
-    """The job with this id is refused, but its id is in the batch. The next job must not be related to the stored job."""
+    """The job with this id is refused, but its id is in the batch. The next job must not name the stored job."""
     victim = await put(service, queue="victim")
     await _scoped(client, service)
     items = [MINE | {"id": format_id(victim)}, MINE | _relation("after", victim)]

@@ -1,4 +1,5 @@
-"""GET /files: what was downloaded, to whoever knows its id. A page in it must not act as if it were ours."""
+"""GET /files: downloaded files, for callers that know the id. The headers prevent that a downloaded page runs as part
+of this site."""
 
 from __future__ import annotations
 
@@ -49,12 +50,12 @@ class ByteRange(NamedTuple):
 
 @routes.get(
     "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream", waits=True,
-    other_responses={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, RangeNotSatisfiable),
+    other_responses={206: None}, headers={"range": "One part of the file, such as bytes=0-1023."}, refuses=(NotFound, RangeNotSatisfiable),
 )  # fmt: skip
 async def downloaded_file(context: RequestContext[None, None]) -> StreamedResponse:
-    """A downloaded file.
+    """Return a downloaded file.
 
-    It needs no token: who was told its URL, by the callback, may have it; nobody guesses it."""
+    No token is needed: the callback has the URL, which cannot be guessed."""
     name = context.path["name"]
     settings = context.state.settings
     if settings.download_s3_bucket or not is_id(name) or context.path["folder"] != name[:3]:
@@ -66,14 +67,15 @@ async def downloaded_file(context: RequestContext[None, None]) -> StreamedRespon
         file.close()
         raise
     wanted = part or ByteRange(0, size)
-    told = ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
-    return StreamedResponse(206 if part else 200, _Chunks(file, wanted), (*_SAFE_HEADERS, *told), media, wanted.length)
+    content_range = ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
+    headers = (*_SAFE_HEADERS, *content_range)
+    return StreamedResponse(206 if part else 200, _Chunks(file, wanted), headers, media, wanted.length)
 
 
 def _open(path: Path) -> tuple[BinaryIO, int, str]:
-    """No link is followed, and nothing but a file is opened."""
+    """Open a regular file. Symbolic links are not followed."""
     try:
-        file = open(path, "rb", opener=_opener)  # noqa: SIM115 (a path cannot be opened so)
+        file = open(path, "rb", opener=_opener)  # noqa: SIM115 (Path.open takes no opener)
     except OSError as error:
         raise NotFound from error
     try:
@@ -92,11 +94,12 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _parse_range(header: str, size: int) -> ByteRange | None:
-    """None: all of it, also for what is no range of bytes, or several. Unsatisfiable: it has no such part."""
+    """Parse a Range header. Return None for the whole file, also if the header is no single range of bytes. Raise
+    RangeNotSatisfiable if the file has no such part."""
     found = _RANGE.fullmatch(header.replace(" ", ""))
     if found is None or not (found[1] or found[2]):
         return None
-    if not found[1]:  # the last so many bytes
+    if not found[1]:  # a suffix: the last bytes
         length = min(int(found[2]), size)
         if not length:
             raise RangeNotSatisfiable(size)
@@ -110,7 +113,7 @@ def _parse_range(header: str, size: int) -> ByteRange | None:
 
 
 class _Chunks:
-    """A part of a file, which is closed whether or not anybody begins to read it."""
+    """Chunks of a part of a file. The file is closed even if nothing is read."""
 
     def __init__(self, file: BinaryIO, part: ByteRange) -> None:
         self._file = file

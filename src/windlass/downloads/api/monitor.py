@@ -1,4 +1,4 @@
-"""GET /hb, /stats and /dashboard/aggregations: what is in service, what was done, what waits."""
+"""GET /hb, /stats and /dashboard/aggregations: availability, counters and waiting jobs."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class WaitingJobs(msgspec.Struct, frozen=True):
 
 @routes.get("/hb", operation="heartbeat", roles=None, response_media=_TEXT, refuses=(OutOfService,))
 async def heartbeat(context: RequestContext[None, None]) -> Response:
-    """Whether requests should be sent here.
+    """Tell load balancers whether to send requests to this server.
 
-    503 while the file that WINDLASS_HEARTBEAT_FILE names exists."""
+    The answer is 503 while the file that WINDLASS_HEARTBEAT_FILE names exists."""
     file = context.state.settings.heartbeat_file
     if file and await _exists(file):
         raise OutOfService
@@ -64,9 +64,9 @@ async def _exists(file: str) -> bool:
     refuses=(NotFound, errors.BadInput, errors.EngineError),
 )  # fmt: skip
 async def stats(context: RequestContext[None, None]) -> Answer:
-    """What the processors, or the notifiers, have counted.
+    """Return the counters of the processors or the notifiers.
 
-    Of all instances that have told it within the last ten seconds, added up; 404 when there is none."""
+    They are the sum over all instances that published counters within the last ten seconds; 404 if there is none."""
     context.check_queue(QUEUE)
     component = context.path["name"]
     is_known = len(component.encode()) <= COMPONENT_MAX and component.isprintable()
@@ -90,9 +90,9 @@ def sum_counters(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     refuses=(errors.EngineError,),
 )  # fmt: skip
 async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
-    """Aggregations with jobs that wait, and how many.
+    """Return aggregations with waiting jobs, and the number of these jobs.
 
-    Also those that wait for their next attempt; not those that run."""
+    Jobs that wait for their next attempt count; running jobs do not."""
     context.check_queue(QUEUE)
     found = [
         WaitingJobs(f"jobs:{aggregation.key}", aggregation.queued + aggregation.scheduled)
@@ -111,5 +111,5 @@ async def _list_aggregations(service: Service) -> list[Aggregation]:
             cursor = page.cursor
             if not cursor:
                 return found
-    except UnknownLimit:  # nothing was ever downloaded
+    except UnknownLimit:  # no download was ever requested
         return found

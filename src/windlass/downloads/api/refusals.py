@@ -1,4 +1,4 @@
-"""What all of the downloader's API shares: where it is, and how it says no: in plain text."""
+"""Prefix and error format of the downloader's API. Errors are plain text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from windlass.wire.encoding import Encoding
 from windlass.wire.problems import headers_of, status_for
 
 PREFIX = "/downloader"
-_ENGINE_TROUBLE = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable, errors.EngineFull)
+_ENGINE_ERRORS = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable, errors.EngineFull)
 
 
 def format_as_text(error: WindlassError, _encoding: Encoding) -> Response:
-    """Its clients know one status for all trouble with the engine."""
-    status = 500 if isinstance(error, _ENGINE_TROUBLE) else status_for(error)
+    """Format an error as text. Clients know one status for all engine errors."""
+    status = 500 if isinstance(error, _ENGINE_ERRORS) else status_for(error)
     return Response(status, f"{error}\n".encode(), headers_of(error), "text/plain; charset=utf-8")
 
 
