@@ -36,7 +36,7 @@ LIMIT_S = 30.0
 def wait_in(service: Service, bell: str = BELL, *, wants: Filter = ANY_JOB, for_ms: int = 60_000, **how: Any) -> None:
     """As a worker that finds nothing, and waits to be rung."""
     request = Take(queues=("q",), worker=W, wants=wants)
-    registration = WaitRegistration(bell, for_ms, **({"by_hand": True} | how))
+    registration = WaitRegistration(bell, for_ms, **({"direct_handoff": True} | how))
     found = service.store.run_sync(take_flow(request, ["q"], 0, registration))
     assert not found.taken.jobs
 
@@ -82,7 +82,7 @@ def test_one_hand_is_filled_once(service: Service) -> None:
 
 
 def test_none_overtakes_one_that_was_rung_for(service: Service) -> None:
-    wait_in(service, "another", for_ms=50_000, by_hand=False)
+    wait_in(service, "another", for_ms=50_000, direct_handoff=False)
     wait_in(service)
     put(service, new())
     put(service, new())
@@ -105,7 +105,7 @@ def test_what_nobody_accepts_goes_back_unspent(service: Service) -> None:
 
 
 OTHERWISE: dict[str, Callable[[Service], object]] = {
-    "the taker was not to be handed anything": lambda service: wait_in(service, by_hand=False),
+    "the taker was not to be handed anything": lambda service: wait_in(service, direct_handoff=False),
     "others wait behind the bell": lambda service: wait_in(service, others_wait=True),
     "it wants other names": lambda service: (
         service.configure("q", {"name_lanes": True}).wait(),
