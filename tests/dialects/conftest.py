@@ -1,5 +1,7 @@
-"""A real server on a real socket, and clients of it. Tests of both encodings ask for `api`; `service` is on the same
-engine and namespace, and `store.clock_offset_ms` moves the time of all of them."""
+"""A real server on a real socket, and its clients.
+
+`api` runs a test in both encodings. `service` uses the same engine and namespace. `store.clock_offset_ms` moves the
+clock of all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import httpx
 import pytest
 
 from tests.dialects.bedrock.command_router import BedrockCommands
-from tests.dialects.http_requests import Asker
+from tests.dialects.http_requests import NativeApi
 from tests.dialects.lightjq.lightjq_client import LightJqClient
 from tests.support.api_client import Api
 from windlass.server import Server, open_server
@@ -48,7 +50,7 @@ def api(client: httpx.AsyncClient, request: pytest.FixtureRequest) -> Api:
 
 @pytest.fixture
 def json_api(client: httpx.AsyncClient) -> Api:
-    """Where the encoding does not matter."""
+    """Client for tests in which the encoding does not matter."""
     return Api(client, "json")
 
 
@@ -58,13 +60,13 @@ def lightjq(client: httpx.AsyncClient) -> LightJqClient:
 
 
 @pytest.fixture
-def asker(api: Api) -> Asker:
-    return Asker(api)
+def native_api(api: Api) -> NativeApi:
+    return NativeApi(api)
 
 
 @pytest.fixture
 async def bedrock(service: Service) -> AsyncIterator[BedrockCommands]:
-    """Bedrock's commands, without a socket."""
+    """Bedrock commands without a socket."""
     async with service.store:
         bedrock = BedrockCommands(service)
         yield bedrock

@@ -1,4 +1,4 @@
-"""The native API as an admin, or whoever has a token, asks it."""
+"""Requests to the native API, as an admin or with a token."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from urllib.parse import quote
 from tests.support.api_client import MEDIA, NOTHING, Api
 
 
-class Reply(NamedTuple):
+class NativeReply(NamedTuple):
     status: int
     value: Any
     headers: Any
 
     @property
     def code(self) -> str:
-        """Of a refusal."""
+        """Code of a refusal."""
         assert self.status >= 400, self
         return str(self.value["code"])
 
 
-class Asker:
-    """Paths below /api/v1, as they are given."""
+class NativeApi:
+    """Client for paths below /api/v1. Paths are sent as given."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self.encoding = api.encoding
 
-    async def __call__(self, method: str, path: str, body: Any = NOTHING, *, token: str = "") -> Reply:
+    async def __call__(self, method: str, path: str, body: Any = NOTHING, *, token: str = "") -> NativeReply:
         given = {"authorization": f"Bearer {token}"} if token else {}
         answered = await self._api.ask(method, f"/api/v1{path}", body, **given)
         if answered.content:
             assert answered.headers["content-type"].replace("problem+", "") == MEDIA[self.encoding]
-        return Reply(answered.status, answered.body if answered.content else None, answered.headers)
+        return NativeReply(answered.status, answered.body if answered.content else None, answered.headers)
 
-    async def raw(self, method: str, path: str, content: bytes) -> Reply:
+    async def raw(self, method: str, path: str, content: bytes) -> NativeReply:
         headers = {"content-type": MEDIA[self.encoding]}
         answered = await self._api.raw(method, f"/api/v1{path}", content, headers)
-        return Reply(answered.status, answered.body, answered.headers)
+        return NativeReply(answered.status, answered.body, answered.headers)
 
     async def get(self, path: str, *, token: str = "") -> Any:
-        return await self.good("GET", path, token=token)
+        return await self.ok("GET", path, token=token)
 
-    async def good(self, method: str, path: str, body: Any = NOTHING, *, token: str = "") -> Any:
-        """The value of a good answer."""
+    async def ok(self, method: str, path: str, body: Any = NOTHING, *, token: str = "") -> Any:
+        """Return the value of a successful answer."""
         reply = await self(method, path, body, token=token)
         assert reply.status < 300, reply
         return reply.value
 
 
 def segment(name: str) -> str:
-    """Of a path; dots too, which clients would take for a way up."""
+    """Quote a segment of a path, also dots, which clients would resolve."""
     return quote(name, safe="").replace(".", "%2E")

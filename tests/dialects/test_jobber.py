@@ -1,4 +1,4 @@
-"""Jobber: every line of its API through a real socket, and its jobs in the hands of workers."""
+"""Jobber API through a real socket, and its jobs in other dialects."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ async def test_a_job_is_queued(client: httpx.AsyncClient, service: Service) -> N
 @pytest.mark.parametrize(
     "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "application/msgpack"]
 )
-async def test_the_content_type_of_the_request_is_not_looked_at(
-    client: httpx.AsyncClient, content_type: str | None
-) -> None:
+async def test_the_content_type_of_the_request_is_ignored(client: httpx.AsyncClient, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     answer = await client.post(PATH, content=b'{"type": "t"}', headers=headers | {"accept": "text/html"})
     assert (answer.status_code, answer.headers["content-type"]) == (201, "application/json")
@@ -67,7 +65,7 @@ async def test_any_json_value_is_a_payload(client: httpx.AsyncClient, service: S
     assert msgspec.json.decode(job.payload.data) == payload
 
 
-async def test_a_missing_payload_is_null_and_unknown_fields_are_not_looked_at(
+async def test_a_missing_payload_is_null_and_unknown_fields_are_ignored(
     client: httpx.AsyncClient, service: Service
 ) -> None:
     await queue(client, type="t", jobType="other", whatever=1)
@@ -104,7 +102,7 @@ SEED_SAMPLE = b'{\n    "type": "job-type"\n    "payload": { \n        /* free-fo
         (b'{"type": "t", "payload": "\xff"}', "not valid JSON"),
     ],
 )
-async def test_what_is_wrong_is_said_in_plain_text_and_nothing_is_queued(
+async def test_errors_are_plain_text_and_nothing_is_queued(
     client: httpx.AsyncClient, service: Service, body: bytes, words: str
 ) -> None:
     answer = await client.post(PATH, content=body)
@@ -204,13 +202,15 @@ async def test_the_last_attempt_that_fails_ends_the_job(client: httpx.AsyncClien
 
 @pytest.fixture
 def tokens(service: Service) -> tuple[str, str]:
-    """Made before the server starts: one that knew of none may believe so for a second."""
+    """Create tokens before the server starts: a server caches the absence of tokens for a second."""
     mailer = NewToken(name="mailer", roles=frozenset({Role.PRODUCE}), queues=("job_queue_m*",))
     reader = NewToken(name="reader", roles=frozenset({Role.READ}))
     return service.create_token(mailer).wait().text, service.create_token(reader).wait().text
 
 
-async def test_who_may_not_is_told_in_plain_text(tokens: tuple[str, str], client: httpx.AsyncClient) -> None:
+async def test_unauthorized_requests_are_answered_in_plain_text(
+    tokens: tuple[str, str], client: httpx.AsyncClient
+) -> None:
     mailer, reader = tokens
 
     async def status(kind: str, token: str) -> tuple[int, str]:
@@ -240,7 +240,7 @@ async def app(engine: EngineProcess, store: Store) -> AsyncIterator[Windlass]:
     await app.aclose()
 
 
-async def test_a_job_of_jobber_is_worked_by_the_sdk_and_watched_through_the_native_api(
+async def test_a_jobber_job_is_run_by_the_sdk_and_shown_by_the_native_api(
     app: Windlass, json_api: Api, service: Service
 ) -> None:
     await service.configure("job_queue_mail", {"history_length": 10})
@@ -267,7 +267,7 @@ async def test_a_job_of_jobber_is_worked_by_the_sdk_and_watched_through_the_nati
     assert await _state(json_api, job_id) == "finished"
 
 
-async def test_a_job_of_jobber_is_worked_by_a_plain_http_client(api: Api) -> None:
+async def test_a_jobber_job_is_run_by_an_http_client(api: Api) -> None:
     job_id = await queue(api.client, type="mail", payload={"to": "a@example.org"})
     taken = await api.post("/api/v1/take", {"queues": ["job_queue_mail"]})
     (job,) = taken.body["jobs"]

@@ -1,4 +1,4 @@
-"""A client of Bedrock's port, with bare sockets."""
+"""Client of the Bedrock port, on a bare socket."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class SocketClient:
             return ClientReply(line, headers, await self.reader.readexactly(int(headers["Content-Length"])))
 
     async def call(self, data: bytes | str, /, **headers: object) -> ClientReply:
-        """A whole request as bytes, or a verb with its headers."""
+        """Send a request (bytes, or a verb with headers) and return the reply."""
         await self.send(data if isinstance(data, bytes) else command(data, **headers))
         return await self.answer()
 
     def reset(self) -> None:
-        """Without a word of farewell: the connection is reset."""
+        """Reset the connection."""
         peer = self.writer.get_extra_info("socket")
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def read_to_end(self) -> bytes:
-        """What still comes until the server closes."""
+        """Read until the server closes the connection."""
         async with asyncio.timeout(LIMIT_S):
             return await self.reader.read()
 

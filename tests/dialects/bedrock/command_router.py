@@ -1,4 +1,4 @@
-"""Bedrock's desk as a connection asks it: requests go through the wire's own reader, replies are read back."""
+"""Commands for tests: requests go through the parser to the command router, without a socket."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _format_value(value: Any) -> str:
 
 
 class BedrockCommands:
-    """Ask it a command; the helpers take a good answer for granted."""
+    """Runs commands by verb. The helper methods expect 200 OK."""
 
     def __init__(self, service: Service, **options: Any) -> None:
         self.service = service
@@ -68,7 +68,7 @@ class BedrockCommands:
         return dict((await self.ok("QueryJob", jobID=number)).body)
 
     async def state(self, number: int) -> str:
-        """`gone` when there is no such job."""
+        """Return the state, or `gone` if the job does not exist."""
         result = await self("QueryJob", jobID=number)
         if result.line == "404 No job with this jobID":
             return "gone"
@@ -81,19 +81,19 @@ class BedrockCommands:
         return number
 
     async def parent_and_child(self, **given: Any) -> tuple[int, int]:
-        """The parent runs, the child is held."""
+        """Create a running parent and its child, which is held."""
         parent = await self.running("parent")
         return parent, await self.create("child", parentJobID=parent, **given)
 
     async def row(self, number: int) -> dict[str, Any]:
-        """By the query language, with the parent."""
+        """Read a job with Query. The row includes the parent."""
         query = f"select * from jobs where jobID = {number};"  # noqa: S608
         result = await self.ok("Query", query=query, format="json")
         (row,) = result.body["rows"]
         return dict(zip(result.body["headers"], row, strict=True))
 
     async def wait_for_takers(self, count: int) -> None:
-        """Until so many commands wait for a job, as the engine sees it."""
+        """Wait until this number of takers wait in the engine."""
         while (await self.service.stats(["bedrock"]))[0].waiting_takers < count:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -1,4 +1,4 @@
-"""Bedrock's listener on a real socket, with a desk that does what a test wants to see."""
+"""Bedrock listener on a real socket, with a command router whose behaviour the test chooses."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ JOB = (b"a job's id", 7)
 
 
 class FakeRouter:
-    """By the name in the request. `gate` holds back what waits for it."""
+    """Command router that acts by the name in the request. Commands named `wait` wait for `gate`."""
 
     def __init__(self) -> None:
-        self.fast_reply: asyncio.Future[bytes] | None = None  # of the last command that has a short way
+        self.fast_reply: asyncio.Future[bytes] | None = None  # of the last command on the fast path
         self.gate = asyncio.Event()
         self.entered = asyncio.Event()
         self.cancelled = 0
@@ -34,7 +34,7 @@ class FakeRouter:
         self.changed = asyncio.Event()
 
     def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
-        """Those that are called brief have a short way."""
+        """Take the fast path for names with `brief`."""
         name = request.headers.get("name", "")
         if "brief" not in name:
             return None
@@ -75,10 +75,10 @@ class FakeRouter:
         self._change()
 
     def stop(self) -> None:
-        """There are no queries."""
+        """Do nothing: there are no queries."""
 
     async def close(self) -> None:
-        """There are no processes."""
+        """Do nothing: there are no processes."""
 
     def _change(self) -> None:
         self.changed.set()
@@ -91,7 +91,7 @@ class FakeRouter:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """For what tells nobody."""
+    """Poll a condition that has no event."""
     async with asyncio.timeout(20):
         while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -108,7 +108,7 @@ class ListenerSetup:
 async def running_listener(
     service: Service, clock: Callable[[], float] = time.monotonic, **bounds: Any
 ) -> AsyncIterator[ListenerSetup]:
-    """With a clock that stands still, it is always known at once who asks."""
+    """Run a listener. With a fixed clock the table of tokens never expires."""
     table = TokenTable(service, clock=clock)
     router = FakeRouter()
     try:

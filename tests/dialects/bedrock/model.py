@@ -1,5 +1,6 @@
-"""What the page says of jobs and their states, as small as it can be said: no leases, no clock, two levels of families.
-Every command answers the status line that the desk must give."""
+"""Small model of the documented states of jobs: no leases, no clock, two levels of parents and children.
+
+Every command returns the status line that the router must give."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Row:
     name: str
     priority: int
     retries: bool  # has retryAfter: an hour
-    repeats: bool  # at once, again and again
+    repeats: bool  # without a pause
     parent: int = 0
     state: str = "QUEUED"
     data: dict[str, int] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class Model:
         return [one for one in self.rows.values() if one.parent == row.number and (not states or one.state in states)]
 
     def findings(self) -> set[str]:
-        """What the doctor says: a DeleteJob of the last child does not resume its parent."""
+        """Return the expected findings of the doctor: DeleteJob of the last child does not resume its parent."""
         waiting = [row for row in self.rows.values() if row.state == "PAUSED" and not row.parent]
         return {
             "wait_is_over" if self.children(row) else "waits_forever"
@@ -67,7 +68,7 @@ class Model:
         return OK
 
     def get(self, name: str) -> tuple[str, int]:
-        """Names are single letters or `*`."""
+        """Take a job. The name is a single letter or `*`."""
         due = [row for row in self.rows.values() if row.state == "QUEUED" and name in ("*", row.name)]
         if not due:
             return "404 No job found", 0
@@ -77,7 +78,7 @@ class Model:
         return OK, row.number
 
     def _ended(self, number: int) -> tuple[str, Row | None]:
-        """The checks that finish and retry share."""
+        """Run the checks shared by finish and retry."""
         row = self.rows.get(number)
         if row is None:
             return UNKNOWN, None
@@ -171,7 +172,7 @@ class Model:
         self._let_go(row, "QUEUED")
 
     def _let_go(self, row: Row, paused_become: str) -> None:
-        """Children of a job that failed or is gone are on their own; what was kept for it goes."""
+        """Detach the children of a job that failed or was removed. Finished children are deleted."""
         for child in self.children(row):
             child.parent = 0
             if child.state == "FINISHED":

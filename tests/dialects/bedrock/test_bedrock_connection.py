@@ -1,4 +1,4 @@
-"""Connections of Bedrock's port: order, ends and bounds, whatever the commands do."""
+"""Connections of the Bedrock port: order of replies, closing, timeouts and bounds."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_an_unknown_verb_keeps_the_connection(client: SocketClient, reques
 # One at a time, in order
 
 
-async def test_requests_that_come_at_once_are_answered_in_order(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_pipelined_requests_are_answered_in_order(client: SocketClient, setup: ListenerSetup) -> None:
     await client.send(b"".join(command("CreateJob", name=number) + b"Ping\r\n\r\n" for number in range(1000)))
     for number in range(1000):
         assert (await client.answer()).body == f"{number} for local".encode()
@@ -78,7 +78,7 @@ async def test_requests_that_come_at_once_are_answered_in_order(client: SocketCl
     assert setup.router.answered == [str(number) for number in range(1000)]
 
 
-async def test_one_that_waits_holds_back_those_behind_it(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_a_waiting_command_blocks_the_commands_after_it(client: SocketClient, setup: ListenerSetup) -> None:
     await client.send(command("CreateJob", name="wait") + command("CreateJob", name="second"))
     await setup.router.entered.wait()
     assert setup.router.answered == []
@@ -86,7 +86,7 @@ async def test_one_that_waits_holds_back_those_behind_it(client: SocketClient, s
     assert [(await client.answer()).body, (await client.answer()).body] == [b"wait for local", b"second for local"]
 
 
-async def test_more_than_may_wait_is_read_when_there_is_room(service: Service) -> None:
+async def test_excess_pipelined_input_is_read_when_there_is_room(service: Service) -> None:
     requests = command("CreateJob", name="x" * 10_000) * 400
     async with (
         running_listener(service, pipelined_bytes_max=1000) as setup,
@@ -100,7 +100,7 @@ async def test_more_than_may_wait_is_read_when_there_is_room(service: Service) -
             assert (await client.answer()).status == 200
 
 
-async def test_a_command_that_fails_is_answered_and_the_next_one_too(
+async def test_a_failed_command_does_not_affect_the_next_command(
     client: SocketClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (await client.call("CreateJob", name="fail")).line == "502 Internal failure"
@@ -111,14 +111,14 @@ async def test_a_command_that_fails_is_answered_and_the_next_one_too(
 # Connection: close and forget, and later times
 
 
-async def test_close_is_answered_echoed_and_done(client: SocketClient) -> None:
+async def test_connection_close_is_echoed_and_closes(client: SocketClient) -> None:
     await client.send(command("CreateJob", name="a", Connection="Close") + command("CreateJob", name="never"))
     answer = await client.answer()
     assert (answer.line, answer.headers["Connection"]) == ("200 OK", "close")
     assert await client.read_to_end() == b""
 
 
-async def test_a_forgotten_command_runs_with_nobody_to_answer(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_a_forgotten_command_runs_without_its_client(client: SocketClient, setup: ListenerSetup) -> None:
     answer = await client.call("CreateJob", name="wait", Connection="forget")
     assert (answer.line, answer.headers["Connection"]) == ("202 Successfully queued", "close")
     assert await client.read_to_end() == b""
@@ -126,13 +126,13 @@ async def test_a_forgotten_command_runs_with_nobody_to_answer(client: SocketClie
     await setup.router.until(lambda: setup.router.answered == ["wait"])
 
 
-async def test_a_forgotten_getjob_gives_its_job_back(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_a_forgotten_getjob_releases_its_job(client: SocketClient, setup: ListenerSetup) -> None:
     await client.call("GetJob", name="job", Connection="forget")
     await setup.router.until(lambda: setup.router.undelivered)
     assert setup.router.undelivered[0].jobs == (JOB,)
 
 
-async def test_a_command_for_a_later_time(setup: ListenerSetup) -> None:
+async def test_a_deferred_command(setup: ListenerSetup) -> None:
     soon = int((time.time() + 0.2) * 1_000_000)
     async with connect(setup.address) as client:
         assert (await client.call("CreateJob", name="later", commandExecuteTime=soon)).status == 202
@@ -141,16 +141,16 @@ async def test_a_command_for_a_later_time(setup: ListenerSetup) -> None:
     assert time.time() * 1_000_000 >= soon
 
 
-async def test_a_time_that_has_passed_is_no_reason_to_wait(client: SocketClient) -> None:
+async def test_an_execution_time_in_the_past_does_not_defer(client: SocketClient) -> None:
     assert (await client.call("CreateJob", name="now", commandExecuteTime=1_000_000)).status == 200
 
 
-async def test_a_forgotten_command_has_its_timeout_too(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_a_forgotten_command_has_a_timeout(client: SocketClient, setup: ListenerSetup) -> None:
     await client.call("CreateJob", name="wait", Connection="forget", timeout=20)
     await setup.router.until(lambda: setup.router.cancelled)
 
 
-async def test_only_so_many_commands_are_kept_for_later(
+async def test_deferred_commands_are_bounded(
     setup: ListenerSetup, client: SocketClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.dialects.bedrock.deferred_commands.QUEUED_MAX", 1)
@@ -160,7 +160,7 @@ async def test_only_so_many_commands_are_kept_for_later(
     assert (await client.call("CreateJob", name="c")).status == 200
 
 
-async def test_what_was_for_later_is_dropped_aloud_when_the_server_stops(
+async def test_a_stopping_server_drops_and_logs_deferred_commands(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_listener(service) as setup, connect(setup.address) as client:
@@ -171,19 +171,19 @@ async def test_what_was_for_later_is_dropped_aloud_when_the_server_stops(
 # Timeouts
 
 
-async def test_a_command_that_takes_too_long_is_given_up(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_a_command_times_out(client: SocketClient, setup: ListenerSetup) -> None:
     assert (await client.call("CreateJob", name="wait", timeout=50)).line == "555 Timeout"
     assert setup.router.cancelled == 1
     assert (await client.call("CreateJob", name="next")).status == 200
 
 
-async def test_a_longer_timeout_is_kept_by_the_sweep(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sweep_enforces_longer_timeouts(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.dialects.bedrock.connection.PRECISE_TIMEOUT_S", 0.0)
     async with running_listener(service, linger_timeout_s=0.1) as setup, connect(setup.address) as client:
         assert (await client.call("CreateJob", name="wait", timeout=50)).line == "555 Timeout"
 
 
-async def test_who_waits_for_a_job_is_timed_by_the_desk(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_the_router_times_a_waiting_getjob(client: SocketClient, setup: ListenerSetup) -> None:
     await client.send(command("GetJob", name="wait for a job", Connection="wait", timeout=1))
     await setup.router.entered.wait()
     await asyncio.sleep(0.1)
@@ -194,7 +194,7 @@ async def test_who_waits_for_a_job_is_timed_by_the_desk(client: SocketClient, se
 # Clients that go
 
 
-async def test_who_waits_for_a_job_and_goes_is_given_none(setup: ListenerSetup) -> None:
+async def test_a_waiting_client_that_disconnects_gets_no_job(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
         await client.send(command("GetJob", name="wait for a job", Connection="wait"))
         await setup.router.entered.wait()
@@ -202,7 +202,7 @@ async def test_who_waits_for_a_job_and_goes_is_given_none(setup: ListenerSetup) 
     await setup.router.until(lambda: setup.router.cancelled == 1)
 
 
-async def test_a_job_whose_client_has_gone_goes_back(setup: ListenerSetup) -> None:
+async def test_a_job_whose_client_is_gone_is_released(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
         await client.send(command("GetJob", name="wait for a job"))
         await setup.router.entered.wait()
@@ -238,8 +238,8 @@ async def test_a_client_that_has_closed_its_side_gets_every_other_reply(
     assert await client.read_to_end() == b""
 
 
-async def test_a_client_that_asks_and_closes_its_side_in_one_breath(client: SocketClient, setup: ListenerSetup) -> None:
-    """Both may be read before the command has begun."""
+async def test_a_client_that_sends_and_half_closes_at_once(client: SocketClient, setup: ListenerSetup) -> None:
+    """Both may be read before the command has started."""
     await client.call(b"Ping\n\n")
     (connection,) = setup.listener._connections
     connection.data_received(command("GetJob", name="wait for a job", Connection="wait"))
@@ -248,7 +248,7 @@ async def test_a_client_that_asks_and_closes_its_side_in_one_breath(client: Sock
     assert setup.router.answered == []
 
 
-async def test_replies_that_wait_for_a_client_that_reads_slowly_survive_its_half_close(setup: ListenerSetup) -> None:
+async def test_pending_replies_to_a_slow_reader_survive_its_half_close(setup: ListenerSetup) -> None:
     async with connect(setup.address, limit=1024) as client:
         await client.send(command("CreateJob", name="large") * 3)
         client.writer.write_eof()
@@ -256,7 +256,7 @@ async def test_replies_that_wait_for_a_client_that_reads_slowly_survive_its_half
         assert len(await client.read_to_end()) > 3 * 8_000_000
 
 
-async def test_other_commands_run_to_their_end_without_a_client(setup: ListenerSetup) -> None:
+async def test_other_commands_finish_without_their_client(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
         await client.send(command("FinishJob", name="wait"))
         await setup.router.entered.wait()
@@ -268,13 +268,13 @@ async def test_other_commands_run_to_their_end_without_a_client(setup: ListenerS
 # Leases
 
 
-async def test_a_lease_bound_to_its_connection_ends_with_it(setup: ListenerSetup) -> None:
+async def test_a_connection_lease_ends_with_its_connection(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
         await client.call("GetJob", name="job", Lease="connection")
     await setup.router.until(lambda: setup.router.released == [(JOB,)])
 
 
-async def test_other_leases_are_kept_and_those_reported_on_too(setup: ListenerSetup) -> None:
+async def test_other_leases_and_reported_jobs_are_not_released(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
         await client.call("GetJob", name="job")
     async with connect(setup.address) as client:
@@ -287,7 +287,7 @@ async def test_other_leases_are_kept_and_those_reported_on_too(setup: ListenerSe
 # Tokens
 
 
-async def test_when_tokens_exist_one_must_be_shown_once(
+async def test_a_token_is_needed_once_per_connection(
     client: SocketClient, setup: ListenerSetup, service: Service
 ) -> None:
     made = await service.create_token(NewToken(name="shop", roles=frozenset({Role.PRODUCE})))
@@ -312,7 +312,7 @@ ALLOWED = {
 EVERYTHING = {"DeleteJob"}.union(*ALLOWED.values())
 
 
-def test_every_command_stands_in_the_table(engine: object) -> None:
+def test_every_command_is_in_the_table(engine: object) -> None:
     assert {verb.name for verb in VERBS.values()} == EVERYTHING | {"Ping"}
 
 
@@ -334,7 +334,7 @@ async def test_roles_and_queues(service: Service) -> None:
         assert (await client.call("GetJob", name="a", Authorization=f"Bearer {mine.text}")).status == 200
 
 
-async def test_a_rate_is_kept(service: Service) -> None:
+async def test_the_rate_of_a_token_is_enforced(service: Service) -> None:
     slow = NewToken(name="slow", roles=frozenset({Role.PRODUCE}), rate=1)
     shown = {"Authorization": f"Bearer {(await service.create_token(slow)).text}"}
     async with running_listener(service) as setup, connect(setup.address) as client:
@@ -350,7 +350,7 @@ async def test_a_rate_is_kept(service: Service) -> None:
         {"Origin": "x://y"},
     ],
 )
-async def test_no_web_page_gives_commands_where_no_token_does(client: SocketClient, headers: dict[str, str]) -> None:
+async def test_web_pages_cannot_send_commands_without_tokens(client: SocketClient, headers: dict[str, str]) -> None:
     assert (await client.call("CreateJob / HTTP/1.1", name="a", **headers)).line == "403 Forbidden"
 
 
@@ -378,9 +378,7 @@ async def test_too_many_connections(service: Service) -> None:
         (b"X\nname: \xff\xfe\n\n", 400),
     ],
 )
-async def test_what_cannot_be_read_is_said_after_the_replies_that_are_owed(
-    service: Service, data: bytes, status: int
-) -> None:
+async def test_a_protocol_error_is_answered_after_pending_replies(service: Service, data: bytes, status: int) -> None:
     async with running_listener(service, header_bytes_max=2000) as setup, connect(setup.address) as client:
         await client.send(command("CreateJob", name="a") + data)
         assert (await client.answer()).status == 200
@@ -389,7 +387,7 @@ async def test_what_cannot_be_read_is_said_after_the_replies_that_are_owed(
         assert await client.read_to_end() == b""
 
 
-async def test_slow_heads_are_left_and_idle_connections_kept(service: Service) -> None:
+async def test_slow_heads_time_out_and_idle_connections_stay(service: Service) -> None:
     async with running_listener(service, head_timeout_s=0.3) as setup, contextlib.AsyncExitStack() as stack:
         idle, slow, within = [await stack.enter_async_context(connect(setup.address)) for _ in range(3)]
         await idle.call(b"Ping\n\n")
@@ -401,8 +399,8 @@ async def test_slow_heads_are_left_and_idle_connections_kept(service: Service) -
         assert (await idle.call(b"Ping\n\n")).status == 200
 
 
-async def test_idle_connections_make_room_when_there_are_many(service: Service) -> None:
-    """Together: without the third the first two would not be many."""
+async def test_idle_connections_close_when_connections_run_short(service: Service) -> None:
+    """Connect concurrently: two connections alone do not count as many."""
     async with (
         running_listener(service, connections_max=4, crowded_timeout_s=0.5) as setup,
         contextlib.AsyncExitStack() as stack,
@@ -413,21 +411,21 @@ async def test_idle_connections_make_room_when_there_are_many(service: Service) 
             assert await client.read_to_end() == b""
 
 
-async def test_requests_of_all_together_have_a_bound(service: Service) -> None:
+async def test_buffered_requests_are_bounded_in_total(service: Service) -> None:
     async with running_listener(service, bodies_bytes_max=1000) as setup, connect(setup.address) as client:
         await client.send(b"CreateJob\nname: " + b"x" * 2000)
         assert (await client.answer()).line.startswith("503 The server holds")
         assert await client.read_to_end() == b""
 
 
-async def test_a_client_that_does_not_read_is_left(service: Service) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(service: Service) -> None:
     async with running_listener(service, write_timeout_s=0.3) as setup, connect(setup.address, limit=1024) as client:
         await client.send(command("CreateJob", name="large") * 4 + command("CreateJob", name="unreached"))
         await until(lambda: not setup.listener.open)
         assert "unreached" not in setup.router.answered
 
 
-async def test_garbage_harms_nobody_else(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_garbage_does_not_affect_other_connections(client: SocketClient, setup: ListenerSetup) -> None:
     for garbage in (b"\0" * 5000, bytes(range(256)) * 20, b"\n" * 100_000, b": \n\n" * 100, b"\xff\n\n", b"\r" * 9000):
         async with connect(setup.address) as other:
             await other.send(garbage)
@@ -440,7 +438,7 @@ async def test_garbage_harms_nobody_else(client: SocketClient, setup: ListenerSe
 # The end
 
 
-async def test_a_server_that_stops_answers_what_was_asked_and_tells_who_waits(service: Service) -> None:
+async def test_a_stopping_server_answers_pending_and_waiting_commands(service: Service) -> None:
     async with running_listener(service) as setup, contextlib.AsyncExitStack() as stack:
         idle, under_way, waiting = [await stack.enter_async_context(connect(setup.address)) for _ in range(3)]
         await idle.call(b"Ping\n\n")
@@ -457,7 +455,7 @@ async def test_a_server_that_stops_answers_what_was_asked_and_tells_who_waits(se
         await stopping
 
 
-async def test_who_begins_to_wait_while_the_server_stops_is_told_at_once(service: Service) -> None:
+async def test_a_getjob_that_waits_during_a_stop_is_answered_at_once(service: Service) -> None:
     async with running_listener(service, stop_delay_s=5.0) as setup, connect(setup.address) as client:
         await client.call(b"Ping\n\n")
         stopping = asyncio.create_task(setup.listener.stop(10))
@@ -467,7 +465,7 @@ async def test_who_begins_to_wait_while_the_server_stops_is_told_at_once(service
         assert setup.router.answered == []
 
 
-async def test_after_the_grace_what_is_left_is_cut(service: Service) -> None:
+async def test_remaining_connections_are_cut_after_the_grace(service: Service) -> None:
     async with running_listener(service) as setup, connect(setup.address) as client:
         await client.send(command("CreateJob", name="wait"))
         await setup.router.entered.wait()

@@ -1,4 +1,4 @@
-"""Random commands against a small model of the page: every status line, and every job's row after every command."""
+"""Random commands against a small model: compares every status line, and all rows after every command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of Bedrock's port that go, and many that wait, on a real engine."""
+"""Clients of the Bedrock port that disconnect, and many that wait, on a real engine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ async def until_state(client: SocketClient, number: int, state: str) -> None:
 
 
 async def until_waits(store: Store, is_so: bool = True) -> None:
-    """Whether somebody is written down as waiting for a job."""
+    """Wait until the engine has a taker that waits for a job."""
     async with asyncio.timeout(20):
         while bool(ask(store, "EXISTS", f"{store.root(0)}:waiters:{QUEUE}")) is not is_so:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Server, store: Store) -> None:
+async def test_a_waiting_client_that_is_gone_gets_no_job(running: Server, store: Store) -> None:
     async with connect(running.bedrock) as client:
         async with connect(running.bedrock) as waiting:
             await waiting.send(command("GetJob", name="foo", Connection="wait"))
@@ -46,8 +46,8 @@ async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Server, 
 
 
 @pytest.mark.parametrize("connection", ["forget", "keep"])
-async def test_what_could_not_be_delivered_spends_no_delivery(running: Server, connection: str) -> None:
-    """Ten deliveries are all that a job with retryAfter has."""
+async def test_an_undelivered_job_does_not_count_as_delivered(running: Server, connection: str) -> None:
+    """A job with retryAfter has ten deliveries."""
     async with connect(running.bedrock) as client:
         await client.call("CreateJob", name="foo", retryAfter="+1 HOUR")
         for _ in range(15):
@@ -60,7 +60,7 @@ async def test_what_could_not_be_delivered_spends_no_delivery(running: Server, c
         assert (job["jobID"], job["data"]) == (1, {})
 
 
-async def test_leases_end_with_their_connection_only_when_it_is_asked_for(running: Server) -> None:
+async def test_leases_end_with_their_connection_only_on_request(running: Server) -> None:
     async with connect(running.bedrock) as client:
         await client.call("CreateJobs", jobs='[{"name":"kept"},{"name":"bound"},{"name":"finished","repeat":"hourly"}]')
         async with connect(running.bedrock) as worker:
@@ -74,7 +74,7 @@ async def test_leases_end_with_their_connection_only_when_it_is_asked_for(runnin
         assert (await client.call("QueryJob", jobID=3)).json["data"] == {"done": 1}
 
 
-async def test_of_many_who_wait_each_gets_one_job(running: Server) -> None:
+async def test_each_of_many_waiting_clients_gets_one_job(running: Server) -> None:
     count = 100
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect(running.bedrock)) for _ in range(count)]

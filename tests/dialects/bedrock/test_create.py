@@ -1,4 +1,4 @@
-"""CreateJob and CreateJobs: every check in its order, unique, families, mocked jobs."""
+"""CreateJob and CreateJobs: checks in their order, unique jobs, parents and children, mocked jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO_RULES = "402 Recurring auto-retrying jobs are not supported"
 MALFORMED_DATA = "402 Data is not a valid JSON Object"
 
 
-async def test_numbers_are_small_and_follow_each_other(bedrock: BedrockCommands) -> None:
+async def test_numbers_are_consecutive(bedrock: BedrockCommands) -> None:
     result = await bedrock.ok("CreateJob", name="foo", data={"value": 1}, repeat="finished, +1 minute")
     assert (result.text, result.reply.headers) == ('{"jobID":1}', (("jobID", "1"),))
     assert [await bedrock.create() for _ in range(3)] == [2, 3, 4]
@@ -32,7 +32,7 @@ async def test_a_number_is_never_given_out_twice(bedrock: BedrockCommands) -> No
     assert await bedrock.create() == number + 1
 
 
-async def test_a_fresh_job_is_all_defaults(bedrock: BedrockCommands) -> None:
+async def test_a_new_job_has_all_defaults(bedrock: BedrockCommands) -> None:
     result = await bedrock.ok("QueryJob", jobID=await bedrock.create("foo"))
     row = result.body
     assert list(row) == sorted(row, key=str.lower)
@@ -76,7 +76,7 @@ async def test_a_fresh_job_is_all_defaults(bedrock: BedrockCommands) -> None:
         ({"name": "n", "repeat": "FINISHED, 1 DAY"}, "402 Malformed repeat"),
     ],
 )  # fmt: skip
-async def test_what_is_refused(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
+async def test_refused_parameters(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
     assert (await bedrock("CreateJob", **given)).line == line
     assert (await bedrock.ok("Query", query="select count(*) from jobs;")).text == "[[0]]"
 
@@ -98,7 +98,7 @@ async def test_what_is_refused(bedrock: BedrockCommands, given: dict[str, Any], 
         ({"created": "2001-01-01", "nextRun": "2099-01-01", "requestID": "x"}, "state", "QUEUED"),
     ],
 )
-async def test_what_is_kept(bedrock: BedrockCommands, given: dict[str, Any], field: str, value: Any) -> None:
+async def test_stored_parameters(bedrock: BedrockCommands, given: dict[str, Any], field: str, value: Any) -> None:
     assert (await bedrock.query(await bedrock.create(**given)))[field] == value
 
 
@@ -108,7 +108,7 @@ async def test_data_is_kept_as_it_was_written(bedrock: BedrockCommands) -> None:
 
 
 async def test_data_that_was_typed_without_escaping(bedrock: BedrockCommands) -> None:
-    """D20: what only makes sense as it was sent is read so."""
+    """D20: data that is valid only before unescaping is read as it was sent."""
     (await bedrock("CreateJob", raw={"name": "n", "data": '{"a":"x\\ny","b":"say \\"hi\\""}'}))
     (await bedrock("CreateJob", raw={"name": "n", "data": '{"a":"x\\\\ny"}'}))
     assert (await bedrock.query(1))["data"] == {"a": "x\ny", "b": 'say "hi"'}
@@ -136,7 +136,7 @@ async def test_a_runqueued_job_may_have_children(bedrock: BedrockCommands) -> No
 PARENT_STATE = "405 Can only create child job when parent is RUNNING, RUNQUEUED or PAUSED"
 
 
-async def test_who_can_be_no_parent(bedrock: BedrockCommands) -> None:
+async def test_jobs_that_cannot_be_parents(bedrock: BedrockCommands) -> None:
     queued = await bedrock.create("queued")
     assert (await bedrock("CreateJob", name="c", parentJobID=queued)).line == PARENT_STATE
     parent, child = await bedrock.parent_and_child()
@@ -184,7 +184,7 @@ async def test_unique_finds_any_job_of_the_name_in_any_state(bedrock: BedrockCom
         ({"data": {"a": 1}}, {"data": {"b": 1}, "overwrite": True}, {"a": 1, "b": 1}, "", 500),
     ],
 )  # fmt: skip
-async def test_what_a_unique_hit_changes(
+async def test_changes_of_an_existing_unique_job(
     bedrock: BedrockCommands, known: dict[str, Any], given: dict[str, Any], data: Any, repeat: str, priority: int
 ) -> None:
     """D8."""
@@ -228,7 +228,7 @@ async def _created_together(bedrock: BedrockCommands) -> int:
 @pytest.mark.parametrize(
     "jobs", ["", "[]", "{}", "[1]", "[{}]", "[null]", '[{"name":"x"}', '[{"name":"x"}] x', '[{"name":"x"},[]]', "x"]
 )
-async def test_what_is_no_list_of_jobs(bedrock: BedrockCommands, jobs: str) -> None:
+async def test_invalid_lists_of_jobs(bedrock: BedrockCommands, jobs: str) -> None:
     assert (await bedrock("CreateJobs", jobs=jobs)).line == "401 Invalid JSON"
 
 

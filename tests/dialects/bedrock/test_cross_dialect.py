@@ -1,4 +1,4 @@
-"""The same jobs in other front ends: worked by an SDK worker, enqueued by the SDK, seen by the native API."""
+"""Bedrock jobs and other dialects: run by an SDK worker, enqueued by the SDK, shown by the native API."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def _native(bedrock: BedrockCommands, api: Api, number: int) -> dict[str, 
 
 
 async def test_payloads_of_other_kinds(bedrock: BedrockCommands) -> None:
-    """What is no object has none of the server's keys; what has no form in JSON is shown as nothing."""
+    """A payload that is not an object has no server keys. A payload that JSON cannot hold is shown as empty."""
     for payload, shown in (
         (Blob(b"[1,2]"), [1, 2]),
         (Blob(b"null"), {}),
@@ -110,8 +110,8 @@ async def test_payloads_of_other_kinds(bedrock: BedrockCommands) -> None:
         await bedrock.ok("FinishJob", jobID=row["jobID"])
 
 
-async def test_a_lease_from_elsewhere_does_not_run_out_here(bedrock: BedrockCommands) -> None:
-    """Nobody extends leases in this dialect."""
+async def test_a_job_of_another_dialect_does_not_expire(bedrock: BedrockCommands) -> None:
+    """Bedrock clients do not extend leases."""
     await bedrock.service.enqueue([NewJob(queue="bedrock", name="n", lease_ms=1_000)])
     row = await bedrock.get("n")
     bedrock.advance(3_600)
@@ -134,7 +134,7 @@ async def test_jobs_of_other_queues_and_of_the_history_are_not_there(bedrock: Be
 
 
 async def _foreign(bedrock: BedrockCommands) -> tuple[Job, int]:
-    """A running job of another queue that has a number, as one has that Bedrock's clients may guess."""
+    """Make a running job of another queue with a number that a Bedrock client could guess."""
     await bedrock.service.enqueue([NewJob(queue="other", name="S3CRET", payload=Blob(b'{"x":"S3CRET"}'))])
     (job,) = (await bedrock.service.take(Take(queues=("other",)))).jobs
     (number,) = await bedrock.service.number([job.id])
@@ -156,7 +156,7 @@ async def _foreign(bedrock: BedrockCommands) -> tuple[Job, int]:
 async def test_no_command_reaches_a_job_of_another_queue_by_its_number(
     bedrock: BedrockCommands, verb: str, given: dict[str, Any]
 ) -> None:
-    """A token for this queue alone reaches it in no other way either."""
+    """A token for this queue must not reach it in any other way."""
     before, number = await _foreign(bedrock)
     result = await bedrock(verb, data={"y": 1}, **{name: value or number for name, value in given.items()})
     assert result.line.startswith("404 ") or verb == "RequeueJobs"
@@ -174,7 +174,7 @@ async def test_no_list_of_jobs_reaches_a_parent_in_another_queue(bedrock: Bedroc
 
 
 async def test_children_in_other_queues_are_not_shown(bedrock: BedrockCommands) -> None:
-    """A parent that runs again gets the data of its children in this queue only."""
+    """A parent that runs again gets only the data of its children in this queue."""
     parent = await bedrock.running("parent")
     parent_id = bedrock.service.numbered_id("bedrock", parent)
     await bedrock.service.enqueue([NewJob(queue="other", name="c", payload=Blob(b'{"x":"S3CRET"}'), parent=parent_id)])
@@ -184,7 +184,7 @@ async def test_children_in_other_queues_are_not_shown(bedrock: BedrockCommands) 
     assert "S3CRET" not in (await bedrock.ok("GetJob", name="parent")).text
 
 
-async def test_a_configured_queue_stays_so(bedrock: BedrockCommands) -> None:
+async def test_a_configured_queue_keeps_its_settings(bedrock: BedrockCommands) -> None:
     await bedrock.create()
     await bedrock.service.configure("bedrock", {"retention_ms": 5_000})
     other = BedrockCommands(bedrock.service)
@@ -193,8 +193,8 @@ async def test_a_configured_queue_stays_so(bedrock: BedrockCommands) -> None:
     assert (await bedrock.service.configuration("bedrock")).retention_ms == 5_000
 
 
-async def test_a_family_across_front_ends(bedrock: BedrockCommands) -> None:
-    """A child enqueued elsewhere is shown here, and its outcome too."""
+async def test_parent_and_child_across_dialects(bedrock: BedrockCommands) -> None:
+    """A child of another dialect is shown here with its outcome."""
     parent = await bedrock.running("parent")
     parent_id = bedrock.service.numbered_id("bedrock", parent)
     (child,) = await bedrock.service.enqueue(

@@ -1,4 +1,4 @@
-"""How much data a job of Bedrock's may have, and how a client hears that it was too much."""
+"""Size limit of the data of a Bedrock job, and the reply when it is exceeded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 
 def data_of(size: int) -> dict[str, str]:
-    """An object of so many bytes, as it is stored."""
+    """Return an object of this stored size in bytes."""
     return {"a": "x" * (size - len('{"a":""}'))}
 
 
@@ -28,7 +28,7 @@ def too_large(size: int, most: int = MIB) -> str:
 
 @pytest.fixture
 async def roomy(service: Service) -> AsyncIterator[BedrockCommands]:
-    """Where the setting allows 4 MiB."""
+    """Commands with a limit of 4 MiB."""
     async with service.store:
         bedrock = BedrockCommands(service, data_max=4 * MIB)
         yield bedrock
@@ -62,7 +62,7 @@ async def test_white_space_does_not_count(bedrock: BedrockCommands) -> None:
     await bedrock.ok("CreateJob", name="a", raw={"data": '{"a":' + " " * MIB + '"b"}'})
 
 
-async def test_what_a_unique_job_would_grow_to(bedrock: BedrockCommands) -> None:
+async def test_the_merged_data_of_a_unique_job_is_bounded(bedrock: BedrockCommands) -> None:
     number = await bedrock.create("a", unique=True, data=data_of(MIB - 100))
     result = await bedrock("CreateJob", name="a", unique=True, data={"b": "y" * 200})
     assert result.line.startswith("402 Malformed data: it has ")
@@ -75,7 +75,7 @@ async def test_what_a_unique_job_would_grow_to(bedrock: BedrockCommands) -> None
 
 
 async def test_a_setting_may_allow_more(roomy: BedrockCommands) -> None:
-    """Created, changed, asked for, taken here and elsewhere."""
+    """The job is created, updated, read, and taken by Bedrock and by another dialect."""
     data = data_of(4 * MIB)
     number = await roomy.create("a", data=data_of(2 * MIB))
     await roomy.ok("UpdateJob", jobID=number, data=data)
@@ -97,7 +97,7 @@ async def test_a_setting_may_allow_less(service: Service) -> None:
 
 
 @pytest.mark.parametrize("value", ["1023", str(4 * MIB + 1), "1 MiB"])
-def test_what_the_setting_may_be(value: str, engine: object) -> None:
+def test_values_of_the_setting(value: str, engine: object) -> None:
     assert load({}, {"WINDLASS_BEDROCK_DATA_MAX": str(4 * MIB)})[0].bedrock_data_max == 4 * MIB
     with pytest.raises(BadSetting, match="bedrock_data_max"):
         load({}, {"WINDLASS_BEDROCK_DATA_MAX": value})

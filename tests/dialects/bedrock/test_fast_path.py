@@ -1,4 +1,4 @@
-"""Commands of Bedrock that wait for one future and have no task: order, ends and failures are those of all others."""
+"""Fast path of commands that wait for a single future without a task. It behaves like the other commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def client(setup: ListenerSetup) -> AsyncIterator[SocketClient]:
         yield client
 
 
-async def _begun(client: SocketClient, setup: ListenerSetup, **more: object) -> asyncio.Future[bytes]:
+async def _started(client: SocketClient, setup: ListenerSetup, **more: object) -> asyncio.Future[bytes]:
     await client.send(command("CreateJob", name="brief", **more))
     async with asyncio.timeout(20):
         await setup.router.entered.wait()
@@ -35,51 +35,51 @@ async def _begun(client: SocketClient, setup: ListenerSetup, **more: object) -> 
     return setup.router.fast_reply
 
 
-async def test_what_comes_behind_it_waits(client: SocketClient, setup: ListenerSetup) -> None:
-    begun = await _begun(client, setup)
+async def test_later_commands_wait_for_it(client: SocketClient, setup: ListenerSetup) -> None:
+    started = await _started(client, setup)
     await client.send(b"Ping\n\n" + command("CreateJob", name="other"))
     await until(lambda: setup.listener.buffered_bytes > 0)
     assert setup.router.answered == []
-    begun.set_result(b"done")
+    started.set_result(b"done")
     assert (await client.answer()).body == b"done"
     assert (await client.answer()).line == "200 OK"
     assert (await client.answer()).body == b"other for local"
 
 
-async def test_more_behind_it_than_may_wait_is_read_later(service: Service) -> None:
-    """Also what comes after the last one that waited: reading had paused before it."""
+async def test_excess_input_behind_it_is_read_later(service: Service) -> None:
+    """Reading pauses, so input after the last waiting command is read too."""
     async with (
         running_listener(service, clock=lambda: 0.0, pipelined_bytes_max=100) as setup,
         connect(setup.address) as client,
     ):
-        begun = await _begun(client, setup)
+        started = await _started(client, setup)
         setup.router.entered.clear()
         await client.send(command("CreateJob", name="brief" + "x" * 200))
         await until(lambda: setup.listener.buffered_bytes > 100)
-        begun.set_result(b"first")
+        started.set_result(b"first")
         async with asyncio.timeout(20):
             await setup.router.entered.wait()
         assert setup.router.fast_reply is not None
-        assert setup.router.fast_reply is not begun
+        assert setup.router.fast_reply is not started
         setup.router.fast_reply.set_result(b"second")
         assert [(await client.answer()).body for _ in range(2)] == [b"first", b"second"]
         assert (await client.call(b"Ping\n\n")).line == "200 OK"
 
 
-async def test_a_command_takes_no_longer_than_it_may(client: SocketClient, setup: ListenerSetup) -> None:
-    begun = await _begun(client, setup, timeout=20)
+async def test_a_command_times_out(client: SocketClient, setup: ListenerSetup) -> None:
+    started = await _started(client, setup, timeout=20)
     assert (await client.answer()).line == "555 Timeout"
-    assert begun.cancelled()
+    assert started.cancelled()
     assert (await client.call(b"Ping\n\n")).line == "200 OK"
 
 
-async def test_what_goes_wrong_is_told(
+async def test_errors_are_answered(
     client: SocketClient, setup: ListenerSetup, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (await _begun(client, setup)).set_exception(EngineUnavailable("It is away."))
+    (await _started(client, setup)).set_exception(EngineUnavailable("It is away."))
     assert (await client.answer()).line == "502 Engine unavailable"
     setup.router.entered.clear()
-    (await _begun(client, setup)).set_exception(ZeroDivisionError())
+    (await _started(client, setup)).set_exception(ZeroDivisionError())
     assert (await client.answer()).line == "502 Internal failure"
     assert "Command CreateJob failed" in caplog.text
     caplog.clear()
@@ -88,30 +88,30 @@ async def test_what_goes_wrong_is_told(
     assert (await client.call("CreateJob", name="brief refused")).line == "402 Malformed name"
 
 
-async def test_a_client_that_goes_leaves_nothing(setup: ListenerSetup) -> None:
+async def test_a_disconnected_client_leaves_nothing_behind(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
-        begun = await _begun(client, setup)
-    assert not begun.done()
-    begun.set_result(b"for nobody")
+        started = await _started(client, setup)
+    assert not started.done()
+    started.set_result(b"for nobody")
     await until(lambda: setup.listener.handlers_running == setup.listener.open == 0)
 
 
-async def test_a_server_that_stops_lets_it_end(service: Service) -> None:
+async def test_a_stopping_server_waits_for_it(service: Service) -> None:
     async with running_listener(service, clock=lambda: 0.0) as setup, connect(setup.address) as client:
-        begun = await _begun(client, setup)
+        started = await _started(client, setup)
         stopping = asyncio.create_task(setup.listener.stop(grace_s=20))
         await until(lambda: setup.listener.is_closing)
-        begun.set_result(b"last")
+        started.set_result(b"last")
         answer = await client.answer()
         assert (answer.body, answer.headers["Connection"]) == (b"last", "close")
         await stopping
 
 
-async def test_one_that_never_ends_is_cut(service: Service) -> None:
+async def test_a_command_that_never_ends_is_cut(service: Service) -> None:
     async with running_listener(service, clock=lambda: 0.0) as setup, connect(setup.address) as client:
-        begun = await _begun(client, setup)
+        started = await _started(client, setup)
         await setup.listener.stop(grace_s=0.05)
-        assert begun.cancelled()
+        assert started.cancelled()
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,11 @@ async def test_one_that_never_ends_is_cut(service: Service) -> None:
     [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}],
     ids=["host", "origin", "site"],
 )
-async def test_whoever_says_where_they_come_from_is_asked_about_it(
-    client: SocketClient, setup: ListenerSetup, headers: dict[str, str]
-) -> None:
+async def test_origin_headers_are_checked(client: SocketClient, setup: ListenerSetup, headers: dict[str, str]) -> None:
     assert (await client.call("CreateJob", name="brief", **headers)).line == "403 Forbidden"
     assert setup.router.fast_reply is None
 
 
-async def test_a_token_that_was_shown_once_counts_for_the_short_way(client: SocketClient, setup: ListenerSetup) -> None:
+async def test_an_earlier_token_applies_to_the_fast_path(client: SocketClient, setup: ListenerSetup) -> None:
     assert (await client.call("CreateJob", name="other", Authorization="Bearer nonsense")).line == "401 Unauthorized"
     assert (await client.call("CreateJob", name="brief")).line == "401 Unauthorized"

@@ -1,4 +1,4 @@
-"""GetJob and GetJobs: who is taken, in which order, what the reply says, waiting, and jobs that nobody got."""
+"""GetJob and GetJobs: order of jobs, fields of the reply, waiting, and undelivered jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTHING = "404 No job found"
         ("GetJobs", {"name": "*", "numResults": 5}, NOTHING),
     ],
 )
-async def test_what_is_refused(bedrock: BedrockCommands, verb: str, given: dict[str, Any], line: str) -> None:
+async def test_refused_parameters(bedrock: BedrockCommands, verb: str, given: dict[str, Any], line: str) -> None:
     assert (await bedrock(verb, **given)).line == line
 
 
@@ -79,13 +79,13 @@ async def test_an_exact_priority(bedrock: BedrockCommands) -> None:
     assert (await bedrock.get("*", jobPriority=500, mockRequest=""))["name"] == "hidden"
 
 
-async def test_less_than_one_is_one(bedrock: BedrockCommands) -> None:
+async def test_a_result_count_below_one_means_one(bedrock: BedrockCommands) -> None:
     await bedrock.create()
     await bedrock.create()
     assert len((await bedrock.ok("GetJobs", name="*", numResults=-3)).body["jobs"]) == 1
 
 
-async def test_the_row_is_as_it_was_before(bedrock: BedrockCommands) -> None:
+async def test_the_row_shows_the_job_before_the_take(bedrock: BedrockCommands) -> None:
     number = await bedrock.create("job", data={"a": 1}, firstRun="2020-01-01", repeat="SCHEDULED, +1 DAY")
     result = await bedrock.ok("GetJob", name="job")
     row = result.body
@@ -120,7 +120,7 @@ async def test_a_child_knows_its_parent_and_a_parent_its_children(bedrock: Bedro
     assert list(again) == sorted(again, key=str.lower)
 
 
-async def test_a_childless_job_says_nothing_of_children(bedrock: BedrockCommands) -> None:
+async def test_a_job_without_children_has_no_child_fields(bedrock: BedrockCommands) -> None:
     await bedrock.create()
     assert not {"parentJobID", "parentData", "finishedChildJobs"} & (await bedrock.get()).keys()
 
@@ -128,7 +128,7 @@ async def test_a_childless_job_says_nothing_of_children(bedrock: BedrockCommands
 # retryAfter
 
 
-async def test_a_lost_job_is_handed_out_again(bedrock: BedrockCommands) -> None:
+async def test_a_job_with_an_expired_lease_is_delivered_again(bedrock: BedrockCommands) -> None:
     number = await bedrock.create("job", retryAfter="+1 HOUR")
     first = await bedrock.get("job")
     assert first["data"] == {}
@@ -174,7 +174,7 @@ async def test_a_lease_of_the_calendar(bedrock: BedrockCommands) -> None:
     assert (await bedrock("GetJob", name="job")).line == NOTHING
 
 
-async def test_plain_jobs_are_never_handed_out_again(bedrock: BedrockCommands) -> None:
+async def test_jobs_without_retry_after_are_delivered_once(bedrock: BedrockCommands) -> None:
     number = await bedrock.running()
     bedrock.advance(10 * 365 * 86_400)
     await bedrock.service.recover()
@@ -191,7 +191,7 @@ async def test_a_wait_that_finds_nothing(bedrock: BedrockCommands) -> None:
 
 
 async def _waiting(bedrock: BedrockCommands, name: str, **given: Any) -> asyncio.Task[dict[str, Any]]:
-    """A GetJob that waits; the engine knows of it."""
+    """Start a waiting GetJob, and wait until the engine knows of it."""
     before = (await bedrock.service.stats(["bedrock"]))[0].waiting_takers
     task = asyncio.create_task(bedrock.get(name, connection="wait", **given))
     await bedrock.wait_for_takers(before + 1)
@@ -220,7 +220,7 @@ async def test_a_wait_ends_when_a_job_comes(bedrock: BedrockCommands) -> None:
         assert (await task)["name"] == name
 
 
-async def test_a_cancelled_child_wakes_who_waits_for_the_parent(bedrock: BedrockCommands) -> None:
+async def test_a_cancelled_child_wakes_a_getjob_for_the_parent(bedrock: BedrockCommands) -> None:
     parent, child = await bedrock.parent_and_child()
     await bedrock.ok("FinishJob", jobID=parent)
     task = await _waiting(bedrock, "parent")
@@ -244,7 +244,7 @@ async def test_one_waiter_gets_it(bedrock: BedrockCommands) -> None:
     assert sorted([(await task)["jobID"] for task in pending]) == more
 
 
-async def test_a_waiter_that_has_gone_consumes_nothing(bedrock: BedrockCommands) -> None:
+async def test_a_waiter_that_is_gone_consumes_nothing(bedrock: BedrockCommands) -> None:
     for _ in range(20):
         task = await _waiting(bedrock, "job", timeout=60_000)
         creating = asyncio.create_task(bedrock.create("job"))
@@ -273,7 +273,7 @@ async def test_an_undelivered_reply_spends_nothing(bedrock: BedrockCommands) -> 
         assert (row["state"], row["data"]) == ("QUEUED", {})
 
 
-async def test_giving_back_is_of_one_lease_only(bedrock: BedrockCommands) -> None:
+async def test_a_release_affects_only_its_lease(bedrock: BedrockCommands) -> None:
     number = await bedrock.create("job", retryAfter="+0 SECOND")
     lost = (await bedrock("GetJob", name="job")).reply
     taken = (await bedrock("GetJob", name="job")).reply
@@ -284,8 +284,8 @@ async def test_giving_back_is_of_one_lease_only(bedrock: BedrockCommands) -> Non
     assert await bedrock.state(number) == "gone"
 
 
-async def test_what_was_reported_is_said(bedrock: BedrockCommands) -> None:
-    """Connections that leases are bound to must know what they no longer hold."""
+async def test_a_reply_lists_the_jobs_that_were_reported_on(bedrock: BedrockCommands) -> None:
+    """A connection must forget the leases of jobs that were reported on."""
     for verb in ("FinishJob", "RetryJob", "FailJob"):
         number = await bedrock.running()
         result = await bedrock.ok(verb, jobID=number)

@@ -1,4 +1,4 @@
-"""What somebody sends to Bedrock's port to break it, beyond framing and parameters, which tests/fuzz has."""
+"""Hostile input to the Bedrock port. tests/fuzz covers framing and parameters."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ OTHERS = "printf('%.*c',1000000,'c')"
         (f"SELECT length(trim({LONG}, {OTHERS}));", [[2_000_000]]),
     ],
 )
-async def test_work_that_no_clock_would_end_is_little(
-    bedrock: BedrockCommands, text: str, answer: list[list[int]]
-) -> None:
-    """SQLite's own functions take minutes for these, and nothing ends them before."""
+async def test_expensive_functions_are_fast(bedrock: BedrockCommands, text: str, answer: list[list[int]]) -> None:
+    """SQLite's own functions take minutes for these, and cannot be interrupted."""
     assert (await bedrock.ok("Query", query=text)).body == answer
 
 
@@ -48,7 +46,7 @@ async def test_work_that_no_clock_would_end_is_little(
         "SELECT load_extension('/nowhere/x');",
     ],
 )
-async def test_functions_that_are_not_to_be_had(bedrock: BedrockCommands, text: str) -> None:
+async def test_functions_that_are_unavailable(bedrock: BedrockCommands, text: str) -> None:
     assert (await bedrock("Query", query=text)).line == "402 Bad query"
 
 
@@ -62,12 +60,12 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("text", FUNCTIONS)
-def test_our_functions_say_what_sqlites_own_do(text: str, engine: object) -> None:
+def test_replaced_functions_agree_with_sqlite(text: str, engine: object) -> None:
     (expected,) = sqlite3.connect(":memory:").execute(f"SELECT {text}").fetchone()
     assert sqlite_query.run_query(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
 
 
-async def test_numbers_that_nobody_can_have(bedrock: BedrockCommands) -> None:
+async def test_impossible_job_numbers(bedrock: BedrockCommands) -> None:
     number = await bedrock.running("a")
     assert (await bedrock("RequeueJobs", jobIDs=f"{'9' * 5000}, ², {number}")).line == "200 OK"
     for condition in (f"jobID = {'9' * 5000}", "jobID IN (²)", f"jobID IN (7, {'8' * 300})"):
@@ -111,7 +109,7 @@ def most_memory_bytes(pid: int) -> int:
 
 
 async def test_memory_is_limited(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group is kept within one aggregate, which SQLite's own limits do not end."""
+    """An aggregate keeps its group in memory, outside of SQLite's own limits."""
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 2000)"
     text = f"{many} SELECT length(json_group_array(printf('%.*c',1000000,'a'))) FROM c;"  # noqa: S608
@@ -141,10 +139,8 @@ async def test_processes_end_when_they_are_idle(bedrock: BedrockCommands, monkey
                 await asyncio.sleep(0.005)
 
 
-async def test_queries_are_ended_by_the_stop_wherever_they_are(
-    bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Running, waiting for their turn, and asked afterwards."""
+async def test_a_stop_ends_all_queries(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries that run, that wait for a slot, and that come later."""
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 20)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
     asked = [asyncio.create_task(bedrock("Query", query=endless)) for _ in range(query_pool.QUERIES_AT_ONCE + 2)]
@@ -166,7 +162,7 @@ FORMATS = [
 
 
 @pytest.mark.parametrize("text", FORMATS)
-def test_printf_says_what_sqlites_own_does(text: str, engine: object) -> None:
+def test_printf_agrees_with_sqlite(text: str, engine: object) -> None:
     (expected,) = sqlite3.connect(":memory:").execute(f"SELECT {text}").fetchone()
     assert sqlite_query.run_query(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
 
@@ -180,7 +176,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize("text", LARGE)
-def test_texts_that_would_be_too_long_are_refused_before_they_are_made(text: str, engine: object) -> None:
+def test_texts_that_would_be_too_long_are_refused_in_advance(text: str, engine: object) -> None:
     used_s = time.process_time()
     with pytest.raises(CommandRefused) as refused:
         sqlite_query.run_query(f"SELECT length({text});", [])

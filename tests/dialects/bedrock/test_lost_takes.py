@@ -1,4 +1,4 @@
-"""GetJob whose take the engine carried out and whose answer was lost: the job goes back, and another GetJob gets it."""
+"""A GetJob whose reply from the engine was lost: the job is released, and another GetJob gets it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def way(engine: EngineProcess) -> Iterator[LossyWay]:
 
 @pytest.fixture
 async def lossy_bedrock(store: Store, way: LossyWay, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BedrockCommands]:
-    """In the namespace of `store`, over the lossy way."""
+    """Commands in the namespace of `store`, over a connection that loses replies."""
     monkeypatch.setattr(takes, "CHECK_EVERY_S", 0.05)
     monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
     async with way.store_like(store) as found, asyncio.timeout(LIMIT_S):
@@ -48,7 +48,7 @@ async def until_queued(bedrock: BedrockCommands, number: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_job_that_no_client_got_goes_back(
+async def test_a_job_that_no_client_got_is_released(
     lossy_bedrock: BedrockCommands, way: LossyWay, service: Service
 ) -> None:
     number = (await lossy_bedrock.ok("CreateJob", name="n")).body["jobID"]
@@ -62,8 +62,8 @@ async def test_a_job_that_no_client_got_goes_back(
     assert (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"] == number
 
 
-async def test_what_clients_got_stays_theirs(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
-    """Before, with and after the answer that was lost."""
+async def test_delivered_jobs_are_not_released(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
+    """Jobs delivered before, together with, and after the lost reply."""
     jobs = (await lossy_bedrock.ok("CreateJobs", jobs=[{"name": "n"} for _ in range(4)])).body["jobIDs"]
     before = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
     way.lose("take")
@@ -77,7 +77,7 @@ async def test_what_clients_got_stays_theirs(lossy_bedrock: BedrockCommands, way
         assert (await lossy_bedrock.ok("FinishJob", jobID=number)).line == "200 OK"
 
 
-async def test_who_waits_gets_what_its_own_lost_answer_held(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
+async def test_a_waiting_client_gets_the_job_of_its_lost_reply(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
     number = (await lossy_bedrock.ok("CreateJob", name="n")).body["jobID"]
     way.lose("take")
     waiting = asyncio.create_task(lossy_bedrock.ok("GetJob", name="n", Connection="wait"))
@@ -86,7 +86,7 @@ async def test_who_waits_gets_what_its_own_lost_answer_held(lossy_bedrock: Bedro
     assert (await waiting).body["jobID"] == number
 
 
-async def test_nothing_is_asked_while_nothing_is_lost(lossy_bedrock: BedrockCommands) -> None:
+async def test_there_are_no_checks_without_lost_replies(lossy_bedrock: BedrockCommands) -> None:
     await lossy_bedrock.ok("CreateJob", name="n")
     await lossy_bedrock.ok("GetJob", name="n")
     assert lossy_bedrock.router._get._takes._check_task is None

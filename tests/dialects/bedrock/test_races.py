@@ -1,4 +1,4 @@
-"""Commands that come at the same time: whoever is second is refused in the right words, and nothing is half done."""
+"""Concurrent commands: the second is refused with the right status line, and nothing is half done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state table of Bedrock, row by row, and the checks of the commands that change states."""
+"""Bedrock's table of states, row by row, and the checks of the commands that change states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNKNOWN = "404 No job with this jobID"
 
 
 async def queued(bedrock: BedrockCommands) -> int:
-    """A child of a parent that waits."""
+    """Make a queued child of a waiting parent."""
     parent, child = await bedrock.parent_and_child()
     await bedrock.ok("FinishJob", jobID=parent)
     return child
@@ -42,7 +42,7 @@ async def paused(bedrock: BedrockCommands) -> int:
 
 
 async def _ended(bedrock: BedrockCommands, verb: str) -> int:
-    """One of two children, so that its parent still waits."""
+    """End one of two children, so that the parent still waits."""
     parent, child = await bedrock.parent_and_child()
     await bedrock.create("other", parentJobID=parent)
     await bedrock.ok("FinishJob", jobID=parent)
@@ -75,7 +75,7 @@ NOT_DELETED = {
 
 
 def expected(state: str, verb: str) -> tuple[str, str]:
-    """The status line, and the state after it."""
+    """Return the expected status line and the state after it."""
     is_running = state in ("RUNNING", "RUNQUEUED")
     match verb:
         case "FinishJob":
@@ -161,7 +161,7 @@ async def test_a_child_waits_for_its_parent_to_wait(bedrock: BedrockCommands, ve
         ({"nextRun": "soon", "delay": -1}, "402 Malformed nextRun"),
     ],
 )
-async def test_what_a_retry_refuses(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
+async def test_retries_that_are_refused(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
     number = await bedrock.running(data={"a": 1})
     before = await bedrock.query(number)
     assert (await bedrock("RetryJob", jobID=number, **given)).line == line
@@ -204,7 +204,7 @@ async def test_a_retry_after_a_delay(bedrock: BedrockCommands) -> None:
 )
 @pytest.mark.parametrize("verb", ["FinishJob", "RetryJob"])
 async def test_a_job_that_repeats(bedrock: BedrockCommands, verb: str, rule: str, expected_at: str) -> None:
-    """D2, D7: back to back until it has caught up; the rule as typed."""
+    """D2, D7: runs follow each other until it has caught up; the rule is shown as typed."""
     number = await bedrock.running(repeat=rule, firstRun="2020-01-01 10:00:00", data={"a": 1})
     await bedrock.ok(verb, jobID=number, data={"a": 2}, nextRun="2999-01-01", delay=5)
     row = await bedrock.query(number)
@@ -214,7 +214,7 @@ async def test_a_job_that_repeats(bedrock: BedrockCommands, verb: str, rule: str
 
 @pytest.mark.parametrize(("rule", "seconds"), [("HOURLY", 3600), ("Daily", 86_400), ("WEEKLY", 7 * 86_400)])
 async def test_canned_rules(bedrock: BedrockCommands, rule: str, seconds: int) -> None:
-    """D1: from the end of the run, not snapped to anything."""
+    """D1: counted from the end of the run, not rounded."""
     number = await bedrock.running(repeat=rule, firstRun="2020-01-01")
     bedrock.advance(100)
     before = await bedrock.service.now()
@@ -237,7 +237,7 @@ async def test_a_retry_that_ignores_the_repeat(bedrock: BedrockCommands) -> None
     assert (row["nextRun"], row["repeat"]) == ("2030-01-01 00:00:00", "HOURLY")
 
 
-async def test_a_rule_that_leads_nowhere(bedrock: BedrockCommands) -> None:
+async def test_a_rule_without_a_next_run(bedrock: BedrockCommands) -> None:
     number = await bedrock.running(repeat="SCHEDULED, +999 YEARS, +999 YEARS, +999 YEARS, +999 YEARS, +999 YEARS")
     await bedrock.ok("FinishJob", jobID=number)
     assert await bedrock.state(number) == "FAILED"
@@ -261,7 +261,7 @@ async def test_data_of_a_finish_is_for_the_next_run(bedrock: BedrockCommands) ->
 # Families
 
 
-async def test_a_family_runs_its_course(bedrock: BedrockCommands) -> None:
+async def test_a_parent_with_children_runs_to_its_end(bedrock: BedrockCommands) -> None:
     parent, first = await bedrock.parent_and_child()
     second = await bedrock.create("child", parentJobID=parent)
     await bedrock.ok("FinishJob", jobID=parent, data={"handed": "over"})
@@ -280,7 +280,7 @@ async def test_a_family_runs_its_course(bedrock: BedrockCommands) -> None:
     assert [await bedrock.state(one) for one in (parent, first, second, third)] == ["PAUSED", "gone", "gone", "QUEUED"]
 
 
-async def test_a_retried_parent_loses_what_has_ended_and_looks_at_nothing_pending(bedrock: BedrockCommands) -> None:
+async def test_a_retried_parent_loses_its_ended_children(bedrock: BedrockCommands) -> None:
     parent, child = await bedrock.parent_and_child()
     await bedrock.ok("FinishJob", jobID=parent)
     await bedrock.get("child")
@@ -300,7 +300,7 @@ async def test_a_child_that_repeats_keeps_its_parent_waiting(bedrock: BedrockCom
 
 
 async def test_a_failed_last_child(bedrock: BedrockCommands) -> None:
-    """D13: its parent goes on, may finish, and the child stays until it is deleted, on its own."""
+    """D13: its parent resumes and may finish; the child stays, without a parent, until it is deleted."""
     child = await running(bedrock)
     parent = (await bedrock.row(child))["parentJobID"]
     await bedrock.ok("FailJob", jobID=child, data={"why": "x"})
@@ -325,7 +325,7 @@ async def test_a_failed_job_fails_though_it_repeats(bedrock: BedrockCommands) ->
     assert (row["state"], row["data"]) == ("FAILED", {"a": 1})
 
 
-async def test_who_cannot_be_cancelled(bedrock: BedrockCommands) -> None:
+async def test_jobs_that_cannot_be_cancelled(bedrock: BedrockCommands) -> None:
     alone = await bedrock.create("alone")
     refused = await bedrock("CancelJob", jobID=alone)
     assert refused.line == "404 Invalid jobID - Cannot cancel a job without a parent"
@@ -343,7 +343,7 @@ async def test_a_cancel_resumes_the_parent_past_paused_siblings(bedrock: Bedrock
     assert await bedrock.state(parent) == "QUEUED"
 
 
-async def test_a_deleted_child_resumes_nobody(bedrock: BedrockCommands) -> None:
+async def test_a_deleted_child_does_not_resume_its_parent(bedrock: BedrockCommands) -> None:
     child = await queued(bedrock)
     parent = (await bedrock.row(child))["parentJobID"]
     await bedrock.ok("DeleteJob", jobID=child)
@@ -368,7 +368,7 @@ async def test_requeued_jobs(bedrock: BedrockCommands) -> None:
     assert (await bedrock.ok("RequeueJobs")).text == ""
 
 
-async def test_a_job_that_was_given_up_is_requeued(bedrock: BedrockCommands) -> None:
+async def test_a_job_without_deliveries_left_is_requeued(bedrock: BedrockCommands) -> None:
     number = await bedrock.create("job", retryAfter="+0 SECOND")
     for _ in range(10):
         await bedrock.get("job")
@@ -406,7 +406,7 @@ async def test_a_requeued_parent_keeps_its_finished_children(bedrock: BedrockCom
         ({"data": "{}", "nextRun": "x"}, "402 Malformed nextRun"),
     ],
 )
-async def test_what_an_update_refuses(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
+async def test_updates_that_are_refused(bedrock: BedrockCommands, given: dict[str, Any], line: str) -> None:
     number = await bedrock.create(data={"a": 1})
     before = await bedrock.query(number)
     assert (await bedrock("UpdateJob", jobID=number, **given)).line == line
@@ -426,7 +426,7 @@ async def test_what_an_update_refuses(bedrock: BedrockCommands, given: dict[str,
         ({"shouldClearRepeat": 0}, {}),
     ],
 )
-async def test_what_an_update_changes(bedrock: BedrockCommands, given: dict[str, Any], changed: dict[str, Any]) -> None:
+async def test_changes_of_an_update(bedrock: BedrockCommands, given: dict[str, Any], changed: dict[str, Any]) -> None:
     number = await bedrock.create(repeat="HOURLY", firstRun="2999-01-01")
     before = await bedrock.query(number)
     await bedrock.ok("UpdateJob", jobID=number, data={"x": 1}, **given)

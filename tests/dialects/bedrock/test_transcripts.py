@@ -1,4 +1,4 @@
-"""Dialogues with a real server, which the documentation shows."""
+"""Transcripts of dialogues with a real server, shown in the documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "bedrock.md"
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-async def test_it_goes_as_it_is_written(text: str, running: Server, store: Store) -> None:
+async def test_the_transcript_holds(text: str, running: Server, store: Store) -> None:
     requests = [step for step in parse(text) if step.kind == "sent" and not step.text]
     assert await play(text, running.bedrock, store) == len(requests)
 
@@ -30,11 +30,11 @@ async def test_a_transcript_that_does_not_hold_fails(running: Server, store: Sto
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_the_documentation_shows_it(text: str, engine: object) -> None:
+def test_the_documentation_shows_the_transcript(text: str, engine: object) -> None:
     assert f"```text\n{text}```\n" in DOCUMENT.read_text()
 
 
-def test_how_it_is_read(engine: object) -> None:
+def test_parsing(engine: object) -> None:
     steps = parse(
         "# remark\n> A\n>\n200 OK\n\n{}\n\nworker> B\nworker>\n! 2 seconds pass\nworker<\n404 No\n! worker leaves"
     )

@@ -1,4 +1,4 @@
-"""Bytes to requests and replies to bytes, as Bedrock writes them."""
+"""Wire format of Bedrock: parsing of requests and encoding of replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDS = Bounds(header_bytes_max=2000, headers_max=20, drain_bytes_max=100)
 
 
 def read(*pieces: bytes, bounds: Bounds = BOUNDS) -> list[BedrockRequest | str]:
-    """The requests of these bytes; a text at the end is why there are no more."""
+    """Return the requests in these bytes, and the reason of a protocol error at the end."""
     reader = BedrockReader(bounds)
     found: list[BedrockRequest | str] = []
     try:
@@ -70,7 +70,7 @@ def test_an_unfinished_request_waits() -> None:
     assert read(b"Ping\nname: foo\n") == read(b"Ping") == read(b"\n\n") == []
 
 
-def test_the_verb_is_what_stands_before_the_first_space() -> None:
+def test_the_verb_ends_at_the_first_space() -> None:
     found = one(b"  CreateJob / HTTP/1.1  \nname: foo\n\n")
     assert (found.verb, found.line) == ("CreateJob", "CreateJob / HTTP/1.1")
 
@@ -122,7 +122,7 @@ def test_unescaping(written: str, meant: str) -> None:
 
 
 @given(some.text())
-def test_what_is_escaped_is_unescaped_to_the_same(text: str) -> None:
+def test_escaped_text_is_unescaped_to_the_same(text: str) -> None:
     assert unescape(escape(text)) == text
     assert not set(escape(text)) & set("\r\n\t")
 
@@ -130,7 +130,7 @@ def test_what_is_escaped_is_unescaped_to_the_same(text: str) -> None:
 # Bodies
 
 
-def test_a_body_is_read_past() -> None:
+def test_a_body_is_skipped() -> None:
     first, second = read(b"CreateJob\nname: a\nContent-Length: 7\n\nPing\n\nXPing\r\n\r\n")
     assert isinstance(first, BedrockRequest)
     assert isinstance(second, BedrockRequest)
@@ -143,7 +143,7 @@ def test_a_request_waits_for_its_body() -> None:
 
 
 @pytest.mark.parametrize("length", [b"-1", b"1.5", b"x", b"+1", "١".encode(), b"1 1"])
-def test_a_length_that_is_none(length: bytes) -> None:
+def test_an_invalid_content_length(length: bytes) -> None:
     assert read(b"X\nContent-Length: %b\n\n" % length) == ["Malformed Content-Length"]
 
 
@@ -161,7 +161,7 @@ def test_chunks_are_refused() -> None:
 # Bounds
 
 
-def test_a_head_of_any_size_it_may_have() -> None:
+def test_a_head_of_the_largest_size() -> None:
     name = b"a" * (2000 - len(b"X\nname: \n\n"))
     assert one(b"X\nname: " + name + b"\n\n").headers["name"] == name.decode()
     (reason,) = read(b"X\nname: b" + name + b"\n\n")
@@ -177,7 +177,7 @@ def test_too_many_headers() -> None:
     assert "it may have 20 headers" in str(read(b"X\n" + b"h\n" * 21 + b"\n")[0])
 
 
-def test_what_is_not_utf8_is_refused() -> None:
+def test_a_head_that_is_not_utf8_is_refused() -> None:
     first, reason = read(b"Ping\n\nX\nname: \xff\n\n")
     assert isinstance(first, BedrockRequest)
     assert "not UTF-8" in str(reason)
@@ -215,7 +215,7 @@ def test_any_split_gives_the_same_requests(data: bytes, cuts: list[int]) -> None
 
 
 @given(some.dictionaries(some.text("abcdefgh", min_size=1), some.text().map(lambda text: text.strip(" "))))
-def test_what_a_composer_writes_is_read_again(headers: dict[str, str]) -> None:
+def test_composed_requests_are_parsed(headers: dict[str, str]) -> None:
     lines = ["CreateJob", *(f"{name}: {escape(value)}" for name, value in headers.items()), "", ""]
     bounds = Bounds(header_bytes_max=10**6, headers_max=1000)
     (found,) = read("\r\n".join(lines).encode(), bounds=bounds)
@@ -233,7 +233,7 @@ def test_a_reply_has_a_length_and_crlf() -> None:
     )
 
 
-def test_what_a_reply_says_stays_in_its_line() -> None:
+def test_a_reason_stays_in_its_line() -> None:
     result = encode_reply(Reply(402, "Bad\r\nquery", headers=(("error", 'near "a\\b"\n\tline 2'),)), closes=True)
     assert result.split(b"\r\n") == [
         rb"402 Bad\r\nquery",
@@ -251,10 +251,10 @@ def test_what_a_reply_says_stays_in_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "found_s"), [("", 110.0), ("60000", 60.0), ("0", 110.0), ("-5", 110.0), ("soon", 110.0), ("9" * 30, 110.0)]
 )
-def test_its_timeout(text: str, found_s: float) -> None:
+def test_the_timeout_header(text: str, found_s: float) -> None:
     assert one(f"X\ntimeout: {text}\n\n".encode()).timeout_s(110.0) == found_s
 
 
 @pytest.mark.parametrize(("text", "found_s"), [("", 0), ("5000000", 0), ("12500000", 2.5), ("x", 0)])
-def test_when_it_is_to_be_executed(text: str, found_s: float) -> None:
+def test_the_execution_time_header(text: str, found_s: float) -> None:
     assert one(f"X\ncommandExecuteTime: {text}\n\n".encode()).pause_s(10.0) == found_s

@@ -1,8 +1,9 @@
-"""Dialogues kept as text. A line `> Ping` is sent, `worker> Ping` on another connection; `>` is the empty line that
-ends a request. What follows is the expected reply, of the connection that spoke last; `worker<` before it says of which
-one, and `<` stands before the next of several. `<time>`, `<number>` and `<words>` stand for what cannot be known.
-`! 60 seconds pass` moves the clock; `! worker leaves` closes a connection; `#` begins a remark. Of a reply's headers
-only those written down are looked at."""
+"""Dialogues with the server, kept as text.
+
+`> Ping` is a line to send, `worker> Ping` a line on another connection; `>` is the empty line that ends a request.
+The expected reply of the last connection follows; `worker<` before a reply names another connection, and `<` separates
+several replies. `<time>`, `<number>` and `<words>` are placeholders. `! 60 seconds pass` moves the clock;
+`! worker leaves` closes a connection; `#` starts a comment. Only the headers in the transcript are compared."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def check(expected: str, answer: ClientReply) -> None:
 
 
 async def play(text: str, address: str, store: Store) -> int:
-    """Against a real server. Answers how many replies were as expected."""
+    """Play a transcript against a real server. Return the number of replies compared."""
     clients: dict[str, SocketClient] = {}
     checked = 0
     async with contextlib.AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A client of LightJQ: MessagePack both ways, and a worker that holds what it is given."""
+"""LightJQ client with MessagePack bodies, and a helper that leases jobs to a worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LightJqReply(NamedTuple):
 
 
 class LightJqClient:
-    """Paths below /lightjq."""
+    """Client for paths below /lightjq."""
 
     def __init__(self, client: httpx.AsyncClient, token: str = "") -> None:
         self.client = client
@@ -43,7 +43,7 @@ class LightJqClient:
     async def raw(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str] | None = None
     ) -> LightJqReply:
-        """Exactly these bytes."""
+        """Send exactly these bytes."""
         given = {"content-type": "application/msgpack"} | self._headers | (headers or {})
         found = await self.client.request(method, f"/lightjq{path}", content=content, headers=given)
         if found.content:
@@ -80,6 +80,6 @@ class LightJqClient:
 
 
 async def hold(service: Service, worker: str, *, accept_ms: int = 0) -> Job | None:
-    """The next job in the hands of a worker, as the dispatcher puts it there; with `accept_ms`, not accepted yet."""
+    """Lease the next job to a worker, as the dispatcher does. With `accept_ms` it is not accepted yet."""
     taken = await service.take(Take(queues=(QUEUE,), worker=parse_id(worker), accept_ms=accept_ms))
     return taken.jobs[0] if taken.jobs else None

@@ -1,4 +1,4 @@
-"""A push worker as a process of its own, made with the library: `python push_process.py <master> <port> <max_jobs>`."""
+"""Push worker process, built with the SDK: `python push_process.py <master> <port> <max_jobs>`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random requests made from LightJQ's own document: no 5xx, no answer that it does not describe."""
+"""Random requests generated from the LightJQ document: no 5xx, and no answer outside of the document."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ api.config.phases.coverage.enabled = False  # every edge of every field: minutes
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, list[str]]]:
-    """With jobs in it, some of them held, so that ids lead somewhere."""
+    """Run a server with jobs, some of them leased, so that ids exist."""
     with EngineProcess("valkey") as engine:
         store = make_store(engine)
         service = Service(store)

@@ -1,4 +1,4 @@
-"""LightJQ's constraints: matchers, rates with fractions, jobs at once; what is limited is passed over."""
+"""LightJQ constraints: matchers, rates with fractions, running jobs; limited jobs are skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 
 @given(st.floats(RATE_MIN, RATE_MAX))
-def test_a_rate_is_whole_numbers_of_the_engine_without_losing_its_fraction(rate: float) -> None:
+def test_a_rate_with_a_fraction_is_converted_to_whole_numbers(rate: float) -> None:
     jobs, per_ms = rate_per_period(rate)
     check_limit(Limit(name="n", matches=Matcher(), rate=jobs, per_ms=per_ms))
     assert math.isclose(jobs * 1000 / per_ms, rate, rel_tol=1e-6)
@@ -32,12 +32,12 @@ def test_a_rate_is_whole_numbers_of_the_engine_without_losing_its_fraction(rate:
     ("rate", "expected"),
     [(2, (1, 500)), (1, (1, 1000)), (0.5, (1, 2000)), (2.5, (1, 400)), (1 / 3, (1, 3000)), (0.1, (1, 10_000))],
 )
-def test_plain_rates_are_exact(rate: float, expected: tuple[int, int]) -> None:
+def test_common_rates_are_exact(rate: float, expected: tuple[int, int]) -> None:
     assert rate_per_period(rate) == expected
 
 
 async def names(service: Service, worker: str, most: int = 10) -> list[str]:
-    """Of the jobs that may start now."""
+    """Return the names of the jobs that may start now."""
     found = []
     for _ in range(most):
         job = await hold(service, worker)
@@ -50,7 +50,7 @@ async def names(service: Service, worker: str, most: int = 10) -> list[str]:
 @pytest.mark.anyio
 @on_valkey
 class TestConstraints:
-    async def test_a_constraint_comes_is_listed_and_goes(self, lightjq: LightJqClient) -> None:
+    async def test_a_constraint_is_set_listed_and_removed(self, lightjq: LightJqClient) -> None:
         assert (await lightjq("GET", "/constraint")).body == []
         first = await lightjq.constrain(
             matcher={"name": "a", "argument": {"user.id": 7, "vip": True}}, rate=2.5, capacity=4, per="city"
@@ -73,15 +73,13 @@ class TestConstraints:
             assert (response.status, response.error) == (404, "unknown_limit")
         assert [one["constraint_id"] for one in (await lightjq("GET", "/constraint")).body] == [second]
 
-    async def test_limits_that_were_set_elsewhere_are_not_constraints(
-        self, lightjq: LightJqClient, service: Service
-    ) -> None:
+    async def test_limits_of_other_dialects_are_not_constraints(self, lightjq: LightJqClient, service: Service) -> None:
         await service.limit(Limit(name="mine", matches=Matcher(queue=QUEUE), running=1))
         assert (await lightjq("GET", "/constraint")).body == []
         assert (await lightjq("DELETE", "/constraint/mine")).status == 404
         assert [one.limit.name for one in await service.limits()] == ["mine"]
 
-    async def test_what_is_wrong_with_a_constraint_is_said(self, lightjq: LightJqClient, service: Service) -> None:
+    async def test_invalid_constraints_are_refused(self, lightjq: LightJqClient, service: Service) -> None:
         wrong: list[Any] = [
             None, [], {}, {"matcher": {}}, {"rate": 1}, {"capacity": 1}, {"rate": 1, "capacity": 1, "max_running": 1},
             {"rate": 0, "capacity": 1}, {"rate": -1, "capacity": 1}, {"rate": "1", "capacity": 1},
@@ -147,7 +145,7 @@ class TestConstraints:
         levels = {one["max_running"]: one["levels"][0] for one in (await lightjq("GET", "/constraint")).body}
         assert [levels[cap]["running"] for cap in (2, 1)] == [2, 1]
 
-    async def test_each_value_of_a_field_for_itself(self, lightjq: LightJqClient, service: Service) -> None:
+    async def test_each_value_of_a_field_has_its_own_limit(self, lightjq: LightJqClient, service: Service) -> None:
         worker = await lightjq.register()
         constraint = await lightjq.constrain(max_running=1, per="who")
         for who in ("x", "x", "y", b"y", 5, None, None, "y", b"y", {"deep": [1]}, {1: {None: 2}}):
@@ -159,7 +157,7 @@ class TestConstraints:
         await lightjq("DELETE", f"/constraint/{constraint}")
         assert len(await names(service, worker, 20)) == 5
 
-    async def test_a_constraint_reaches_jobs_that_wait_and_counts_those_that_run(
+    async def test_a_constraint_applies_to_waiting_jobs_and_counts_running_jobs(
         self, lightjq: LightJqClient, service: Service
     ) -> None:
         worker = await lightjq.register()
@@ -185,9 +183,7 @@ class TestConstraints:
         store.clock_offset_ms += 1_000_000
         assert await names(service, worker) == ["a"]
 
-    async def test_jobs_of_other_queues_are_none_of_its_business(
-        self, lightjq: LightJqClient, service: Service
-    ) -> None:
+    async def test_jobs_of_other_queues_are_not_limited(self, lightjq: LightJqClient, service: Service) -> None:
         await lightjq.constrain(max_running=0)
         [state] = await service.limits()
         assert state.limit.matches.queue == QUEUE

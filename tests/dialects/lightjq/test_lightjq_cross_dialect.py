@@ -1,4 +1,4 @@
-"""LightJQ's jobs in the hands of others, and others' jobs seen through LightJQ."""
+"""LightJQ jobs in other dialects, and jobs of other dialects in LightJQ."""
 
 from __future__ import annotations
 

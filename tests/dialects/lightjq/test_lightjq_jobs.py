@@ -1,4 +1,4 @@
-"""LightJQ's pushers: every row of their table, through a real socket."""
+"""LightJQ pusher API, through a real socket."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ WRONG_BYTES: list[tuple[bytes, str]] = [
 ]
 
 
-async def test_what_is_wrong_is_said_and_nothing_is_queued(lightjq: LightJqClient, service: Service) -> None:
+async def test_invalid_jobs_are_refused_and_nothing_is_queued(lightjq: LightJqClient, service: Service) -> None:
     for fields, words in WRONG_FIELDS:
         response = await lightjq("POST", "/job", {"name": "n", "argument": {}} | fields)
         assert (response.status, response.error) == (400, "bad_input"), (fields, response)
@@ -128,7 +128,7 @@ async def test_an_argument_that_is_too_large(lightjq: LightJqClient, service: Se
     assert (response.status, response.error) == (413, "too_large")
 
 
-async def test_the_content_type_of_a_request_is_not_looked_at(lightjq: LightJqClient) -> None:
+async def test_the_content_type_of_a_request_is_ignored(lightjq: LightJqClient) -> None:
     for media in ("", "text/plain", "application/x-msgpack", "application/json"):
         assert (await lightjq.raw("POST", "/job", GOOD, {"content-type": media, "accept": "text/html"})).status == 201
 
@@ -155,7 +155,7 @@ async def test_other_methods_and_paths(lightjq: LightJqClient, method: str, path
 # Status
 
 
-async def test_the_life_of_a_job_in_its_words(lightjq: LightJqClient, service: Service, store: Store) -> None:
+async def test_the_status_over_the_life_of_a_job(lightjq: LightJqClient, service: Service, store: Store) -> None:
     worker = await lightjq.register()
     job_id = await lightjq.push(max_retry=1, keep_result=True)
     assert await lightjq.status(job_id) == {"status": "queued", "retry_count": 0}
@@ -175,7 +175,7 @@ async def test_the_life_of_a_job_in_its_words(lightjq: LightJqClient, service: S
     assert await lightjq.status(job_id) == {"status": "done", "worker_id": worker, "retry_count": 1, "result": [1]}
 
 
-async def test_a_job_that_has_failed_for_good_tells_its_last_failure(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_failed_job_shows_its_last_failure(lightjq: LightJqClient, service: Service) -> None:
     worker = await lightjq.register()
     job_id = await lightjq.push(max_retry=0)
     await hold(service, worker)
@@ -188,7 +188,7 @@ async def test_a_job_that_has_failed_for_good_tells_its_last_failure(lightjq: Li
     assert (await lightjq("GET", f"/job/{job_id}/polling")).body == expected
 
 
-async def test_failures_of_others_are_told_too(lightjq: LightJqClient, service: Service) -> None:
+async def test_failures_of_other_dialects_are_shown(lightjq: LightJqClient, service: Service) -> None:
     cases: list[tuple[Blob | None, str, Any]] = [
         (Blob(b'{"type": "ValueError", "message": "bad"}'), "bad", {"type": "ValueError", "message": "bad"}),
         (Blob(b"\xff\xfe", Codec.RAW), "The attempt failed: lease expired.", b"\xff\xfe"),
@@ -215,14 +215,14 @@ async def test_a_result_is_read_once_and_is_nil_afterwards(lightjq: LightJqClien
         assert (response.status, response.body["status"], response.body["result"]) == (200, "done", None)
 
 
-async def test_of_many_who_read_at_once_one_has_the_result(lightjq: LightJqClient, service: Service) -> None:
+async def test_only_one_of_many_readers_gets_the_result(lightjq: LightJqClient, service: Service) -> None:
     for path in ("", "/polling?timeout=5"):
         job_id, _ = await finished(lightjq, service, keep_result=True)
         found = await asyncio.gather(*(lightjq("GET", f"/job/{job_id}{path}") for _ in range(8)))
         assert sorted(str(one.body["result"]) for one in found) == ["42", *["None"] * 7]
 
 
-async def test_of_many_who_wait_one_has_the_result(lightjq: LightJqClient, service: Service) -> None:
+async def test_only_one_of_many_polls_gets_the_result(lightjq: LightJqClient, service: Service) -> None:
     worker = await lightjq.register()
     job_id = await lightjq.push(keep_result=True)
     await hold(service, worker)
@@ -235,7 +235,7 @@ async def test_of_many_who_wait_one_has_the_result(lightjq: LightJqClient, servi
     assert sorted(str(one.body["result"]) for one in found) == ["42", *["None"] * 4]
 
 
-async def test_nothing_is_used_up_by_head_or_before_the_end(lightjq: LightJqClient, service: Service) -> None:
+async def test_head_and_early_reads_do_not_consume_the_result(lightjq: LightJqClient, service: Service) -> None:
     worker = await lightjq.register()
     job_id = await lightjq.push(keep_result=True)
     await lightjq.status(job_id)
@@ -248,7 +248,7 @@ async def test_nothing_is_used_up_by_head_or_before_the_end(lightjq: LightJqClie
     assert (await lightjq.status(job_id))["result"] == 42
 
 
-async def test_a_result_that_nobody_wanted_is_not_kept(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_result_without_keep_result_is_not_kept(lightjq: LightJqClient, service: Service) -> None:
     job_id, _ = await finished(lightjq, service)
     assert (await lightjq.status(job_id))["result"] is None
     ending = await service.result(parse_id(job_id))
@@ -260,7 +260,7 @@ async def test_a_result_that_nobody_wanted_is_not_kept(lightjq: LightJqClient, s
     assert (await lightjq.status(other))["result"] is None
 
 
-async def test_a_client_that_went_while_it_waited_has_used_up_nothing(
+async def test_a_disconnected_poll_does_not_consume_the_result(
     lightjq: LightJqClient, service: Service, running: Server
 ) -> None:
     worker = await lightjq.register()
@@ -275,7 +275,9 @@ async def test_a_client_that_went_while_it_waited_has_used_up_nothing(
     assert (await lightjq.status(job_id))["result"] == 42
 
 
-async def test_what_is_done_is_forgotten_after_an_hour(lightjq: LightJqClient, service: Service, store: Store) -> None:
+async def test_finished_jobs_are_forgotten_after_an_hour(
+    lightjq: LightJqClient, service: Service, store: Store
+) -> None:
     job_id, _ = await finished(lightjq, service, keep_result=True)
     store.clock_offset_ms += 3_599_000
     await Janitor().tick(service)
@@ -287,7 +289,9 @@ async def test_what_is_done_is_forgotten_after_an_hour(lightjq: LightJqClient, s
 
 
 @pytest.mark.parametrize("server_settings", [Settings(port=0, bedrock_port=None, roles="api", lightjq_keep_ms=5_000)])
-async def test_how_long_it_is_told_is_a_setting(lightjq: LightJqClient, service: Service, store: Store) -> None:
+async def test_the_retention_of_finished_jobs_is_a_setting(
+    lightjq: LightJqClient, service: Service, store: Store
+) -> None:
     job_id, _ = await finished(lightjq, service)
     assert (await lightjq.status(job_id))["status"] == "done"
     store.clock_offset_ms += 6_000
@@ -295,7 +299,7 @@ async def test_how_long_it_is_told_is_a_setting(lightjq: LightJqClient, service:
     assert (await lightjq("GET", f"/job/{job_id}")).status == 404
 
 
-async def test_what_is_kept_for_people_only_is_gone(lightjq: LightJqClient, service: Service) -> None:
+async def test_jobs_kept_as_history_are_unknown(lightjq: LightJqClient, service: Service) -> None:
     await service.configure(QUEUE, {"history_length": 10})
     job = (await service.enqueue([NewJob(queue=QUEUE, name="n")]).one()).id
     [taken] = (await service.take(Take(queues=(QUEUE,)))).jobs
@@ -339,9 +343,7 @@ async def test_polling_waits_until_no_retry_is_left(lightjq: LightJqClient, serv
     )  # fmt: skip
 
 
-async def test_one_who_waits_for_a_cancelled_job_is_told_that_it_is_gone(
-    lightjq: LightJqClient, running: Server
-) -> None:
+async def test_polling_a_job_that_is_cancelled_ends_with_404(lightjq: LightJqClient, running: Server) -> None:
     job_id = await lightjq.push()
     waiting = asyncio.create_task(lightjq("GET", f"/job/{job_id}/polling?timeout=20"))
     await until(lambda: running.state._waiting)
@@ -361,7 +363,7 @@ async def test_a_cancelled_job_is_gone(lightjq: LightJqClient, service: Service)
     assert (await service.take(Take(queues=(QUEUE,)))).jobs == []
 
 
-async def test_one_that_waits_for_its_retry_can_be_cancelled(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_retrying_job_can_be_cancelled(lightjq: LightJqClient, service: Service) -> None:
     worker = await lightjq.register()
     job_id = await lightjq.push()
     await hold(service, worker)
@@ -370,9 +372,7 @@ async def test_one_that_waits_for_its_retry_can_be_cancelled(lightjq: LightJqCli
 
 
 @pytest.mark.parametrize("accept_ms", [0, 5_000])
-async def test_one_that_runs_cannot_and_nothing_changes(
-    lightjq: LightJqClient, service: Service, accept_ms: int
-) -> None:
+async def test_a_running_job_cannot_be_cancelled(lightjq: LightJqClient, service: Service, accept_ms: int) -> None:
     worker = await lightjq.register()
     job_id = await lightjq.push(keep_result=True)
     await hold(service, worker, accept_ms=accept_ms)
@@ -388,7 +388,7 @@ async def test_one_that_runs_cannot_and_nothing_changes(
     assert (await lightjq("DELETE", f"/job/{failed}")).status == 409
 
 
-async def test_of_a_cancel_and_a_start_at_once_one_wins(lightjq: LightJqClient, service: Service) -> None:
+async def test_either_a_cancel_or_a_concurrent_start_wins(lightjq: LightJqClient, service: Service) -> None:
     worker = await lightjq.register()
     for _ in range(10):
         job_id = await lightjq.push()

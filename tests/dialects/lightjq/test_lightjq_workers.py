@@ -1,4 +1,4 @@
-"""LightJQ's workers: how they come, go and report; who may report what, and when nothing changes any more."""
+"""LightJQ workers: registration, removal, reports, and reports that are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 
 async def held(lightjq: LightJqClient, service: Service, *, accept_ms: int = 0, **fields: Any) -> tuple[str, str]:
-    """A worker and the job that it holds."""
+    """Return a worker and the job that it holds."""
     worker = await lightjq.register()
     job_id = await lightjq.push(**fields)
     assert await hold(service, worker, accept_ms=accept_ms) is not None
@@ -48,7 +48,7 @@ async def test_a_worker_registers_with_and_without_a_url(lightjq: LightJqClient,
     }
 
 
-async def test_a_worker_that_is_not_described_well(lightjq: LightJqClient, service: Service) -> None:
+async def test_invalid_workers_are_refused(lightjq: LightJqClient, service: Service) -> None:
     wrong: list[dict[str, Any]] = [
         {"name": ""}, {"name": 5}, {"name": None}, {"name": "a\nb"}, {"name": "x" * 256}, {"max_jobs": 0},
         {"max_jobs": -1}, {"max_jobs": "5"}, {"max_jobs": 1.5}, {"max_jobs": True}, {"max_jobs": 10**9},
@@ -65,7 +65,7 @@ async def test_a_worker_that_is_not_described_well(lightjq: LightJqClient, servi
 
 
 async def test_a_url_that_must_not_be_called_is_refused_at_once(lightjq: LightJqClient, service: Service) -> None:
-    """The dispatcher looks again at each call, at what it is about to dial."""
+    """The dispatcher checks the address again at each call."""
     for url in (
         "http://10.0.0.1/",
         "http://169.254.169.254/latest",
@@ -79,7 +79,7 @@ async def test_a_url_that_must_not_be_called_is_refused_at_once(lightjq: LightJq
         await lightjq.register(url=url)
 
 
-async def test_a_worker_leaves_and_what_it_holds_goes_back(lightjq: LightJqClient, service: Service) -> None:
+async def test_jobs_of_a_removed_worker_are_requeued(lightjq: LightJqClient, service: Service) -> None:
     worker, job_id = await held(lightjq, service)
     assert (await lightjq("DELETE", "/worker", worker=worker)).status == 204
     assert await lightjq.status(job_id) == {"status": "queued", "retry_count": 0}
@@ -98,7 +98,7 @@ async def test_the_header_of_a_worker_is_needed(
             method, path, msgspec.msgpack.encode(body), {"worker-id": worker} if worker else {}
         )
         if (path, worker) == ("/done", ABSENT):
-            status = 409  # what it would be, if it held the job, is not looked for
+            status = 409  # whether the worker exists is not checked here
         assert (response.status, bool(response.error)) == (status, True), worker
     assert await state_of(service, job_id) is State.RUNNING
 
@@ -118,7 +118,7 @@ async def test_an_unknown_worker_of_any_form_is_not_found(
 # Reports
 
 
-async def test_a_report_may_call_the_job_by_either_name(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_report_may_use_job_id_or_id(lightjq: LightJqClient, service: Service) -> None:
     for names in ({"job_id"}, {"id"}, {"job_id", "id"}):
         worker, job_id = await held(lightjq, service)
         body = dict.fromkeys(names, job_id) | {"type": "success", "finished_at": "2026-01-31T12:00:00.5+09:00"}
@@ -126,7 +126,7 @@ async def test_a_report_may_call_the_job_by_either_name(lightjq: LightJqClient, 
         assert (await lightjq.status(job_id))["status"] == "done"
 
 
-async def test_a_report_that_is_not_one(lightjq: LightJqClient, service: Service) -> None:
+async def test_invalid_reports_are_refused(lightjq: LightJqClient, service: Service) -> None:
     worker, job_id = await held(lightjq, service)
     success: dict[str, Any] = {"job_id": job_id, "type": "success"}
     failure: dict[str, Any] = success | {"type": "failure", "reason": "other", "should_retry": True, "message": "m"}
@@ -178,7 +178,7 @@ async def test_only_the_holder_reports(lightjq: LightJqClient, service: Service)
     assert await state_of(service, waiting) is State.QUEUED
 
 
-async def test_of_two_reports_at_once_one_counts(lightjq: LightJqClient, service: Service) -> None:
+async def test_only_one_of_two_concurrent_reports_counts(lightjq: LightJqClient, service: Service) -> None:
     for _ in range(5):
         worker, job_id = await held(lightjq, service, keep_result=True, max_retry=0)
         good, bad = await asyncio.gather(lightjq.succeed(worker, job_id, result=1), lightjq.fail(worker, job_id))
@@ -186,7 +186,7 @@ async def test_of_two_reports_at_once_one_counts(lightjq: LightJqClient, service
         assert (await lightjq.status(job_id))["status"] == ("done" if good.status == 204 else "error")
 
 
-async def test_a_success_does_not_raise_what_has_failed(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_late_success_does_not_revive_a_failed_job(lightjq: LightJqClient, service: Service) -> None:
     worker, job_id = await held(lightjq, service, max_retry=0)
     await lightjq.fail(worker, job_id)
     response = await lightjq.succeed(worker, job_id)
@@ -248,7 +248,7 @@ async def test_a_report_before_its_push_was_answered(lightjq: LightJqClient, ser
 # Retries
 
 
-async def test_should_retry_false_ends_it_whatever_is_left(lightjq: LightJqClient, service: Service) -> None:
+async def test_should_retry_false_ends_the_job(lightjq: LightJqClient, service: Service) -> None:
     worker, job_id = await held(lightjq, service, max_retry=10)
     assert (await lightjq.fail(worker, job_id, should_retry=False)).status == 204
     assert (await lightjq.status(job_id))["status"] == "error"
@@ -298,7 +298,7 @@ async def test_the_smallest_priority_is_next_over_all_names_ties_by_age(
     assert order == [job_id for _, job_id in sorted(pushed, key=lambda one: one[0])]
 
 
-async def test_a_failure_is_kept_as_people_see_it_elsewhere(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_failure_is_stored_with_its_attempt(lightjq: LightJqClient, service: Service) -> None:
     worker, job_id = await held(lightjq, service, max_retry=0)
     await lightjq.fail(worker, job_id, message="<b>no</b>", error=b"\x00")
     [attempt] = (await service.job([parse_id(job_id)]).one()).attempts

@@ -1,4 +1,4 @@
-"""What LightJQ tells a web page, and its own document."""
+"""LightJQ routes for a web page, and the LightJQ document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 
 async def every_job(api: Api, query: str = "") -> list[dict[str, Any]]:
-    """Page by page."""
+    """List all jobs, page by page."""
     found: list[dict[str, Any]] = []
     cursor = ""
     for _ in range(50):
@@ -36,7 +36,7 @@ async def every_job(api: Api, query: str = "") -> list[dict[str, Any]]:
 
 
 async def one_of_each(lightjq: LightJqClient, service: Service) -> dict[str, str]:
-    """By status."""
+    """Make a job of each status. Return the ids by status."""
     worker = await lightjq.register(name="w1", max_jobs=9)
     found = {}
     for status in ("done", "error", "retrying", "running", "queued"):
@@ -70,7 +70,7 @@ async def test_jobs_by_status_and_name_page_by_page(api: Api, lightjq: LightJqCl
     assert (await lightjq.status(expected["done"]))["result"] == 1  # looking has used up nothing
 
 
-async def test_what_is_wrong_with_a_question_is_said_in_the_encoding_of_the_answer(api: Api) -> None:
+async def test_errors_use_the_encoding_of_the_answer(api: Api) -> None:
     for query in ("status=finished", "most=0", "most=201", "cursor=x", "cursor=queued:x", "most=x", "name=" + "*" * 17):
         answered = await api.get(f"/lightjq/ui/jobs?{query}")
         assert answered.status in (400, 413), (query, answered)
@@ -79,7 +79,7 @@ async def test_what_is_wrong_with_a_question_is_said_in_the_encoding_of_the_answ
     assert (await api.get("/lightjq/ui/workers?start=-1")).status == 400
 
 
-async def test_workers_and_what_they_run(api: Api, lightjq: LightJqClient, service: Service) -> None:
+async def test_workers_and_their_running_jobs(api: Api, lightjq: LightJqClient, service: Service) -> None:
     worker = await lightjq.register(name="w1", max_jobs=3, url="http://127.0.0.1:9")
     await lightjq("DELETE", "/worker", worker=worker)
     worker = await lightjq.register(name="w2", max_jobs=2)
@@ -113,17 +113,17 @@ async def test_counts_and_levels(api: Api, lightjq: LightJqClient, service: Serv
 
 @pytest.fixture
 def _closed(service: Service) -> None:
-    """With a token there are no anonymous admins; made before the server starts."""
+    """Create a token before the server starts, so that anonymous requests are refused."""
     service.create_token(NewToken(name="first", roles=frozenset({Role.ADMIN}))).wait()
 
 
 @pytest.mark.usefixtures("_closed")
-async def test_a_token_that_may_only_read_uses_up_no_result(lightjq: LightJqClient, service: Service) -> None:
-    def somebody(headers: dict[str, str]) -> LightJqClient:
+async def test_a_read_only_token_does_not_consume_results(lightjq: LightJqClient, service: Service) -> None:
+    def client_with(headers: dict[str, str]) -> LightJqClient:
         return lightjq.with_token(headers["authorization"].removeprefix("Bearer "))
 
-    admin = somebody(await bearer(service, "admin"))
-    reader, producer = somebody(await bearer(service, "read")), somebody(await bearer(service, "produce"))
+    admin = client_with(await bearer(service, "admin"))
+    reader, producer = client_with(await bearer(service, "read")), client_with(await bearer(service, "produce"))
     worker = await admin.register()
     job_id = await producer.push(keep_result=True)
     await hold(service, worker)
@@ -136,7 +136,7 @@ async def test_a_token_that_may_only_read_uses_up_no_result(lightjq: LightJqClie
 
 
 @pytest.mark.usefixtures("_closed")
-async def test_a_token_for_other_queues_may_nothing(lightjq: LightJqClient, service: Service) -> None:
+async def test_a_token_for_other_queues_is_refused(lightjq: LightJqClient, service: Service) -> None:
     headers = await bearer(service, "read", "produce", "work", queues=("mail",))
     other = lightjq.with_token(headers["authorization"].removeprefix("Bearer "))
     job = format_id((await service.enqueue([NewJob(queue=QUEUE, name="n")]).one()).id)

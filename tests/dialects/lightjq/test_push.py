@@ -1,4 +1,4 @@
-"""LightJQ with workers that jobs are pushed to: a real server, real worker processes made with the library."""
+"""LightJQ with push workers: a real server, and real worker processes built with the SDK."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _free_port() -> int:
 
 
 class Master:
-    """LightJQ's own interface, as a pusher uses it."""
+    """LightJQ client of a pusher."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
@@ -70,7 +70,7 @@ async def master(client: httpx.AsyncClient) -> AsyncIterator[Master]:
 
 
 async def until_running(service: Service, job_id: str) -> None:
-    """Taken on by its worker: LightJQ calls a job running before that."""
+    """Wait until the worker has accepted the job. LightJQ shows it as running before that."""
     while (await service.job([parse_id(job_id)]).one()).job.state is not State.RUNNING:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
@@ -79,7 +79,7 @@ async def until_running(service: Service, job_id: str) -> None:
 async def worker_process(
     service: Service, server_url: str, *, max_jobs: int = 4, port: int = 0
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Until it is registered."""
+    """Start a worker process, and wait until it is registered."""
     known = {worker.id for worker in await service.workers()}
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAM), server_url + "/lightjq", str(port or _free_port()), str(max_jobs)
@@ -95,9 +95,7 @@ async def worker_process(
         await process.wait()
 
 
-async def test_a_job_goes_to_the_worker_and_its_result_comes_back(
-    master: Master, service: Service, server_url: str
-) -> None:
+async def test_a_job_is_pushed_and_its_result_is_reported(master: Master, service: Service, server_url: str) -> None:
     value = {"text": "ü", "bin": b"\0\xff", "big": 2**64 - 1, "small": -(2**63), "nil": None, "list": [1, [2.5]]}
     async with worker_process(service, server_url):
         ended = await master.end(await master.push("echo", value))
@@ -107,7 +105,7 @@ async def test_a_job_goes_to_the_worker_and_its_result_comes_back(
     assert await service.workers() == []  # it has said that it leaves
 
 
-async def test_failures_are_reported_as_what_they_are(master: Master, service: Service, server_url: str) -> None:
+async def test_failures_are_reported_with_their_reason(master: Master, service: Service, server_url: str) -> None:
     async with worker_process(service, server_url):
         broken = await master.end(await master.push("broken", max_retry=0))
         assert (broken["status"], broken["reason"], broken["message"]) == ("error", "other", "ValueError: it is broken")
@@ -122,9 +120,7 @@ async def test_failures_are_reported_as_what_they_are(master: Master, service: S
         assert (stuck["status"], stuck["reason"]) == ("error", "timeout")
 
 
-async def test_a_job_that_wants_to_end_the_process_has_failed(
-    master: Master, service: Service, server_url: str
-) -> None:
+async def test_a_job_that_tries_to_exit_has_failed(master: Master, service: Service, server_url: str) -> None:
     async with worker_process(service, server_url):
         for name, kind in (("leave", "SystemExit: 1"), ("interrupt", "KeyboardInterrupt: ")):
             ended = await master.end(await master.push(name, max_retry=0))
@@ -152,10 +148,10 @@ async def test_a_worker_that_is_killed_loses_no_job(master: Master, service: Ser
         assert (ended["status"], ended["retry_count"]) == ("done", 1)
 
 
-async def test_a_worker_that_comes_back_under_another_id_is_not_mistaken(
+async def test_a_restarted_worker_does_not_accept_pushes_for_its_old_id(
     master: Master, service: Service, server_url: str
 ) -> None:
-    """It was killed and starts anew on the same port: pushes meant for the old one are answered with 410."""
+    """It was killed and starts again on the same port. It answers pushes for its old id with 410."""
     port = _free_port()
     async with worker_process(service, server_url, port=port) as first:
         first.send_signal(signal.SIGKILL)
@@ -167,7 +163,7 @@ async def test_a_worker_that_comes_back_under_another_id_is_not_mistaken(
             await asyncio.sleep(0.01)
 
 
-async def test_a_worker_that_the_master_has_forgotten_registers_anew(
+async def test_a_worker_unknown_to_the_master_registers_again(
     master: Master, service: Service, server_url: str
 ) -> None:
     async with worker_process(service, server_url):
@@ -178,7 +174,7 @@ async def test_a_worker_that_the_master_has_forgotten_registers_anew(
         assert [one.id for one in await service.workers()] != [worker.id]
 
 
-async def test_a_worker_that_stops_ends_what_it_runs(master: Master, service: Service, server_url: str) -> None:
+async def test_a_stopping_worker_finishes_its_jobs(master: Master, service: Service, server_url: str) -> None:
     async with worker_process(service, server_url) as process:
         job_id = await master.push("slow", 0.5, max_retry=0)
         await until_running(service, job_id)
@@ -187,7 +183,7 @@ async def test_a_worker_that_stops_ends_what_it_runs(master: Master, service: Se
         assert await process.wait() in (0, -signal.SIGTERM)
 
 
-async def test_names_and_reports_that_are_not_the_workers(master: Master, service: Service, server_url: str) -> None:
+async def test_unknown_names_and_reports_for_other_workers(master: Master, service: Service, server_url: str) -> None:
     async with worker_process(service, server_url, max_jobs=1):
         unknown = await master.push("nobody-knows-this")
         known = await master.push("echo", 7)
@@ -219,7 +215,7 @@ async def test_a_pull_worker_serves_the_same_queue(master: Master, service: Serv
 
 @pytest.fixture
 async def connect(engine: EngineProcess, store: Store) -> AsyncIterator[Callable[[], Windlass]]:
-    """Applications on the server's engine."""
+    """Connect applications to the engine of the server."""
     made: list[Windlass] = []
 
     def connect() -> Windlass:
@@ -233,10 +229,10 @@ async def connect(engine: EngineProcess, store: Store) -> AsyncIterator[Callable
         await app.aclose()
 
 
-async def test_an_sdk_worker_and_a_push_worker_serve_what_either_side_creates(
+async def test_sdk_and_push_workers_serve_jobs_of_both_sides(
     master: Master, service: Service, server_url: str, json_api: Api, connect: Callable[[], Windlass]
 ) -> None:
-    """Each of them meets names that only the other knows."""
+    """Each worker meets names that only the other knows."""
     pulling, producing = connect(), connect()
 
     @pulling.task(queue="lightjq")

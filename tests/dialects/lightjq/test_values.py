@@ -1,4 +1,4 @@
-"""LightJQ: whatever MessagePack can say comes out as it went in."""
+"""Any MessagePack value passes through LightJQ unchanged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ VALUES = st.recursive(
 def test_values_survive_both_ways(
     served: tuple[httpx.Client, Service], argument: dict[str, Any], result: Any, error: Any
 ) -> None:
-    """Byte for byte: text and bytes stay apart, integers keep their 64 bits."""
+    """Values stay equal byte for byte: text and bytes stay distinct, integers keep 64 bits."""
     client, service = served
 
     def ask(method: str, path: str, body: Any = None, worker: str = "") -> httpx.Response:

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.dialects.http_requests import Asker, segment
+from tests.dialects.http_requests import NativeApi, segment
 from windlass import __version__
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.callbacks.callback import FailedDelivery
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 # Information and the doctor
 
 
-async def test_the_server_says_what_it_is(asker: Asker, service: Service, store: Store) -> None:
+async def test_the_server_says_what_it_is(native_api: NativeApi, service: Service, store: Store) -> None:
     before_ms = service.now().wait()
-    answer = await asker.get("/info")
+    answer = await native_api.get("/info")
     assert before_ms <= answer.pop("now_ms") <= service.now().wait()
     assert store.deployment is not None
     assert answer == {
@@ -35,18 +35,18 @@ async def test_the_server_says_what_it_is(asker: Asker, service: Service, store:
     }
 
 
-async def test_the_doctor_looks_and_repairs(asker: Asker, service: Service, store: Store) -> None:
+async def test_the_doctor_looks_and_repairs(native_api: NativeApi, service: Service, store: Store) -> None:
     service.enqueue([NewJob(queue="mail", name="n")]).wait()
     _damage(store)
-    found = await asker.good("POST", "/doctor")
+    found = await native_api.ok("POST", "/doctor")
     assert found["is_healthy"] is False
     [sick] = [item for item in found["findings"] if item["code"] == "queue_not_listed"]
     assert (sick["severity"], sick["repaired"], sick["is_open"]) == ("error", 0, True)
-    repaired = await asker.good("POST", "/doctor", {"repair": True})
+    repaired = await native_api.ok("POST", "/doctor", {"repair": True})
     [cured] = [item for item in repaired["findings"] if item["code"] == "queue_not_listed"]
     assert (cured["repaired"], cured["is_open"], repaired["is_healthy"]) == (cured["count"], False, True)
     healthy = service.doctor().wait()
-    answer = await asker.good("POST", "/doctor", {"repair": False})
+    answer = await native_api.ok("POST", "/doctor", {"repair": False})
     assert (answer["jobs"], answer["queues"]) == (healthy.jobs, healthy.queues) == (1, 1)
     assert [item["code"] for item in answer["findings"]] == [item.code for item in healthy.findings]
 
@@ -66,11 +66,13 @@ NONSENSE = [
 ]
 
 
-async def test_a_doctor_that_is_asked_nonsense_does_nothing(asker: Asker, store: Store, service: Service) -> None:
+async def test_a_doctor_that_is_asked_nonsense_does_nothing(
+    native_api: NativeApi, store: Store, service: Service
+) -> None:
     service.enqueue([NewJob(queue="mail", name="n")]).wait()
     _damage(store)
     for body in NONSENSE:
-        assert (await asker("POST", "/doctor", body)).code == "bad_input", body
+        assert (await native_api("POST", "/doctor", body)).code == "bad_input", body
         assert service.queues().wait() == [], body
 
 
@@ -89,30 +91,30 @@ def finish_with_callback(service: Service, *, gives_up: bool) -> bytes:
     return taken.id
 
 
-async def test_callbacks_are_shown_and_owed_again(asker: Asker, service: Service) -> None:
+async def test_callbacks_are_shown_and_owed_again(native_api: NativeApi, service: Service) -> None:
     finish_with_callback(service, gives_up=True)
-    assert await asker.get("/callbacks") == {"callbacks": [], "cursor": ""}
-    [shown] = (await asker.get("/callbacks?given_up=true"))["callbacks"]
+    assert await native_api.get("/callbacks") == {"callbacks": [], "cursor": ""}
+    [shown] = (await native_api.get("/callbacks?given_up=true"))["callbacks"]
     [callback] = service.callbacks(given_up=True).wait().callbacks
     assert (shown["id"], shown["error"], shown["attempt"]) == (callback.key, "no", 1)
     assert (shown["job"]["payload"], shown["result"], shown["result_codec"]) == ({"to": 1}, [7], "json")
     assert shown["callback"]["headers"] == {"X-A": "1"}
-    answer = await asker.good("POST", "/callbacks:redeliver", {"items": [{"id": shown["id"]}, {"id": shown["id"]}]})
+    answer = await native_api.ok("POST", "/callbacks:redeliver", {"items": [{"id": shown["id"]}, {"id": shown["id"]}]})
     assert answer["results"][0] == {"ok": {"status": "owed"}}
     assert answer["results"][1]["error"]["code"] == "wrong_state"
-    assert [item["id"] for item in (await asker.get("/callbacks?given_up=0"))["callbacks"]] == [shown["id"]]
+    assert [item["id"] for item in (await native_api.get("/callbacks?given_up=0"))["callbacks"]] == [shown["id"]]
     assert [item.key for item in service.callbacks().wait().callbacks] == [shown["id"]]
 
 
-async def test_callbacks_come_in_pages(asker: Asker, service: Service) -> None:
+async def test_callbacks_come_in_pages(native_api: NativeApi, service: Service) -> None:
     for _ in range(3):
         finish_with_callback(service, gives_up=False)
-    first = await asker.get("/callbacks?most=2")
-    rest = await asker.get(f"/callbacks?most=2&cursor={segment(first['cursor'])}")
+    first = await native_api.get("/callbacks?most=2")
+    rest = await native_api.get(f"/callbacks?most=2&cursor={segment(first['cursor'])}")
     seen = [item["id"] for item in first["callbacks"] + rest["callbacks"]]
     assert (seen, rest["cursor"]) == ([item.key for item in service.callbacks().wait().callbacks], "")
     for query in ("most=0", "most=101", "given_up=perhaps", "cursor=zzz", "up=1"):
-        assert (await asker("GET", f"/callbacks?{query}")).code == "bad_input", query
+        assert (await native_api("GET", f"/callbacks?{query}")).code == "bad_input", query
 
 
 BAD_ITEMS = [
@@ -127,15 +129,15 @@ BAD_ITEMS = [
 ]
 
 
-async def test_ids_that_are_no_callbacks_are_refused(asker: Asker, service: Service) -> None:
+async def test_ids_that_are_no_callbacks_are_refused(native_api: NativeApi, service: Service) -> None:
     finish_with_callback(service, gives_up=True)
     for items in BAD_ITEMS:
-        assert (await asker("POST", "/callbacks:redeliver", {"items": items})).code == "bad_input", items
+        assert (await native_api("POST", "/callbacks:redeliver", {"items": items})).code == "bad_input", items
         assert len(service.callbacks(given_up=True).wait().callbacks) == 1, items
 
 
-async def test_a_callback_that_is_not_owed_is_unknown(asker: Asker, service: Service) -> None:
-    answer = await asker.good(
+async def test_a_callback_that_is_not_owed_is_unknown(native_api: NativeApi, service: Service) -> None:
+    answer = await native_api.ok(
         "POST", "/callbacks:redeliver", {"items": [{"id": "01890a5d-ac96-7000-8000-b5c1d0b7a3f2-7"}]}
     )
     assert answer["results"][0]["error"]["code"] == "unknown_callback"
@@ -144,11 +146,11 @@ async def test_a_callback_that_is_not_owed_is_unknown(asker: Asker, service: Ser
 # Tokens
 
 
-async def test_a_token_is_made_used_and_revoked(asker: Asker, service: Service) -> None:
+async def test_a_token_is_made_used_and_revoked(native_api: NativeApi, service: Service) -> None:
     root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
     body = {"name": "ci", "roles": ["read", "work"], "queues": ["mail*"], "rate": 500_000, "expires_in_ms": 60_000,
             "note": "for tests"}  # fmt: skip
-    reply = await asker("POST", "/tokens", body, token=root)
+    reply = await native_api("POST", "/tokens", body, token=root)
     assert (reply.status, reply.headers["Cache-Control"]) == (201, "no-store")
     made, text = reply.value["token"], reply.value["text"]
     assert text.startswith(f"wl_{made['id']}_")
@@ -156,17 +158,17 @@ async def test_a_token_is_made_used_and_revoked(asker: Asker, service: Service) 
         field: body[field] for field in body if field != "expires_in_ms"
     }
     assert made["expires_at_ms"] == made["created_at_ms"] + 60_000
-    shown = (await asker.get("/tokens", token=root))["tokens"]
+    shown = (await native_api.get("/tokens", token=root))["tokens"]
     assert [item["name"] for item in shown] == ["ci", "root"]
     assert shown[0] == made
     assert not _secrets(text, shown)
-    assert (await asker("GET", "/queues", token=text)).status == 200
-    assert (await asker("DELETE", "/tokens/ci", token=root)).status == 204
+    assert (await native_api("GET", "/queues", token=text)).status == 200
+    assert (await native_api("DELETE", "/tokens/ci", token=root)).status == 204
     async with asyncio.timeout(20):  # servers read their tokens again within a second
-        while (await asker("GET", "/queues", token=text)).status != 401:
+        while (await native_api("GET", "/queues", token=text)).status != 401:
             pass
-    assert (await asker("GET", "/queues", token=text)).code == "unauthorized"
-    assert (await asker("DELETE", "/tokens/ci", token=root)).code == "unknown_token"
+    assert (await native_api("GET", "/queues", token=text)).code == "unauthorized"
+    assert (await native_api("DELETE", "/tokens/ci", token=root)).code == "unknown_token"
 
 
 def _secrets(text: str, shown: object) -> bool:
@@ -193,10 +195,10 @@ BAD_TOKENS = [
 ]
 
 
-async def test_tokens_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+async def test_tokens_that_cannot_be_are_refused(native_api: NativeApi, service: Service) -> None:
     root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
     for body, status, code in BAD_TOKENS:
-        reply = await asker("POST", "/tokens", body, token=root)
+        reply = await native_api("POST", "/tokens", body, token=root)
         assert (reply.status, reply.code) == (status, code), body
         assert [item.name for item in service.tokens().wait().tokens] == ["root"], body
 
@@ -204,23 +206,23 @@ async def test_tokens_that_cannot_be_are_refused(asker: Asker, service: Service)
 ODD_NAMES = ["a/b", "..", "ключ 鍵", "x" * 128]
 
 
-async def test_names_of_tokens_may_hold_any_character(asker: Asker, service: Service) -> None:
+async def test_names_of_tokens_may_hold_any_character(native_api: NativeApi, service: Service) -> None:
     root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
     for name in ODD_NAMES:
-        await asker.good("POST", "/tokens", {"name": name, "roles": ["read"]}, token=root)
-        assert (await asker("DELETE", f"/tokens/{segment(name)}", token=root)).status == 204, name
+        await native_api.ok("POST", "/tokens", {"name": name, "roles": ["read"]}, token=root)
+        assert (await native_api("DELETE", f"/tokens/{segment(name)}", token=root)).status == 204, name
         assert [item.name for item in service.tokens().wait().tokens] == ["root"], name
 
 
 # The audit log
 
 
-async def test_an_action_is_written_down_with_who_and_how_it_went(asker: Asker, service: Service) -> None:
+async def test_an_action_is_written_down_with_who_and_how_it_went(native_api: NativeApi, service: Service) -> None:
     root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
-    await asker.good("POST", f"/queues/{segment('a/b ключ')}/pause", {"reason": "down"}, token=root)
-    await asker("DELETE", "/limits/none", token=root)
-    await asker("POST", "/queues/mail/pause", {"name": "send"}, token=root)
-    answer = await asker.get("/audit", token=root)
+    await native_api.ok("POST", f"/queues/{segment('a/b ключ')}/pause", {"reason": "down"}, token=root)
+    await native_api("DELETE", "/limits/none", token=root)
+    await native_api("POST", "/queues/mail/pause", {"name": "send"}, token=root)
+    answer = await native_api.get("/audit", token=root)
     shown = [
         (item["who"], item["what"], item["target"], item["detail"], item["outcome"], item["peer"])
         for item in answer["entries"]
@@ -233,51 +235,51 @@ async def test_an_action_is_written_down_with_who_and_how_it_went(asker: Asker, 
     assert answer["entries"] == msgspec.to_builtins(service.audits().wait().entries)
 
 
-async def test_what_nobody_may_or_can_do_is_not_written_down(asker: Asker, service: Service) -> None:
-    await asker.get("/queues")
-    await asker("POST", "/queues/mail/pause", {"why": "x"})
-    await asker.raw("POST", "/queues/mail/pause", b"\xc1{")
+async def test_what_nobody_may_or_can_do_is_not_written_down(native_api: NativeApi, service: Service) -> None:
+    await native_api.get("/queues")
+    await native_api("POST", "/queues/mail/pause", {"why": "x"})
+    await native_api.raw("POST", "/queues/mail/pause", b"\xc1{")
     assert service.audits().wait().entries == []
 
 
-async def test_whoever_has_no_token_is_called_local(asker: Asker, service: Service) -> None:
-    await asker.good("PATCH", "/queues/mail/configuration", {"lease_ms": 5_000, "name_lanes": None})
+async def test_whoever_has_no_token_is_called_local(native_api: NativeApi, service: Service) -> None:
+    await native_api.ok("PATCH", "/queues/mail/configuration", {"lease_ms": 5_000, "name_lanes": None})
     [entry] = service.audits().wait().entries
     assert (entry.who, entry.what, entry.target) == ("local", "configure_queue", "mail")
     assert msgspec.json.decode(entry.detail) == {"lease_ms": 5_000, "name_lanes": None}
 
 
-async def test_no_secret_is_written_down(asker: Asker, service: Service) -> None:
-    reply = await asker("POST", "/tokens", {"name": "ci", "roles": ["work", "read"], "queues": ["mail*"]})
+async def test_no_secret_is_written_down(native_api: NativeApi, service: Service) -> None:
+    reply = await native_api("POST", "/tokens", {"name": "ci", "roles": ["work", "read"], "queues": ["mail*"]})
     [entry] = service.audits().wait().entries
     assert (entry.what, entry.target, entry.detail) == ("create_token", "ci", "read work mail*")
     assert reply.value["text"][-43:] not in str(entry)
 
 
-async def test_the_audit_log_comes_in_pages(asker: Asker, service: Service) -> None:
+async def test_the_audit_log_comes_in_pages(native_api: NativeApi, service: Service) -> None:
     for number in range(5):
-        await asker.good("POST", f"/queues/q{number}/pause")
-    first = await asker.get("/audit?most=3")
-    rest = await asker.get(f"/audit?most=3&cursor={segment(first['cursor'])}")
+        await native_api.ok("POST", f"/queues/q{number}/pause")
+    first = await native_api.get("/audit?most=3")
+    rest = await native_api.get(f"/audit?most=3&cursor={segment(first['cursor'])}")
     targets = [item["target"] for item in first["entries"] + rest["entries"]]
     assert (targets, rest["cursor"]) == ([f"q{number}" for number in reversed(range(5))], "")
     for query in ("most=0", "most=501", "cursor=zzz", "who=me"):
-        assert (await asker("GET", f"/audit?{query}")).code == "bad_input", query
+        assert (await native_api("GET", f"/audit?{query}")).code == "bad_input", query
 
 
 async def test_an_action_that_cannot_be_written_down_still_counts(
-    asker: Asker, service: Service, store: Store, caplog: pytest.LogCaptureFixture
+    native_api: NativeApi, service: Service, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The key of the audit log has another type, so the engine refuses to append to it."""
     store._sync_connection.call("SET", f"{store.root(0)}:audit", "x")
-    assert await asker.good("POST", "/queues/mail/pause") == {"was_paused": False}
+    assert await native_api.ok("POST", "/queues/mail/pause") == {"was_paused": False}
     assert len(service.pauses("mail").wait()) == 1
     assert "this line is its only record" in caplog.text
     assert "pause_queue" in caplog.text
 
 
-async def test_tokens_for_some_queues_are_told_nothing_about_all(asker: Asker, service: Service) -> None:
+async def test_tokens_for_some_queues_are_told_nothing_about_all(native_api: NativeApi, service: Service) -> None:
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
     for path in ("/callbacks", "/audit"):
-        assert (await asker("GET", path, token=token)).code == "forbidden"
-    assert (await asker("GET", "/info", token=token)).status == 200
+        assert (await native_api("GET", path, token=token)).code == "forbidden"
+    assert (await native_api("GET", "/info", token=token)).status == 200

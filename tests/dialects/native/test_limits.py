@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.dialects.http_requests import Asker, segment
+from tests.dialects.http_requests import NativeApi, segment
 from tests.support.api_client import Api
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import Blob, NewJob
@@ -32,16 +32,16 @@ def names(service: Service) -> list[str]:
 
 
 @pytest.fixture
-def msgpack(client: httpx.AsyncClient) -> Asker:
+def msgpack(client: httpx.AsyncClient) -> NativeApi:
     """Encode values that JSON cannot express."""
-    return Asker(Api(client, "msgpack"))
+    return NativeApi(Api(client, "msgpack"))
 
 
-async def test_a_limit_is_set_and_holds(asker: Asker, service: Service) -> None:
+async def test_a_limit_is_set_and_holds(native_api: NativeApi, service: Service) -> None:
     enqueue(service, 3)
-    assert await asker.good("PUT", "/limits/two", {"matches": {"queue": "mail"}, "running": 2}) == {"changed": 3}
+    assert await native_api.ok("PUT", "/limits/two", {"matches": {"queue": "mail"}, "running": 2}) == {"changed": 3}
     assert len(service.take(Take(queues=("mail",), most=5)).wait().jobs) == 2
-    [shown] = (await asker.get("/limits"))["limits"]
+    [shown] = (await native_api.get("/limits"))["limits"]
     [state] = service.limits().wait()
     assert shown.pop("levels") == msgspec.to_builtins(state.levels)
     assert shown == {
@@ -50,42 +50,42 @@ async def test_a_limit_is_set_and_holds(asker: Asker, service: Service) -> None:
     }  # fmt: skip
 
 
-async def test_a_limit_per_key_shows_its_keys(asker: Asker, service: Service) -> None:
+async def test_a_limit_per_key_shows_its_keys(native_api: NativeApi, service: Service) -> None:
     matches = {"name": "send", "payload": {"plan": "free", "user.age": 7, "is_new": True, "extra": None}}
-    await asker.good("PUT", "/limits/each", {"matches": matches, "running": 1, "key": "customer"})
+    await native_api.ok("PUT", "/limits/each", {"matches": matches, "running": 1, "key": "customer"})
     enqueue(service, 2, {"plan": "free", "user": {"age": 7}, "is_new": True, "extra": None, "customer": 5})
     service.take(Take(queues=("mail",), most=5)).wait()
-    [shown] = (await asker.get("/limits"))["limits"]
+    [shown] = (await native_api.get("/limits"))["limits"]
     assert shown["matches"] == {"queue": "", "lane": "", **matches}
     assert [(item["key"], item["running"], item["room"]) for item in shown["levels"]] == [("5", 1, 0)]
 
 
-async def test_a_limit_of_the_same_name_is_changed(asker: Asker, service: Service) -> None:
-    await asker.good("PUT", "/limits/x", {"running": 2})
-    await asker.good("PUT", "/limits/x", {"rate": 5, "per_ms": 60_000, "burst": 2})
+async def test_a_limit_of_the_same_name_is_changed(native_api: NativeApi, service: Service) -> None:
+    await native_api.ok("PUT", "/limits/x", {"running": 2})
+    await native_api.ok("PUT", "/limits/x", {"rate": 5, "per_ms": 60_000, "burst": 2})
     assert [item.limit for item in service.limits().wait()] == [
         Limit(name="x", matches=Matcher(), rate=5, per_ms=60_000, burst=2)
     ]
 
 
-async def test_a_limit_is_taken_away_once(asker: Asker, service: Service) -> None:
+async def test_a_limit_is_taken_away_once(native_api: NativeApi, service: Service) -> None:
     service.limit(Limit(name="x", matches=Matcher(), running=0)).wait()
     enqueue(service)
     assert service.take(Take(queues=("mail",))).wait().jobs == []
-    assert await asker.good("DELETE", "/limits/x") == {"changed": 1}
+    assert await native_api.ok("DELETE", "/limits/x") == {"changed": 1}
     assert len(service.take(Take(queues=("mail",))).wait().jobs) == 1
-    reply = await asker("DELETE", "/limits/x")
+    reply = await native_api("DELETE", "/limits/x")
     assert (reply.status, reply.code) == (404, "unknown_limit")
 
 
 ODD_NAMES = ["a/b", "..", "ключ 鍵", "50%", "x" * 128]
 
 
-async def test_names_may_hold_any_character(asker: Asker, service: Service) -> None:
+async def test_names_may_hold_any_character(native_api: NativeApi, service: Service) -> None:
     for name in ODD_NAMES:
-        await asker.good("PUT", f"/limits/{segment(name)}", {"running": 1})
-        assert [item["name"] for item in (await asker.get("/limits"))["limits"]] == [name], name
-        await asker.good("DELETE", f"/limits/{segment(name)}")
+        await native_api.ok("PUT", f"/limits/{segment(name)}", {"running": 1})
+        assert [item["name"] for item in (await native_api.get("/limits"))["limits"]] == [name], name
+        await native_api.ok("DELETE", f"/limits/{segment(name)}")
         assert names(service) == [], name
 
 
@@ -113,10 +113,10 @@ BAD_LIMITS = [
 ]
 
 
-async def test_limits_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+async def test_limits_that_cannot_be_are_refused(native_api: NativeApi, service: Service) -> None:
     service.limit(Limit(name="x", matches=Matcher(), running=9)).wait()
     for body in BAD_LIMITS:
-        reply = await asker("PUT", "/limits/x", body)
+        reply = await native_api("PUT", "/limits/x", body)
         assert (reply.status, reply.code) == (400, "bad_input"), body
         assert [item.limit.running for item in service.limits().wait()] == [9], body
 
@@ -124,7 +124,7 @@ async def test_limits_that_cannot_be_are_refused(asker: Asker, service: Service)
 BAD_VALUES = [float("nan"), float("inf"), 2**64 - 1, "é" * 1000]
 
 
-async def test_a_value_that_no_field_can_have_is_refused(msgpack: Asker, service: Service) -> None:
+async def test_a_value_that_no_field_can_have_is_refused(msgpack: NativeApi, service: Service) -> None:
     for value in BAD_VALUES:
         reply = await msgpack("PUT", "/limits/x", {"running": 1, "matches": {"payload": {"a": value}}})
         assert reply.status == (413 if value == "é" * 1000 else 400), value
@@ -142,18 +142,18 @@ async def test_a_number_that_only_json_can_say_is_refused(json_api: Api, service
 BAD_NAMES = [("x" * 129, "too_large"), ("a%07", "bad_input"), ("%c3", "bad_input")]
 
 
-async def test_names_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+async def test_names_that_cannot_be_are_refused(native_api: NativeApi, service: Service) -> None:
     for path, code in BAD_NAMES:
-        assert (await asker("PUT", f"/limits/{path}", {"running": 1})).code == code, path
-        assert (await asker("DELETE", f"/limits/{path}")).code == code, path
+        assert (await native_api("PUT", f"/limits/{path}", {"running": 1})).code == code, path
+        assert (await native_api("DELETE", f"/limits/{path}")).code == code, path
         assert names(service) == [], path
 
 
-async def test_a_token_for_some_queues_sees_the_limits_of_these(asker: Asker, service: Service) -> None:
+async def test_a_token_for_some_queues_sees_the_limits_of_these(native_api: NativeApi, service: Service) -> None:
     for name, queue in (("mine", "mail"), ("theirs", "billing"), ("everybody", "")):
         service.limit(Limit(name=name, matches=Matcher(queue=queue), running=1)).wait()
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
-    assert [item["name"] for item in (await asker.get("/limits", token=token))["limits"]] == ["mine"]
+    assert [item["name"] for item in (await native_api.get("/limits", token=token))["limits"]] == ["mine"]
 
 
 async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable[[int], Store]) -> None:
@@ -161,8 +161,8 @@ async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable
         open_server(divided_store(2), Settings(port=0, bedrock_port=0, roles="api")) as running,
         httpx.AsyncClient(base_url=running.url) as client,
     ):
-        asker = Asker(Api(client, "json"))
-        reply = await asker("PUT", "/limits/x", {"running": 1})
+        native_api = NativeApi(Api(client, "json"))
+        reply = await native_api("PUT", "/limits/x", {"running": 1})
         assert (reply.status, reply.code) == (409, "cross_partition")
-        await asker.good("PUT", "/limits/x", {"running": 1, "matches": {"queue": "mail"}})
-        assert [item["name"] for item in (await asker.get("/limits"))["limits"]] == ["x"]
+        await native_api.ok("PUT", "/limits/x", {"running": 1, "matches": {"queue": "mail"}})
+        assert [item["name"] for item in (await native_api.get("/limits"))["limits"]] == ["x"]

@@ -1,4 +1,4 @@
-"""Talks to a processor over real pipes: one in this process, or a process of its own."""
+"""Clients of a processor over real pipes: a session in this process, or a separate process."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def add(number: int = 1, queue_name: str = "q", **fields: Any) -> str:
 def worker_line(
     word: str, worker: str = W, number: int | None = None, queue_name: str = "q", *, age_s: float = 0.0, **fields: Any
 ) -> str:
-    """In the form of a topic that names the worker."""
+    """Make a worker message with the worker in the topic."""
     payload = {"queue_name": queue_name} | fields
     if number is not None:
         payload["uuid"] = job_uuid(number)
@@ -75,14 +75,14 @@ def idle(worker: str = W, **more: Any) -> str:
 
 
 def parse_assignment(message: dict[str, Any]) -> tuple[str, str]:
-    """Which worker was given which job."""
+    """Return the worker and the job of an assignment."""
     _, job_queue, workers, worker, word = message["topic"].split("/")
     assert (job_queue, workers, word) == ("job_queue", "workers", "job_assignment")
     return worker, message["payload"]["uuid"]
 
 
 class SessionClient:
-    """A session in this process. `say` writes lines, `heard` reads the next message."""
+    """A session in this process. `send` writes lines, `receive` reads the next message."""
 
     def __init__(self, session: ProcessorSession, input_fd: int, output_fd: int) -> None:
         self.session = session
@@ -92,8 +92,8 @@ class SessionClient:
         self._is_ended = False
 
     def send(self, *lines: str | bytes) -> None:
-        for one in lines:
-            os.write(self._input_fd, (one.encode() if isinstance(one, str) else one) + b"\n")
+        for line in lines:
+            os.write(self._input_fd, (line.encode() if isinstance(line, str) else line) + b"\n")
 
     async def receive(self) -> dict[str, Any]:
         async with asyncio.timeout(LIMIT_S):
@@ -105,7 +105,7 @@ class SessionClient:
         return [parse_assignment(await self.receive()) for _ in range(count)]
 
     async def list_jobs_after(self, *lines: str) -> dict[str, Any]:
-        """Says them and then asks for a list: what was said before has had its effect when the answer is there."""
+        """Send lines and then a list request. Its answer shows that the lines before have taken effect."""
         self.send(*lines, message_line("job_queue/list_queue_jobs", {"queue_name": "q"}))
         return await self.receive()
 
@@ -115,11 +115,11 @@ class SessionClient:
             os.close(self._input_fd)
 
     async def wait_ended(self) -> tuple[bool, list[dict[str, Any]]]:
-        """The end of its input: what it came to, and all that it has still written."""
+        """End the input. Return the outcome of the session and its remaining output."""
         self.end()
         async with asyncio.timeout(LIMIT_S):
             outcome = await self.running
-        return outcome, [json.loads(one) for one in self._output_file.readlines()]
+        return outcome, [json.loads(line) for line in self._output_file.readlines()]
 
     def close(self) -> None:
         self.end()
@@ -170,19 +170,19 @@ class ProcessorProcess:
             thread.start()
 
     def _read(self) -> None:
-        for one in self.stdout:
-            self._received.put(one)
+        for line in self.stdout:
+            self._received.put(line)
 
     def start_reading(self) -> None:
         self._threads.append(threading.Thread(target=self._read, daemon=True))
         self._threads[-1].start()
 
     def _read_logs(self) -> None:
-        for one in self.stderr:
-            self.logs.append(json.loads(one))
+        for line in self.stderr:
+            self.logs.append(json.loads(line))
 
     def send(self, *lines: str) -> None:
-        self.stdin.write("".join(f"{one}\n" for one in lines).encode())
+        self.stdin.write("".join(f"{line}\n" for line in lines).encode())
         self.stdin.flush()
 
     def receive(self, within_s: float = LIMIT_S) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class ProcessorProcess:
         return found
 
     def wait_ended(self) -> int:
-        """Waits for its end; all that it wrote has been read then."""
+        """Wait for the end of the process and of its output."""
         if not self.stdin.closed:
             self.stdin.close()
         code = self.process.wait(LIMIT_S)
@@ -205,8 +205,8 @@ class ProcessorProcess:
         return code
 
     def __enter__(self) -> Self:
-        """Ready: what is said to it is then not old before it is heard."""
-        until(lambda: any("Ready" in one["log_message"] for one in self.logs) or self.process.poll() is not None)
+        """Wait until it is ready, so that messages are not old when it reads them."""
+        until(lambda: any("Ready" in entry["log_message"] for entry in self.logs) or self.process.poll() is not None)
         return self
 
     def __exit__(
@@ -222,12 +222,12 @@ class ProcessorProcess:
         self.stderr.close()
 
 
-def until(is_so: Any) -> None:
+def until(condition: Any) -> None:
     give_up_at_s = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < give_up_at_s, "it did not come to pass"
+    while not condition():
+        assert time.monotonic() < give_up_at_s, "the condition was not met in time"
         time.sleep(0.01)
 
 
 def messages_of(log: Sequence[dict[str, Any]], level: str) -> list[str]:
-    return [one["log_message"] for one in log if one["log_level"] == level]
+    return [entry["log_message"] for entry in log if entry["log_level"] == level]

@@ -1,4 +1,4 @@
-"""The processor's pure part: bytes to lines, lines to messages, jobs there and back, messages to rounds."""
+"""Processor without I/O: bytes to lines, lines to messages, conversion of jobs, batches of messages."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ JSON = st.recursive(
 
 
 def read(
-    text: str | bytes, *, now_ms: int | None = None, identity: Identity = IDENTITY, terms: ProcessorOptions = TERMS
+    text: str | bytes, *, now_ms: int | None = None, identity: Identity = IDENTITY, options: ProcessorOptions = TERMS
 ) -> Message:
     data = text.encode() if isinstance(text, str) else text
-    return MessageReader(identity, terms).read(
+    return MessageReader(identity, options).read(
         data, now_ms if now_ms is not None else instants.parse_instant(instant())
     )
 
 
-def said_of(text: str | bytes) -> str:
-    """What is wrong with it; empty: nothing."""
+def error_of(text: str | bytes) -> str:
+    """Return the text of the refusal. Empty: the line is valid."""
     try:
         read(text)
     except Refusal as refusal:
@@ -73,20 +73,20 @@ def said_of(text: str | bytes) -> str:
     return ""
 
 
-def spoken(text: str, **kw: Any) -> Any:
+def read_report(text: str, **kw: Any) -> Any:
     message = read(text, **kw)
     assert isinstance(message, WorkerMessage)
     return message.report
 
 
-def added(text: str, **kw: Any) -> Any:
+def read_added_job(text: str, **kw: Any) -> Any:
     message = read(text, **kw)
     assert isinstance(message, AddJobMessage)
     return message.job
 
 
-def stored(payload: Blob, **kw: Any) -> Job:
-    """As the engine gives it out."""
+def stored_job(payload: Blob, **kw: Any) -> Job:
+    """Return a job as the engine returns it."""
     plain: dict[str, Any] = {
         "id": bytes(range(16)), "state": State.DISPATCHED, "queue": "q", "name": "n", "payload": payload,
         "payload_is_whole": True, "priority": 0, "sequence": 1, "created_at_ms": NOW_MS, "run_at_ms": 0,
@@ -103,7 +103,7 @@ def stored(payload: Blob, **kw: Any) -> Job:
 # Bytes to lines
 
 
-@given(st.lists(st.binary(max_size=30).filter(lambda one: b"\n" not in one)), st.data())
+@given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line)), st.data())
 def test_lines_are_the_same_however_they_are_cut(written: list[bytes], data: st.DataObject) -> None:
     whole = b"\n".join(written)
     lines, found = LineBuffer(), []
@@ -111,11 +111,11 @@ def test_lines_are_the_same_however_they_are_cut(written: list[bytes], data: st.
         size = data.draw(st.integers(1, len(whole)))
         found += lines.feed(whole[:size])
         whole = whole[size:]
-    assert found + lines.close() == [one.strip() for one in written if one.strip()]
+    assert found + lines.close() == [line.strip() for line in written if line.strip()]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
-def test_a_line_that_is_too_long_is_passed_over(size: int) -> None:
+def test_a_line_that_is_too_long_is_skipped(size: int) -> None:
     lines, found = LineBuffer(most=10), []
     data = b"first\n" + b"x" * 11 + b"\nlast one\n" + b"y" * 50
     for at in range(0, len(data), size):
@@ -155,15 +155,15 @@ def test_a_bad_line_says_what_is_wrong_with_it(text: bytes, reason: str) -> None
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_give_a_message_or_a_sentence(text: bytes) -> None:
-    assert re.fullmatch(r"(\S.*\.)?", said_of(text), re.DOTALL)
+def test_any_bytes_give_a_message_or_a_refusal(text: bytes) -> None:
+    assert re.fullmatch(r"(\S.*\.)?", error_of(text), re.DOTALL)
 
 
 @given(
     st.sampled_from(["add_job", "worker_idle", "job_accepted", "worker_busy", "job_finished", "list_queue_jobs"]), JSON
 )
-def test_any_payload_gives_a_message_or_a_sentence(word: str, payload: Any) -> None:
-    assert re.fullmatch(r"(\S.*\.)?", said_of(message_line(f"job_queue/{word}", payload)), re.DOTALL)
+def test_any_payload_gives_a_message_or_a_refusal(word: str, payload: Any) -> None:
+    assert re.fullmatch(r"(\S.*\.)?", error_of(message_line(f"job_queue/{word}", payload)), re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -204,16 +204,16 @@ def test_fields_that_are_missing_are_named() -> None:
     ("given_priority", "expected"), [(0, -5), (5, 0), (9, 4), ("0", -5), (" 7 ", 2), (None, 0), (3.0, -2)]
 )
 def test_priorities_are_shifted(given_priority: Any, expected: int) -> None:
-    assert added(add(priority=given_priority)).priority == expected
+    assert read_added_job(add(priority=given_priority)).priority == expected
 
 
-def test_a_job_is_what_it_says() -> None:
-    job = added(add(7, command="resize", args=[1]), terms=ProcessorOptions(attempts=3, keep_ms=500))
+def test_fields_of_an_added_job() -> None:
+    job = read_added_job(add(7, command="resize", args=[1]), options=ProcessorOptions(attempts=3, keep_ms=500))
     assert (job.queue, job.name, job.unique, job.priority) == ("q", "resize", job_uuid(7), 0)
     assert (job.retry.tries, job.result_ttl_ms, job.unique_while_kept) == (3, 500, True)
-    assert added(add()).name == "job"
-    assert added(add(command=["not", "a", "name"])).name == "job"
-    assert added(add(command="a\nb")).name == "job"
+    assert read_added_job(add()).name == "job"
+    assert read_added_job(add(command=["not", "a", "name"])).name == "job"
+    assert read_added_job(add(command="a\nb")).name == "job"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_job_is_what_it_says() -> None:
 def test_both_forms_of_a_topic_mean_the_same(word: str, says_what: str) -> None:
     payload = {"queue_name": "q", "uuid": job_uuid(1)}
     for topic in (f"job_queue/{word}", f"job_queue/workers/{worker_uuid(9)}/{word}"):
-        said = spoken(message_line(topic, payload, W))
+        said = read_report(message_line(topic, payload, W))
         assert (said.kind, said.queue, said.info.name, said.info.host) == (says_what, "q", W, "there")
         assert said.worker == parse_id(W)  # the uuid in the envelope rules
         assert said.unique == ("" if says_what == "idle" else job_uuid(1))
@@ -241,7 +241,7 @@ def test_both_forms_of_a_topic_mean_the_same(word: str, says_what: str) -> None:
         f"job_queue/workers/{W}/add_job", f"job_queue/workers/{W}/other", f"workers/{W}/worker_idle", "worker_idle",
     ],
 )  # fmt: skip
-def test_other_topics_are_passed_over(topic: str) -> None:
+def test_other_topics_are_ignored(topic: str) -> None:
     assert read(message_line(topic, {"queue_name": "q"})) == NOT_ADDRESSED
 
 
@@ -264,7 +264,7 @@ def test_a_topic_without_namespace_is_accepted(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["add_job", "worker_idle", "list_queue_jobs", "job_queue", "job_queue/other"])
-def test_other_topics_without_namespace_are_passed_over(topic: str) -> None:
+def test_other_topics_without_namespace_are_ignored(topic: str) -> None:
     assert read(message_line(topic, {"queue_name": "q"}).replace("default/", "")) == NOT_ADDRESSED
 
 
@@ -282,11 +282,11 @@ def test_identity_comes_from_the_environment() -> None:
 def test_a_worker_counts_as_idle_for_the_expiry_period_after_its_message(word: str) -> None:
     sent = worker_line(word, number=1)
     at_ms = instants.parse_instant(json.loads(sent)["created_at"])
-    assert spoken(sent, now_ms=at_ms + 1_000).idle_ms == 8_000
-    assert spoken(sent, now_ms=at_ms - 5_000).idle_ms == 9_000  # its clock is ahead
-    assert spoken(sent, now_ms=at_ms + 8_999).idle_ms == 1
-    assert spoken(sent, now_ms=at_ms + 9_000).idle_ms == 0
-    assert spoken(sent, now_ms=at_ms, terms=ProcessorOptions(tick_ms=5_000, expiry_ms=1_000)).idle_ms == 1_000
+    assert read_report(sent, now_ms=at_ms + 1_000).idle_ms == 8_000
+    assert read_report(sent, now_ms=at_ms - 5_000).idle_ms == 9_000  # its clock is ahead
+    assert read_report(sent, now_ms=at_ms + 8_999).idle_ms == 1
+    assert read_report(sent, now_ms=at_ms + 9_000).idle_ms == 0
+    assert read_report(sent, now_ms=at_ms, options=ProcessorOptions(tick_ms=5_000, expiry_ms=1_000)).idle_ms == 1_000
 
 
 def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
@@ -308,8 +308,8 @@ def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
     assert "too old" in too_late.warning
 
 
-def test_a_message_without_an_instant_is_of_now_and_one_with_a_wrong_one_is_refused() -> None:
-    assert spoken(message_line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")).age_ms == 0
+def test_a_missing_instant_means_now_and_an_invalid_instant_is_refused() -> None:
+    assert read_report(message_line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")).age_ms == 0
     with pytest.raises(BadInput, match="not an instant"):
         read(message_line("job_queue/worker_idle", {"queue_name": "q"}, created_at="yesterday"))
 
@@ -333,14 +333,14 @@ def test_progress(fields: dict[str, Any], progress: float, warns: bool) -> None:
     assert (message.report.progress, bool(message.warning)) == (progress, warns)
 
 
-def test_progress_that_is_no_number_is_refused() -> None:
+def test_progress_that_is_not_a_number_is_refused() -> None:
     for wrong in ("0.5", None, [1], True):
         with pytest.raises(BadInput, match="progress"):
             read(worker_line("worker_progress", W, 1, progress=wrong))
 
 
-def test_what_is_said_with_the_end_is_the_result() -> None:
-    assert json.loads(spoken(worker_line("job_finished", W, 1, answer=42)).result.data)["answer"] == 42
+def test_the_message_on_the_end_is_the_result() -> None:
+    assert json.loads(read_report(worker_line("job_finished", W, 1, answer=42)).result.data)["answer"] == 42
     message = read(worker_line("job_finished", W, 1, answer="x" * 1_048_576))
     assert isinstance(message, WorkerMessage)
     assert message.report.result is None
@@ -350,11 +350,11 @@ def test_what_is_said_with_the_end_is_the_result() -> None:
 @pytest.mark.parametrize(
     "uuid", ["words_12-abcd-abcd-abcd-words_123456", W.upper(), "0" * 8 + "-0000-0000-0000-" + "0" * 12]
 )
-def test_workers_whose_uuid_is_none_are_told_apart(uuid: str) -> None:
-    said = spoken(idle(worker=uuid))
+def test_workers_without_a_canonical_uuid_have_distinct_ids(uuid: str) -> None:
+    said = read_report(idle(worker=uuid))
     assert said.info.name == uuid
     assert len(said.worker) == 16
-    assert said.worker not in (bytes(16), spoken(idle()).worker)
+    assert said.worker not in (bytes(16), read_report(idle()).worker)
 
 
 def test_a_worker_of_several_queues_is_described_with_all_of_them() -> None:
@@ -391,9 +391,9 @@ def test_a_job_comes_back_as_it_was_written(fields: dict[str, Any], escapes: boo
     wanted |= {"uuid": job_uuid(1), "queue_name": "q"}
     payload = json.dumps(wanted, ensure_ascii=escapes)
     text = '{"topic": "default/job_queue/add_job", "payload": ' + payload + "}"
-    new = added(text)
+    new = read_added_job(text)
     assert new.payload.data == payload.encode()
-    given_out = jobs.encode_assignment(stored(new.payload, unique=new.unique))
+    given_out = jobs.encode_assignment(stored_job(new.payload, unique=new.unique))
     assert given_out.startswith(payload.encode()[:-1])
     back = json.loads(encode_message(IDENTITY, "t", given_out, NOW_MS))["payload"]
     assert back.pop("dispatched_at") == "2027-01-15T08:00:00.000Z"
@@ -403,7 +403,7 @@ def test_a_job_comes_back_as_it_was_written(fields: dict[str, Any], escapes: boo
 @pytest.mark.parametrize("before", [None, "then", {"a": 1}])
 def test_an_old_dispatched_at_is_replaced(before: Any) -> None:
     payload = json.dumps({"dispatched_at": before, "uuid": "u", "n": 1.50, "big": 10**30}).encode()
-    given_out = jobs.encode_assignment(stored(Blob(payload), unique="u"))
+    given_out = jobs.encode_assignment(stored_job(Blob(payload), unique="u"))
     assert given_out.count(b"dispatched_at") == 1
     assert json.loads(given_out) == json.loads(payload) | {"dispatched_at": "2027-01-15T08:00:00.000Z"}
 
@@ -417,8 +417,8 @@ def test_an_old_dispatched_at_is_replaced(before: Any) -> None:
         (Blob(b'{"uuid": "another"}'), {"uuid": "another"}),
     ],
 )
-def test_a_job_from_elsewhere_is_described(payload: Blob, args: Any) -> None:
-    job = stored(payload, unique="key", priority=-100)
+def test_a_job_of_another_dialect_gets_the_fields_of_a_processor_job(payload: Blob, args: Any) -> None:
+    job = stored_job(payload, unique="key", priority=-100)
     assert json.loads(jobs.encode_assignment(job)) == {
         "uuid": format_id(job.id), "queue_name": "q", "priority": 0, "created_at": "2027-01-15T08:00:00.000Z",
         "command": "n", "args": args, "dispatched_at": "2027-01-15T08:00:00.000Z",
@@ -426,7 +426,7 @@ def test_a_job_from_elsewhere_is_described(payload: Blob, args: Any) -> None:
 
 
 def test_bytes_that_no_json_holds_are_base64() -> None:
-    shown = json.loads(jobs.encode_assignment(stored(Blob(b"\xff", Codec.RAW))))
+    shown = json.loads(jobs.encode_assignment(stored_job(Blob(b"\xff", Codec.RAW))))
     assert (shown["args"], shown["args_base64"]) == (None, "/w==")
 
 
@@ -440,56 +440,56 @@ def test_messages_are_single_lines_with_the_whole_envelope() -> None:
     assert parse_envelope(text).topic == "default/job_queue/x"
 
 
-# Messages to rounds
+# Batches of messages
 
 
-def shapes(*texts: str) -> list[list[str]]:
-    """Per round the jobs that come in and what is heard."""
+def batch_shapes(*texts: str) -> list[list[str]]:
+    """Return, for each batch, the added jobs and the reports."""
     reader = MessageReader(IDENTITY, TERMS)
-    found = split_into_batches(reader.read(text.encode(), NOW_MS) for text in texts)
+    batches = split_into_batches(reader.read(text.encode(), NOW_MS) for text in texts)
     return [
-        [f"+{job.unique[-1]}" for job in one.jobs]
-        + [f"{said.info.name[-1]}:{said.kind}{said.unique[-1:]}" for said in one.reports]
-        + ["tick"] * one.has_tick
-        + ["show"] * len(one.list_requests)
-        for one in found
+        [f"+{job.unique[-1]}" for job in batch.jobs]
+        + [f"{report.info.name[-1]}:{report.kind}{report.unique[-1:]}" for report in batch.reports]
+        + ["tick"] * batch.has_tick
+        + ["show"] * len(batch.list_requests)
+        for batch in batches
     ]
 
 
-def test_what_does_not_touch_travels_together() -> None:
+def test_independent_messages_share_a_batch() -> None:
     a, b = worker_uuid(1), worker_uuid(2)
     texts = (add(1), idle(a), worker_line("job_accepted", b, 5), worker_line("job_finished", b, 5), add(2), idle(b))
-    assert shapes(*texts) == [["+1", "+2", "1:idle", "2:accepted5", "2:finished5", "2:idle"]]
+    assert batch_shapes(*texts) == [["+1", "+2", "1:idle", "2:accepted5", "2:finished5", "2:idle"]]
 
 
-def test_what_may_be_about_a_job_of_this_round_comes_in_the_next() -> None:
-    assert shapes(add(1), worker_line("job_accepted", W, 1)) == [["+1"], ["1:accepted1"]]
-    assert shapes(idle(), worker_line("job_accepted", W, 7)) == [["1:idle"], ["1:accepted7"]]
-    assert shapes(worker_line("job_finished", W, 1), worker_line("job_accepted", W, 2)) == [
+def test_messages_about_jobs_of_the_batch_start_a_new_batch() -> None:
+    assert batch_shapes(add(1), worker_line("job_accepted", W, 1)) == [["+1"], ["1:accepted1"]]
+    assert batch_shapes(idle(), worker_line("job_accepted", W, 7)) == [["1:idle"], ["1:accepted7"]]
+    assert batch_shapes(worker_line("job_finished", W, 1), worker_line("job_accepted", W, 2)) == [
         ["1:finished1"],
         ["1:accepted2"],
     ]
-    assert shapes(idle(), idle()) == [["1:idle"], ["1:idle"]]
-    assert shapes(worker_line("job_finished", W, 1), add(1)) == [["1:finished1"], ["+1"]]
-    assert shapes(add(1), add(1)) == [["+1"], ["+1"]]
+    assert batch_shapes(idle(), idle()) == [["1:idle"], ["1:idle"]]
+    assert batch_shapes(worker_line("job_finished", W, 1), add(1)) == [["1:finished1"], ["+1"]]
+    assert batch_shapes(add(1), add(1)) == [["+1"], ["+1"]]
 
 
-def test_ticks_and_lists_end_a_round() -> None:
+def test_ticks_and_lists_end_a_batch() -> None:
     tick, show = message_line("tick", {}), message_line("job_queue/list_queue_jobs", {"queue_name": "q"})
-    assert shapes(add(1), tick, add(2), show, message_line("other", {}), add(3)) == [
+    assert batch_shapes(add(1), tick, add(2), show, message_line("other", {}), add(3)) == [
         ["+1", "tick"],
         ["+2", "show"],
         ["+3"],
     ]
-    assert shapes(message_line("other", {})) == []
+    assert batch_shapes(message_line("other", {})) == []
 
 
-def test_rounds_are_bounded() -> None:
+def test_batches_are_bounded() -> None:
     reader = MessageReader(IDENTITY, TERMS)
     many = [reader.read(add(number).encode(), NOW_MS) for number in range(MESSAGES_MAX + 1)]
-    assert [len(one.jobs) for one in split_into_batches(many)] == [MESSAGES_MAX, 1]
+    assert [len(batch.jobs) for batch in split_into_batches(many)] == [MESSAGES_MAX, 1]
     large = [reader.read(add(number, data="x" * 900_000).encode(), NOW_MS) for number in range(3)]
-    assert [len(one.jobs) for one in split_into_batches(large)] == [2, 1]
+    assert [len(batch.jobs) for batch in split_into_batches(large)] == [2, 1]
 
 
 def test_control_characters_are_escapes_in_the_log() -> None:

@@ -1,5 +1,4 @@
-"""`windlass processor` as a process with real pipes: its end, kill -9 in the middle, several on one engine, blocked
-pipes."""
+"""`windlass processor` as a process with real pipes: its end, kill -9, several on one engine, blocked pipes."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def test_a_process_from_its_first_line_to_its_last(service: Service) -> None:
 
 
 def test_killed_in_the_middle_and_started_again(service: Service) -> None:
-    """What was dispatched or runs when it dies is known to the next one, and so are those who work on it."""
+    """The next process knows the jobs that were dispatched or running, and their workers."""
     with ProcessorProcess(service.store, *PATIENT) as first:
         first.send(add(1), add(2), add(3), idle(), idle(worker_uuid(2)))
         given = dict(parse_assignment(first.receive()) for _ in range(2))
@@ -89,7 +88,7 @@ def test_killed_in_the_middle_and_started_again(service: Service) -> None:
 
 
 def test_two_processors_never_assign_a_job_twice_and_one_that_is_killed_loses_none(service: Service) -> None:
-    """Workers report through either of them; then one is killed while jobs flow."""
+    """Workers report through either of them; then one is killed while jobs run."""
     count, workers = 600, [worker_uuid(number) for number in range(1, 21)]
     with ProcessorProcess(service.store, *PATIENT) as a, ProcessorProcess(service.store, *PATIENT) as b:
         a.send(*(add(number) for number in range(count)))
@@ -110,7 +109,7 @@ def test_two_processors_never_assign_a_job_twice_and_one_that_is_killed_loses_no
 
 
 def _work(processors: list[ProcessorProcess], given: Counter[str]) -> bool:
-    """Workers do at once what they are given, and tell another processor of it than the one that gave it."""
+    """Finish each assigned job at once, and report it to another processor than the one that assigned it."""
     for one, told in zip(processors, reversed(processors), strict=True):
         for message in one.received_so_far():
             worker, uuid = parse_assignment(message)
@@ -128,12 +127,12 @@ def states_done(service: Service) -> int:
 
 
 def test_a_blocked_stdout_loses_nothing(service: Service) -> None:
-    """Assignments that nobody reads go back by their deadline, and are given to others."""
+    """Assignments that are not read expire, and the jobs are assigned again."""
     options = (*PATIENT, "--lease", "500ms")
     size, count = 100_000, 40
     with ProcessorProcess(service.store, *options, reads=False) as stuck:
         writer = threading.Thread(
-            target=_say_quietly,
+            target=_send_ignoring_errors,
             args=(stuck, [text for n in range(count) for text in (add(n, data="x" * size), idle(worker_uuid(n + 1)))]),
             daemon=True,
         )
@@ -159,11 +158,11 @@ def test_a_blocked_stdout_loses_nothing(service: Service) -> None:
     assert sum(states(service).values()) == count
 
 
-def _say_quietly(one: ProcessorProcess, texts: list[str]) -> None:
+def _send_ignoring_errors(one: ProcessorProcess, texts: list[str]) -> None:
     one.send(*texts)
 
 
-def test_it_stops_when_it_is_told_to(service: Service) -> None:
+def test_a_signal_stops_it(service: Service) -> None:
     with ProcessorProcess(service.store, *PATIENT) as one:
         one.send(add(1), idle())
         one.receive()
@@ -173,10 +172,10 @@ def test_it_stops_when_it_is_told_to(service: Service) -> None:
     assert job.state is State.DISPATCHED
 
 
-def test_an_engine_that_is_away_is_an_error_in_the_log(service: Service, store: Store) -> None:
-    class Away:
+def test_an_unavailable_engine_is_logged_as_an_error(service: Service, store: Store) -> None:
+    class UnavailableEngine:
         endpoint, namespace = "unix:///nowhere/at/all", "n"
 
-    with ProcessorProcess(Away(), WINDLASS_PATIENCE="100ms") as one:  # type: ignore[arg-type]
+    with ProcessorProcess(UnavailableEngine(), WINDLASS_PATIENCE="100ms") as one:  # type: ignore[arg-type]
         assert one.wait_ended() == 75
     assert len(messages_of(one.logs, "ERROR")) >= 1

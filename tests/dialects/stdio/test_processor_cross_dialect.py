@@ -1,5 +1,5 @@
-"""The processor beside the others: jobs added here and worked by an SDK worker, jobs of the SDK and of the native API
-worked by the processor's workers; all watched by the native API and the command line."""
+"""The processor and other dialects: its jobs run by an SDK worker, and jobs of the SDK and the native API run by its
+workers; shown by the native API and the command line."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 @pytest.fixture
 async def processor(running: Any, store: Store) -> AsyncIterator[SessionClient]:
-    """Beside a server on the same deployment."""
+    """Run a session beside a server on the same deployment."""
     async with store.clone() as twin, running_session(Service(twin)) as processor:
         yield processor
 
 
-async def shown(api: Api, state: str) -> list[dict[str, Any]]:
+async def jobs_of_state(api: Api, state: str) -> list[dict[str, Any]]:
     found = await api.get(f"/api/v1/jobs?queue=q&state={state}")
     jobs: list[dict[str, Any]] = found.body["jobs"]
     return jobs
@@ -46,7 +46,7 @@ async def test_added_here_worked_by_the_sdk_watched_by_the_native_api(
     processor: SessionClient, json_api: Api, store: Store
 ) -> None:
     await processor.list_jobs_after(add(1, command="resize", args={"size": 3}))
-    (job,) = await shown(json_api, "queued")
+    (job,) = await jobs_of_state(json_api, "queued")
     assert (job["name"], job["unique"], job["priority"]) == ("resize", job_uuid(1), 0)
     app = Windlass()
     async with store.clone() as twin:
@@ -63,7 +63,7 @@ async def test_added_here_worked_by_the_sdk_watched_by_the_native_api(
         async with at_work(app):
             await asyncio.wait_for(done.wait(), 30)
     assert (got["uuid"], got["args"]) == (job_uuid(1), {"size": 3})
-    (job,) = await shown(json_api, "finished")
+    (job,) = await jobs_of_state(json_api, "finished")
     assert job["unique"] == job_uuid(1)
 
 
@@ -73,13 +73,13 @@ async def test_enqueued_natively_worked_here_and_awaited_by_the_sdk(processor: S
     processor.send(idle())
     payload = (await processor.receive())["payload"]
     assert (payload["command"], payload["args"]) == ("resize", {"size": 3})
-    (job,) = await shown(json_api, "running")
+    (job,) = await jobs_of_state(json_api, "running")
     assert (job["id"], job["state"], job["worker"]) == (payload["uuid"], "dispatched", W)
     named = {"queue_name": "q", "uuid": payload["uuid"]}
     await processor.list_jobs_after(
         message_line("job_queue/job_accepted", named), message_line("job_queue/worker_busy", named | {"progress": 0.5})
     )
-    (job,) = await shown(json_api, "running")
+    (job,) = await jobs_of_state(json_api, "running")
     assert (job["state"], job["progress"]) == ("running", 0.5)
     (worker,) = (await json_api.get("/api/v1/workers")).body["workers"]
     assert (worker["id"], worker["name"], worker["host"], worker["running_count"]) == (W, W, "there", 1)
@@ -89,7 +89,7 @@ async def test_enqueued_natively_worked_here_and_awaited_by_the_sdk(processor: S
     assert found["result"]["answer"] == 42
 
 
-async def test_the_command_line_shows_workers_and_what_they_do(processor: SessionClient, store: Store) -> None:
+async def test_the_command_line_shows_workers_and_their_jobs(processor: SessionClient, store: Store) -> None:
     processor.send(add(1), idle())
     await processor.receive()
     await processor.list_jobs_after(

@@ -1,4 +1,4 @@
-"""The talk in docs/processor.md, word for word, and its tables."""
+"""The dialogue in docs/processor.md, word for word, and its tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("engine", ["valkey"], indirect=True)
-async def test_the_talk_goes_as_it_is_written(store: Store) -> None:
+async def test_the_documented_dialogue_holds(store: Store) -> None:
     (block,) = re.findall(r"^```text\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     steps = [(line[0], line[2:]) for line in block.splitlines()]
     assert [mark for mark, _ in steps].count("<") == 2

@@ -1,4 +1,4 @@
-"""An assignment that the engine made and whose answer was lost: it goes back, and is printed for an idle worker."""
+"""An assignment whose reply from the engine was lost: the job is released and assigned to an idle worker."""
 
 from __future__ import annotations
 

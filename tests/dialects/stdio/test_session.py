@@ -1,4 +1,4 @@
-"""A processor over real pipes, in this process: what is said on its stdin, and what follows on its stdout."""
+"""Processor session in this process, over real pipes: lines on its stdin and messages on its stdout."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def of_state(service: Service, state: str) -> list[Any]:
     return (await service.jobs(Listing(queue="q", state=state))).jobs
 
 
-async def test_the_whole_way_of_a_job(processor: SessionClient, service: Service) -> None:
+async def test_the_life_of_a_job(processor: SessionClient, service: Service) -> None:
     processor.send(add(1, command="resize", args=[1.50, "ü"], reference_uuid="r"), idle())
     message = await processor.receive()
     assert parse_assignment(message) == (W, job_uuid(1))
@@ -102,7 +102,7 @@ async def test_the_whole_way_of_a_job(processor: SessionClient, service: Service
     assert json.loads(ending.result.data)["finished_at"] == "then"
 
 
-async def test_a_worker_that_was_idle_first_is_given_the_job_that_comes_then(processor: SessionClient) -> None:
+async def test_an_idle_worker_gets_a_job_that_is_added_later(processor: SessionClient) -> None:
     processor.send(idle())
     processor.send(add(1))
     assert await processor.assignments(1) == [(W, job_uuid(1))]
@@ -125,15 +125,15 @@ async def test_every_idle_worker_gets_one_job_of_its_own_queue(processor: Sessio
     assert len((await processor.list_jobs_after())["payload"]["jobs"]) == 10
 
 
-async def _given_on_the_way(
+async def _delay_assignment(
     processor: SessionClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> asyncio.Event:
-    """The engine has given an idle worker a job, and its answer is on the way: it arrives when the event is set."""
+    """Let the engine assign a job, and hold back its reply until the returned event is set."""
     is_on_its_way, may_arrive = asyncio.Event(), asyncio.Event()
-    ask_the_engine = service.store.run
+    run = service.store.run
 
     async def slow(flow: Any) -> Any:
-        answer = await ask_the_engine(flow)
+        answer = await run(flow)
         if isinstance(answer, DispatchResult) and answer.taken.jobs:
             is_on_its_way.set()
             await may_arrive.wait()
@@ -147,25 +147,25 @@ async def _given_on_the_way(
     return may_arrive
 
 
-async def test_somebody_idle_elsewhere_takes_no_job_from_whom_the_engine_has_given_it(
+async def test_an_idle_message_for_another_queue_does_not_lose_an_assignment(
     processor: SessionClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_arrive = await _given_on_the_way(processor, service, monkeypatch)
+    may_arrive = await _delay_assignment(processor, service, monkeypatch)
     await processor.list_jobs_after(idle(worker_uuid(2), queue_name="other"))
     may_arrive.set()
     assert parse_assignment(await processor.receive())[0] == W
 
 
-async def test_what_the_engine_has_given_is_written_when_the_input_ends(
+async def test_assigned_jobs_are_written_after_the_end_of_the_input(
     processor: SessionClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_arrive = await _given_on_the_way(processor, service, monkeypatch)
+    may_arrive = await _delay_assignment(processor, service, monkeypatch)
     asyncio.get_running_loop().call_later(0.1, may_arrive.set)
     _, written = await processor.wait_ended()
     assert [parse_assignment(one)[0] for one in written] == [W]
 
 
-async def test_the_end_of_a_job_brings_the_next_one(processor: SessionClient) -> None:
+async def test_a_finished_job_triggers_the_next_assignment(processor: SessionClient) -> None:
     processor.send(add(1), add(2), add(3), idle())
     assert await processor.assignments(1) == [(W, job_uuid(1))]
     processor.send(worker_line("job_accepted", W, 1))
@@ -173,10 +173,10 @@ async def test_the_end_of_a_job_brings_the_next_one(processor: SessionClient) ->
     assert await processor.assignments(1) == [(W, job_uuid(2))]
     assert (
         len((await processor.list_jobs_after())["payload"]["jobs"]) == 1
-    )  # what it said after the end was no second wish
+    )  # the idle message after the end did not ask for a second job
 
 
-async def test_a_recorded_talk_has_the_same_effect_at_once(processor: SessionClient, service: Service) -> None:
+async def test_a_recorded_dialogue_has_the_same_effect_in_one_write(processor: SessionClient, service: Service) -> None:
     texts = []
     for number in (1, 2):
         texts += [add(number), idle(), worker_line("job_accepted", W, number), worker_line("worker_busy", W, number)]
@@ -189,7 +189,9 @@ async def test_a_recorded_talk_has_the_same_effect_at_once(processor: SessionCli
     assert len(await of_state(service, "finished")) == 2
 
 
-async def test_an_old_idle_message_brings_no_job(processor: SessionClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_old_idle_message_triggers_no_assignment(
+    processor: SessionClient, caplog: pytest.LogCaptureFixture
+) -> None:
     processor.send(add(1))
     assert len((await processor.list_jobs_after(idle(age_s=100)))["payload"]["jobs"]) == 1
     assert "more than a tick" in caplog.text
@@ -202,7 +204,7 @@ async def test_an_old_idle_message_brings_no_job(processor: SessionClient, caplo
 
 
 async def test_a_worker_stays_idle_for_the_expiry_period(processor: SessionClient, service: Service) -> None:
-    """Longer than a tick: a worker whose ticks come late is given jobs without gaps."""
+    """The period is longer than a tick, so a worker with late ticks gets jobs without gaps."""
     await processor.list_jobs_after(idle())
     service.store.clock_offset_ms += 120_000  # two of the three ticks
     processor.send(add(1))
@@ -212,7 +214,7 @@ async def test_a_worker_stays_idle_for_the_expiry_period(processor: SessionClien
     assert len((await processor.list_jobs_after(add(2)))["payload"]["jobs"]) == 1
 
 
-async def test_what_is_not_accepted_goes_back_to_the_front(processor: SessionClient, service: Service) -> None:
+async def test_a_job_that_is_not_accepted_returns_to_the_front(processor: SessionClient, service: Service) -> None:
     processor.send(add(1), add(2), add(3), idle())
     assert await processor.assignments(1) == [(W, job_uuid(1))]
     service.store.clock_offset_ms += 120_000
@@ -224,7 +226,7 @@ async def test_what_is_not_accepted_goes_back_to_the_front(processor: SessionCli
 
 
 @pytest.mark.parametrize("trigger", ["tick", "add_job", "nothing"])
-async def test_a_silent_worker_gives_its_job_back(processor: SessionClient, service: Service, trigger: str) -> None:
+async def test_the_job_of_a_silent_worker_is_requeued(processor: SessionClient, service: Service, trigger: str) -> None:
     processor.send(add(1), idle())
     await processor.assignments(1)
     await processor.list_jobs_after(worker_line("job_accepted", W, 1))
@@ -271,7 +273,7 @@ async def test_a_number_of_attempts_is_an_option(service: Service) -> None:
         assert job.unique == job_uuid(1)
 
 
-async def test_a_job_that_comes_from_elsewhere_is_given_at_once(processor: SessionClient, service: Service) -> None:
+async def test_a_job_of_another_dialect_is_assigned_at_once(processor: SessionClient, service: Service) -> None:
     await processor.list_jobs_after(idle())
     (enqueued,) = await service.enqueue([NewJob(queue="q", name="resize", payload=Blob(b'{"size": 3}'), priority=-5)])
     payload = (await processor.receive())["payload"]
@@ -286,7 +288,7 @@ async def test_a_job_that_comes_from_elsewhere_is_given_at_once(processor: Sessi
     assert enqueued.status == "queued"  # type: ignore[union-attr]
 
 
-async def test_a_worker_that_is_idle_again_is_given_what_comes_from_elsewhere(
+async def test_a_worker_that_is_idle_again_gets_jobs_of_other_dialects(
     processor: SessionClient, service: Service
 ) -> None:
     for number in (1, 2, 3):
@@ -301,7 +303,7 @@ async def test_a_worker_that_is_idle_again_is_given_what_comes_from_elsewhere(
         )
 
 
-async def test_jobs_that_are_taken_elsewhere_are_given_to_nobody(processor: SessionClient, service: Service) -> None:
+async def test_jobs_taken_by_other_workers_are_not_assigned(processor: SessionClient, service: Service) -> None:
     await processor.list_jobs_after(add(1), add(2))
     (taken,) = (await service.take(Take(queues=("q",), lease_ms=60_000))).jobs
     assert taken.unique == job_uuid(1)
@@ -310,7 +312,7 @@ async def test_jobs_that_are_taken_elsewhere_are_given_to_nobody(processor: Sess
     assert (await processor.list_jobs_after())["payload"]["jobs"] == []
 
 
-async def test_unknown_jobs_and_other_workers_are_warned_of(
+async def test_unknown_jobs_and_other_workers_are_logged_as_warnings(
     processor: SessionClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = ("job_accepted", "worker_progress", "job_finished")
@@ -351,7 +353,7 @@ async def test_bad_lines_are_logged_and_survived(processor: SessionClient, caplo
     assert await processor.assignments(1) == [(W, job_uuid(2))]
 
 
-async def test_a_line_without_end_is_passed_over(processor: SessionClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_line_without_end_is_skipped(processor: SessionClient, caplog: pytest.LogCaptureFixture) -> None:
     def write() -> None:
         for _ in range(5):
             os.write(processor._input_fd, b"x" * 1024 * 1024)
@@ -393,7 +395,7 @@ async def test_the_end_of_the_input_is_the_end(processor: SessionClient, service
     assert len(await of_state(service, "queued")) == 2
 
 
-async def test_nobody_who_reads_ends_it_and_what_was_not_read_goes_back(service: Service) -> None:
+async def test_a_closed_stdout_ends_it_and_releases_unread_assignments(service: Service) -> None:
     async with running_session(service) as processor:
         await processor.list_jobs_after()
         processor._output_file.close()
@@ -404,8 +406,8 @@ async def test_nobody_who_reads_ends_it_and_what_was_not_read_goes_back(service:
         assert job.attempt == 0
 
 
-async def test_a_slow_reader_holds_everything_back(service: Service) -> None:
-    """What nobody reads fills a bounded memory; then nothing is assigned, nothing more is read, and nothing is lost."""
+async def test_a_slow_reader_slows_everything_down(service: Service) -> None:
+    """Unread output fills bounded memory. Then nothing is assigned or read, and nothing is lost."""
     size, count = 200_000, 80
     async with running_session(service) as processor:
         texts = [
@@ -427,7 +429,7 @@ async def until_some(service: Service, state: str) -> None:
         pass
 
 
-async def test_an_engine_that_is_slow_holds_the_input_back(processor: SessionClient, service: Service) -> None:
+async def test_a_slow_engine_slows_the_input_down(processor: SessionClient, service: Service) -> None:
     await processor.list_jobs_after()
     count, size = 60, 200_000
     await asyncio.to_thread(ask, service.store, "CLIENT", "PAUSE", 600_000, "WRITE")
@@ -442,7 +444,7 @@ async def test_an_engine_that_is_slow_holds_the_input_back(processor: SessionCli
     assert len((await processor.list_jobs_after())["payload"]["jobs"]) == count
 
 
-async def test_an_engine_that_is_away_is_waited_for(engine: EngineProcess, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unavailable_engine_is_waited_for(engine: EngineProcess, caplog: pytest.LogCaptureFixture) -> None:
     config = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
     with EngineProcess("valkey", config=config) as own:
         store = Store(parse_url(own.unix_url), namespace="away", is_test=True, patience_s=0.1)
@@ -473,7 +475,7 @@ async def test_queues_of_several_partitions(divided_store: Callable[[int], Store
     await store.close()
 
 
-async def test_stopping_deals_with_what_was_read(processor: SessionClient, service: Service) -> None:
+async def test_a_stop_handles_messages_that_were_read(processor: SessionClient, service: Service) -> None:
     await processor.list_jobs_after(add(1))
     processor.session.stop()
     assert await processor.running

@@ -1,4 +1,4 @@
-"""Which conditions of a query narrow the jobs that are looked at: only what is surely understood."""
+"""Filter pushdown: conditions of a query that limit the jobs to copy."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ from windlass.dialects.bedrock.query.filter_pushdown import ALL_JOBS, PushedFilt
         ("select (select 1) from jobs where jobID = 5;", ALL_JOBS),
     ],
 )
-def test_what_narrows(text: str, found: PushedFilter) -> None:
+def test_conditions_that_are_pushed_down(text: str, found: PushedFilter) -> None:
     assert push_filter(text) == found

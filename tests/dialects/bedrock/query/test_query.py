@@ -31,7 +31,7 @@ async def test_with_headers(bedrock: BedrockCommands) -> None:
     assert result.text == '{"headers":["name","data","lastRun"],"rows":[["a",{"x":1},""]]}'
 
 
-async def test_what_sqlite_can_do(bedrock: BedrockCommands) -> None:
+async def test_sql_features(bedrock: BedrockCommands) -> None:
     await bedrock.ok("CreateJobs", jobs=[{"name": f"n{at % 3}", "data": {"at": at}} for at in range(9)])
     result = await bedrock.ok(
         "Query",
@@ -63,7 +63,7 @@ async def test_what_sqlite_can_do(bedrock: BedrockCommands) -> None:
         ("select * from pragma_database_list;", "402 Bad query"),
     ],
 )
-async def test_what_is_refused(bedrock: BedrockCommands, text: str, line: str) -> None:
+async def test_refused_queries(bedrock: BedrockCommands, text: str, line: str) -> None:
     number = await bedrock.create()
     result = await bedrock("Query", query=text)
     assert result.line == line
@@ -72,7 +72,7 @@ async def test_what_is_refused(bedrock: BedrockCommands, text: str, line: str) -
     assert await bedrock.state(number) == "QUEUED"
 
 
-async def test_too_much_is_an_error(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_exceeding_a_limit_is_an_error(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
     await bedrock.ok("CreateJobs", jobs=[{"name": "x", "data": {"text": "y" * 2_000}}] * 30)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
     monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 0.2)
@@ -102,14 +102,16 @@ async def test_too_much_is_an_error(bedrock: BedrockCommands, monkeypatch: pytes
         ("state = 'queued'", []),
     ],
 )
-async def test_narrowed_queries(bedrock: BedrockCommands, condition: str, expected: list[int]) -> None:
+async def test_queries_with_pushed_filters(bedrock: BedrockCommands, condition: str, expected: list[int]) -> None:
     await bedrock.parent_and_child()
     await bedrock.create("other")
     result = await bedrock.ok("Query", query=f"select jobID from jobs where {condition} order by 1;")  # noqa: S608
     assert result.body == [[number] for number in expected]
 
 
-async def test_narrowed_queries_spare_the_engine(bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pushed_filter_limits_reads_from_the_engine(
+    bedrock: BedrockCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await bedrock.create("a")
     asked: list[Any] = []
     listing = bedrock.service.jobs

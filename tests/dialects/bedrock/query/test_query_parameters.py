@@ -1,4 +1,4 @@
-"""Parameters of Query, as Bedrock's clients send them, and `.schema`."""
+"""Parameters of Query in the form of Bedrock's clients, and `.schema`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ async def test_the_one_line_form_has_parameters_too(bedrock: BedrockCommands) ->
         ("SELECT :a;", {}, "402 Bad query"),
     ],
 )
-async def test_what_is_refused(bedrock: BedrockCommands, asked: str, raw: dict[str, str], line: str) -> None:
+async def test_malformed_parameters_are_refused(
+    bedrock: BedrockCommands, asked: str, raw: dict[str, str], line: str
+) -> None:
     assert (await bedrock("Query", query=asked, raw=raw)).line == line
 
 
@@ -98,7 +100,9 @@ async def test_parameters_that_are_too_long(bedrock: BedrockCommands) -> None:
         ("select * from jobs where name = ':n';", {"n": "a"}, PushedFilter(name=":n")),
     ],
 )  # fmt: skip
-def test_parameters_narrow(asked: str, parameters: dict[str, Any], found: PushedFilter, engine: object) -> None:
+def test_parameters_are_pushed_down(
+    asked: str, parameters: dict[str, Any], found: PushedFilter, engine: object
+) -> None:
     assert push_filter(asked, parameters) == found
 
 
