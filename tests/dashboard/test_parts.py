@@ -25,8 +25,8 @@ def test_a_session_is_over_after_its_time() -> None:
     assert read is not None
     assert read.is_signed_with(b"digest")
     assert not read.is_signed_with(b"another")
-    assert not read.is_over(1000 + sessions.LIFETIME_S - 1)
-    assert read.is_over(1000 + sessions.LIFETIME_S)
+    assert not read.is_expired(1000 + sessions.LIFETIME_S - 1)
+    assert read.is_expired(1000 + sessions.LIFETIME_S)
 
 
 def test_of_cookies_with_one_name_the_first_counts() -> None:

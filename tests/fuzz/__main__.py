@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 
-from tests.fuzz.corpus import inputs_of, keep
+from tests.fuzz.corpus_files import inputs_of, keep
 from tests.fuzz.judging import fault
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.parsers import PARSERS

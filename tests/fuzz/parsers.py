@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.fuzz.judging import Parser
-from tests.web.http_split import driven
+from tests.web.connection_driver import drive_connection
 from windlass.core.access.tokens import parse_token
 from windlass.core.callbacks.signing import verify_signature
 from windlass.core.errors import BadInput, Refusal, WindlassError
@@ -124,7 +124,7 @@ def _bedrock_commands(data: bytes) -> Any:
 
 def _meanings(request: BedrockRequest) -> list[Any]:
     given = Parameters.from_request(request)
-    ways = [given.name, given.priority, given.priority_of_new, given.repeat, given.retry_after]
+    ways = [given.name, given.priority, given.new_job_priority, given.repeat, given.retry_after]
     ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.is_true("mockRequest")]
     ways += [lambda: given.data(1000)]
     ways += [lambda: name_filter.filter_for_names(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
@@ -208,7 +208,7 @@ def _make_sense_of(found: Any, codec: Codec) -> None:
     elif isinstance(found, JobberJob):
         check_new_job(found.new_job())
     elif isinstance(found, NewConstraint):
-        check_limit(found.limit("a"))
+        check_limit(found.to_limit("a"))
 
 
 def _values(data: bytes) -> Any:
@@ -247,7 +247,7 @@ def _body_lines(pieces: Sequence[bytes]) -> Any:
 
 def _http(pieces: Sequence[bytes]) -> Any:
     """What was asked for, and all answers. Whether somebody is told to go on depends on what has come by then."""
-    heads, written = driven(list(pieces))
+    heads, written = drive_connection(list(pieces))
     return heads, _DATE.sub(b"", written).replace(CONTINUE, b"")
 
 

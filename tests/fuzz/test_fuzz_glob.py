@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.fuzz.corpus import inputs_of
+from tests.fuzz.corpus_files import inputs_of
 from tests.fuzz.mutation import Mutator
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import examples

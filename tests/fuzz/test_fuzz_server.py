@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.fuzz.corpus import inputs_of
+from tests.fuzz.corpus_files import inputs_of
 from tests.fuzz.mutation import Mutator
 from tests.support.profiles import examples
 from windlass.core.job import Blob, NewJob

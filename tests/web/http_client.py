@@ -1,4 +1,4 @@
-"""A small application behind a real listener, and a client that sends raw bytes."""
+"""Test application behind a real listener, and a client that sends raw bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 
 class Application:
-    """Answers by the path: its name is the method here."""
+    """Application whose methods are named after the paths that they answer."""
 
     def __init__(self) -> None:
         self.listener: HttpListener
@@ -32,7 +32,7 @@ class Application:
         self.entered = asyncio.Event()
         self.release = asyncio.Event()
         self.ended = asyncio.Event()
-        self.future: asyncio.Future[bytes] | None = None  # that the last deferred answer waits for
+        self.future: asyncio.Future[bytes] | None = None  # of the last deferred reply
         self.body_max = 1000
 
     def plan(self, head: Head) -> Plan | Response:
@@ -126,7 +126,7 @@ class Application:
         return StreamedResponse(200, chunks())
 
     async def flood(self, request: Request) -> StreamedResponse:
-        """More than any buffer holds, to the last byte, whoever reads."""
+        """Answer with more bytes than any buffer holds, even if the client does not read them."""
 
         async def chunks() -> AsyncIterator[bytes]:
             self.entered.set()
@@ -160,7 +160,7 @@ class Application:
         return Response(200, str(total).encode())
 
     async def careless(self, request: Request) -> Response:
-        """Looks at the body only when it has arrived, and keeps what went wrong with it."""
+        """Read the body after it has arrived, and note the exception of an incomplete body."""
         self.entered.set()
         assert request.chunks is not None
         try:
@@ -188,7 +188,7 @@ class Application:
 
 
 @contextlib.asynccontextmanager
-async def serving(tls: ssl.SSLContext | None = None, **bounds: Any) -> AsyncIterator[Application]:
+async def run_application(tls: ssl.SSLContext | None = None, **bounds: Any) -> AsyncIterator[Application]:
     application = Application()
     listener = HttpListener(application, Bounds(**bounds))
     application.listener = listener
@@ -207,8 +207,8 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Talk:
-    """One connection of a client."""
+class RawClient:
+    """Client connection that sends raw bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -239,18 +239,19 @@ class Talk:
             assert await self.reader.readexactly(2) == b"\r\n"
         assert await self.reader.readexactly(2) == b"\r\n"
 
-    async def ask(self, data: bytes) -> Answer:
+    async def round_trip(self, data: bytes) -> Answer:
         await self.send(data)
         return await self.answer()
 
-    def vanish(self) -> None:
-        """Resets the connection, as the end of a client's process may; a plain close looks like half a connection."""
+    def reset(self) -> None:
+        """Reset the connection, as the end of a client's process may. A plain close looks like a half-closed
+        connection."""
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def is_closed(self) -> bool:
-        """By the server, with nothing more said."""
+        """Whether the server closed the connection without more data."""
         async with asyncio.timeout(20):
             try:
                 return await self.reader.read(1) == b""
@@ -265,10 +266,10 @@ def read_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 
 @contextlib.asynccontextmanager
-async def talking(application: Application, **options: Any) -> AsyncIterator[Talk]:
+async def connect(application: Application, **options: Any) -> AsyncIterator[RawClient]:
     reader, writer = await asyncio.open_connection(*application.listener.address, **options)
     try:
-        yield Talk(reader, writer)
+        yield RawClient(reader, writer)
     finally:
         writer.transport.abort()
         with contextlib.suppress(Exception):
@@ -290,14 +291,14 @@ def chunked(path: str, pieces: list[bytes]) -> bytes:
 
 
 async def until(condition: Any) -> None:
-    """For what the server knows and no event tells."""
+    """Poll a condition of the server that no event reports."""
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 class MemoryTransport(asyncio.Transport):
-    """A transport without a socket: what is written is kept."""
+    """Transport without a socket that keeps written data."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
@@ -329,8 +330,8 @@ class MemoryTransport(asyncio.Transport):
         pass
 
 
-def answers_in(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Statuses and bodies of answers that have a length."""
+def parse_answers(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Parse the statuses and bodies of answers with a Content-Length."""
     while data:
         head, _, data = data.partition(b"\r\n\r\n")
         status, headers = read_head(head)

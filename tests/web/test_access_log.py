@@ -1,4 +1,4 @@
-"""One line of JSON for each request, written beside the event loop."""
+"""Tests of the access log: one line of JSON for each request, written outside the event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _logger() -> logging.Logger:
     return logging.getLogger(f"windlass.access.test{next(_numbers)}")
 
 
-class Kept(logging.Handler):
+class KeptRecords(logging.Handler):
     def __init__(self, before: Callable[[], Any] = lambda: None) -> None:
         super().__init__()
         self.lines: list[str] = []
@@ -39,8 +39,8 @@ class Kept(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def test_a_line_says_who_asked_for_what_and_how_it_was_answered() -> None:
-    logger, kept = _logger(), Kept()
+def test_a_line_has_the_client_the_request_and_the_response() -> None:
+    logger, kept = _logger(), KeptRecords()
     logger.addHandler(kept)
     log = AccessLog(logger)
     log.open()
@@ -79,7 +79,7 @@ def test_nothing_that_a_client_sends_breaks_a_line(monkeypatch: pytest.MonkeyPat
     assert msgspec.json.decode(lines[0])["path"] == '/a"\n{}\u2028\x00'
 
 
-def test_a_writer_that_hangs_holds_nobody_up_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_writer_does_not_block_requests_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_log, "PENDING_MAX", 100)
     is_writing, may_go_on = threading.Event(), threading.Event()
 
@@ -87,7 +87,7 @@ def test_a_writer_that_hangs_holds_nobody_up_and_memory_stays_bounded(monkeypatc
         is_writing.set()
         may_go_on.wait(60)
 
-    logger, kept = _logger(), Kept(hang)
+    logger, kept = _logger(), KeptRecords(hang)
     logger.addHandler(kept)
     log = AccessLog(logger)
     log.open()
@@ -101,7 +101,7 @@ def test_a_writer_that_hangs_holds_nobody_up_and_memory_stays_bounded(monkeypatc
     assert msgspec.json.decode(kept.lines[-1])["dropped"] == 900
 
 
-def test_a_handler_of_ours_goes_with_it() -> None:
+def test_the_own_handler_is_removed_on_close() -> None:
     logger = _logger()
     log = AccessLog(logger)
     log.open()
@@ -112,7 +112,7 @@ def test_a_handler_of_ours_goes_with_it() -> None:
 
 
 def test_control_characters_are_written_as_escapes() -> None:
-    logger, kept = _logger(), Kept()
+    logger, kept = _logger(), KeptRecords()
     logger.addHandler(kept)
     log = AccessLog(logger)
     log.open()

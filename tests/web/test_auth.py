@@ -1,4 +1,4 @@
-"""Who is let in: everybody on this machine but no web page while there is no token; then whoever shows one."""
+"""Tests of authentication: without tokens this machine is admitted but no web page; with tokens a token is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.web.app.token_table import TokenTable
 from windlass.web.listener.messages import Head
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
-STATIC = "a text that somebody has set"
+STATIC = "a text from the settings"
 
 
 def _head(**headers: str) -> Head:
@@ -33,16 +33,16 @@ async def table(service: Service) -> AsyncIterator[TokenTable]:
 
 
 @pytest.fixture
-def guard(table: TokenTable) -> Authenticator:
+def authenticator(table: TokenTable) -> Authenticator:
     return Authenticator(table, is_open=True, is_local=True)
 
 
-async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | None = PRODUCERS) -> Principal:
-    """As the application does it: at once where that goes, and what is said at once is what would be said slowly."""
-    slowly = await _outcome(guard, head, roles)
+async def _admitted(authenticator: Authenticator, head: Head, roles: frozenset[Role] | None = PRODUCERS) -> Principal:
+    """Admit a request as the application does: from the cache if possible. Both ways must give the same result."""
+    slowly = await _outcome(authenticator, head, roles)
     at_once: Principal | type[WindlassError] | None
     try:
-        at_once = guard.admit_cached(head, roles)
+        at_once = authenticator.admit_cached(head, roles)
     except WindlassError as refused:
         at_once = type(refused)
     assert at_once in (None, slowly if isinstance(slowly, Principal) else type(slowly))
@@ -51,9 +51,11 @@ async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | N
     return slowly
 
 
-async def _outcome(guard: Authenticator, head: Head, roles: frozenset[Role] | None) -> Principal | WindlassError:
+async def _outcome(
+    authenticator: Authenticator, head: Head, roles: frozenset[Role] | None
+) -> Principal | WindlassError:
     try:
-        return ANONYMOUS if roles is None else await guard.admit(head, roles)
+        return ANONYMOUS if roles is None else await authenticator.admit(head, roles)
     except WindlassError as refused:
         return refused
 
@@ -71,10 +73,10 @@ async def _outcome(guard: Authenticator, head: Head, roles: frozenset[Role] | No
         "[::1]:8080",
     ],
 )
-async def test_this_machine_is_admin_while_there_is_no_token(guard: Authenticator, host: str) -> None:
-    assert await _admitted(guard, _head(host=host), ADMINS) is LOCAL
-    assert guard.admit_cached(_head(host=host), ADMINS) is LOCAL  # what was read is remembered
-    assert await _admitted(guard, _head(host=host, authorization="Basic eDp5"), ADMINS) is LOCAL
+async def test_this_machine_is_admin_while_there_is_no_token(authenticator: Authenticator, host: str) -> None:
+    assert await _admitted(authenticator, _head(host=host), ADMINS) is LOCAL
+    assert authenticator.admit_cached(_head(host=host), ADMINS) is LOCAL  # from the cache
+    assert await _admitted(authenticator, _head(host=host, authorization="Basic eDp5"), ADMINS) is LOCAL
 
 
 @pytest.mark.parametrize(
@@ -102,20 +104,23 @@ async def test_this_machine_is_admin_while_there_is_no_token(guard: Authenticato
         "localhost:80:80",
     ],
 )
-async def test_another_name_for_this_machine_is_refused(guard: Authenticator, host: str) -> None:
-    """A name in somebody else's hands may lead here: DNS rebinding."""
+async def test_another_name_for_this_machine_is_refused(authenticator: Authenticator, host: str) -> None:
+    """Check DNS rebinding: a foreign host name may resolve to this machine."""
     with pytest.raises(Forbidden, match=r"localhost only.*tokens create"):
-        await _admitted(guard, _head(host=host))
+        await _admitted(authenticator, _head(host=host))
 
 
-async def test_a_request_without_a_host_is_refused(guard: Authenticator) -> None:
+async def test_a_request_without_a_host_is_refused(authenticator: Authenticator) -> None:
     with pytest.raises(Forbidden):
-        await _admitted(guard, _head())
+        await _admitted(authenticator, _head())
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8080", "HTTP://LocalHost:8080"])
-async def test_our_own_pages_are_let_in(guard: Authenticator, origin: str) -> None:
-    assert await _admitted(guard, _head(host="localhost:8080", origin=origin, sec_fetch_site="same-origin")) is LOCAL
+async def test_pages_of_this_server_are_admitted(authenticator: Authenticator, origin: str) -> None:
+    assert (
+        await _admitted(authenticator, _head(host="localhost:8080", origin=origin, sec_fetch_site="same-origin"))
+        is LOCAL
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,88 +141,95 @@ async def test_our_own_pages_are_let_in(guard: Authenticator, origin: str) -> No
 )
 @pytest.mark.parametrize("is_local", [True, False])
 async def test_pages_of_another_origin_are_refused(table: TokenTable, origin: str, is_local: bool) -> None:
-    guard = Authenticator(table, is_open=True, is_local=is_local)
+    authenticator = Authenticator(table, is_open=True, is_local=is_local)
     with pytest.raises(Forbidden, match="another origin"):
-        await _admitted(guard, _head(host="localhost:8080", origin=origin))
+        await _admitted(authenticator, _head(host="localhost:8080", origin=origin))
 
 
 @pytest.mark.parametrize(
     ("site", "is_let_in"), [("none", True), ("same-origin", True), ("same-site", False), ("cross-site", False)]
 )
-async def test_browsers_say_where_a_request_comes_from(guard: Authenticator, site: str, is_let_in: bool) -> None:
-    """Also where they send no Origin, as for an image."""
+async def test_browsers_say_where_a_request_comes_from(
+    authenticator: Authenticator, site: str, is_let_in: bool
+) -> None:
+    """Check Sec-Fetch-Site, which browsers send also without Origin, for example for images."""
     head = _head(host="localhost", sec_fetch_site=site)
     if is_let_in:
-        assert await _admitted(guard, head) is LOCAL
+        assert await _admitted(authenticator, head) is LOCAL
     else:
         with pytest.raises(Forbidden, match="another site"):
-            await _admitted(guard, head)
+            await _admitted(authenticator, head)
 
 
-async def test_a_server_that_was_told_to_be_open_is_open_under_any_name(table: TokenTable) -> None:
-    guard = Authenticator(table, is_open=True, is_local=False)
-    assert await _admitted(guard, _head(host="queue.example")) is LOCAL
+async def test_an_open_server_admits_any_host_name(table: TokenTable) -> None:
+    authenticator = Authenticator(table, is_open=True, is_local=False)
+    assert await _admitted(authenticator, _head(host="queue.example")) is LOCAL
 
 
-async def test_a_server_that_is_not_open_wants_a_token_even_where_none_exists(table: TokenTable) -> None:
-    guard = Authenticator(table, is_open=False, is_local=False)
+async def test_a_closed_server_needs_a_token_even_if_none_exists(table: TokenTable) -> None:
+    authenticator = Authenticator(table, is_open=False, is_local=False)
     with pytest.raises(Unauthorized):
-        await _admitted(guard, _head(host="localhost"))
+        await _admitted(authenticator, _head(host="localhost"))
 
 
-async def test_what_is_for_anybody_asks_for_nothing(guard: Authenticator, service: Service) -> None:
+async def test_public_routes_need_no_token(authenticator: Authenticator, service: Service) -> None:
     await service.create_token(NewToken(name="one", roles=frozenset({Role.READ})))
     head = _head(host="evil.example", origin="null", authorization="Bearer nonsense")
-    assert guard.admit_cached(head, None) is ANONYMOUS
+    assert authenticator.admit_cached(head, None) is ANONYMOUS
 
 
-async def test_with_a_token_nobody_comes_in_without(guard: Authenticator, service: Service) -> None:
+async def test_once_a_token_exists_requests_need_one(authenticator: Authenticator, service: Service) -> None:
     made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE}), queues=("mail*",)))
     for headers in ({}, {"authorization": "Bearer"}, {"authorization": f"Basic {made.text}"}, {"authorization": "x"}):
         with pytest.raises(Unauthorized, match="Authorization: Bearer"):
-            await _admitted(guard, _head(host="localhost", **headers))
+            await _admitted(authenticator, _head(host="localhost", **headers))
     for text in ("nonsense", made.text[:-1], made.text + "x", made.text[:-1] + "_", f"wl_{'a' * 12}_{'b' * 43}"):
         with pytest.raises(Unauthorized, match="unknown, revoked or expired"):
-            await _admitted(guard, _head(authorization=f"Bearer {text}"))
+            await _admitted(authenticator, _head(authorization=f"Bearer {text}"))
     for kind in ("Bearer", "bearer", "BEARER "):
-        # Who has a token may come under any name and from any page: it is the token that is trusted.
+        # A token is valid under any host name and from any page.
         head = _head(host="queue.example", origin="https://shop.example", authorization=f"{kind} {made.text}")
-        assert await _admitted(guard, head) == Principal("one", frozenset({Role.PRODUCE}), ("mail*",))
-    assert guard.admit_cached(head, PRODUCERS) is not None
+        assert await _admitted(authenticator, head) == Principal("one", frozenset({Role.PRODUCE}), ("mail*",))
+    assert authenticator.admit_cached(head, PRODUCERS) is not None
 
 
-async def test_a_role_that_is_missing_is_named(guard: Authenticator, service: Service) -> None:
+async def test_a_role_that_is_missing_is_named(authenticator: Authenticator, service: Service) -> None:
     reader = await service.create_token(NewToken(name="reader", roles=frozenset({Role.READ})))
     admin = await service.create_token(NewToken(name="boss", roles=frozenset({Role.ADMIN})))
     with pytest.raises(Forbidden, match="produce"):
-        await _admitted(guard, _head(authorization=f"Bearer {reader.text}"))
+        await _admitted(authenticator, _head(authorization=f"Bearer {reader.text}"))
     for roles in (READERS, PRODUCERS, ADMINS):
-        assert (await _admitted(guard, _head(authorization=f"Bearer {admin.text}"), roles)).name == "boss"
+        assert (await _admitted(authenticator, _head(authorization=f"Bearer {admin.text}"), roles)).name == "boss"
 
 
-async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
+async def test_the_token_in_the_settings_is_an_admin(service: Service) -> None:
     table = TokenTable(service, STATIC)
-    guard = Authenticator(table, is_open=True, is_local=True)
-    assert guard.admit_cached(_head(authorization=f"Bearer {STATIC}"), ADMINS) in (None, Principal("static", ADMINS))
-    assert (await _admitted(guard, _head(authorization=f"Bearer {STATIC}"), ADMINS)).roles == ADMINS
+    authenticator = Authenticator(table, is_open=True, is_local=True)
+    assert authenticator.admit_cached(_head(authorization=f"Bearer {STATIC}"), ADMINS) in (
+        None,
+        Principal("static", ADMINS),
+    )
+    assert (await _admitted(authenticator, _head(authorization=f"Bearer {STATIC}"), ADMINS)).roles == ADMINS
     with pytest.raises(Unauthorized):
-        await _admitted(guard, _head(host="localhost"))
+        await _admitted(authenticator, _head(host="localhost"))
     await table.close()
     await service.store.close()
 
 
-async def test_a_token_asks_no_more_often_than_it_may(guard: Authenticator, service: Service) -> None:
+async def test_a_token_is_limited_to_its_rate(authenticator: Authenticator, service: Service) -> None:
     made = await service.create_token(NewToken(name="slow", roles=frozenset({Role.PRODUCE}), rate=1))
     head = _head(authorization=f"Bearer {made.text}")
-    assert (await guard.admit(head, PRODUCERS)).name == "slow"
+    assert (await authenticator.admit(head, PRODUCERS)).name == "slow"
     for _ in range(3):
         with pytest.raises(TooManyRequests, match=r"'slow' may send 1 requests a second; wait \d"):
-            await guard.admit(head, PRODUCERS)
+            await authenticator.admit(head, PRODUCERS)
 
 
-async def test_who_is_not_known_may_not_send_much(guard: Authenticator, service: Service, table: TokenTable) -> None:
+async def test_unknown_clients_may_send_only_small_bodies(
+    authenticator: Authenticator, service: Service, table: TokenTable
+) -> None:
     made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE})))
     await table.refresh()
-    assert guard.is_probably_admitted(_head(authorization=f"Bearer {made.text}"))
-    assert not guard.is_probably_admitted(_head(authorization="Bearer nonsense"))
-    assert not guard.is_probably_admitted(_head(host="localhost"))
+    assert authenticator.is_probably_admitted(_head(authorization=f"Bearer {made.text}"))
+    assert not authenticator.is_probably_admitted(_head(authorization="Bearer nonsense"))
+    assert not authenticator.is_probably_admitted(_head(host="localhost"))

@@ -1,4 +1,4 @@
-"""Which encoding a request is in, which one its answer gets, and what happens to bodies that are neither."""
+"""Tests of content negotiation and of decoding bodies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,11 @@ def test_other_bodies_are_refused_by_name(content_type: str) -> None:
         ("application/*", Codec.MSGPACK, Codec.MSGPACK),
         ("application/json", Codec.MSGPACK, Codec.JSON),
         ("application/msgpack", Codec.JSON, Codec.MSGPACK),
-        ("application/json, application/msgpack", Codec.MSGPACK, Codec.MSGPACK),  # as good: as the question
+        (
+            "application/json, application/msgpack",
+            Codec.MSGPACK,
+            Codec.MSGPACK,
+        ),  # equal quality: the encoding of the body
         ("application/json;q=0.5, application/msgpack;q=0.9", Codec.JSON, Codec.MSGPACK),
         ("application/msgpack;q=0.5, */*;q=0.9", Codec.MSGPACK, Codec.JSON),
         ("application/json;q=0, */*", Codec.JSON, Codec.MSGPACK),
@@ -67,14 +71,14 @@ def test_other_bodies_are_refused_by_name(content_type: str) -> None:
         ("text/plain, application/json;q=nan, application/msgpack", Codec.JSON, Codec.MSGPACK),
     ],
 )
-def test_the_encoding_of_an_answer(accept: str, of_body: Encoding, expected: Codec) -> None:
+def test_negotiation_of_the_encoding(accept: str, of_body: Encoding, expected: Codec) -> None:
     assert negotiate_encoding(accept, of_body) is expected
 
 
 @pytest.mark.parametrize(
     "accept", ["text/html", "application/json;q=0", "*/*;q=0", "application/json;q=x", "application/json;q=-1", ",;,"]
 )
-def test_answers_that_we_do_not_have_are_refused(accept: str) -> None:
+def test_unsupported_encodings_of_the_answer_are_refused(accept: str) -> None:
     with pytest.raises(NotAcceptable):
         negotiate_encoding(accept, Codec.JSON)
 
@@ -94,14 +98,14 @@ def test_any_accept_gets_an_encoding_or_a_refusal(accept: str) -> None:
         (b"\xef\xbb\xbf{}", Codec.JSON, "not valid JSON"),
         (b"\x81\xa4name", Codec.MSGPACK, "not valid MessagePack"),
         (b"\xc1", Codec.MSGPACK, "not valid MessagePack"),
-        (b"\xdf\xff\xff\xff\xff", Codec.MSGPACK, "not valid MessagePack"),  # says that it has four thousand million
+        (b"\xdf\xff\xff\xff\xff", Codec.MSGPACK, "not valid MessagePack"),  # announces four thousand million entries
         (b'{"name": 1}', Codec.JSON, r"\$\.name"),
         (b'{"nam": "a"}', Codec.JSON, "nam"),
         (b"[]", Codec.JSON, "Expected `object`"),
         (b"\x81\xa4name\x01", Codec.MSGPACK, r"\$\.name"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_a_place(body: bytes, encoding: Encoding, words: str) -> None:
+def test_invalid_bodies_are_refused_with_the_position(body: bytes, encoding: Encoding, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         decode(body, Thing, encoding)
 

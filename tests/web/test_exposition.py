@@ -1,4 +1,4 @@
-"""Texts that are not ours arrive at Prometheus as they were."""
+"""Tests of the exposition format: Prometheus reads any label text unchanged."""
 
 from __future__ import annotations
 

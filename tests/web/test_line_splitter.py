@@ -11,7 +11,7 @@ from windlass.web.listener.line_splitter import LineSplitter, batches
 
 
 @given(st.binary(), st.lists(st.integers(0, 20)))
-def test_however_a_stream_is_cut_its_lines_are_the_same(text: bytes, cuts: list[int]) -> None:
+def test_lines_do_not_depend_on_how_the_stream_is_split(text: bytes, cuts: list[int]) -> None:
     lines = LineSplitter(1000)
     found: list[bytes] = []
     rest = text
@@ -44,7 +44,7 @@ def test_a_line_may_have_its_maximum_and_no_byte_more() -> None:
 
 
 def test_a_line_in_a_million_pieces_costs_no_more_than_its_length() -> None:
-    """Joined anew for each piece, it would take minutes."""
+    """Check linear time: joining again for each piece would take minutes."""
     lines = LineSplitter(2_000_000)
     for _ in range(1_000_000):
         lines.feed(b"x")

@@ -1,4 +1,4 @@
-"""Answers are counted where they belong."""
+"""Tests of the response counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_each_duration_falls_into_the_first_bucket_that_holds_it() -> None:
     assert meter.bytes_sent == 20 * len(BOUNDS_S)
 
 
-def test_what_strangers_ask_for_makes_no_names() -> None:
+def test_unknown_paths_share_one_counter() -> None:
     meter = Meter()
     for number in range(1000):
         meter.on_answer(Head("GET", f"/{number}", "", {}, "127.0.0.1"), 404, 0, 0.0, CLIENT)

@@ -1,4 +1,4 @@
-"""Paths that try to leave the folder they are in."""
+"""Tests of path traversal."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def test_nothing_outside_is_served(store: Store, tmp_path: Path) -> None:
                 f"/static/v/{one}",
                 f"/{one}",
             ):
-                status, said = _asked(server, path)
+                status, said = _get_raw(server, path)
                 assert status in (303, 400, 403, 404), path
                 assert b"outside" not in said, path
                 assert b"root:" not in said, path
-        assert _asked(server, "/downloader/files/abc/abcdefghijklmn")[0] == 404  # a link
+        assert _get_raw(server, "/downloader/files/abc/abcdefghijklmn")[0] == 404  # a link
 
 
-def _asked(server: ServingProcess, path: str) -> tuple[int, bytes]:
-    """As it is written: other clients tidy paths up."""
+def _get_raw(server: ServingProcess, path: str) -> tuple[int, bytes]:
+    """Send the path unchanged; HTTP clients normalize paths."""
     with contextlib.closing(http.client.HTTPConnection(*server.address, timeout=30)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()

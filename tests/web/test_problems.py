@@ -1,4 +1,4 @@
-"""Every way Windlass says no has a status that somebody has thought about."""
+"""Tests of problem details: every error has an explicit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.web.app.problems import protocol_refusal
 from windlass.wire.problems import HttpRefusal, headers_of, problem_of, status_of
 
 STATUSES: dict[type[WindlassError], int] = {
-    # What was asked is wrong.
+    # The request is wrong.
     errors.BadInput: 400,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
@@ -25,7 +25,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownToken: 404,
     errors.TooLarge: 413,
     errors.TooManyRequests: 429,
-    # It does not go with how things are.
+    # The request conflicts with the current state.
     errors.Refusal: 409,
     errors.AlreadyEnded: 409,
     errors.StaleLease: 409,
@@ -40,7 +40,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownMember: 409,
     errors.CrossPartition: 409,
     errors.TokenExists: 409,
-    # Not now: the same request may do later.
+    # Temporary: the same request may succeed later.
     errors.QueueFull: 503,
     errors.EngineFull: 503,
     errors.LimitsChanged: 503,
@@ -51,7 +51,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.DataDirectoryLost: 503,
     errors.EngineUnsuitable: 503,
     errors.EngineNotPermitted: 503,
-    # Ours.
+    # Server errors.
     errors.EngineError: 500,
     errors.BadSetting: 400,
     errors.WindlassError: 500,
@@ -79,7 +79,7 @@ def test_every_refusal_of_http_has_a_code_and_a_sentence_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("error", [*CORE, *HTTP])
-def test_a_problem_says_it_all(error: type[WindlassError]) -> None:
+def test_a_problem_has_type_title_status_detail_and_code(error: type[WindlassError]) -> None:
     made = problems.MethodNotAllowed("GET") if error is problems.MethodNotAllowed else error("Because.")
     written = problem_of(made)
     assert written.status == status_of(error)
@@ -106,6 +106,6 @@ def test_a_problem_says_it_all(error: type[WindlassError]) -> None:
         (505, "http_version_not_supported"),
     ],
 )
-def test_what_the_protocol_says_has_its_status_and_a_code(status: int, code: str) -> None:
+def test_refusals_of_the_listener_have_their_status_and_a_code(status: int, code: str) -> None:
     written = problem_of(protocol_refusal(status, "So it is."))
     assert (written.status, written.code, written.detail) == (status, code, "So it is.")

@@ -1,4 +1,4 @@
-"""What stands behind the question mark."""
+"""Tests of the query string parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.core.errors import BadInput
 from windlass.web.app.query_parser import FIELDS_MAX, parse_query
 
 
-class Wanted(msgspec.Struct, forbid_unknown_fields=True):
+class Query(msgspec.Struct, forbid_unknown_fields=True):
     queue: str = ""
     most: Annotated[int, Meta(ge=1, le=100)] = 50
     wait: bool = False
@@ -27,20 +27,20 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("", Wanted()),
-        ("queue=mail&most=7&wait=true&share=0.25", Wanted(queue="mail", most=7, wait=True, share=0.25)),
-        ("queue=a%2Fb%20c+d&wait=1", Wanted(queue="a/b c d", wait=True)),
-        ("queue=7", Wanted(queue="7")),
-        ("queue=", Wanted()),
-        ("queue", Wanted()),
-        ("tags=a&tags=b&tags=", Wanted(tags=("a", "b", ""))),
-        ("until=12", Wanted(until=12)),
-        ("until=null", Wanted(until=None)),
-        ("queue=%F0%9F%90%98", Wanted(queue="🐘")),
+        ("", Query()),
+        ("queue=mail&most=7&wait=true&share=0.25", Query(queue="mail", most=7, wait=True, share=0.25)),
+        ("queue=a%2Fb%20c+d&wait=1", Query(queue="a/b c d", wait=True)),
+        ("queue=7", Query(queue="7")),
+        ("queue=", Query()),
+        ("queue", Query()),
+        ("tags=a&tags=b&tags=", Query(tags=("a", "b", ""))),
+        ("until=12", Query(until=12)),
+        ("until=null", Query(until=None)),
+        ("queue=%F0%9F%90%98", Query(queue="🐘")),
     ],
 )
-def test_queries_become_values_with_types(query: str, expected: Wanted) -> None:
-    assert parse_query(query, Wanted) == expected
+def test_queries_become_values_with_types(query: str, expected: Query) -> None:
+    assert parse_query(query, Query) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_queries_become_values_with_types(query: str, expected: Wanted) -> None:
         ("share=nan&most=1e3", "most"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_name(query: str, words: str) -> None:
+def test_invalid_fields_are_refused_by_name(query: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        parse_query(query, Wanted)
+        parse_query(query, Query)
 
 
 @given(st.text(st.characters(codec="latin-1"), max_size=100))
 def test_any_query_is_read_or_refused(query: str) -> None:
     with contextlib.suppress(BadInput):
-        parse_query(query, Wanted)
+        parse_query(query, Query)

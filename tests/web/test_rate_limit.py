@@ -1,4 +1,4 @@
-"""How often a principal may ask."""
+"""Tests of the rate limiter."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_one_a_second() -> None:
     assert rates.acquire("a", 1, 6.0) == 0.0
 
 
-def test_names_do_not_share_and_no_rate_is_no_bound() -> None:
+def test_principals_have_separate_buckets_and_no_rate_means_no_limit() -> None:
     rates = RateLimiter()
     assert rates.acquire("a", 1, 5.0) == 0.0
     assert rates.acquire("b", 1, 5.0) == 0.0
     assert all(rates.acquire("c", 0, 5.0) == 0.0 for _ in range(1_000))
 
 
-def test_what_is_refused_is_not_counted() -> None:
+def test_refused_requests_are_not_counted() -> None:
     rates = RateLimiter()
     assert rates.acquire("a", 1, 5.0) == 0.0
     assert {rates.acquire("a", 1, 5.0) for _ in range(100)} == {1.0}
@@ -51,7 +51,7 @@ def test_memory_is_bounded() -> None:
     for number in range(3 * rate_limit.BUCKETS_MAX):
         assert rates.acquire(str(number), 1, 5.0) == 0.0
         assert len(rates._full_at_s) <= rate_limit.BUCKETS_MAX
-    assert rates.acquire(str(3 * rate_limit.BUCKETS_MAX - 1), 1, 5.0) == 1.0  # the latest is still known
+    assert rates.acquire(str(3 * rate_limit.BUCKETS_MAX - 1), 1, 5.0) == 1.0  # the latest bucket is kept
     assert rates.acquire("later", 1, 7.0) == 0.0
     assert len(rates._full_at_s) == 1
 

@@ -1,4 +1,4 @@
-"""/healthz says whether the process answers, /readyz whether requests should be sent to it; neither wants a token."""
+"""Tests of /healthz (the process answers) and /readyz (requests should be sent to it). Neither needs a token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def own_engine() -> Iterator[EngineProcess]:
-    """One that may be frozen and killed."""
+    """Engine that tests may freeze and kill."""
     with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as process:
         yield process
 
@@ -47,7 +47,7 @@ async def until_ready(client: httpx.AsyncClient) -> None:
             pass
 
 
-async def test_a_server_that_is_well_needs_no_token_to_say_so(client: httpx.AsyncClient) -> None:
+async def test_a_ready_server_answers_without_a_token(client: httpx.AsyncClient) -> None:
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     await until_ready(client)
     assert (await client.get("/readyz")).json() == {"status": "ready"}
@@ -69,7 +69,7 @@ async def test_an_engine_that_does_not_answer(client: httpx.AsyncClient, own_eng
     await until_ready(client)
 
 
-async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Server) -> None:
+async def test_late_loops_make_a_server_not_ready(client: httpx.AsyncClient, running: Server) -> None:
     await until_ready(client)
     running.liveness.clock = lambda: time.monotonic() + LONGEST_PAUSE_S + LATE_S
     answer = await client.get("/readyz")
@@ -78,7 +78,7 @@ async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Se
     assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_loops_that_rest_are_well() -> None:
+async def test_idle_loops_are_not_late() -> None:
     now_s = 100.0
     liveness = Liveness()
     liveness.clock = lambda: now_s
@@ -93,7 +93,7 @@ async def test_loops_that_rest_are_well() -> None:
 
 
 async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> None:
-    """A balancer takes it out while what is under way is answered."""
+    """Check that a load balancer sees a stopping server as not ready while its requests are answered."""
     store: Store = make_store(own_engine)
     settings = Settings(port=0, bedrock_port=0, roles="api")
     async with open_server(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:

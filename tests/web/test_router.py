@@ -1,4 +1,4 @@
-"""Which route is found: by its path in pieces, its names decoded, its method."""
+"""Tests of the router: lookup by path, decoded parameters, methods."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_names_may_hold_any_character(name: str, part: str) -> None:
 @pytest.mark.parametrize(
     "path", ["", "/", "/api", "/api/things/", "/api/things//size", "/api/thing", "/API/things", "//api/things", "*"]
 )
-def test_what_is_not_there_is_not_found(path: str) -> None:
+def test_unknown_paths_are_not_found(path: str) -> None:
     with pytest.raises(NotFound) as refused:
         ROUTER.find("GET", path)
     assert problem_of(refused.value).status == 404
@@ -100,14 +100,14 @@ def test_what_is_not_there_is_not_found(path: str) -> None:
         ("get", "/api/things", "GET, HEAD, POST"),
     ],
 )
-def test_a_method_that_is_not_known_is_told_the_others(method: str, path: str, allowed: str) -> None:
+def test_an_unsupported_method_is_answered_with_the_allowed_ones(method: str, path: str, allowed: str) -> None:
     with pytest.raises(MethodNotAllowed, match=allowed) as refused:
         ROUTER.find(method, path)
     assert problem_of(refused.value).status == 405
     assert headers_of(refused.value) == (("Allow", allowed),)
 
 
-def test_a_name_that_is_no_utf_8_is_refused() -> None:
+def test_a_parameter_that_is_not_utf_8_is_refused() -> None:
     with pytest.raises(BadInput, match="%FF"):
         ROUTER.find("PUT", "/api/things/%FF")
 

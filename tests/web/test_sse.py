@@ -1,4 +1,4 @@
-"""Frames of server-sent events, and what listens behind them."""
+"""Tests of server-sent events: frames, and the source of a stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_line_breaks_stay_data() -> None:
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-async def test_what_listens_ends_with_the_answer_even_when_nobody_read_it(is_read: bool) -> None:
+async def test_closing_a_stream_ends_its_source_even_if_nothing_was_read(is_read: bool) -> None:
     ended: list[str] = []
 
     @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""The tokens as a server knows them: fresh within a second, few calls however many ask."""
+"""Tests of the token table: at most a second old, and few calls for any number of requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READS = frozenset({Role.READ})
 
 
 class Clock:
-    """Ours, moved; or stopped, where a slow machine must not make a difference."""
+    """Clock that tests can move, or stop so that a slow machine makes no difference."""
 
     offset_s = 0.0
     stopped_at_s: float | None = None
@@ -51,38 +51,38 @@ async def create(service: Service, name: str = "shop", **fields: Any) -> str:
     return made.text
 
 
-def stranger(number: int) -> str:
+def unknown_token(number: int) -> str:
     return format_token(generate_secret(number.to_bytes(9, "big"), bytes(32)))
 
 
-def calls(store: Store) -> int:
-    """Of functions of the library, by anybody, so far."""
+def library_calls(store: Store) -> int:
+    """Return the number of calls of library functions so far, by all clients."""
     found = ask(store, "INFO", "commandstats").decode()
     lines = [line for line in found.splitlines() if line.startswith("cmdstat_fcall:")]
     return int(lines[0].split("calls=")[1].split(",")[0]) if lines else 0
 
 
-async def test_a_token_is_somebody(service: Service, table: TokenTable) -> None:
+async def test_a_token_has_its_principal(service: Service, table: TokenTable) -> None:
     fields = {"roles": frozenset({Role.PRODUCE}), "queues": ("mail-*",), "rate": 5}
     text = await create(service, **fields)
     assert await table.principal(text) == Principal("shop", frozenset({Role.PRODUCE}), ("mail-*",), 5)
 
 
-async def test_what_is_no_token_of_ours_is_nobody(service: Service, table: TokenTable) -> None:
+async def test_an_unknown_token_has_no_principal(service: Service, table: TokenTable) -> None:
     text = await create(service)
     other = parse_token(await create(service, "other"))
-    for wrong in ("", "x", "Bearer " + text, text[:-1], text + "A", stranger(1)):
+    for wrong in ("", "x", "Bearer " + text, text[:-1], text + "A", unknown_token(1)):
         assert await table.principal(wrong) is None
     assert await table.principal(format_token(parse_token(text)._replace(secret=other.secret))) is None
     assert await table.principal(text) is not None
 
 
-async def test_what_is_not_even_written_like_a_token_asks_nobody(store: Store, table: TokenTable) -> None:
+async def test_text_that_is_no_token_costs_no_call(store: Store, table: TokenTable) -> None:
     await store.open()
-    before = calls(store)
+    before = library_calls(store)
     for wrong in ("", "x", "wl_short_short"):
         assert await table.principal(wrong) is None
-    assert calls(store) == before
+    assert library_calls(store) == before
 
 
 async def test_a_new_token_is_known_at_once(service: Service, table: TokenTable) -> None:
@@ -98,56 +98,54 @@ async def test_a_revoked_token_is_refused_a_second_later(service: Service, table
     assert await table.principal(text) is None
 
 
-async def test_a_busy_server_reads_beside_its_work(service: Service, table: TokenTable, clock: Clock) -> None:
+async def test_a_busy_server_refreshes_in_the_background(service: Service, table: TokenTable, clock: Clock) -> None:
     clock.stop()
     text = await create(service)
     assert await table.principal(text) is not None
     await service.revoke_token("shop")
     clock.offset_s += token_table.REFRESH_AFTER_S
-    assert await table.principal(text) is not None  # not waited for
+    assert await table.principal(text) is not None  # the refresh is not awaited
     assert table._reading is not None
     await asyncio.wait({table._reading})
     assert await table.principal(text) is None
 
 
-async def test_nobody_is_asked_while_the_table_is_fresh(
-    service: Service, store: Store, table: TokenTable, clock: Clock
-) -> None:
+async def test_a_fresh_table_costs_no_call(service: Service, store: Store, table: TokenTable, clock: Clock) -> None:
     clock.stop()
     text = await create(service)
     assert await table.principal(text) is not None
-    before = calls(store)
+    before = library_calls(store)
     for _ in range(100):
         assert await table.principal(text) is not None
         await asyncio.sleep(0)
     await table.close()
-    assert calls(store) == before
+    assert library_calls(store) == before
 
 
 async def test_a_flood_of_unknown_tokens_is_a_few_calls(service: Service, store: Store, table: TokenTable) -> None:
     text = await create(service)
     assert await table.principal(text) is not None
-    before, waves = calls(store), 3
+    before, waves = library_calls(store), 3
     for wave in range(waves):
-        found = await asyncio.gather(*(table.principal(stranger(wave * 500 + number)) for number in range(500)))
+        found = await asyncio.gather(*(table.principal(unknown_token(wave * 500 + number)) for number in range(500)))
         assert found == [None] * 500
-    assert calls(store) - before <= 2 * waves
+    assert library_calls(store) - before <= 2 * waves
     assert await table.principal(text) is not None
 
 
-async def test_the_next_reading_for_unknown_tokens_comes_after_a_pause(
+async def test_reads_for_unknown_tokens_have_a_pause_between_them(
     store: Store, table: TokenTable, clock: Clock
 ) -> None:
     clock.stop()
-    assert await table.principal(stranger(1)) is None
-    before = calls(store)
+    assert await table.principal(unknown_token(1)) is None
+    before = library_calls(store)
     clock.offset_s += token_table.UNKNOWN_ID_PAUSE_S / 2
-    waiting = asyncio.create_task(table.principal(stranger(2)))
+    waiting = asyncio.create_task(table.principal(unknown_token(2)))
     for _ in range(20):
-        assert await asyncio.to_thread(calls, store) == before
+        assert await asyncio.to_thread(library_calls, store) == before
     clock.offset_s += token_table.UNKNOWN_ID_PAUSE_S
     assert await waiting is None
-    assert calls(store) == before + 1
+    assert library_calls(store) == before + 1
 
 
 async def test_an_expired_token_is_refused_without_asking(
@@ -156,11 +154,11 @@ async def test_an_expired_token_is_refused_without_asking(
     clock.stop()
     text = await create(service, expires_in_ms=300_000)
     assert await table.principal(text) is not None
-    table._tried_at_s += 300  # fresh all the same
+    table._tried_at_s += 300  # the table stays fresh
     clock.offset_s += 300
-    before = calls(store)
+    before = library_calls(store)
     assert await table.principal(text) is None
-    assert calls(store) == before
+    assert library_calls(store) == before
 
 
 async def test_expiry_goes_by_the_time_of_the_engine(
@@ -175,7 +173,7 @@ async def test_expiry_goes_by_the_time_of_the_engine(
 
 
 async def test_whether_there_are_tokens(service: Service, table: TokenTable, clock: Clock) -> None:
-    assert table.has_tokens  # nothing is known yet
+    assert table.has_tokens  # never read
     await table.refresh()
     assert not table.has_tokens
     await create(service)

@@ -1,4 +1,4 @@
-"""The tokens as a server knows them while the engine is away: the last known, and before that nobody's."""
+"""Tests of the token table without an engine: the last known tokens stay valid; before the first read no token is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_the_static_token_is_an_admin_and_needs_no_engine() -> None:
     await store.close()
 
 
-async def test_without_an_engine_from_the_start_nobody_is_let_in(caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_an_engine_from_the_start_no_request_is_admitted(caplog: pytest.LogCaptureFixture) -> None:
     store = Store(parse_url("redis://127.0.0.1:1/0"), patience_s=0.05)
     table = TokenTable(Service(store))
     for _ in range(2):
@@ -48,7 +48,7 @@ async def test_without_an_engine_from_the_start_nobody_is_let_in(caplog: pytest.
     await store.close()
 
 
-async def test_while_the_engine_is_away_the_last_known_tokens_count(
+async def test_while_the_engine_is_unavailable_the_last_known_tokens_are_valid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offset_s = [0.0]
@@ -64,14 +64,14 @@ async def test_while_the_engine_is_away_the_last_known_tokens_count(
         assert await table.principal(text) is not None
         monkeypatch.setattr(token_table, "WAIT_LIMIT_S", 60)
         offset_s[0] += 60
-        async with asyncio.timeout(30):  # an engine that was silent for so long is waited for no more
+        async with asyncio.timeout(30):  # an engine that was silent for so long is not waited for
             assert await table.principal(STRANGER) is None
             assert await table.principal(text) is not None
         own.thaw()
         await service.revoke_token("shop")
         offset_s[0] += token_table.STALE_AFTER_S
         if table._reading is not None:
-            await asyncio.wait({table._reading})  # the one that the frozen engine was asked
+            await asyncio.wait({table._reading})  # the read from the frozen engine
         offset_s[0] += token_table.STALE_AFTER_S
         assert await table.principal(text) is None
         await table.close()

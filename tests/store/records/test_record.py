@@ -37,6 +37,7 @@ from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.records import attempt, record
+from windlass.store.records.holder_ids import NO_ID
 from windlass.store.scripts import shared_source
 
 UINT48_MAX = 2**48 - 1
@@ -175,7 +176,7 @@ def test_the_layouts_have_the_same_size(lua: Lua) -> None:
     assert lua("return {struct.size(HEADER), HEADER_BYTES, FORMAT}") == [
         record.HEADER_BYTES, record.HEADER_BYTES, record.FORMAT
     ]  # fmt: skip
-    assert lua("return NOBODY") == record.NOBODY
+    assert lua("return NOBODY") == NO_ID
     assert lua("return string.format('%.0f', FOREVER_MS)") == b"%d" % FOREVER_MS
 
 
@@ -226,7 +227,7 @@ def test_lua_reads_every_field_that_python_packs(lua: Lua, job: NewJob) -> None:
     expected = int(job.payload.codec) | (Flag.RETAKE | Flag.UNIQUE_WHILE_KEPT | Flag.REPEATS if job.retake else 0)
     assert int(flags) == expected
     assert [sequence, created, *leased[:4], attempt, progress] == [b"0"] * 8
-    assert (leased[4], revision) == (record.NOBODY, b"1")
+    assert (leased[4], revision) == (NO_ID, b"1")
     assert int(head) == int(next_position) - 1 == len(packed) - 16 - len(job.payload.data)
     queue, name, lane, unique, tags, links, _extras = fields[18:25]
     strings = [text.decode() for text in (queue, name, lane, unique)]

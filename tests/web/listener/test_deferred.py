@@ -1,5 +1,4 @@
-"""Answers that wait for one future and have no task, and those that wait for nothing: order, ends and failures are as
-with all others."""
+"""Tests of deferred replies and of handlers that answer at once: order, ends and failures are as with all others."""
 
 from __future__ import annotations
 
@@ -7,37 +6,37 @@ import asyncio
 
 import pytest
 
-from tests.web.http_client import Application, Talk, anyio_backend, request, serving, talking, until
+from tests.web.http_client import Application, RawClient, anyio_backend, connect, request, run_application, until
 
 __all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio
 
 
-async def _begun(talk: Talk, application: Application) -> asyncio.Future[bytes]:
+async def _start_deferred(client: RawClient, application: Application) -> asyncio.Future[bytes]:
     application.entered.clear()
-    await talk.send(request("/deferred", b"body"))
+    await client.send(request("/deferred", b"body"))
     async with asyncio.timeout(20):
         await application.entered.wait()
     assert application.future is not None
     return application.future
 
 
-async def test_it_is_answered_when_its_future_is_done() -> None:
-    async with serving() as application, talking(application) as talk:
+async def test_a_deferred_reply_is_written_when_its_future_is_done() -> None:
+    async with run_application() as application, connect(application) as client:
         for words in (b"first", b"second"):
-            begun = await _begun(talk, application)
+            begun = await _start_deferred(client, application)
             assert application.listener.handlers_running == 1
             begun.set_result(words)
-            assert (await talk.answer()).body == words
+            assert (await client.answer()).body == words
 
 
-async def test_what_comes_behind_it_waits_in_order() -> None:
-    async with serving() as application, talking(application) as talk:
-        begun = await _begun(talk, application)
-        await talk.send(request("/at_once") + request("/echo") + request("/at_once") + request("/forbidden"))
+async def test_requests_behind_a_deferred_reply_wait_in_order() -> None:
+    async with run_application() as application, connect(application) as client:
+        begun = await _start_deferred(client, application)
+        await client.send(request("/at_once") + request("/echo") + request("/at_once") + request("/forbidden"))
         await until(lambda: len(application.heads) == 5)
         begun.set_result(b"done")
-        assert [(await talk.answer()).body for _ in range(5)] == [
+        assert [(await client.answer()).body for _ in range(5)] == [
             b"done",
             b"at once",
             b"GET /echo  ",
@@ -46,69 +45,69 @@ async def test_what_comes_behind_it_waits_in_order() -> None:
         ]
 
 
-async def test_more_behind_it_than_may_wait_is_read_later() -> None:
-    async with serving(pipelined_max=2) as application, talking(application) as talk:
-        begun = await _begun(talk, application)
-        await talk.send(request("/at_once", b"x" * 500) * 50)
+async def test_requests_beyond_the_queue_are_read_later() -> None:
+    async with run_application(pipelined_max=2) as application, connect(application) as client:
+        begun = await _start_deferred(client, application)
+        await client.send(request("/at_once", b"x" * 500) * 50)
         begun.set_result(b"done")
-        assert (await talk.answer()).body == b"done"
+        assert (await client.answer()).body == b"done"
         for _ in range(50):
-            assert (await talk.answer()).body == b"at once"
+            assert (await client.answer()).body == b"at once"
 
 
-async def test_what_it_raises_is_a_failure_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as application, talking(application) as talk:
-        (await _begun(talk, application)).set_exception(RuntimeError("broken"))
-        assert (await talk.answer()).status == 500
+async def test_an_exception_of_a_deferred_reply_is_answered_500(caplog: pytest.LogCaptureFixture) -> None:
+    async with run_application() as application, connect(application) as client:
+        (await _start_deferred(client, application)).set_exception(RuntimeError("broken"))
+        assert (await client.answer()).status == 500
         assert "The handler of POST /deferred failed" in caplog.text
-        assert (await talk.ask(request("/fail_at_once"))).status == 500
+        assert (await client.round_trip(request("/fail_at_once"))).status == 500
         assert "The handler of GET /fail_at_once failed" in caplog.text
-        assert (await talk.ask(request("/at_once"))).body == b"at once"
+        assert (await client.round_trip(request("/at_once"))).body == b"at once"
 
 
-async def test_one_that_is_given_up_says_so() -> None:
-    async with serving() as application, talking(application) as talk:
-        (await _begun(talk, application)).cancel()
-        answer = await talk.answer()
+async def test_a_cancelled_future_is_answered_500() -> None:
+    async with run_application() as application, connect(application) as client:
+        (await _start_deferred(client, application)).cancel()
+        answer = await client.answer()
         assert (answer.status, answer.body) == (500, b"The server cancelled the request.")
 
 
-async def test_a_client_that_vanishes_does_not_end_it() -> None:
-    async with serving() as application:
-        async with talking(application) as talk:
-            begun = await _begun(talk, application)
-            talk.vanish()
+async def test_a_lost_client_does_not_end_a_deferred_reply() -> None:
+    async with run_application() as application:
+        async with connect(application) as client:
+            begun = await _start_deferred(client, application)
+            client.reset()
         await until(lambda: application.listener.open == 0)
         assert not begun.done()
         begun.set_result(b"for nobody")
         await until(lambda: application.listener.handlers_running == 0)
 
 
-async def test_half_a_connection_still_gets_its_answer() -> None:
-    async with serving() as application, talking(application) as talk:
-        begun = await _begun(talk, application)
-        talk.writer.write_eof()
+async def test_a_half_closed_connection_gets_its_deferred_reply() -> None:
+    async with run_application() as application, connect(application) as client:
+        begun = await _start_deferred(client, application)
+        client.writer.write_eof()
         [connection] = application.listener._connections
         await until(lambda: connection._has_eof)
         begun.set_result(b"done")
-        assert (await talk.answer()).body == b"done"
-        assert await talk.is_closed()
+        assert (await client.answer()).body == b"done"
+        assert await client.is_closed()
 
 
-async def test_a_server_that_stops_lets_it_end() -> None:
-    async with serving() as application, talking(application) as talk:
-        begun = await _begun(talk, application)
+async def test_a_stopping_server_waits_for_a_deferred_reply() -> None:
+    async with run_application() as application, connect(application) as client:
+        begun = await _start_deferred(client, application)
         stopping = asyncio.create_task(application.listener.stop(grace_s=20))
         await until(lambda: application.listener.is_closing)
         begun.set_result(b"last")
-        answer = await talk.answer()
+        answer = await client.answer()
         assert (answer.body, answer.headers["connection"]) == (b"last", "close")
         await stopping
 
 
-async def test_one_that_never_ends_is_cut() -> None:
-    async with serving() as application, talking(application) as talk:
-        begun = await _begun(talk, application)
+async def test_a_deferred_reply_that_never_ends_is_cut() -> None:
+    async with run_application() as application, connect(application) as client:
+        begun = await _start_deferred(client, application)
         await application.listener.stop(grace_s=0.05)
         assert begun.cancelled()
-        assert await talk.is_closed()
+        assert await client.is_closed()

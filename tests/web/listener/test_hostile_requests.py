@@ -1,5 +1,5 @@
-"""What is not HTTP, or only looks like it, and floods of it: a clear refusal or a closed connection, memory flat, and
-good requests answered meanwhile."""
+"""Tests of input that is not valid HTTP, and floods of it: a clear refusal or a closed connection, flat memory, and
+answers to good requests at the same time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.web.http_client import Application, request, serving, talking
-from tests.web.http_split import driven
+from tests.web.connection_driver import drive_connection
+from tests.web.http_client import Application, connect, request, run_application
 
 pytestmark = pytest.mark.anyio
 
@@ -70,59 +70,59 @@ MALFORMED = {
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_malformed_requests_are_refused(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as application, talking(application) as talk:
-        await talk.send(data + request("/forbidden"))
-        answer = await talk.answer()
+    async with run_application() as application, connect(application) as client:
+        await client.send(data + request("/forbidden"))
+        answer = await client.answer()
         assert answer.status in (400, 501, 505)
         assert answer.headers["connection"] == "close"
         assert answer.body.endswith(b".")
-        assert await talk.is_closed()
+        assert await client.is_closed()
         assert "/forbidden" not in [head.path for head in application.heads]
     assert not caplog.records
 
 
 async def test_some_refusals_say_what_to_do() -> None:
-    async with serving() as application:
+    async with run_application() as application:
         for name, words in {"TLS hello": b"http://", "HTTP/2 preface": b"HTTP/1.1", "no host": b"Host"}.items():
-            async with talking(application) as talk:
-                assert words in (await talk.ask(MALFORMED[name])).body
+            async with connect(application) as client:
+                assert words in (await client.round_trip(MALFORMED[name])).body
 
 
-async def test_answers_that_are_owed_come_before_the_refusal() -> None:
-    async with serving() as application, talking(application) as talk:
-        await talk.send(request("/slow") + request("/echo") + b"nonsense\r\n\r\n" + request("/echo"))
+async def test_pending_answers_come_before_the_refusal() -> None:
+    async with run_application() as application, connect(application) as client:
+        await client.send(request("/slow") + request("/echo") + b"nonsense\r\n\r\n" + request("/echo"))
         await application.entered.wait()
         application.release.set()
-        assert [(await talk.answer()).status for _ in range(3)] == [200, 200, 400]
-        assert await talk.is_closed()
+        assert [(await client.answer()).status for _ in range(3)] == [200, 200, 400]
+        assert await client.is_closed()
 
 
 @pytest.mark.parametrize("size", [1, 20, 300])
 async def test_random_bytes_never_break_the_server(size: int, caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as application:
+    async with run_application() as application:
         for _ in range(50):
-            async with talking(application) as talk:
-                await talk.send(os.urandom(size) + b"\r\n\r\n")
-                talk.writer.write_eof()
+            async with connect(application) as client:
+                await client.send(os.urandom(size) + b"\r\n\r\n")
+                client.writer.write_eof()
                 async with asyncio.timeout(20):
                     with contextlib.suppress(ConnectionError):
-                        await talk.reader.read()
-        async with talking(application) as talk:
-            assert (await talk.ask(request("/echo"))).status == 200
+                        await client.reader.read()
+        async with connect(application) as client:
+            assert (await client.round_trip(request("/echo"))).status == 200
     assert not caplog.records
 
 
 async def _bad(application: Application, data: bytes) -> None:
-    async with talking(application) as talk:
+    async with connect(application) as client:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await talk.send(data)
-            talk.writer.write_eof()
-            await talk.reader.read()
+            await client.send(data)
+            client.writer.write_eof()
+            await client.reader.read()
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 async def test_memory_is_flat_under_a_flood_of_bad_requests() -> None:
-    """The first hundreds fill caches; what thousands more leave behind must not grow with their number."""
+    """Check that memory does not grow after the first hundreds of requests, which fill caches."""
     kinds = [
         *MALFORMED.values(),
         request("/echo", b"x" * 900)[:-10],
@@ -137,32 +137,35 @@ async def test_memory_is_flat_under_a_flood_of_bad_requests() -> None:
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
-    async with serving() as application, talking(application) as good:
-        assert (await good.ask(request("/echo"))).status == 200
+    async with run_application() as application, connect(application) as good:
+        assert (await good.round_trip(request("/echo"))).status == 200
         tracemalloc.start()
         try:
             before = await flood(application, 500)
             after = await flood(application, 3000)
         finally:
             tracemalloc.stop()
-        assert (await good.ask(request("/echo"))).status == 200
+        assert (await good.round_trip(request("/echo"))).status == 200
         assert application.listener.open == 1
     assert after - before < 300_000
 
 
 async def test_slow_heads_and_bodies_do_not_stop_good_requests() -> None:
-    async with serving(head_timeout_s=1.0, body_timeout_s=1.0) as application, contextlib.AsyncExitStack() as stack:
+    async with (
+        run_application(head_timeout_s=1.0, body_timeout_s=1.0) as application,
+        contextlib.AsyncExitStack() as stack,
+    ):
         for number in range(200):
-            slow = await stack.enter_async_context(talking(application))
+            slow = await stack.enter_async_context(connect(application))
             await slow.send(request("/echo", b"x" * 100)[: 20 if number % 2 else -10])
-        async with talking(application) as talk:
+        async with connect(application) as client:
             for _ in range(100):
-                assert (await talk.ask(request("/echo", b"good"))).body.endswith(b"good")
+                assert (await client.round_trip(request("/echo", b"good"))).body.endswith(b"good")
 
 
 @given(data=st.binary(max_size=200), cut=st.integers(0, 200))
 @settings(max_examples=150)
 def test_anything_is_answered_or_closed(data: bytes, cut: int) -> None:
-    """Fragments of HTTP among other bytes, straight into the protocol: no exception, whatever comes."""
+    """Feed fragments of HTTP among other bytes to the connection: no input may raise an exception."""
     pieces = [b"GET / HTTP/1.1\r\nHost: a\r\n", data[:cut], b"\r\n\r\n", data[cut:]]
-    driven([piece for piece in pieces if piece])
+    drive_connection([piece for piece in pieces if piece])

@@ -1,4 +1,4 @@
-"""Listening, TLS, and the end: nothing that was asked is cut within the grace."""
+"""Tests of listening, TLS and stopping: no request is cut within the grace period."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.http_client import Application, request, serving, talking, until
+from tests.web.http_client import Application, connect, request, run_application, until
 from windlass.core.errors import BadSetting
 from windlass.web.listener.listener import HttpListener
 from windlass.web.listener.tls import tls_context
@@ -21,66 +21,66 @@ from windlass.web.listener.tls import tls_context
 pytestmark = pytest.mark.anyio
 
 
-async def test_stop_lets_what_was_asked_be_answered() -> None:
-    async with serving() as application, talking(application) as talk, talking(application) as idle:
-        await idle.ask(request("/echo"))
-        await talk.send(request("/slow") + request("/echo"))
+async def test_stop_answers_received_requests() -> None:
+    async with run_application() as application, connect(application) as client, connect(application) as idle:
+        await idle.round_trip(request("/echo"))
+        await client.send(request("/slow") + request("/echo"))
         await application.entered.wait()
         stopping = asyncio.create_task(application.listener.stop(grace_s=20))
         assert await idle.is_closed()
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(*talk.writer.get_extra_info("peername"))
+            await asyncio.open_connection(*client.writer.get_extra_info("peername"))
         application.release.set()
-        answer = await talk.answer()
+        answer = await client.answer()
         assert (answer.body, answer.headers["connection"]) == (b"slow", "close")
-        assert await talk.is_closed()
+        assert await client.is_closed()
         await stopping
         assert application.notes == ["slow False"]
 
 
-async def test_stop_lets_a_request_that_has_begun_arrive() -> None:
-    async with serving() as application, talking(application) as talk:
+async def test_stop_reads_a_request_that_has_started_to_arrive() -> None:
+    async with run_application() as application, connect(application) as client:
         whole = request("/echo", b"12345")
-        await talk.send(whole[:10])
+        await client.send(whole[:10])
         await until(lambda: application.listener.open == 1)
         await asyncio.sleep(0.05)
         stopping = asyncio.create_task(application.listener.stop(grace_s=20))
         await application.listener.stopping.wait()
-        await talk.send(whole[10:])
-        answer = await talk.answer()
+        await client.send(whole[10:])
+        answer = await client.answer()
         assert (answer.body, answer.headers["connection"]) == (b"POST /echo  12345", "close")
         await stopping
 
 
-async def test_stop_ends_those_who_wait() -> None:
-    async with serving() as application, talking(application) as talk:
-        await talk.send(request("/poll"))
+async def test_stop_ends_waiting_handlers() -> None:
+    async with run_application() as application, connect(application) as client:
+        await client.send(request("/poll"))
         await application.entered.wait()
         await application.listener.stop(grace_s=20)
-        assert (await talk.answer()).body == b"stopped"
+        assert (await client.answer()).body == b"stopped"
         assert application.notes == []
 
 
 async def test_stop_does_not_wait_longer_than_the_grace() -> None:
-    async with serving() as application, talking(application) as talk, talking(application) as lost:
+    async with run_application() as application, connect(application) as client, connect(application) as lost:
         await lost.send(request("/slow"))
         await application.entered.wait()
-        lost.vanish()
+        lost.reset()
         await until(lambda: application.listener.open == 1)
-        await talk.send(request("/feed"))
-        await talk.reader.readuntil(b"first\r\n")
+        await client.send(request("/feed"))
+        await client.reader.readuntil(b"first\r\n")
         await application.listener.stop(grace_s=0.1)
         assert sorted(application.notes) == ["feed closed", "slow cancelled"]
         assert application.listener.handlers_running == 0
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            await talk.reader.readexactly(1)
+            await client.reader.readexactly(1)
 
 
 async def test_stop_waits_for_a_handler_whose_client_has_gone() -> None:
-    async with serving() as application, talking(application) as talk:
-        await talk.send(request("/slow"))
+    async with run_application() as application, connect(application) as client:
+        await client.send(request("/slow"))
         await application.entered.wait()
-        talk.vanish()
+        client.reset()
         await until(lambda: application.listener.open == 0)
         stopping = asyncio.create_task(application.listener.stop(grace_s=20))
         await application.listener.stopping.wait()
@@ -89,7 +89,7 @@ async def test_stop_waits_for_a_handler_whose_client_has_gone() -> None:
         assert application.notes == ["slow True"]
 
 
-async def test_stop_with_nothing_there() -> None:
+async def test_stop_without_connections() -> None:
     listener = HttpListener(Application())
     await listener.start("127.0.0.1", 0)
     await listener.stop(grace_s=0)
@@ -97,7 +97,7 @@ async def test_stop_with_nothing_there() -> None:
 
 
 async def test_several_addresses() -> None:
-    async with serving() as application:
+    async with run_application() as application:
         listener = application.listener
         await listener.start(["127.0.0.2", "127.0.0.3"], 0)
         assert [host for host, _ in listener.addresses] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
@@ -111,7 +111,7 @@ async def test_several_addresses() -> None:
 
 
 async def test_an_address_that_is_taken() -> None:
-    async with serving() as application:
+    async with run_application() as application:
         with pytest.raises(OSError, match="in use"):
             await application.listener.start(["127.0.0.1", "127.0.0.2"], application.listener.address[1])
         assert len(application.listener.addresses) == 1
@@ -143,7 +143,7 @@ def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 async def test_processes_may_share_a_socket() -> None:
-    """Each of them answers when the others do not; a stop of one does not close it for the other."""
+    """Check that each process answers while the others do not, and that stopping one keeps the socket open."""
     with socket.create_server(("127.0.0.1", 0)) as shared:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", CHILD, str(shared.fileno())]
@@ -186,28 +186,30 @@ def make_certificate(directory: Path) -> tuple[Path, Path]:
 
 async def test_tls(certificate: tuple[Path, Path]) -> None:
     trust = ssl.create_default_context(cafile=certificate[0])
-    async with serving(tls_context(*certificate)) as application:
-        async with talking(application, ssl=trust) as talk:
-            assert (await talk.ask(request("/echo", b"secret"))).body == b"POST /echo  secret"
-            assert len((await talk.ask(request("/sized?3000000"))).body) == 3_000_000
-            talk.writer.write(request("/count", b"x" * 3_000_000))
-            assert (await talk.answer()).body == b"3000000"
-            assert (await talk.ask(request("/echo", b"x" * 1001))).status == 413
-            answer = await talk.ask(request("/echo", Connection="close"))
+    async with run_application(tls_context(*certificate)) as application:
+        async with connect(application, ssl=trust) as client:
+            assert (await client.round_trip(request("/echo", b"secret"))).body == b"POST /echo  secret"
+            assert len((await client.round_trip(request("/sized?3000000"))).body) == 3_000_000
+            client.writer.write(request("/count", b"x" * 3_000_000))
+            assert (await client.answer()).body == b"3000000"
+            assert (await client.round_trip(request("/echo", b"x" * 1001))).status == 413
+            answer = await client.round_trip(request("/echo", Connection="close"))
             assert answer.headers["connection"] == "close"
-            assert await talk.is_closed()
-        async with talking(application, ssl=trust) as talk:
-            assert (await talk.ask(b"nonsense\r\n\r\n")).status == 400
-        async with talking(application) as plain:
+            assert await client.is_closed()
+        async with connect(application, ssl=trust) as client:
+            assert (await client.round_trip(b"nonsense\r\n\r\n")).status == 400
+        async with connect(application) as plain:
             await plain.send(request("/echo"))
             assert b"HTTP/1.1 200" not in await plain.reader.read()
 
 
-async def test_over_tls_who_waits_is_cancelled_when_the_client_has_gone(certificate: tuple[Path, Path]) -> None:
+async def test_over_tls_a_waiting_handler_is_cancelled_when_the_client_disconnects(
+    certificate: tuple[Path, Path],
+) -> None:
     trust = ssl.create_default_context(cafile=certificate[0])
-    async with serving(tls_context(*certificate)) as application:
-        async with talking(application, ssl=trust) as talk:
-            await talk.send(request("/poll"))
+    async with run_application(tls_context(*certificate)) as application:
+        async with connect(application, ssl=trust) as client:
+            await client.send(request("/poll"))
             await application.entered.wait()
         await asyncio.wait_for(application.ended.wait(), 20)
         assert application.notes == ["poll cancelled True"]
@@ -239,13 +241,13 @@ def test_certificate_and_key_in_one_file(certificate: tuple[Path, Path], tmp_pat
     assert tls_context(both).minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-async def test_stop_does_not_wait_for_a_connection_that_only_read_over_a_body() -> None:
-    async with serving() as application, talking(application) as talk:
+async def test_stop_does_not_wait_for_a_connection_that_only_discarded_a_body() -> None:
+    async with run_application() as application, connect(application) as client:
         whole = request("/forbidden", b"x" * 100)
-        await talk.send(whole[:-50])
-        assert (await talk.answer()).status == 401
+        await client.send(whole[:-50])
+        assert (await client.answer()).status == 401
         stopping = asyncio.create_task(application.listener.stop(grace_s=60))
         await application.listener.stopping.wait()
-        await talk.send(whole[-50:])
-        assert await talk.is_closed()
+        await client.send(whole[-50:])
+        assert await client.is_closed()
         await asyncio.wait_for(stopping, 20)

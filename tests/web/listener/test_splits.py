@@ -1,12 +1,12 @@
-"""However a stream of requests is cut into packets, the same requests are seen and the same answers given."""
+"""Tests of packet boundaries: the requests and answers do not depend on how the input is split."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.web.connection_driver import drive_connection, parse_all_answers
 from tests.web.http_client import chunked, request
-from tests.web.http_split import answers, driven
 
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "h2c"}
 
@@ -33,20 +33,20 @@ last = st.sampled_from(
 
 
 @given(requests=st.lists(one_request, min_size=1, max_size=6), end=last, data=st.data())
-def test_any_split_gives_the_same(requests: list[bytes], end: bytes, data: st.DataObject) -> None:
+def test_any_split_gives_the_same_answers(requests: list[bytes], end: bytes, data: st.DataObject) -> None:
     stream = b"".join(requests) + end
     cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=12)))
     pieces = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    heads, written = driven([stream])
-    split_heads, split_written = driven(pieces)
+    heads, written = drive_connection([stream])
+    split_heads, split_written = drive_connection(pieces)
     assert split_heads == heads
-    assert answers(split_written) == answers(written)
+    assert parse_all_answers(split_written) == parse_all_answers(written)
     assert len(heads) >= len(requests)
 
 
 @given(body=st.binary(min_size=1, max_size=40))
 def test_byte_by_byte(body: bytes) -> None:
     stream = request("/echo", body, **UPGRADE) + chunked("/echo", [body, body]) + request("/echo", body)
-    _, written = driven([stream[at : at + 1] for at in range(len(stream))])
-    assert [status for status, _ in answers(written)] == [200, 200, 200]
-    assert [answer[12:] for _, answer in answers(written)] == [body, body + body, body]
+    _, written = drive_connection([stream[at : at + 1] for at in range(len(stream))])
+    assert [status for status, _ in parse_all_answers(written)] == [200, 200, 200]
+    assert [answer[12:] for _, answer in parse_all_answers(written)] == [body, body + body, body]

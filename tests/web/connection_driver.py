@@ -1,18 +1,18 @@
-"""Drives the protocol without a socket, in pieces of any length, and says what it did."""
+"""Driver of an HTTP connection without a socket, with input in pieces of any length."""
 
 from __future__ import annotations
 
 import asyncio
 
-from tests.web.http_client import Application, MemoryTransport, answers_in
+from tests.web.http_client import Application, MemoryTransport, parse_answers
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.connection import HttpConnection
 from windlass.web.listener.listener import HttpListener
 from windlass.web.listener.messages import Head
 
 
-def driven(pieces: list[bytes]) -> tuple[list[Head], bytes]:
-    """The heads that were planned for and all that was written."""
+def drive_connection(pieces: list[bytes]) -> tuple[list[Head], bytes]:
+    """Feed the pieces and return the planned heads and the written data."""
     return asyncio.run(_drive(pieces))
 
 
@@ -33,5 +33,5 @@ async def _drive(pieces: list[bytes]) -> tuple[list[Head], bytes]:
     return application.heads, bytes(transport.written)
 
 
-def answers(written: bytes) -> list[tuple[int, bytes]]:
-    return list(answers_in(written))
+def parse_all_answers(written: bytes) -> list[tuple[int, bytes]]:
+    return list(parse_answers(written))
