@@ -6,6 +6,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
+from . import aliases
+
 if TYPE_CHECKING:
     from .core.errors import Refusal, WindlassError
     from .core.event import Event
@@ -59,7 +61,7 @@ __all__ = [
     "verify_callback",
 ]
 
-# Loaded when first used: a command line that lists jobs needs none of the SDK.
+# Imported on first use: a command that lists jobs does not need the SDK.
 _HOMES = {
     "Refusal": "core.errors",
     "WindlassError": "core.errors",
@@ -92,7 +94,8 @@ _HOMES = {
     "Worker": "sdk.worker.worker",
 }
 
-logging.getLogger("windlass").addHandler(logging.NullHandler())  # the program decides what is written, and where
+logging.getLogger("windlass").addHandler(logging.NullHandler())  # the program configures logging
+aliases.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""python -m windlass."""
+"""Entry point of `python -m windlass`."""
 
 from .cli.main import main
 

@@ -19,7 +19,7 @@ import click
 import msgspec
 
 import windlass
-from windlass import contrib
+from windlass import aliases, contrib, engine_api
 from windlass.cli import main as command_line
 from windlass.core import diagnosis, errors
 from windlass.core.event import EventKind
@@ -88,6 +88,8 @@ def _python_names() -> Iterator[str]:
     """Names that programs import. Modules of extras are named with their public functions and classes."""
     yield from (f"windlass.{name}" for name in windlass.__all__)
     yield from (f"{push.__name__}.{name}" for name in push.__all__)
+    yield from (f"{engine_api.__name__}.{name}" for name in engine_api.__all__)
+    yield from (path for path in aliases.FORMER_MODULES if not path.startswith(ALIASES))
     for module in pkgutil.walk_packages(contrib.__path__, f"{contrib.__name__}."):
         yield module.name
     for extra in ("opentelemetry", "prometheus"):
