@@ -16,7 +16,7 @@ from windlass.core.errors import WindlassError
 from windlass.core.event import Event, EventKind
 from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.store.events.buffer import ROOM as BUFFER_MAX
-from windlass.store.events.shared_follow import Arrival, SharedFollowing
+from windlass.store.events.shared_follow import Arrival, SharedFollower
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READERS, Routes
@@ -63,7 +63,7 @@ async def live(context: RequestContext[None, LiveQuery]) -> StreamedResponse:
     return event_stream(_told(context, following), counted)
 
 
-async def _told(context: RequestContext[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
+async def _told(context: RequestContext[None, LiveQuery], following: SharedFollower) -> AsyncGenerator[bytes, None]:
     yield sse.encode_frame("hello", NOTHING)
     before = await _looked(context.state)
     clock = asyncio.get_running_loop().time
@@ -106,11 +106,11 @@ async def _look(state: AppState) -> Look:
 
 
 async def _gathered(
-    context: RequestContext[None, LiveQuery], following: SharedFollowing, first: Sequence[Event]
+    context: RequestContext[None, LiveQuery], following: SharedFollower, first: Sequence[Event]
 ) -> Happened:
     """With what else happens within GATHERED_S: events wait in the follower's buffer, and cost nothing until then."""
     await context.state.wait_or_stop(asyncio.sleep(GATHERED_S), None)
-    events = [*first, *_for_us(context, following.arrived(BUFFER_MAX))]
+    events = [*first, *_for_us(context, following.take_arrived(BUFFER_MAX))]
     queues = {event.queue for event in events}
     is_vague = len(queues) > QUEUES_MAX or "" in queues
     counted = [
@@ -119,11 +119,11 @@ async def _gathered(
     return Happened([] if is_vague else sorted(queues), sum(counted))
 
 
-async def _next(context: RequestContext[None, LiveQuery], following: SharedFollowing, within_s: float) -> list[Event]:
+async def _next(context: RequestContext[None, LiveQuery], following: SharedFollower, within_s: float) -> list[Event]:
     """Empty: nothing has happened that this page may show."""
     try:
         async with asyncio.timeout(within_s):
-            found = _for_us(context, await context.state.wait_or_stop(following.next_some(BUFFER_MAX), []))
+            found = _for_us(context, await context.state.wait_or_stop(following.next_batch(BUFFER_MAX), []))
             if not found:  # a busy queue that this token may not see must not keep us busy too
                 await context.state.wait_or_stop(asyncio.sleep(context.state.page_followers.pause_s), None)
             return found

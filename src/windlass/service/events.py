@@ -7,8 +7,8 @@ from typing import Literal, overload
 from windlass.core.event import EventPage
 from windlass.core.validation.bounds import PAGE_MAX, POSITION_MAX, QUEUE_MAX
 from windlass.core.validation.values import check_boolean, check_id, check_integer, check_text
-from windlass.store.events.follow import Following, page_flow
-from windlass.store.events.shared_follow import SharedFollowing
+from windlass.store.events.follow import EventFollower, page_flow
+from windlass.store.events.shared_follow import SharedFollower
 from windlass.store.operation import Operation
 
 from .facet import Facet
@@ -18,21 +18,21 @@ class EventOperations(Facet):
     @overload
     def follow(
         self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[False] = False
-    ) -> Following: ...
+    ) -> EventFollower: ...
 
     @overload
     def follow(
         self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[True]
-    ) -> SharedFollowing: ...
+    ) -> SharedFollower: ...
 
     def follow(
         self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: bool = False
-    ) -> Following | SharedFollowing:
+    ) -> EventFollower | SharedFollower:
         """Follow events as they happen, from now or from a position: of one queue, of one job, or all. With `shared`,
         all followers of this event loop share one reader."""
         self._check(position, queue, job)
         check_boolean("shared", shared)
-        return (SharedFollowing if shared else Following)(self.store, position, queue, job or b"")
+        return (SharedFollower if shared else EventFollower)(self.store, position, queue, job or b"")
 
     def events(
         self, position: str = "", *, most: int = 100, queue: str = "", job: bytes | None = None

@@ -377,13 +377,13 @@ def test_without_an_event_loop(service: Service) -> None:
         names = [event.name for _, event in zip(range(3), following, strict=False)]
         assert names == list("012")
         put(service, new(name="3"))
-        position = following.next_now().position
+        position = following.next_sync().position
     put(service, new(name="4"))
     for event in service.follow(position):
         assert event.name == "4"
         break
     with pytest.raises(RuntimeError):
-        following.next_now()
+        following.next_sync()
 
 
 def test_a_bad_position_is_refused_when_it_begins(service: Service) -> None:

@@ -19,7 +19,7 @@ from windlass.core.operations import Enqueued, Finish, Take
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.events.buffer import ROOM
-from windlass.store.events.shared_follow import SharedFollowing
+from windlass.store.events.shared_follow import SharedFollower
 from windlass.store.store import Store
 
 valkey_only = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -293,7 +293,7 @@ async def test_large_values_take_more_of_the_room(shared: Service) -> None:
         assert sum(len(event.value.data) for event in events if event.value) <= ROOM * 1024
 
 
-async def until_finished(following: SharedFollowing) -> list[Event]:
+async def until_finished(following: SharedFollower) -> list[Event]:
     events = await heard(following, 1)
     while events[-1].kind is not EventKind.FINISHED:
         events += await heard(following, 1)

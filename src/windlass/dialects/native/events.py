@@ -13,8 +13,8 @@ from windlass.core.errors import Refusal
 from windlass.core.event import Event, EventKind
 from windlass.core.job import Job, Timeline
 from windlass.core.validation.bounds import PAGE_MAX
-from windlass.store.events.buffer import Told
-from windlass.store.events.shared_follow import Arrival, SharedFollowing
+from windlass.store.events.buffer import SharedEvent
+from windlass.store.events.shared_follow import Arrival, SharedFollower
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import JOB_READERS, READERS, Routes
 from windlass.web.app.sse import event_stream
@@ -39,13 +39,13 @@ def _frame(context: RequestContext[Any, Any], event: Event) -> bytes:
     return sse.with_position(_encode(event_shape(event, context.query.values)), event.position)
 
 
-def _shared_frame(context: RequestContext[Any, Any], buffered: Told, position: str) -> bytes:
+def _shared_frame(context: RequestContext[Any, Any], buffered: SharedEvent, position: str) -> bytes:
     """Encode an event like `_frame`. All followers share the encoded part without the position."""
     if buffered.event.kind is EventKind.MISSED:
         return sse.with_position(_missed_body(context, buffered.event), position)
-    body = buffered.forms.get(context.query.values)
+    body = buffered.encodings.get(context.query.values)
     if body is None:
-        body = buffered.forms[context.query.values] = _encode(event_shape(buffered.event, context.query.values))
+        body = buffered.encodings[context.query.values] = _encode(event_shape(buffered.event, context.query.values))
     return sse.with_position(body, position)
 
 
@@ -67,11 +67,11 @@ def _position(context: RequestContext[Any, Any]) -> str:
     return context.request.head.headers.get("last-event-id", "") or str(context.query.position)
 
 
-async def _next(context: RequestContext[Any, Any], following: SharedFollowing) -> list[Arrival]:
+async def _next(context: RequestContext[Any, Any], following: SharedFollower) -> list[Arrival]:
     """Wait for events. Returns none after the keep-alive interval, or when the server stops."""
     try:
         async with asyncio.timeout(sse.KEEP_ALIVE_S):
-            return await context.state.wait_or_stop(following.next_some(BATCH), [])
+            return await context.state.wait_or_stop(following.next_batch(BATCH), [])
     except TimeoutError:
         return []
 
@@ -98,7 +98,7 @@ async def events(context: RequestContext[None, EventsQuery]) -> StreamedResponse
 
 
 async def _stream_events(
-    context: RequestContext[None, EventsQuery], following: SharedFollowing
+    context: RequestContext[None, EventsQuery], following: SharedFollower
 ) -> AsyncGenerator[bytes, None]:
     yield sse.encode_position(following.position)
     clock = asyncio.get_running_loop().time
@@ -175,7 +175,7 @@ async def _read_job(context: RequestContext[Any, Any], job_id: bytes) -> Job | R
 
 
 async def _stream_job_events(
-    context: RequestContext[None, JobEventsQuery], following: SharedFollowing, job: Job
+    context: RequestContext[None, JobEventsQuery], following: SharedFollower, job: Job
 ) -> AsyncGenerator[bytes, None]:
     yield _snapshot(job, following.position)
     has_ended = job.state.is_ended

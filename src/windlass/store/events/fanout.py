@@ -1,5 +1,5 @@
-"""One reader per process and partition for all who follow events here: it begins with the first of them and ends some
-time after the last. What each of them sees is in shared_following.py."""
+"""Shared readers of events: one per process and partition, for all followers of an event loop. A reader starts with the
+first follower and ends some time after the last. The followers are in shared_follow.py."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from windlass.core.errors import EngineUnavailable
 from windlass.store.commands.events import EventPosition
 from windlass.store.connection.connection import ConnectionLost
 
-from .buffer import Told
-from .stream_position import Tail
-from .stream_reader import Read, Reader
-from .subscriptions import Audience, Follower, Wish
+from .buffer import SharedEvent
+from .stream_position import StreamPosition
+from .stream_reader import ReadResult, StreamReader
+from .subscriptions import Follower, SubscriptionKey, Subscriptions
 
 if TYPE_CHECKING:
     from windlass.store.store import Store
@@ -23,7 +23,7 @@ LINGER_S = 5.0  # a browser that reconnects finds its reader still there
 
 
 class Fanout:
-    """The shared readers of one store. They live in the event loop in which the store is used."""
+    """Shared readers of one store. They run in the event loop that uses the store."""
 
     def __init__(self, store: Store) -> None:
         self.linger_s = LINGER_S
@@ -32,7 +32,7 @@ class Fanout:
         self._closing: set[asyncio.Task[None]] = set()
 
     def enter(self, partition: int, follower: Follower) -> SharedReader:
-        """The partition's reader, which stays at least until the follower leaves it."""
+        """Return the reader of the partition. It runs at least until the follower leaves it."""
         shared = self._shared.get(partition)
         if shared is None:
             shared = self._shared[partition] = SharedReader(self._store, partition, self._retire)
@@ -44,16 +44,16 @@ class Fanout:
             shared.linger(self.linger_s)
 
     async def close(self) -> None:
-        """Whoever still follows is told so."""
+        """Close all readers. Remaining followers get an error."""
         for shared in list(self._shared.values()):
             shared.end(
-                EngineUnavailable("The store was closed, which ends this following. Go on from its position elsewhere.")
+                EngineUnavailable("The store was closed while events were followed. Continue from the last position.")
             )
         if self._closing:
             await asyncio.wait(self._closing)
 
     def _retire(self, shared: SharedReader) -> None:
-        """The next follower begins with a new one."""
+        """Remove the reader, so that the next follower starts a new reader."""
         del self._shared[shared.partition]
         task = asyncio.get_running_loop().create_task(shared.close(), name="windlass-fanout-close")
         self._closing.add(task)
@@ -61,17 +61,15 @@ class Fanout:
 
 
 class SharedReader:
-    """Reads a partition's events from the moment it was first wanted, and tells each to those who want it."""
+    """Reads the events of a partition from the first follower on, and delivers each to the followers that want it."""
 
     def __init__(self, store: Store, partition: int, retire: Callable[[SharedReader], None]) -> None:
         self.partition = partition
-        self.audience = Audience()
+        self.subscriptions = Subscriptions()
         self._retire = retire
-        self._followers: set[Follower] = set()  # also those who are not in the audience yet
-        self.place = EventPosition(
-            0, 0
-        )  # who joins the audience hears what comes from here on; known when it has started
-        self._reader = Reader(store, Tail(partition, None), store.run, self._give)
+        self._followers: set[Follower] = set()  # including those that have not subscribed yet
+        self.next_position = EventPosition(0, 0)  # a new subscriber gets events from here on; known after the start
+        self._reader = StreamReader(store, StreamPosition(partition, None), store.run, self._deliver)
         self._ended_by: Exception | None = None
         self._lingering: asyncio.TimerHandle | None = None
         self._starting = asyncio.get_running_loop().create_task(self._start(), name="windlass-fanout-start")
@@ -83,23 +81,25 @@ class SharedReader:
             self._lingering = None
 
     def leave(self, follower: Follower) -> bool:
-        """Is it the last one who leaves?"""
+        """Remove the follower, and return whether it was the last."""
         is_here = follower in self._followers
         self._followers.discard(follower)
-        self.audience.remove(follower)
+        self.subscriptions.remove(follower)
         return is_here and not self._followers
 
     async def started(self) -> None:
-        """A caller who is cancelled does not end what others wait for."""
+        """Wait for the start. A cancelled caller does not cancel the start, which others wait for."""
         await asyncio.wait({self._starting})
         if self._ended_by is not None:
             raise self._ended_by
 
     def linger(self, seconds: float) -> None:
-        self._lingering = asyncio.get_running_loop().call_later(seconds, self.end, ConnectionLost("Nobody followed."))
+        self._lingering = asyncio.get_running_loop().call_later(
+            seconds, self.end, ConnectionLost("The last follower has left.")
+        )
 
     def end(self, error: Exception) -> None:
-        """Those who are still here are told why."""
+        """End the reader. Remaining followers get the error."""
         if self._ended_by is None:
             self._ended_by = error
             for follower in self._followers:
@@ -119,18 +119,18 @@ class SharedReader:
         except Exception as error:
             self.end(error)
         else:
-            self.place = self._reader.start
-            self._reader.begin()
+            self.next_position = self._reader.start_position
+            self._reader.start_reading()
 
-    async def _give(self, read: Read) -> None:
+    async def _deliver(self, read: ReadResult) -> None:
         if isinstance(read, Exception):
             self.end(read)
             return
-        wanted: dict[Wish, list[Told]] = {}
-        for happened in read:
-            if wishes := self.audience.wishes_for(happened.event):
-                told = Told(happened, goes_back=happened.place < self.place)
-                for wish in wishes:
-                    wanted.setdefault(wish, []).append(told)
-            self.place = happened.place
-        self.audience.tell(wanted)
+        wanted: dict[SubscriptionKey, list[SharedEvent]] = {}
+        for stream_event in read:
+            if keys := self.subscriptions.keys_for(stream_event.event):
+                shared_event = SharedEvent(stream_event, is_rewound=stream_event.next_position < self.next_position)
+                for key in keys:
+                    wanted.setdefault(key, []).append(shared_event)
+            self.next_position = stream_event.next_position
+        self.subscriptions.deliver(wanted)

@@ -1,4 +1,4 @@
-"""Follows what happens in all partitions at once: in an event loop, or without one."""
+"""Follower of the events of all partitions, with or without an event loop, and pages of events."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from windlass.store.commands import events
 from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
-from .stream_position import Happened, position_of, tails
-from .stream_reader import Read, Reader
+from .stream_position import StreamEvent, format_position, parse_positions
+from .stream_reader import ReadResult, StreamReader
 from .subscriptions import is_wanted
 
 T = TypeVar("T")
-BATCHES_AHEAD = 16  # read before the caller asks for them; the engine keeps the rest
+BATCHES_AHEAD = 16  # batches that are read ahead of the caller; the engine keeps the rest
 
 
-class Following:
-    """An endless iterator over events: `async with` and `async for`, or `with` and `for`. Within the block, what
-    happens after its beginning is seen; without one, after the first event was asked for."""
+class EventFollower:
+    """Endless iterator over events: `async with` and `async for`, or `with` and `for`. It starts with the events after
+    the beginning of the block; without a block, after the first event is requested."""
 
     def __init__(self, store: Store, position: str, queue: str, job: bytes) -> None:
         self._store = store
@@ -33,19 +33,19 @@ class Following:
         self._queue = queue
         self._job = job
         self._ready: deque[Event] = deque()
-        self._inbox: asyncio.Queue[Read] = asyncio.Queue()
-        self._places: dict[int, events.EventPosition] = {}
-        self._readers: list[Reader] = []
-        self._loop: asyncio.AbstractEventLoop | None = None  # our own, for a caller who has none
+        self._inbox: asyncio.Queue[ReadResult] = asyncio.Queue()
+        self._next_positions: dict[int, events.EventPosition] = {}
+        self._readers: list[StreamReader] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # for a caller without an event loop
 
     @property
     def position(self) -> str:
-        """Behind the last event that was given out."""
+        """Position after the last event returned."""
         return self._start
 
     # In an event loop
 
-    async def __aenter__(self) -> Following:
+    async def __aenter__(self) -> EventFollower:
         await self._store.open()
         await self._begin(self._store.run)
         return self
@@ -54,21 +54,21 @@ class Following:
         await self._end()
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        return endless(self, bool(self._readers))
+        return iterate_events(self, bool(self._readers))
 
     async def next(self) -> Event:
         while not self._ready:
             batch = await self._inbox.get()
             if isinstance(batch, Exception):
                 raise batch
-            self._sort_out(batch)
+            self._filter_batch(batch)
         event = self._ready.popleft()
         self._start = event.position
         return event
 
-    # Without one: the same, in a loop of our own that runs while the caller waits
+    # Without an event loop: the same, in a private loop that runs while the caller waits
 
-    def __enter__(self) -> Following:
+    def __enter__(self) -> EventFollower:
         self._store.open_sync()
         self._loop = asyncio.new_event_loop()
         try:
@@ -88,12 +88,12 @@ class Following:
     def __iter__(self) -> Iterator[Event]:
         if self._readers:
             while True:
-                yield self.next_now()
+                yield self.next_sync()
         with self:
             while True:
-                yield self.next_now()
+                yield self.next_sync()
 
-    def next_now(self) -> Event:
+    def next_sync(self) -> Event:
         return self._in_loop(self.next())
 
     async def _run_now(self, flow: Flow[Any]) -> Any:
@@ -102,42 +102,42 @@ class Following:
     def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             work.close()
-            raise RuntimeError("Without an event loop a following begins with `with` or `for`.")
+            raise RuntimeError("The follower is not started; without an event loop, start it with `with` or `for`.")
         return self._loop.run_until_complete(work)
 
-    # What both share
+    # Shared by both
 
     async def _begin(self, run: Callable[[Flow[Any]], Coroutine[Any, Any, Any]]) -> None:
         self._inbox = asyncio.Queue(BATCHES_AHEAD)
         self._ready.clear()
-        found = tails(self._start, partitions_of(self._store, self._queue, self._job))
-        self._readers = [Reader(self._store, tail, run, self._inbox.put) for tail in found.values()]
+        found = parse_positions(self._start, partitions_of(self._store, self._queue, self._job))
+        self._readers = [StreamReader(self._store, stream, run, self._inbox.put) for stream in found.values()]
         try:
-            # Registered first, then read: nothing falls between.
+            # Register first and read then, so that no event is missed.
             first = [await reader.register() for reader in self._readers]
         except BaseException:
             await self._end()
             raise
-        self._places = {reader.tail.partition: reader.start for reader in self._readers}
-        self._start = position_of(self._places)
+        self._next_positions = {reader.stream.partition: reader.start_position for reader in self._readers}
+        self._start = format_position(self._next_positions)
         for batch in first:
-            self._sort_out(batch)
+            self._filter_batch(batch)
         for reader in self._readers:
-            reader.begin()
+            reader.start_reading()
 
     async def _end(self) -> None:
         readers, self._readers = self._readers, []
         for reader in readers:
             await reader.close()
 
-    def _sort_out(self, batch: list[Happened]) -> None:
-        for partition, place, event in batch:
-            self._places[partition] = place
+    def _filter_batch(self, batch: list[StreamEvent]) -> None:
+        for partition, next_position, event in batch:
+            self._next_positions[partition] = next_position
             if is_wanted(event, self._queue, self._job):
-                self._ready.append(msgspec.structs.replace(event, position=position_of(self._places)))
+                self._ready.append(msgspec.structs.replace(event, position=format_position(self._next_positions)))
 
 
-class Follows(Protocol):
+class EventSource(Protocol):
     async def __aenter__(self) -> Any: ...
 
     async def __aexit__(self, *_exc: object) -> None: ...
@@ -145,11 +145,11 @@ class Follows(Protocol):
     async def next(self) -> Event: ...
 
 
-async def endless(following: Follows, has_begun: bool) -> AsyncIterator[Event]:
-    """A loop outside of a block is its own block."""
-    async with contextlib.nullcontext() if has_begun else following:
+async def iterate_events(follower: EventSource, has_begun: bool) -> AsyncIterator[Event]:
+    """Yield events without end. A follower that was not started is started for the loop, and closed after it."""
+    async with contextlib.nullcontext() if has_begun else follower:
         while True:
-            yield await following.next()
+            yield await follower.next()
 
 
 def partitions_of(store: Store, queue: str, job: bytes) -> list[int]:
@@ -159,18 +159,21 @@ def partitions_of(store: Store, queue: str, job: bytes) -> list[int]:
 
 
 def page_flow(store: Store, position: str, most: int, queue: str, job: bytes) -> Flow[EventPage]:
-    """What is there, from all partitions in turn. Asking is following: what happens until the next page is recorded."""
-    found = tails(position, partitions_of(store, queue, job))
+    """Return one page of events, from all partitions in turn. Reading a page registers a follower: the engine records
+    events until the next page."""
+    found = parse_positions(position, partitions_of(store, queue, job))
     share = max(1, most // len(found))
-    happened: list[Happened] = []
-    places = {partition: tail.place for partition, tail in found.items()}
-    for partition, tail in found.items():
-        happened += tail.registered((yield events.follow(tail.place, share, partition)))
-        places[partition] = places[partition] or tail.place
-    known = {partition: place for partition, place in places.items() if place is not None}
+    stream_events: list[StreamEvent] = []
+    next_positions = {partition: stream.next_position for partition, stream in found.items()}
+    for partition, stream in found.items():
+        stream_events += stream.process_page((yield events.follow(stream.next_position, share, partition)))
+        next_positions[partition] = next_positions[partition] or stream.next_position
+    known = {
+        partition: next_position for partition, next_position in next_positions.items() if next_position is not None
+    }
     page = []
-    for partition, place, event in happened:
-        known[partition] = place
+    for partition, next_position, event in stream_events:
+        known[partition] = next_position
         if is_wanted(event, queue, job):
-            page.append(msgspec.structs.replace(event, position=position_of(known)))
-    return EventPage(page, position_of(known))
+            page.append(msgspec.structs.replace(event, position=format_position(known)))
+    return EventPage(page, format_position(known))

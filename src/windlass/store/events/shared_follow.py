@@ -1,4 +1,5 @@
-"""One of many who follow events in this process: it catches up by pages, then hears from the shared readers."""
+"""Follower that shares its readers with the other followers of the process. It reads pages until it has caught up, then
+receives events from the shared readers."""
 
 from __future__ import annotations
 
@@ -18,54 +19,58 @@ from windlass.store.commands.events import EventPosition, StreamPage
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.store import Store
 
-from .buffer import Backlog, Told
+from .buffer import EventBuffer, SharedEvent
 from .fanout import SharedReader
-from .follow import endless, partitions_of
-from .stream_position import Tail, part_of, position_of, tails
-from .stream_reader import READ_AT_ONCE, TROUBLE_PAUSE_S
+from .follow import iterate_events, partitions_of
+from .stream_position import StreamPosition, format_part, format_position, parse_positions
+from .stream_reader import READ_AT_ONCE, RETRY_PAUSE_S
 from .subscriptions import is_wanted
 
 log = logging.getLogger("windlass.store")
 
 
-Arrival: TypeAlias = tuple[Told, str]  # with the position behind it, of this follower
-PAGES_MAX = 2_000  # events of all partitions that are read before they are asked for
+Arrival: TypeAlias = tuple[SharedEvent, str]  # with the position of this follower after the event
+PAGES_MAX = 2_000  # events of all partitions that are read ahead of the caller
 
 
-class SharedFollowing:
-    """An endless iterator over events, for `async with` and `async for`. Events and positions are those of `Following`;
-    who is too slow is told how many events it has missed."""
+class SharedFollower:
+    """Endless iterator over events, for `async with` and `async for`.
+
+    Events and positions are those of `EventFollower`. A slow caller gets the number of events that it missed.
+    """
 
     def __init__(self, store: Store, position: str, queue: str, job: bytes) -> None:
         self.queue = queue
         self.job = job
         self._store = store
         self._start = position
-        self._parts: dict[int, str] = {}  # of the position, by partition and in their order
+        self._parts: dict[int, str] = {}  # of the position, by partition and in order
         self._shared: dict[int, SharedReader] = {}
-        self._tails: dict[int, Tail] = {}  # of the partitions in which we are still behind
-        self._targets: dict[int, EventPosition] = {}  # where their shared readers stood when we joined; empty: not yet
+        self._behind: dict[int, StreamPosition] = {}  # partitions that are still read by pages
+        self._targets: dict[int, EventPosition] = {}  # positions of the shared readers at subscription; empty before it
         self._turn = asyncio.Lock()
-        self._pages: deque[Told] = deque()
-        self._backlog = Backlog()
-        self._places: dict[int, EventPosition] = {}  # the shared readers tell nothing new up to here
+        self._pages: deque[SharedEvent] = deque()
+        self._buffer = EventBuffer()
+        self._next_positions: dict[int, EventPosition] = {}  # earlier events of the shared readers are known
         self._has_news = asyncio.Event()
         self._ended_by: Exception | None = None
 
     @property
     def position(self) -> str:
-        """Behind the last event that was given out."""
+        """Position after the last event returned."""
         return ",".join(self._parts.values()) or self._start
 
     @property
     def reached(self) -> str:
-        """Where to go on without reading again what was not wanted: with nothing left to give out, it is further than
-        `position`. Whoever follows what is rare and may have to come back wants to know it from time to time."""
-        if self._tails or self._pages or self._backlog or not self._shared:
+        """Position to continue from without reading unwanted events again. If all events were returned, it is further
+        than `position`. Useful for followers of rare events that may have to reconnect."""
+        if self._behind or self._pages or self._buffer or not self._shared:
             return self.position
-        return position_of({at: max(self._places[at], shared.place) for at, shared in self._shared.items()})
+        return format_position(
+            {at: max(self._next_positions[at], shared.next_position) for at, shared in self._shared.items()}
+        )
 
-    async def __aenter__(self) -> SharedFollowing:
+    async def __aenter__(self) -> SharedFollower:
         await self._store.open()
         await self._begin()
         return self
@@ -74,47 +79,51 @@ class SharedFollowing:
         self._leave()
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        return endless(self, bool(self._shared))
+        return iterate_events(self, bool(self._shared))
 
     async def next(self) -> Event:
-        [(told, position)] = await self.next_some(1)
-        return told.event if position == told.part else msgspec.structs.replace(told.event, position=position)
+        [(shared_event, position)] = await self.next_batch(1)
+        return (
+            shared_event.event
+            if position == shared_event.part
+            else msgspec.structs.replace(shared_event.event, position=position)
+        )
 
-    async def next_some(self, most: int) -> list[Arrival]:
-        """Wait for an event, and return it with those that have arrived as well, at most so many."""
-        while not (found := self.arrived(most)):
-            await self._more()
+    async def next_batch(self, most: int) -> list[Arrival]:
+        """Wait for an event, and return it with the others that have arrived, at most `most`."""
+        while not (found := self.take_arrived(most)):
+            await self._wait_for_more()
         return found
 
-    def arrived(self, most: int) -> list[Arrival]:
-        """Events that need no waiting."""
+    def take_arrived(self, most: int) -> list[Arrival]:
+        """Return events that have arrived, without waiting."""
         found: list[Arrival] = []
         while self._pages and len(found) < most:
-            found.append(self._given(self._pages.popleft()))
-        while self._backlog and len(found) < most and not (self._tails or self._pages):
-            for told in self._backlog.take(most - len(found)):
-                if told.goes_back or told.place > self._places[told.partition]:
-                    self._places[told.partition] = told.place
-                    found.append(self._given(told))
+            found.append(self._mark_delivered(self._pages.popleft()))
+        while self._buffer and len(found) < most and not (self._behind or self._pages):
+            for shared_event in self._buffer.take(most - len(found)):
+                if shared_event.is_rewound or shared_event.next_position > self._next_positions[shared_event.partition]:
+                    self._next_positions[shared_event.partition] = shared_event.next_position
+                    found.append(self._mark_delivered(shared_event))
         return found
 
-    # From a shared reader, in the midst of its work
+    # Called by a shared reader while it works
 
-    def hear(self, batch: Sequence[Told]) -> None:
-        self._backlog.extend(batch)
+    def deliver(self, batch: Sequence[SharedEvent]) -> None:
+        self._buffer.extend(batch)
         self._has_news.set()
 
     def end(self, error: Exception) -> None:
         self._ended_by = error
         self._has_news.set()
 
-    # Beginning, ending, waiting
+    # Start, end and wait
 
     async def _begin(self) -> None:
-        found = tails(self.position, partitions_of(self._store, self.queue, self.job))
-        given = {partition: tail.place for partition, tail in sorted(found.items())}
+        found = parse_positions(self.position, partitions_of(self._store, self.queue, self.job))
+        given = {partition: stream.next_position for partition, stream in sorted(found.items())}
         self._leave()
-        self._tails, self._backlog, self._ended_by = dict(found), Backlog(), None
+        self._behind, self._buffer, self._ended_by = dict(found), EventBuffer(), None
         self._shared = {partition: self._store.fanout.enter(partition, self) for partition in given}
         try:
             for shared in self._shared.values():
@@ -124,78 +133,79 @@ class SharedFollowing:
             self._leave()
             raise
         self._parts = {
-            partition: part_of(partition, place or self._places[partition]) for partition, place in given.items()
+            partition: format_part(partition, next_position or self._next_positions[partition])
+            for partition, next_position in given.items()
         }
 
     def _leave(self) -> None:
         shared, self._shared = self._shared, {}
-        for one in shared.values():
-            self._store.fanout.leave(one, self)
-        self._tails, self._targets = {}, {}
+        for reader in shared.values():
+            self._store.fanout.leave(reader, self)
+        self._behind, self._targets = {}, {}
         self._pages.clear()
 
-    def _given(self, told: Told) -> Arrival:
-        self._parts[told.partition] = told.part
-        return told, told.part if len(self._parts) == 1 else self.position
+    def _mark_delivered(self, shared_event: SharedEvent) -> Arrival:
+        self._parts[shared_event.partition] = shared_event.part
+        return shared_event, shared_event.part if len(self._parts) == 1 else self.position
 
-    async def _more(self) -> None:
+    async def _wait_for_more(self) -> None:
         if self._ended_by is not None:
             raise self._ended_by
         if not self._shared:
-            raise RuntimeError("A shared following begins with `async with` or `async for`.")
-        if not self._tails:
+            raise RuntimeError("The follower is not started; start it with `async with` or `async for`.")
+        if not self._behind:
             self._has_news.clear()
             await self._has_news.wait()
             return
         try:
             async with self._turn:
-                if self._tails and not self._pages:
+                if self._behind and not self._pages:
                     await self._read_pages()
         except EngineUnavailable as error:
-            log.warning("The engine cannot be reached (%s); still trying.", error)
-            await asyncio.sleep(pause_s_between(error, TROUBLE_PAUSE_S))
+            log.warning("Cannot read events: %s. Trying again.", error)
+            await asyncio.sleep(pause_s_between(error, RETRY_PAUSE_S))
 
-    # Catching up
+    # Catch up
 
     async def _read_pages(self) -> None:
-        """One from each partition in which we are behind. A caller who is cancelled has changed nothing."""
-        behind, has_joined = list(self._tails.values()), bool(self._targets)
+        """Read one page from each partition that is behind. A cancelled caller has changed nothing."""
+        behind, has_joined = list(self._behind.values()), bool(self._targets)
         most = min(READ_AT_ONCE, PAGES_MAX // len(behind) + 1)
         pages = await self._store.run(_pages_flow(behind, most))
-        for tail, page in zip(behind, pages, strict=True):
-            self._take_in(tail, page)
+        for stream, page in zip(behind, pages, strict=True):
+            self._add_page(stream, page)
         if not has_joined:
-            self._join_if([len(page.entries) < most for page in pages])
-        for tail, page in zip(behind, pages, strict=True):
-            if self._has_arrived(tail, is_at_end=has_joined and not page.entries):
-                del self._tails[tail.partition]
+            self._subscribe_if_near([len(page.entries) < most for page in pages])
+        for stream, page in zip(behind, pages, strict=True):
+            if self._has_arrived(stream, is_at_end=has_joined and not page.entries):
+                del self._behind[stream.partition]
 
-    def _take_in(self, tail: Tail, page: StreamPage) -> None:
-        for happened in tail.registered(page):
-            if is_wanted(happened.event, self.queue, self.job):
-                self._pages.append(Told(happened))
-        self._places[tail.partition] = _place(tail)
+    def _add_page(self, stream: StreamPosition, page: StreamPage) -> None:
+        for stream_event in stream.process_page(page):
+            if is_wanted(stream_event.event, self.queue, self.job):
+                self._pages.append(SharedEvent(stream_event))
+        self._next_positions[stream.partition] = _next_position_of(stream)
 
-    def _join_if(self, is_at_end: Sequence[bool]) -> None:
-        """Once little is left to read: from now on what the shared readers tell is kept for us, and what came before
-        ends at their places, so that reading it by pages comes to an end however much happens meanwhile."""
-        if all(here or self._is_near(tail) for here, tail in zip(is_at_end, self._tails.values(), strict=True)):
+    def _subscribe_if_near(self, is_at_end: Sequence[bool]) -> None:
+        """Subscribe to the shared readers once little is left to read. Their events are buffered from now on, and pages
+        are read up to their positions only. So catching up ends, however many events happen during it."""
+        if all(here or self._is_near(stream) for here, stream in zip(is_at_end, self._behind.values(), strict=True)):
             for partition, shared in self._shared.items():
-                shared.audience.add(self)
-                self._targets[partition] = shared.place
+                shared.subscriptions.add(self)
+                self._targets[partition] = shared.next_position
 
-    def _is_near(self, tail: Tail) -> bool:
-        here, there = _place(tail), self._shared[tail.partition].place
+    def _is_near(self, stream: StreamPosition) -> bool:
+        here, there = _next_position_of(stream), self._shared[stream.partition].next_position
         return here.epoch == there.epoch and there.ordinal - here.ordinal <= READ_AT_ONCE
 
-    def _has_arrived(self, tail: Tail, is_at_end: bool) -> bool:
-        target = self._targets.get(tail.partition)
-        return target is not None and (is_at_end or _place(tail) >= target)
+    def _has_arrived(self, stream: StreamPosition, is_at_end: bool) -> bool:
+        target = self._targets.get(stream.partition)
+        return target is not None and (is_at_end or _next_position_of(stream) >= target)
 
 
-def _place(tail: Tail) -> EventPosition:
-    return cast(EventPosition, tail.place)  # known from the first page on
+def _next_position_of(stream: StreamPosition) -> EventPosition:
+    return cast(EventPosition, stream.next_position)  # known from the first page on
 
 
-def _pages_flow(behind: Sequence[Tail], most: int) -> Flow[list[StreamPage]]:
-    return (yield [events.follow(tail.place, most, tail.partition) for tail in behind])  # type: ignore[no-any-return]
+def _pages_flow(behind: Sequence[StreamPosition], most: int) -> Flow[list[StreamPage]]:
+    return (yield [events.follow(stream.next_position, most, stream.partition) for stream in behind])  # type: ignore[no-any-return]

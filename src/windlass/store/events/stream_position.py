@@ -1,4 +1,4 @@
-"""Where a follower stands: in one partition's stream, and in all of them. Without I/O."""
+"""Positions of a follower: in the event stream of one partition, and in all of them. No I/O."""
 
 from __future__ import annotations
 
@@ -10,82 +10,87 @@ from windlass.core.errors import BadInput
 from windlass.core.event import Event, EventKind
 from windlass.store.commands.events import Entry, EventPosition, StreamPage, entry_position, event_of
 
-_PLACE = re.compile(r"(\d{1,4}):(\d{1,15})-(\d{1,15})")
+_PART = re.compile(r"(\d{1,4}):(\d{1,15})-(\d{1,15})")
 
 
-class Happened(NamedTuple):
-    """An event, and where its partition's follower stands behind it."""
+class StreamEvent(NamedTuple):
+    """An event, with the position after it in the stream of its partition."""
 
     partition: int
-    place: EventPosition
+    next_position: EventPosition
     event: Event
 
 
-class Tail:
-    """Reads one partition's stream in order, and notices what is missing from it."""
+class StreamPosition:
+    """Position in the stream of one partition. Turns stream entries into events, in order, and detects gaps."""
 
-    def __init__(self, partition: int, place: EventPosition | None) -> None:
+    def __init__(self, partition: int, next_position: EventPosition | None) -> None:
         self.partition = partition
-        self.place = place
+        self.next_position = next_position
 
     @property
-    def behind(self) -> str:
-        """The id after which it reads."""
-        return self.place.previous_id if self.place else "$"
+    def after_id(self) -> str:
+        """Stream id to read after."""
+        return self.next_position.previous_id if self.next_position else "$"
 
-    def registered(self, followed: StreamPage) -> list[Happened]:
-        """After a registration: what was there; or that it is no longer known how this goes on from its place."""
-        if self.place is None:
-            self.place = followed.next_position
+    def process_page(self, page: StreamPage) -> list[StreamEvent]:
+        """Return the events of a page that a registration returned. If the stream cannot continue from this position,
+        return a gap."""
+        if self.next_position is None:
+            self.next_position = page.next_position
             return []
-        found = self.read(followed.entries)
-        is_lost = self.place.epoch != followed.next_position.epoch or self.place.ordinal > followed.next_position.ordinal
-        if is_lost and not followed.entries:
-            found.append(self._gap(followed.next_position, None, 0))
+        found = self.process_entries(page.entries)
+        here, there = self.next_position, page.next_position
+        is_lost = here.epoch != there.epoch or here.ordinal > there.ordinal
+        if is_lost and not page.entries:
+            found.append(self._gap(page.next_position, None, 0))
         return found
 
-    def read(self, entries: Iterable[Entry]) -> list[Happened]:
-        return [happened for entry in entries for happened in self._read_one(entry)]
+    def process_entries(self, entries: Iterable[Entry]) -> list[StreamEvent]:
+        return [stream_event for entry in entries for stream_event in self._process_entry(entry)]
 
-    def _read_one(self, entry: Entry) -> list[Happened]:
-        at, event, expected = entry_position(entry), event_of(entry), self.place or entry_position(entry)
+    def _process_entry(self, entry: Entry) -> list[StreamEvent]:
+        at, event, expected = entry_position(entry), event_of(entry), self.next_position or entry_position(entry)
         found = []
         if at != expected:
-            # Within an epoch the ordinals tell how many; between two of them nobody followed, so nobody counted.
+            # Within an epoch, the ordinals give the number of missed events. Between two epochs there was no follower,
+            # so the engine did not count.
             count = at.ordinal - expected.ordinal if at.epoch == expected.epoch else None
             found.append(self._gap(at, count, event.at_ms))
-        self.place = EventPosition(at.epoch, at.ordinal + 1)
-        return [*found, Happened(self.partition, self.place, event)]
+        self.next_position = EventPosition(at.epoch, at.ordinal + 1)
+        return [*found, StreamEvent(self.partition, self.next_position, event)]
 
-    def _gap(self, place: EventPosition, count: int | None, at_ms: int) -> Happened:
-        self.place = place
-        return Happened(self.partition, place, Event(kind=EventKind.MISSED, missed=count, at_ms=at_ms))
+    def _gap(self, next_position: EventPosition, count: int | None, at_ms: int) -> StreamEvent:
+        self.next_position = next_position
+        return StreamEvent(self.partition, next_position, Event(kind=EventKind.MISSED, missed=count, at_ms=at_ms))
 
 
-def tails(position: str, partitions: Sequence[int]) -> dict[int, Tail]:
-    """One for each partition; an empty position is now."""
+def parse_positions(position: str, partitions: Sequence[int]) -> dict[int, StreamPosition]:
+    """Return a stream position for each partition. An empty position means now."""
     if not position:
-        return {partition: Tail(partition, None) for partition in partitions}
-    places = _parse(position)
-    if places.keys() != set(partitions):
-        raise BadInput("The position is of another queue, job or deployment than what is to be followed.")
-    return {partition: Tail(partition, place) for partition, place in places.items()}
+        return {partition: StreamPosition(partition, None) for partition in partitions}
+    next_positions = _parse(position)
+    if next_positions.keys() != set(partitions):
+        raise BadInput("The position belongs to another queue, job or deployment than the one to follow.")
+    return {partition: StreamPosition(partition, next_position) for partition, next_position in next_positions.items()}
 
 
 def _parse(position: str) -> dict[int, EventPosition]:
-    places = {}
+    next_positions = {}
     for part in position.split(","):
-        found = _PLACE.fullmatch(part)
+        found = _PART.fullmatch(part)
         if found is None or int(found[2]) == 0:
-            raise BadInput("The position is not one that an event or a page gave out; start without it.")
-        places[int(found[1])] = EventPosition(int(found[2]), int(found[3]))
-    return places
+            raise BadInput("The position does not come from an event or a page of events; start without it.")
+        next_positions[int(found[1])] = EventPosition(int(found[2]), int(found[3]))
+    return next_positions
 
 
-def position_of(places: Mapping[int, EventPosition]) -> str:
-    return ",".join(part_of(partition, place) for partition, place in sorted(places.items()))
+def format_position(next_positions: Mapping[int, EventPosition]) -> str:
+    return ",".join(
+        format_part(partition, next_position) for partition, next_position in sorted(next_positions.items())
+    )
 
 
-def part_of(partition: int, place: EventPosition) -> str:
-    """One partition's part of a position."""
-    return f"{partition}:{place.epoch}-{place.ordinal}"
+def format_part(partition: int, next_position: EventPosition) -> str:
+    """Return the part of a position that belongs to one partition."""
+    return f"{partition}:{next_position.epoch}-{next_position.ordinal}"

@@ -1,4 +1,4 @@
-"""Reads one partition's stream of events on a link of its own, for whoever it hands them to."""
+"""Reader of the event stream of one partition, on a connection of its own."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from windlass.store.commands.command import Flow
 from windlass.store.connection.reconnect import ReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 
-from .stream_position import Happened, Tail
+from .stream_position import StreamEvent, StreamPosition
 
 if TYPE_CHECKING:
     from windlass.store.store import Store
 
 log = logging.getLogger("windlass.store")
 
-RENEW_S = 20.0  # a third of the time for which the engine records without hearing from us
+RENEW_S = 20.0  # a third of the time for which the engine records events after a registration
 WATCHDOG_S = 5.0
-TROUBLE_PAUSE_S = 0.2
+RETRY_PAUSE_S = 0.2
 READ_AT_ONCE = 500
-Read: TypeAlias = list[Happened] | Exception  # what happened, or why nothing more will come
+ReadResult: TypeAlias = list[StreamEvent] | Exception  # events, or the error that ended the reader
 
 
-class Reader:
-    """Reads one partition's stream on a link of its own, which renews itself; says again and again that it follows."""
+class StreamReader:
+    """Reads the stream of one partition on a reconnecting connection, and renews its registration as a follower."""
 
     def __init__(
         self,
         store: Store,
-        tail: Tail,
+        stream: StreamPosition,
         run: Callable[[Flow[Any]], Coroutine[Any, Any, Any]],
-        give: Callable[[Read], Coroutine[Any, Any, None]],
+        deliver: Callable[[ReadResult], Coroutine[Any, Any, None]],
     ) -> None:
-        self.tail = tail
+        self.stream = stream
         self._run = run
-        self._give = give
-        self._key = f"{store.root(tail.partition)}:events"
-        self._link: ReconnectingConnection = store.new_connection(tail.partition, self._connecting)
-        self._connections = 0
+        self._deliver = deliver
+        self._key = f"{store.root(stream.partition)}:events"
+        self._connection: ReconnectingConnection = store.new_connection(stream.partition, self._on_connect)
+        self._connects = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def register(self) -> list[Happened]:
-        given = self.tail.place
-        followed = await self._run(self._follow())
-        self.start: events.EventPosition = given or followed.next_position
-        return self.tail.registered(followed)
+    async def register(self) -> list[StreamEvent]:
+        given = self.stream.next_position
+        page = await self._run(self._follow())
+        self.start_position: events.EventPosition = given or page.next_position
+        return self.stream.process_page(page)
 
     def _follow(self) -> Flow[events.StreamPage]:
-        return (yield events.follow(self.tail.place, READ_AT_ONCE, self.tail.partition))  # type: ignore[no-any-return]
+        return (yield events.follow(self.stream.next_position, READ_AT_ONCE, self.stream.partition))  # type: ignore[no-any-return]
 
-    def begin(self) -> None:
+    def start_reading(self) -> None:
         self._reading = self._spawn(self._read_until_closed())
 
     async def close(self) -> None:
@@ -63,8 +63,8 @@ class Reader:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._link.close()
-        await self._link.wait_closed()
+        self._connection.close()
+        await self._connection.wait_closed()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name="windlass-follow")
@@ -72,55 +72,58 @@ class Reader:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _connecting(self) -> None:
-        """The engine may have forgotten that somebody follows: it is told while the read is repeated."""
-        self._connections += 1
-        if self._connections > 1:
+    def _on_connect(self) -> None:
+        """Register again after a reconnect: the engine may have lost the registration. The read is repeated at the same
+        time."""
+        self._connects += 1
+        if self._connects > 1:
             self._spawn(self._register_again())
 
     async def _register_again(self) -> None:
-        place = self.tail.place
+        next_position = self.stream.next_position
         try:
-            followed = await self._run(self._follow())
-            # What is there comes with the read that is under way; that nothing can come from this place is told here.
-            if not followed.entries and self.tail.place == place:
-                await self._hand_over(self.tail.registered(followed))
-                self._begin_again_if_behind(place)
+            page = await self._run(self._follow())
+            # The read in flight returns the entries, if there are any. Without entries, only this page shows whether
+            # the stream continues from here.
+            if not page.entries and self.stream.next_position == next_position:
+                await self._deliver_events(self.stream.process_page(page))
+                self._restart_if_behind(next_position)
         except (EngineUnavailable, EngineNotPermitted) as error:
-            log.info("Could not say that somebody follows (%s); the next renewal does.", error)
+            log.info("Could not register as a follower of events: %s. The next renewal will.", error)
         except Exception as error:
-            await self._give(error)
+            await self._deliver(error)
 
-    def _begin_again_if_behind(self, place: events.EventPosition | None) -> None:
-        """An engine that has lost its last events gives their numbers again: a read that waits for higher ones would
-        not see them. It is given up with its connection, which it blocks."""
-        if place is not None and self.tail.place is not None and self.tail.place < place:
+    def _restart_if_behind(self, next_position: events.EventPosition | None) -> None:
+        """Restart the read if the engine lost its last events. It gives their ids to new events, and the read in flight
+        waits for higher ids. The read blocks its connection, so both are given up."""
+        now = self.stream.next_position
+        if next_position is not None and now is not None and now < next_position:
             self._reading.cancel()
-            self._link.reconnect()
-            self.begin()
+            self._connection.reconnect()
+            self.start_reading()
 
     async def _read_until_closed(self) -> None:
         try:
             while True:
                 try:
                     await self._read_until_renewal()
-                    await self._hand_over(self.tail.registered(await self._run(self._follow())))
+                    await self._deliver_events(self.stream.process_page(await self._run(self._follow())))
                 except (EngineUnavailable, EngineNotPermitted) as error:
-                    log.warning("Events cannot be read (%s); still trying.", error)
-                    await asyncio.sleep(pause_s_between(error, TROUBLE_PAUSE_S))
+                    log.warning("Cannot read events: %s. Trying again.", error)
+                    await asyncio.sleep(pause_s_between(error, RETRY_PAUSE_S))
         except Exception as error:
-            await self._give(error)
+            await self._deliver(error)
 
     async def _read_until_renewal(self) -> None:
         renew_at_s = time.monotonic() + RENEW_S
         while (left_s := renew_at_s - time.monotonic()) > 0:
             how = ("COUNT", READ_AT_ONCE, "BLOCK", max(1, int(left_s * 1000)))
-            reply = await self._link.call(
-                "XREAD", *how, "STREAMS", self._key, self.tail.behind, timeout_s=left_s + WATCHDOG_S
+            reply = await self._connection.call(
+                "XREAD", *how, "STREAMS", self._key, self.stream.after_id, timeout_s=left_s + WATCHDOG_S
             )
             if reply:
-                await self._hand_over(self.tail.read(reply[0][1]))
+                await self._deliver_events(self.stream.process_entries(reply[0][1]))
 
-    async def _hand_over(self, batch: list[Happened]) -> None:
+    async def _deliver_events(self, batch: list[StreamEvent]) -> None:
         if batch:
-            await self._give(batch)
+            await self._deliver(batch)

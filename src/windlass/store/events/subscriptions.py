@@ -1,4 +1,4 @@
-"""Who wants to hear of an event: found by its job and its queue, however many others there are. Without I/O."""
+"""Subscriptions to events, indexed by job and queue, so that the number of other followers costs nothing. No I/O."""
 
 from __future__ import annotations
 
@@ -7,52 +7,53 @@ from typing import Protocol, TypeAlias
 
 from windlass.core.event import Event, EventKind
 
-from .buffer import Told
+from .buffer import SharedEvent
 
-Wish: TypeAlias = str | bytes  # a job's id, a queue's name, or "" for all events
+SubscriptionKey: TypeAlias = str | bytes  # a job's id, a queue's name, or "" for all events
 
 
 class Follower(Protocol):
-    queue: str  # empty: of any
-    job: bytes  # empty: any
+    queue: str  # empty: any queue
+    job: bytes  # empty: any job
 
-    def hear(self, batch: Sequence[Told]) -> None: ...
+    def deliver(self, batch: Sequence[SharedEvent]) -> None: ...
 
     def end(self, error: Exception) -> None: ...
 
 
 def is_wanted(event: Event, queue: str, job: bytes) -> bool:
-    """A gap concerns everybody: what is missing may have been wanted."""
+    """Return whether a follower of this queue and job wants the event. All followers want a gap: they may have wanted
+    the missing events."""
     return event.kind is EventKind.MISSED or (queue in ("", event.queue) and job in (b"", event.job))
 
 
-class Audience:
-    """In the order in which they came; a dict for each since they also leave."""
+class Subscriptions:
+    """Followers by subscription key, in order of arrival. Dicts are used as ordered sets."""
 
     def __init__(self) -> None:
-        self._by_wish: dict[Wish, dict[Follower, None]] = {}
+        self._by_key: dict[SubscriptionKey, dict[Follower, None]] = {}
 
     def add(self, follower: Follower) -> None:
-        self._by_wish.setdefault(follower.job or follower.queue, {})[follower] = None
+        self._by_key.setdefault(follower.job or follower.queue, {})[follower] = None
 
     def remove(self, follower: Follower) -> None:
-        wish = follower.job or follower.queue
-        with_same_wish = self._by_wish.get(wish, {})
-        with_same_wish.pop(follower, None)
-        if not with_same_wish:
-            self._by_wish.pop(wish, None)
+        key = follower.job or follower.queue
+        followers = self._by_key.get(key, {})
+        followers.pop(follower, None)
+        if not followers:
+            self._by_key.pop(key, None)
 
-    def tell(self, wanted: Mapping[Wish, Sequence[Told]]) -> None:
-        """Give each follower the events of its wish, all of a batch in one call."""
-        for wish, batch in wanted.items():
-            for follower in self._by_wish[wish]:
+    def deliver(self, wanted: Mapping[SubscriptionKey, Sequence[SharedEvent]]) -> None:
+        """Deliver to each follower the events of its key, a whole batch in one call."""
+        for key, batch in wanted.items():
+            for follower in self._by_key[key]:
                 if follower.job and follower.queue:
-                    follower.hear([told for told in batch if is_wanted(told.event, follower.queue, follower.job)])
+                    follower.deliver([item for item in batch if is_wanted(item.event, follower.queue, follower.job)])
                 else:
-                    follower.hear(batch)
+                    follower.deliver(batch)
 
-    def wishes_for(self, event: Event) -> list[Wish]:
-        """The wishes of followers that this event answers."""
+    def keys_for(self, event: Event) -> list[SubscriptionKey]:
+        """Return the keys whose followers want this event."""
         if event.kind is EventKind.MISSED:
-            return list(self._by_wish)
-        return [wish for wish in ("", event.queue, event.job) if wish in self._by_wish]
+            return list(self._by_key)
+        return [key for key in ("", event.queue, event.job) if key in self._by_key]

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 from windlass.core.access.tokens import Principal
 from windlass.core.errors import TooManyRequests
-from windlass.store.events.shared_follow import SharedFollowing
+from windlass.store.events.shared_follow import SharedFollower
 
 # Events of one pause are written together. The pause grows with the number of streams, so that writing to all of them
 # (some 40 µs each) leaves four fifths of the event loop to other work.
@@ -28,7 +28,7 @@ class Followers:
     def pause_s(self) -> float:
         return max(PAUSE_S, self.count * PAUSE_PER_FOLLOWER_S)
 
-    async def follow(self, principal: Principal, following: SharedFollowing) -> CountedFollowing:
+    async def follow(self, principal: Principal, following: SharedFollower) -> CountedFollowing:
         """Start to follow; end it with `__aexit__`. Raise TooManyRequests if a limit is reached."""
         self._enter(principal.name)
         counted = CountedFollowing(self, principal.name, following)
@@ -63,7 +63,7 @@ class Followers:
 class CountedFollowing(AbstractAsyncContextManager["CountedFollowing"]):
     """Following that is counted until it ends. It can be ended more than once."""
 
-    def __init__(self, followers: Followers, token: str, following: SharedFollowing) -> None:
+    def __init__(self, followers: Followers, token: str, following: SharedFollower) -> None:
         self.following = following
         self._followers: Followers | None = followers
         self._token = token
