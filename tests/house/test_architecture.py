@@ -39,6 +39,12 @@ def test_the_tree_has_every_package_and_no_other() -> None:
     assert mapped_packages() == packages()
 
 
+def test_the_tree_names_every_lua_folder() -> None:
+    assert TREE is not None
+    folders = {path.parent.name for path in lua_files()} - {"lib"}
+    assert {folder for folder in folders if f" {folder}/" not in TREE[1]} == set()
+
+
 def test_every_folder_and_file_that_it_names_exists() -> None:
     roots = (ROOT, SOURCE, SOURCE / "store", SOURCE / "store" / "lua", ROOT / "docs")
     named = {match for span in re.findall(r"`([^`\n]+)`", TEXT) for match in re.findall(r"^[\w./]+/[\w.]*$", span)}
