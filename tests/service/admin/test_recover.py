@@ -159,7 +159,7 @@ def test_the_recoverer_survives_any_backoff_that_a_job_may_carry(service: Servic
     assert "running" not in counts(service)
 
 
-def test_an_overdue_retake_job_runs_on_until_somebody_takes_it(service: Service) -> None:
+def test_an_overdue_redeliverable_job_runs_on_until_somebody_takes_it(service: Service) -> None:
     put(service, new(retake=True), new(retake=True))
     first, second = take(service, most=2)
     service.store.clock_offset_ms += 31_000

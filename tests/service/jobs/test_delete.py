@@ -56,7 +56,7 @@ def test_a_leased_job_is_refused_unless_told_otherwise(service: Service, accept_
         service.finish([Finish(job.id, job.lease_token)]).one().wait()
 
 
-def test_an_overdue_retake_job_leaves_its_lane_too(service: Service, store: Store) -> None:
+def test_an_overdue_redeliverable_job_leaves_its_lane_too(service: Service, store: Store) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 31_000

@@ -149,7 +149,7 @@ def test_the_bytes_of_a_history_follow_an_edit(service: Service) -> None:
     assert counts(service) == {"history": 1}
 
 
-def test_an_overdue_retake_job_moves_within_its_lane(service: Service) -> None:
+def test_an_overdue_redeliverable_job_moves_within_its_lane(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 31_000

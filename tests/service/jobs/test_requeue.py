@@ -107,7 +107,7 @@ def test_a_scheduled_job_is_due_at_once_and_only_once(service: Service) -> None:
     assert len(take(service, most=5)) == 1
 
 
-def test_an_overdue_retake_job_is_in_one_place_again(service: Service) -> None:
+def test_an_overdue_redeliverable_job_is_in_one_place_again(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 31_000

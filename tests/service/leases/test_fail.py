@@ -143,7 +143,7 @@ def test_a_dispatched_job_may_fail(service: Service) -> None:
     assert service.fail([Fail(id=job.id, token=job.lease_token)]).one().wait() == "failed"
 
 
-def test_a_retake_job_that_is_overdue_may_be_retried_by_its_holder(service: Service) -> None:
+def test_a_redeliverable_job_that_is_overdue_may_be_retried_by_its_holder(service: Service) -> None:
     put(service, new(retake=True, lane="l"))
     (job,) = take(service)
     service.store.clock_offset_ms += 31_000

@@ -71,7 +71,7 @@ def test_whoever_holds_it(service: Service) -> None:
     assert service.release([LeaseRef(job.id, 0)]).one().wait() == "queued"
 
 
-def test_an_overdue_retake_job_is_released_to_one_place_only(service: Service) -> None:
+def test_an_overdue_redeliverable_job_is_released_to_one_place_only(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 31_000

@@ -74,7 +74,7 @@ def test_without_a_time_it_is_planned_for_its_creation(service: Service) -> None
     assert read(service, job.id).run_at_ms == job.created_at_ms // 1000 * 1000 + HOUR_MS
 
 
-def test_the_lease_of_a_retake_job_does_not_move_the_rhythm(service: Service) -> None:
+def test_the_lease_of_a_redeliverable_job_does_not_move_the_rhythm(service: Service) -> None:
     start = 1_700_000_000_000
     put(service, new(repeat="SCHEDULED, +1 HOUR", run_at_ms=start, retake=True, lease_ms=1_000))
     take(service)

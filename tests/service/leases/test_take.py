@@ -378,7 +378,7 @@ def test_a_big_answer_is_cut_and_the_rest_stays(service: Service) -> None:
 # Jobs whose old holder may still report
 
 
-def test_an_overdue_retake_job_can_be_finished_by_its_holder_until_somebody_takes_it(service: Service) -> None:
+def test_an_overdue_redeliverable_job_can_be_finished_by_its_holder_until_somebody_takes_it(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 30_001
@@ -390,7 +390,7 @@ def test_an_overdue_retake_job_can_be_finished_by_its_holder_until_somebody_take
     assert counts(service) == {}
 
 
-def test_an_overdue_retake_job_belongs_to_the_next_taker(service: Service) -> None:
+def test_an_overdue_redeliverable_job_belongs_to_the_next_taker(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 30_001
@@ -402,7 +402,7 @@ def test_an_overdue_retake_job_belongs_to_the_next_taker(service: Service) -> No
     assert service.finish([Finish(again.id, again.lease_token)]).one().wait() is None
 
 
-def test_an_overdue_retake_job_is_ordered_by_its_deadline(service: Service) -> None:
+def test_an_overdue_redeliverable_job_is_ordered_by_its_deadline(service: Service) -> None:
     put(service, new(name="old", retake=True))
     take(service)
     service.store.clock_offset_ms += 20_000
@@ -412,7 +412,7 @@ def test_an_overdue_retake_job_is_ordered_by_its_deadline(service: Service) -> N
     assert names(take(service, most=3)) == ["before", "old", "after"]
 
 
-def test_a_heartbeat_takes_an_overdue_retake_job_back(service: Service) -> None:
+def test_a_heartbeat_takes_an_overdue_redeliverable_job_back(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 30_001
@@ -422,7 +422,7 @@ def test_a_heartbeat_takes_an_overdue_retake_job_back(service: Service) -> None:
     assert not read(service, job.id).is_overdue
 
 
-def test_a_retake_job_fails_when_a_taker_finds_its_attempts_used_up(service: Service) -> None:
+def test_a_redeliverable_job_fails_when_a_taker_finds_its_attempts_used_up(service: Service) -> None:
     (answer,) = put(service, new(retake=True, retry=Backoff(tries=2)))
     for _ in range(2):
         assert len(take(service)) == 1

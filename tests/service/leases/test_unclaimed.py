@@ -85,7 +85,7 @@ def test_neither_dispatched_jobs_nor_ended_ones_nor_those_of_others_are_named(se
     assert beat(service) == []
 
 
-def test_an_overdue_retake_job_goes_on_by_itself(service: Service) -> None:
+def test_an_overdue_redeliverable_job_goes_on_by_itself(service: Service) -> None:
     service.register(A, WorkerInfo(), beat_ms=BEAT_MS).wait()
     put(service, new(retake=True))
     take(service, worker=A, lease_ms=1_000)

@@ -257,7 +257,7 @@ def test_every_way_out_makes_room(service: Service, way: str) -> None:
     assert take(service, most=5) == []
 
 
-def test_an_overdue_retake_job_can_be_taken_again(service: Service) -> None:
+def test_an_overdue_redeliverable_job_can_be_taken_again(service: Service) -> None:
     limit(service, running=1)
     put(service, new(retake=True, lease_ms=1000), new(retake=True))
     (job,) = take(service)

@@ -137,7 +137,7 @@ def test_many_jobs_of_a_silent_worker_come_back_in_bounded_steps(service: Servic
     assert service.workers().wait() == []
 
 
-def test_many_overdue_retake_jobs_do_not_keep_a_silent_worker_alive(service: Service) -> None:
+def test_many_overdue_redeliverable_jobs_do_not_keep_a_silent_worker_alive(service: Service) -> None:
     """They stay with it until somebody takes them: the recoverer must get past them all the same."""
     service.register(A, INFO, beat_ms=1_000).wait()
     put(service, *(new(retake=True) for _ in range(450)))
