@@ -21,10 +21,10 @@ import msgspec
 from windlass.dialects.bedrock.query import child, sql_functions, sqlite_query
 from windlass.processes.frames import (
     AnswerMessage,
+    ChildReadyMessage,
     FrameReader,
     HelloMessage,
     RaisedMessage,
-    ReadyMessage,
     RequestMessage,
     ToParent,
     pack,
@@ -112,7 +112,7 @@ class QueryProcess:
         self._reader = FrameReader()
         self._decode = msgspec.msgpack.Decoder(ToParent).decode
         self._socket.sendall(pack(HelloMessage(sys.path)))
-        assert isinstance(self._heard(), ReadyMessage)
+        assert isinstance(self._heard(), ChildReadyMessage)
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Queries of Bedrock against a real `windlass serve`: no query outlives its bound, the server or its stop."""
+"""Tests of Bedrock queries against a real `windlass serve`: no query outlives its time limit or the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 ENDLESS = b"Query: WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;\n\n"
-LONG = "3600s"  # a bound that no test waits for
+LONG = "3600s"  # a time limit that no test reaches
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def is_confined(pid: int) -> bool:
 
 
 def start_endless(server: ServingProcess, count: int) -> tuple[list[socket.socket], list[int]]:
-    """Ask so many queries that never end, and wait until each has its process."""
+    """Send queries that never end, and wait until each has its process."""
     connections = [ask(server, ENDLESS) for _ in range(count)]
     until(lambda: len(children_of(server.pid)) == count)
     pids = children_of(server.pid)
@@ -112,9 +112,9 @@ def test_a_process_is_started_by_the_first_query_and_used_again(store: Store) ->
         assert len(pids) == 1
 
 
-def test_a_query_ends_when_its_client_leaves(store: Store) -> None:
+def test_a_query_ends_when_its_client_disconnects(store: Store) -> None:
     with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
         (connection,), pids = start_endless(server, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.close()  # with a reset: a mere end of sending may be a client that still reads
+        connection.close()  # with a reset: a half-closed connection may belong to a client that still reads
         until(lambda: not any(map(is_alive, pids)))

@@ -1,4 +1,4 @@
-"""Bedrock's port of a real `windlass serve`."""
+"""Tests of the Bedrock port of a real `windlass serve`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ PONG = b"200 OK\r\nContent-Length: 0\r\n\r\n"
 
 @pytest.fixture
 def store(engine: EngineProcess) -> Iterator[Store]:
-    """Opened before any server, so that its deployment is a test's."""
+    """Store that is opened before any server, so that its deployment is a test deployment."""
     store = make_store(engine)
     store.open_sync()
     yield store
     store.close_sync()
 
 
-def said_to(server: ServingProcess, data: bytes) -> bytes:
-    """All that is answered to a client that says this and closes its side."""
+def send_bedrock(server: ServingProcess, data: bytes) -> bytes:
+    """Send data, half-close the connection and return the whole answer."""
     with socket.create_connection(server.bedrock, timeout=20) as talk:
         talk.sendall(data)
         talk.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: talk.recv(65536), b""))
 
 
-def test_it_answers_beside_http_and_ends_with_it(store: Store) -> None:
+def test_bedrock_is_served_beside_http_and_stops_with_it(store: Store) -> None:
     with ServingProcess(of_store(store)) as server:
-        assert said_to(server, b"Ping\n\nPing\r\n\r\n") == PONG * 2
+        assert send_bedrock(server, b"Ping\n\nPing\r\n\r\n") == PONG * 2
         assert httpx.get(f"{server.url}/healthz").status_code == 200
         with socket.create_connection(server.bedrock, timeout=20) as idle:
             server.signal(signal.SIGTERM)
@@ -53,16 +53,16 @@ def test_it_answers_beside_http_and_ends_with_it(store: Store) -> None:
 def test_several_processes_share_the_port(store: Store) -> None:
     with ServingProcess([*of_store(store), "--workers", "2"]) as server:
         until(lambda: len(server.children) == 2)
-        assert [said_to(server, b"Ping\n\n") for _ in range(20)] == [PONG] * 20
+        assert [send_bedrock(server, b"Ping\n\n") for _ in range(20)] == [PONG] * 20
         server.signal()
         assert server.ended() == 0
 
 
-def test_who_shows_no_token_is_refused_where_tokens_exist(store: Store) -> None:
+def test_commands_without_a_token_are_refused_if_tokens_exist(store: Store) -> None:
     token = "correct-horse-battery-staple"  # noqa: S105
     with ServingProcess([*of_store(store), "--host", "0.0.0.0"], token=token) as server:  # noqa: S104
-        assert said_to(server, b"Status\n\n").startswith(b"401 Unauthorized\r\n")
-        assert said_to(server, b"Status\nAuthorization: Bearer %b\n\n" % token.encode()).startswith(b"200 OK\r\n")
+        assert send_bedrock(server, b"Status\n\n").startswith(b"401 Unauthorized\r\n")
+        assert send_bedrock(server, b"Status\nAuthorization: Bearer %b\n\n" % token.encode()).startswith(b"200 OK\r\n")
 
 
 def test_it_can_be_switched_off(store: Store) -> None:
@@ -83,7 +83,7 @@ def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
     )
 
 
-def test_with_a_certificate_it_speaks_tls(store: Store, tmp_path: Path) -> None:
+def test_with_a_certificate_bedrock_uses_tls(store: Store, tmp_path: Path) -> None:
     file = str(tmp_path / "both.pem")
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     made += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "1"]
@@ -99,13 +99,13 @@ def test_with_a_certificate_it_speaks_tls(store: Store, tmp_path: Path) -> None:
         assert b"".join(iter(lambda: talk.recv(65536), b"")).startswith(b"200 OK\r\n")
 
 
-def test_it_may_have_as_many_connections_as_the_system_lets_it(store: Store) -> None:
+def test_connections_are_limited_only_by_the_system(store: Store) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
     try:
         with ServingProcess(of_store(store)) as server:
             (line,) = [
-                one for one in Path(f"/proc/{server.pid}/limits").read_text().splitlines() if "open files" in one
+                line for line in Path(f"/proc/{server.pid}/limits").read_text().splitlines() if "open files" in line
             ]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,4 +1,4 @@
-"""Roles of a server: which doors it opens, and what it does behind them."""
+"""Tests of server roles: open ports and running components."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 def test_roles_are_read() -> None:
     assert parse_roles("api, notifier") == {"api", "notifier"}
     for wrong in ("", "api,", "dispatcher", "API"):
-        with pytest.raises(BadInput, match="there are api, processor, notifier"):
+        with pytest.raises(BadInput, match="the roles are api, processor, notifier"):
             parse_roles(wrong)
 
 
@@ -38,14 +38,14 @@ def test_settings_of_roles(tmp_path: Path) -> None:
             load({}, wrong, tmp_path)
 
 
-def test_a_server_that_does_not_answer_opens_no_port() -> None:
+def test_a_server_without_the_api_role_opens_no_port() -> None:
     sockets = open_sockets(Settings(port=0, bedrock_port=0, roles="processor,notifier"))
     assert sockets.all == []
 
 
 @pytest.mark.anyio
 @on_valkey
-async def test_a_port_for_its_health_and_nothing_else(store: Store, tmp_path: Path) -> None:
+async def test_a_server_without_the_api_role_serves_only_its_health(store: Store, tmp_path: Path) -> None:
     settings = Settings(port=1, health_port=0, roles="processor,notifier", download_dir=str(tmp_path))
     async with open_server(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:
         assert (await client.get("/healthz")).status_code == 200
@@ -57,16 +57,16 @@ async def test_a_port_for_its_health_and_nothing_else(store: Store, tmp_path: Pa
 
 @pytest.mark.anyio
 @on_valkey
-async def test_only_the_roles_it_has(store: Store, tmp_path: Path) -> None:
+async def test_only_the_named_roles_run(store: Store, tmp_path: Path) -> None:
     settings = Settings(port=0, roles="processor", download_url="http://files/", download_dir=str(tmp_path))
     async with open_server(store, settings) as running:
         assert running.url == ""
-        await _until_told(running.service, "processor")
+        await _wait_for_stats(running.service, "processor")
         assert await running.service.stats_of("notifier") == {}
-        assert {one.info.name for one in await _workers(running.service)} == {"downloads"}
+        assert {worker.info.name for worker in await _workers(running.service)} == {"downloads"}
 
 
-async def _until_told(service: Service, component: str) -> None:
+async def _wait_for_stats(service: Service, component: str) -> None:
     async with asyncio.timeout(30):
         while not await service.stats_of(component):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -81,8 +81,8 @@ async def _workers(service: Service) -> list[Worker]:
 
 @pytest.mark.anyio
 @on_valkey
-async def test_a_processor_apart_reaches_private_addresses_only_when_told(store: Store, tmp_path: Path) -> None:
-    """Who gives it orders is not known where it runs."""
+async def test_a_separate_processor_reaches_private_addresses_only_if_allowed(store: Store, tmp_path: Path) -> None:
+    """Check the default policy of a process whose clients are served by other processes."""
     apart = Settings(port=1, roles="processor", download_dir=str(tmp_path))
     async with open_server(store.clone(), apart) as running:
         assert await running.state.policy.current() == parse_policy("no", is_local=True)
@@ -99,7 +99,7 @@ async def test_a_processor_apart_reaches_private_addresses_only_when_told(store:
         (Settings(roles="processor", tls_certificate="c"), "", "https://127.0.0.1:8080/downloader/files"),
     ],
 )
-def test_what_urls_of_files_begin_with(settings: Settings, own_url: str, expected: str) -> None:
+def test_the_base_url_of_files(settings: Settings, own_url: str, expected: str) -> None:
     assert download_base(settings, own_url) == expected
 
 

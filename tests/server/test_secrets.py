@@ -1,4 +1,4 @@
-"""What a server writes down says who asked for what, and never a token, a password, a key or what is in a job."""
+"""Tests of the logs of a server: they name clients and requests, but no token, password, key or content of a job."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 STATIC = "static-token-of-the-settings"
 KEY = "signing-key-of-the-callbacks"
 PAYLOAD = "what-is-in-a-job"
-PASSWORD = "password-of-a-url"  # noqa: S105 (one that must not be seen)
+PASSWORD = "password-of-a-url"  # noqa: S105 (must not be logged)
 HEADER = "header-of-a-callback"
 
 
-def _ask_for_everything(server: ServingProcess, token: str) -> None:
+def _send_everything(server: ServingProcess, token: str) -> None:
     body = {"queue": "q", "name": "n", "payload": {"a": PAYLOAD}}
     with httpx.Client(base_url=server.url, timeout=30) as client:
         for shown in (STATIC, token, f"{token[:-1]}x", "nonsense-that-was-shown"):
@@ -49,18 +49,18 @@ def _talk_bedrock(server: ServingProcess) -> None:
         assert talk.recv(65536)
 
 
-def test_the_log_keeps_secrets(service: Service, store: Store, tmp_path: Path) -> None:
+def test_secrets_are_not_logged(service: Service, store: Store, tmp_path: Path) -> None:
     token = service.create_token(NewToken(name="me", roles=frozenset({Role.ADMIN}))).wait().text
     callback = Callback(url="http://127.0.0.1:1/gone", headers=(("x-secret", HEADER),))
     made = NewJob(queue="q", name="n", payload=Blob(f'"{PAYLOAD}"'.encode()), callback=callback)
-    service.cancel([one.id for one in service.enqueue([made]).wait() if not isinstance(one, Exception)]).wait()
+    service.cancel([result.id for result in service.enqueue([made]).wait() if not isinstance(result, Exception)]).wait()
     settings = {"token": STATIC, "access_log": "1", "callback_keys": KEY, "download_dir": str(tmp_path)}
     with ServingProcess(of_store(store), **settings) as server:
-        _ask_for_everything(server, token)
+        _send_everything(server, token)
         _talk_bedrock(server)
         until(lambda: "Callback" in server.errors and "/login" in server.errors)
         server.signal()
         assert server.ended() == 0
-        written = server.errors + server.said
+        output = server.errors + server.said
     secrets = {STATIC, parse_token(token).secret, token, KEY, PAYLOAD, PASSWORD, HEADER, "nonsense-that-was-shown"}
-    assert {one for one in secrets if one in written} == set()
+    assert {secret for secret in secrets if secret in output} == set()

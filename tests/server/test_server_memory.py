@@ -1,4 +1,4 @@
-"""A server's process spares the collector of circular garbage what stays, and still collects what goes round."""
+"""Tests of the garbage collector settings of a server process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _restore_gc() -> Iterator[None]:
     thresholds = gc.get_threshold()
     yield
     gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 
-def test_what_is_loaded_is_left_alone_and_what_comes_later_is_collected() -> None:
+def test_startup_objects_are_frozen_and_later_garbage_is_collected() -> None:
     relax_gc()
     assert gc.get_freeze_count() > 10_000
     assert gc.get_threshold()[0] == GC_THRESHOLD

@@ -1,4 +1,4 @@
-"""`windlass serve` as real processes: who may come in, several processes, and how it ends."""
+"""Tests of `windlass serve` as real processes: access, several processes, stopping."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ TOKEN = "correct-horse-battery-staple"  # noqa: S105
 
 @pytest.fixture
 def store(engine: EngineProcess) -> Iterator[Store]:
-    """Opened before any server, so that its deployment is a test's."""
+    """Store that is opened before any server, so that its deployment is a test deployment."""
     store = make_store(engine)
     store.open_sync()
     yield store
     store.close_sync()
 
 
-def refused(*arguments: str, **settings: str) -> str:
-    """What a server that does not start says."""
+def start_and_fail(*arguments: str, **settings: str) -> str:
+    """Run a server that does not start and return its error message."""
     done = subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, env=environment(**settings), check=False
     )
@@ -51,18 +51,18 @@ def refused(*arguments: str, **settings: str) -> str:
     return done.stderr
 
 
-# Who may come in
+# Access
 
 
-def test_a_public_address_without_tokens_is_refused_with_what_to_do(store: Store) -> None:
-    said = refused(*of_store(store), "--host", "0.0.0.0")  # noqa: S104
+def test_a_public_address_without_tokens_is_refused_with_advice(store: Store) -> None:
+    message = start_and_fail(*of_store(store), "--host", "0.0.0.0")  # noqa: S104
     for way_out in ("windlass tokens create", "WINDLASS_TOKEN", "127.0.0.1", "--allow-anonymous"):
-        assert way_out in said
+        assert way_out in message
 
 
 def test_the_same_with_several_processes(store: Store) -> None:
-    said = refused(*of_store(store), "--workers", "2", host="0.0.0.0")  # noqa: S104
-    assert said.count("windlass tokens create") == 1
+    message = start_and_fail(*of_store(store), "--workers", "2", host="0.0.0.0")  # noqa: S104
+    assert message.count("windlass tokens create") == 1
 
 
 def test_a_public_address_with_a_static_token(store: Store) -> None:
@@ -85,14 +85,14 @@ def test_a_public_address_with_a_token_of_the_engine(store: Store, service: Serv
         assert httpx.get(url, headers={"authorization": f"Bearer {made.text}"}).status_code == 200
 
 
-def test_a_public_address_for_everybody_only_when_it_is_said(store: Store) -> None:
+def test_a_public_address_without_tokens_needs_allow_anonymous(store: Store) -> None:
     with ServingProcess([*of_store(store), "--host", "0.0.0.0", "--allow-anonymous"]) as server:  # noqa: S104
         assert "everybody who can reach it" in server.said
         url = f"http://127.0.0.1:{server.address[1]}/api/v1/queues"
         assert httpx.get(url, headers={"host": "queue.example.org"}).status_code == 200
 
 
-def test_loopback_is_for_everybody_on_this_machine_but_for_no_web_page(store: Store) -> None:
+def test_loopback_admits_this_machine_but_no_web_page(store: Store) -> None:
     with ServingProcess(of_store(store)) as server:
         assert "everybody on this machine" in server.said
         assert f"{server.url}/docs" in server.said
@@ -105,16 +105,16 @@ def test_loopback_is_for_everybody_on_this_machine_but_for_no_web_page(store: St
 def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = refused(*of_store(store), "--port", str(port))
-    assert said == (
+        message = start_and_fail(*of_store(store), "--port", str(port))
+    assert message == (
         f"windlass: Port {port} of 127.0.0.1 is in use; stop what listens there, or choose another port with --port or "
         "WINDLASS_PORT.\n"
     )
 
 
 def test_an_address_that_is_not_of_this_machine(store: Store) -> None:
-    assert "not an address of this machine" in refused(*of_store(store), "--host", "192.0.2.1")
-    assert "cannot be resolved" in refused(*of_store(store), "--host", "a name with blanks")
+    assert "not an address of this machine" in start_and_fail(*of_store(store), "--host", "192.0.2.1")
+    assert "cannot be resolved" in start_and_fail(*of_store(store), "--host", "a name with blanks")
 
 
 # TLS
@@ -144,17 +144,17 @@ def test_https_by_certificate_files(store: Store, certificate: tuple[str, str]) 
 
 
 def test_wrong_certificate_files_are_one_sentence(store: Store, certificate: tuple[str, str]) -> None:
-    assert "cannot be read" in refused(*of_store(store), "--tls-certificate", "/nowhere.pem")
-    assert "no certificate" in refused(*of_store(store), "--tls-key", certificate[1])
+    assert "cannot be read" in start_and_fail(*of_store(store), "--tls-certificate", "/nowhere.pem")
+    assert "no certificate" in start_and_fail(*of_store(store), "--tls-key", certificate[1])
 
 
-# How it ends
+# Stopping
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_under_load_no_request_is_cut_and_no_answer_lost(store: Store, service: Service, workers: str) -> None:
+def test_under_load_a_stop_cuts_no_request_and_loses_no_answer(store: Store, service: Service, workers: str) -> None:
     with ServingProcess([*of_store(store), "--workers", workers]) as server:
-        load = asyncio.run(_loaded(server))
+        load = asyncio.run(_run_load(server))
         assert server.ended() == 0
         assert "Traceback" not in server.errors
     assert (load.cut, load.refused) == (0, [])
@@ -163,7 +163,7 @@ def test_under_load_no_request_is_cut_and_no_answer_lost(store: Store, service: 
     assert stats.queued == len(load.accepted) >= 500
 
 
-async def _loaded(server: ServingProcess) -> Load:
+async def _run_load(server: ServingProcess) -> Load:
     load = Load(server.address)
     running = asyncio.create_task(load.run(16))
     await load.reach(500)
@@ -174,7 +174,7 @@ async def _loaded(server: ServingProcess) -> Load:
 
 @pytest.mark.anyio
 async def test_a_request_on_its_way_to_a_server_that_stops_is_answered(store: Store) -> None:
-    """A kept connection that is silent is not closed at once: the client may just have sent something."""
+    """Check that an idle connection is not closed at once: the client may just have sent a request."""
     async with contextlib.AsyncExitStack() as stack:
         running = await stack.enter_async_context(open_server(store, Settings(port=0, bedrock_port=0)))
         reader, writer = await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]))
@@ -192,13 +192,13 @@ async def test_a_request_on_its_way_to_a_server_that_stops_is_answered(store: St
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_long_polls_and_streams_end_at_once(store: Store, number: int) -> None:
     with ServingProcess(of_store(store)) as server:
-        polled, streamed = asyncio.run(_waited(store, server, number))
+        polled, streamed = asyncio.run(_wait_and_stop(store, server, number))
         assert server.ended() == 0
     assert polled.json() == {"jobs": [], "next_due_at_ms": None}
-    assert streamed.is_stream_consumed  # to its proper end: a cut one raises
+    assert streamed.is_stream_consumed  # a truncated stream raises
 
 
-async def _waited(store: Store, server: ServingProcess, number: int) -> tuple[httpx.Response, httpx.Response]:
+async def _wait_and_stop(store: Store, server: ServingProcess, number: int) -> tuple[httpx.Response, httpx.Response]:
     async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
         polling = asyncio.create_task(client.post("/api/v1/take", json={"queues": ["q"], "wait_ms": 60_000}))
         await asyncio.to_thread(until, lambda: bool(ask(store, "EXISTS", f"{store.root(0)}:waiters:q")))
@@ -209,8 +209,8 @@ async def _waited(store: Store, server: ServingProcess, number: int) -> tuple[ht
         return await polling, streamed
 
 
-def test_a_request_under_way_may_use_the_grace_and_a_second_signal_ends_it(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--grace", "10m"]) as server, _half_a_stream(server):
+def test_a_request_in_progress_may_use_the_grace_and_a_second_signal_ends_it(store: Store) -> None:
+    with ServingProcess([*of_store(store), "--grace", "10m"]) as server, _open_half_request(server):
         server.signal()
         until(lambda: _is_refused(server))
         assert server.process.poll() is None
@@ -218,26 +218,26 @@ def test_a_request_under_way_may_use_the_grace_and_a_second_signal_ends_it(store
         assert server.ended() == 0
 
 
-def test_after_the_grace_what_is_left_is_cut(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--grace", "100ms"]) as server, _half_a_stream(server):
+def test_after_the_grace_remaining_requests_are_cut(store: Store) -> None:
+    with ServingProcess([*of_store(store), "--grace", "100ms"]) as server, _open_half_request(server):
         server.signal()
         assert server.ended() == 0
 
 
 def test_a_stream_that_goes_on_while_the_server_stops_is_answered(store: Store, service: Service) -> None:
-    with ServingProcess(of_store(store)) as server, _half_a_stream(server) as half:
+    with ServingProcess(of_store(store)) as server, _open_half_request(server) as half:
         server.signal()
         until(lambda: _is_refused(server))
         half.sendall(b"0\r\n\r\n")
-        answer = _rest(half)
+        answer = _read_rest(half)
         assert b'"accepted":1' in answer
         assert answer.endswith(b"0\r\n\r\n")
         assert server.ended() == 0
     assert service.stats(["q"]).wait()[0].queued == 1
 
 
-def _half_a_stream(server: ServingProcess) -> socket.socket:
-    """A request whose body has not ended; the server has begun to answer it."""
+def _open_half_request(server: ServingProcess) -> socket.socket:
+    """Send a request with an unfinished body that the server has started to answer."""
     half = socket.create_connection(server.address, timeout=30)
     line = b'{"queue":"q","name":"n"}\n'
     head = b"POST /api/v1/jobs:stream HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -247,7 +247,7 @@ def _half_a_stream(server: ServingProcess) -> socket.socket:
 
 
 def _is_kept(half: socket.socket) -> bool:
-    """For a moment nothing ends this connection."""
+    """Whether the connection stays open for a moment."""
     half.settimeout(0.5)
     try:
         while half.recv(65536):
@@ -258,7 +258,7 @@ def _is_kept(half: socket.socket) -> bool:
     return False
 
 
-def _rest(half: socket.socket) -> bytes:
+def _read_rest(half: socket.socket) -> bytes:
     answer = b""
     while piece := half.recv(65536):
         answer += piece
@@ -276,25 +276,25 @@ def _is_refused(server: ServingProcess) -> bool:
 # Several processes
 
 
-def test_a_killed_process_is_replaced_and_loses_nothing_that_was_answered(store: Store, service: Service) -> None:
+def test_a_killed_process_is_replaced_and_loses_no_answered_job(store: Store, service: Service) -> None:
     with ServingProcess([*of_store(store), "--workers", "2"]) as server:
         assert "processes   2" in server.said
         until(lambda: len(server.children) == 2)
         first, second = server.children
-        load = asyncio.run(_robbed(server, first))
+        load = asyncio.run(_kill_under_load(server, first))
         assert server.ended() == 0
         assert f"Server process {first} was ended by SIGKILL; another starts in 0.5 s." in server.errors
         assert is_alive(first) is is_alive(second) is False
-    found = [one for start in range(0, len(load.accepted), 500) for one in _jobs(service, load.accepted[start:][:500])]
+    found = [job for start in range(0, len(load.accepted), 500) for job in _jobs(service, load.accepted[start:][:500])]
     assert len(found) == len(load.accepted)
-    assert all(isinstance(one, Timeline) for one in found)
+    assert all(isinstance(job, Timeline) for job in found)
 
 
 def _jobs(service: Service, ids: list[str]) -> list[object]:
-    return list(service.job([parse_id(one) for one in ids]).wait())
+    return list(service.job([parse_id(job_id) for job_id in ids]).wait())
 
 
-async def _robbed(server: ServingProcess, child: int) -> Load:
+async def _kill_under_load(server: ServingProcess, child: int) -> Load:
     load = Load(server.address, reconnects=True)
     running = asyncio.create_task(load.run(8))
     await load.reach(200)
@@ -306,7 +306,7 @@ async def _robbed(server: ServingProcess, child: int) -> Load:
     return load
 
 
-def test_children_of_a_killed_parent_end(store: Store) -> None:
+def test_children_of_a_killed_parent_stop(store: Store) -> None:
     with ServingProcess([*of_store(store), "--workers", "2"]) as server:
         until(lambda: len(server.children) == 2)
         children = server.children
@@ -319,7 +319,7 @@ def test_children_of_a_killed_parent_end(store: Store) -> None:
 
 def test_a_second_signal_ends_all_processes_at_once(store: Store) -> None:
     arguments = [*of_store(store), "--workers", "2", "--grace", "10m"]
-    with ServingProcess(arguments) as server, _half_a_stream(server):
+    with ServingProcess(arguments) as server, _open_half_request(server):
         until(lambda: len(server.children) == 2)
         server.signal()
         until(lambda: len(server.children) == 1)
@@ -328,20 +328,20 @@ def test_a_second_signal_ends_all_processes_at_once(store: Store) -> None:
         assert "it is killed" not in server.errors
 
 
-def test_signals_that_reach_all_processes_mean_one_stop(store: Store) -> None:
-    """As a service manager sends them, in any order."""
-    with ServingProcess([*of_store(store), "--workers", "2"]) as server, _half_a_stream(server) as half:
+def test_signals_to_all_processes_count_as_one_stop(store: Store) -> None:
+    """Send signals as a service manager does, in any order."""
+    with ServingProcess([*of_store(store), "--workers", "2"]) as server, _open_half_request(server) as half:
         until(lambda: len(server.children) == 2)
         server.signal()
         until(lambda: len(server.children) == 1)
         os.kill(server.children[0], signal.SIGTERM)
         assert _is_kept(half)
         half.sendall(b"0\r\n\r\n")
-        assert _rest(half).endswith(b"0\r\n\r\n")
+        assert _read_rest(half).endswith(b"0\r\n\r\n")
         assert server.ended() == 0
 
 
-# What it writes
+# Logs
 
 
 def test_the_access_log_has_a_line_for_each_request(store: Store, service: Service) -> None:

@@ -27,17 +27,17 @@ def test_nothing_outside_is_served(store: Store, tmp_path: Path) -> None:
     (tmp_path / "files" / "abc" / "abcdefghijklmn").symlink_to(tmp_path / "secret")
     options = {"download_dir": str(tmp_path / "files")}
     with ServingProcess(of_store(store), **options) as server:
-        for one in LEAVING:
+        for escape in LEAVING:
             for path in (
-                f"/downloader/files/{one}/{one}",
-                f"/downloader/files/abc/{one}",
-                f"/static/v/{one}",
-                f"/{one}",
+                f"/downloader/files/{escape}/{escape}",
+                f"/downloader/files/abc/{escape}",
+                f"/static/v/{escape}",
+                f"/{escape}",
             ):
-                status, said = _get_raw(server, path)
+                status, body = _get_raw(server, path)
                 assert status in (303, 400, 403, 404), path
-                assert b"outside" not in said, path
-                assert b"root:" not in said, path
+                assert b"outside" not in body, path
+                assert b"root:" not in body, path
         assert _get_raw(server, "/downloader/files/abc/abcdefghijklmn")[0] == 404  # a link
 
 

@@ -81,15 +81,15 @@ def test_every_refusal_of_http_has_a_code_and_a_sentence_of_its_own() -> None:
 @pytest.mark.parametrize("error", [*CORE, *HTTP])
 def test_a_problem_has_type_title_status_detail_and_code(error: type[WindlassError]) -> None:
     made = problems.MethodNotAllowed("GET") if error is problems.MethodNotAllowed else error("Because.")
-    written = problem_of(made)
-    assert written.status == status_of(error)
-    assert written.code == error.code
-    assert written.type == f"urn:windlass:{error.code}"
-    assert written.detail == str(made)
+    problem = problem_of(made)
+    assert problem.status == status_of(error)
+    assert problem.code == error.code
+    assert problem.type == f"urn:windlass:{error.code}"
+    assert problem.detail == str(made)
     headers = dict(headers_of(made))
-    assert ("Retry-After" in headers) == (written.status in (429, 503))
-    assert ("WWW-Authenticate" in headers) == (written.status == 401)
-    assert ("Allow" in headers) == (written.status == 405)
+    assert ("Retry-After" in headers) == (problem.status in (429, 503))
+    assert ("WWW-Authenticate" in headers) == (problem.status == 401)
+    assert ("Allow" in headers) == (problem.status == 405)
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_a_problem_has_type_title_status_detail_and_code(error: type[WindlassErr
     ],
 )
 def test_refusals_of_the_listener_have_their_status_and_a_code(status: int, code: str) -> None:
-    written = problem_of(protocol_refusal(status, "So it is."))
-    assert (written.status, written.code, written.detail) == (status, code, "So it is.")
+    problem = problem_of(protocol_refusal(status, "So it is."))
+    assert (problem.status, problem.code, problem.detail) == (status, code, "So it is.")

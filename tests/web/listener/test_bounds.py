@@ -81,21 +81,21 @@ async def test_tiny_chunks_cost_no_more_than_their_length() -> None:
 async def test_all_bodies_together_are_bounded() -> None:
     async with (
         run_application(bodies_bytes_max=1500) as application,
-        connect(application) as one,
+        connect(application) as first,
         connect(application) as two,
     ):
-        await one.send(request("/echo", b"x" * 1000)[:-1])
+        await first.send(request("/echo", b"x" * 1000)[:-1])
         await until(lambda: application.listener.buffered_bytes == 999)
         await two.send(request("/echo", b"x" * 600))
         await assert_refused(two, 503, b"try again")
-        assert (await one.round_trip(b"x")).status == 200
-        assert (await one.round_trip(request("/echo", b"x" * 1000))).status == 200
+        assert (await first.round_trip(b"x")).status == 200
+        assert (await first.round_trip(request("/echo", b"x" * 1000))).status == 200
 
 
 async def test_connections_beyond_the_limit_are_answered_503() -> None:
     async with run_application(connections_max=2) as application:
-        async with connect(application) as one, connect(application) as two:
-            assert (await one.round_trip(request("/echo"))).status == 200
+        async with connect(application) as first, connect(application) as two:
+            assert (await first.round_trip(request("/echo"))).status == 200
             assert (await two.round_trip(request("/echo"))).status == 200
             async with connect(application) as three:
                 await three.send(request("/echo"))
@@ -107,12 +107,12 @@ async def test_connections_beyond_the_limit_are_answered_503() -> None:
 
 
 async def test_a_flood_of_connections_does_not_stop_open_connections() -> None:
-    async with run_application(connections_max=1, rejected_max=5) as application, connect(application) as one:
-        assert (await one.round_trip(request("/echo"))).status == 200
+    async with run_application(connections_max=1, rejected_max=5) as application, connect(application) as first:
+        assert (await first.round_trip(request("/echo"))).status == 200
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(100):
                 await stack.enter_async_context(connect(application))
-            assert (await one.round_trip(request("/echo"))).status == 200
+            assert (await first.round_trip(request("/echo"))).status == 200
             assert len(application.listener._rejected) <= 5
 
 

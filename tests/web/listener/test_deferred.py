@@ -24,18 +24,18 @@ async def _start_deferred(client: RawClient, application: Application) -> asynci
 async def test_a_deferred_reply_is_written_when_its_future_is_done() -> None:
     async with run_application() as application, connect(application) as client:
         for words in (b"first", b"second"):
-            begun = await _start_deferred(client, application)
+            future = await _start_deferred(client, application)
             assert application.listener.handlers_running == 1
-            begun.set_result(words)
+            future.set_result(words)
             assert (await client.answer()).body == words
 
 
 async def test_requests_behind_a_deferred_reply_wait_in_order() -> None:
     async with run_application() as application, connect(application) as client:
-        begun = await _start_deferred(client, application)
+        future = await _start_deferred(client, application)
         await client.send(request("/at_once") + request("/echo") + request("/at_once") + request("/forbidden"))
         await until(lambda: len(application.heads) == 5)
-        begun.set_result(b"done")
+        future.set_result(b"done")
         assert [(await client.answer()).body for _ in range(5)] == [
             b"done",
             b"at once",
@@ -47,9 +47,9 @@ async def test_requests_behind_a_deferred_reply_wait_in_order() -> None:
 
 async def test_requests_beyond_the_queue_are_read_later() -> None:
     async with run_application(pipelined_max=2) as application, connect(application) as client:
-        begun = await _start_deferred(client, application)
+        future = await _start_deferred(client, application)
         await client.send(request("/at_once", b"x" * 500) * 50)
-        begun.set_result(b"done")
+        future.set_result(b"done")
         assert (await client.answer()).body == b"done"
         for _ in range(50):
             assert (await client.answer()).body == b"at once"
@@ -75,31 +75,31 @@ async def test_a_cancelled_future_is_answered_500() -> None:
 async def test_a_lost_client_does_not_end_a_deferred_reply() -> None:
     async with run_application() as application:
         async with connect(application) as client:
-            begun = await _start_deferred(client, application)
+            future = await _start_deferred(client, application)
             client.reset()
         await until(lambda: application.listener.open == 0)
-        assert not begun.done()
-        begun.set_result(b"for nobody")
+        assert not future.done()
+        future.set_result(b"for nobody")
         await until(lambda: application.listener.handlers_running == 0)
 
 
 async def test_a_half_closed_connection_gets_its_deferred_reply() -> None:
     async with run_application() as application, connect(application) as client:
-        begun = await _start_deferred(client, application)
+        future = await _start_deferred(client, application)
         client.writer.write_eof()
         [connection] = application.listener._connections
         await until(lambda: connection._has_eof)
-        begun.set_result(b"done")
+        future.set_result(b"done")
         assert (await client.answer()).body == b"done"
         assert await client.is_closed()
 
 
 async def test_a_stopping_server_waits_for_a_deferred_reply() -> None:
     async with run_application() as application, connect(application) as client:
-        begun = await _start_deferred(client, application)
+        future = await _start_deferred(client, application)
         stopping = asyncio.create_task(application.listener.stop(grace_s=20))
         await until(lambda: application.listener.is_closing)
-        begun.set_result(b"last")
+        future.set_result(b"last")
         answer = await client.answer()
         assert (answer.body, answer.headers["connection"]) == (b"last", "close")
         await stopping
@@ -107,7 +107,7 @@ async def test_a_stopping_server_waits_for_a_deferred_reply() -> None:
 
 async def test_a_deferred_reply_that_never_ends_is_cut() -> None:
     async with run_application() as application, connect(application) as client:
-        begun = await _start_deferred(client, application)
+        future = await _start_deferred(client, application)
         await application.listener.stop(grace_s=0.05)
-        assert begun.cancelled()
+        assert future.cancelled()
         assert await client.is_closed()

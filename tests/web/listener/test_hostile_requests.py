@@ -64,7 +64,7 @@ MALFORMED = {
     "bad chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
     "signed chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n",
     "huge chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
-    "chunk longer than said": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
+    "chunk longer than announced": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
 }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ async def test_memory_is_flat_under_a_flood_of_bad_requests() -> None:
 
     async def flood(application: Application, count: int) -> int:
         for at in range(0, count, 50):
-            await asyncio.gather(*[_bad(application, kinds[(at + one) % len(kinds)]) for one in range(50)])
+            await asyncio.gather(*[_bad(application, kinds[(at + offset) % len(kinds)]) for offset in range(50)])
             application.heads.clear()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]

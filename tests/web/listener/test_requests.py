@@ -54,7 +54,7 @@ async def test_an_answer_without_content_has_no_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "asked", "told", "stays"),
+    ("version", "sent", "expected", "stays"),
     [
         ("1.1", "", None, True),
         ("1.1", "close", "close", False),
@@ -64,12 +64,12 @@ async def test_an_answer_without_content_has_no_length() -> None:
         ("1.0", "keep-alive", "keep-alive", True),
     ],
 )
-async def test_keep_alive(version: str, asked: str, told: str | None, stays: bool) -> None:
+async def test_keep_alive(version: str, sent: str, expected: str | None, stays: bool) -> None:
     async with run_application() as application, connect(application) as client:
-        headers = {"Connection": asked} if asked else {}
+        headers = {"Connection": sent} if sent else {}
         answer = await client.round_trip(request("/echo", b"x", version=version, **headers))
         assert answer.status == 200
-        assert answer.headers.get("connection") == told
+        assert answer.headers.get("connection") == expected
         if stays:
             assert (await client.round_trip(request("/echo"))).status == 200
         else:
