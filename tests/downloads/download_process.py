@@ -1,5 +1,6 @@
-"""A processor in a process of its own, to be killed or weighed: `python download_process.py URL NAMESPACE DIRECTORY`.
-For each line that it is sent it answers with the most memory that it has ever used, in KiB."""
+"""Download worker in a process of its own: `python -m tests.downloads.download_process URL NAMESPACE DIRECTORY`.
+
+For each line on stdin it prints its peak memory in KiB. Tests kill it or read its memory."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
+ROOT = Path(__file__).parents[2]
+
 
 class DownloadProcess:
-    """For tests, in their event loop."""
+    """The process, as a test controls it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -35,8 +38,8 @@ class DownloadProcess:
 @contextlib.asynccontextmanager
 async def download_process(store: Store, directory: Path) -> AsyncIterator[DownloadProcess]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, str(store.endpoint), store.namespace, str(directory),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        sys.executable, "-m", "tests.downloads.download_process", str(store.endpoint), store.namespace, str(directory),
+        cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
         yield DownloadProcess(process)

@@ -16,7 +16,7 @@ from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.operations import Fail, Take
 from windlass.core.retry import Backoff
-from windlass.downloads.worker import FILES_QUEUE, QUEUE, callback_body, delivered
+from windlass.downloads.worker import FILES_QUEUE, QUEUE, callback_body, on_delivered
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -136,7 +136,7 @@ async def test_of_a_report_that_was_too_large_to_be_kept(work: AtWork) -> None:
 async def test_the_file_of_such_a_one_leaves_too(work: AtWork) -> None:
     async with Origin(answer(b"x")).open() as origin:
         await owe(work.service, origin.url(), extra="e" * 70_000)
-        await delivered(work.service, await debt_of(work.service), keep_ms=0)
+        await on_delivered(work.service, await debt_of(work.service), keep_ms=0)
         while work.files():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -148,7 +148,7 @@ async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
         job_id = await owe(opened, origin.url())
         debt = await debt_of(opened)
         for _ in range(2):  # the first may not have been heard of
-            await delivered(opened, debt, keep_ms=3_600_000)
+            await on_delivered(opened, debt, keep_ms=3_600_000)
         await opened.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
         with pytest.raises((UnknownJob, AlreadyEnded)):
             await opened.job([job_id]).one()
@@ -164,7 +164,7 @@ async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
 async def test_a_failure_leaves_no_file_to_delete(work: AtWork, opened: Service) -> None:
     async with Origin({}).open() as origin:
         job_id = await owe(opened, origin.url())
-        await delivered(opened, await debt_of(opened), keep_ms=1)
+        await on_delivered(opened, await debt_of(opened), keep_ms=1)
         with pytest.raises((UnknownJob, AlreadyEnded)):
             await opened.job([job_id]).one()
         (stats,) = await opened.stats([FILES_QUEUE])

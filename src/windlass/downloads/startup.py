@@ -1,4 +1,4 @@
-"""Downloads, as the settings say: where files go, what their URLs begin with, and how many at once."""
+"""Start of the download worker from the settings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from .worker import DownloadOptions, DownloadWorker, parse_headers
 
 
 def download_base(settings: Settings, own_url: str) -> str:
-    """What the URLs of files begin with. `own_url`: of this server; empty: it does not answer."""
+    """Return the base of file URLs. `own_url` is the URL of this server; empty if it serves no HTTP."""
     if settings.download_url:
         return settings.download_url.rstrip("/")
     if not own_url and not settings.port and PROCESSOR in parse_roles(settings.roles):
         raise BadSetting(
-            "Files have no URL: set WINDLASS_DOWNLOAD_URL, or WINDLASS_PORT as for the server that has them."
+            "Downloaded files have no URL: set WINDLASS_DOWNLOAD_URL, or WINDLASS_PORT to the port of the server that "
+            "serves the files."
         )
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     scheme = "https" if settings.tls_certificate else "http"
@@ -49,7 +50,7 @@ def _options(settings: Settings, base: str) -> DownloadOptions:
 
 @contextlib.asynccontextmanager
 async def run_downloads(service: Service, policy: PolicySource, settings: Settings, base: str) -> AsyncIterator[None]:
-    """Downloads are performed, until the block ends and what is under way is given back."""
+    """Run the download worker until the block ends. Downloads in flight are given back then."""
     if PROCESSOR not in parse_roles(settings.roles):
         yield
         return

@@ -1,5 +1,5 @@
-"""How do we ask others? The one guarded HTTP client for addresses that come from outside (pushes to workers, callbacks,
-downloads): nobody makes this server reach what only it can reach."""
+"""Guarded HTTP client for URLs from outside: pushes to workers, callbacks, downloads. It prevents that a caller makes
+this server reach addresses that only the server can reach (SSRF)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from .failures import AddressForbidden, InvalidRedirect, RequestFailed, Response
 from .fetch import FetchRequest
 from .policy import Policy, PolicySource, parse_policy
 from .proxies import Proxy, parse_proxy
-from .response import StreamedAnswer
+from .response import IncomingResponse
 from .urls import parse_http_url
 
 __all__ = [
     "AddressForbidden",
     "FetchRequest",
+    "IncomingResponse",
     "InvalidRedirect",
     "Outbound",
     "OutboundResponse",
@@ -22,7 +23,6 @@ __all__ = [
     "Proxy",
     "RequestFailed",
     "ResponseTooLarge",
-    "StreamedAnswer",
     "TlsFailed",
     "TruncatedBody",
     "parse_http_url",

@@ -1,6 +1,6 @@
-"""The client. Every socket it opens is to an address that the policy has just allowed, whatever a name stood for a
-moment ago; it keeps no cookies, and reads no more than it was told to. `post` follows no redirects and uses no proxy;
-`get` does, and each step of the way is looked at as the first one was (see fetch.py)."""
+"""HTTP client. The policy checks the address of every socket right before it is opened, so a name that resolves to
+another address later is no way around it. The client keeps no cookies and reads a bounded number of bytes. `post`
+follows no redirects and uses no proxy. `get` does both, and checks every hop like the first (see fetch.py)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from yarl import URL
 from .failures import RequestFailed, ResponseTooLarge
 from .fetch import Fetch, FetchRequest
 from .policy import Policy, PolicySource, forbidden_message
-from .response import BUFFER, DialForbidden, StreamedAnswer, request_failure
+from .response import BUFFER, DialForbidden, IncomingResponse, request_failure
 from .urls import origin_of, parse_http_url
 
 CONNECT_S = 5.0
 CONNECTIONS_MAX = 1000
 CONNECTIONS_PER_HOST = 100
-BODY_S = 2.0  # for a body that is not needed: only a connection that has been read empty can be used again
+BODY_S = 2.0  # for a body that is not needed: only a connection that was read to its end can be reused
 READ_AT_ONCE = 64 * 1024
 
 
@@ -35,21 +35,21 @@ class OutboundResponse(msgspec.Struct, frozen=True):
 
 
 class _ConnectionTrace:
-    """Whether a request went over a connection that was open already."""
+    """Whether a request used a connection that was already open."""
 
-    is_used = False
+    is_reused = False
 
 
 async def _on_reuse(_session: object, context: Any, _: object) -> None:
-    context.trace_request_ctx.is_used = True
+    context.trace_request_ctx.is_reused = True
 
 
 class Outbound:
-    """`async with Outbound(policy) as outbound`. `resolver`: instead of the system's."""
+    """Guarded HTTP client: `async with Outbound(policies) as outbound`. `resolver` replaces the system's resolver."""
 
     def __init__(self, policies: PolicySource, resolver: AbstractResolver | None = None) -> None:
         self._policies = policies
-        self._policy = Policy()  # as it was for the last request
+        self._policy = Policy()  # of the last request
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
         self._fetching: aiohttp.ClientSession | None = None
@@ -66,14 +66,14 @@ class Outbound:
         await self._retire()
 
     async def _apply_policy(self) -> None:
-        """A connection that was opened under another policy is not used for a new request."""
+        """Read the current policy. After a change, new requests do not use connections that were opened before it."""
         policy = await self._policies.current()
         if policy is not self._policy:
             self._policy = policy
             await self._retire()
 
     async def _retire(self) -> None:
-        """Requests under way end as they began; those of the policy before are given up."""
+        """Retire the sessions. Requests in flight complete; requests of sessions that were retired before are ended."""
         over, self._retired = self._retired, [session for session in (self._session, self._fetching) if session]
         self._session = self._fetching = None
         for session in over:
@@ -90,20 +90,21 @@ class Outbound:
         needs_body: bool = True,
         may_repeat: bool = False,
     ) -> OutboundResponse:
-        """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble. Without
-        `needs_body` the status is an answer, whatever comes of the body. With `may_repeat` it is sent again when a kept
-        connection turns out to be closed: nobody can tell whether it was read."""
+        """Send one POST request. Raise BadInput if the URL is invalid, RequestFailed for all other errors.
+
+        Without `needs_body`, the status is enough: errors while the body is read are ignored. With `may_repeat`, the
+        request is sent again if a reused connection turns out to be closed; the receiver may then get it twice."""
         target = parse_http_url(url)
         try:
             async with asyncio.timeout(timeout_s):
-                kept = _ConnectionTrace()
+                trace = _ConnectionTrace()
                 await self._apply_policy()
                 try:
-                    return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
+                    return await self._post(target, body, headers, answer_max, trace, needs_body=needs_body)
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                    if not (may_repeat and kept.is_used):
+                    if not (may_repeat and trace.is_reused):
                         raise
-                return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
+                return await self._post(target, body, headers, answer_max, trace, needs_body=needs_body)
         except TimeoutError as error:
             raise RequestFailed(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -115,12 +116,14 @@ class Outbound:
         body: bytes,
         headers: Mapping[str, str],
         answer_max: int,
-        kept: _ConnectionTrace,
+        trace: _ConnectionTrace,
         *,
         needs_body: bool,
     ) -> OutboundResponse:
-        asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=kept)
-        async with asked as response:
+        sending = self._post_session().post(
+            url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=trace
+        )
+        async with sending as response:
             read = self._read if needs_body else self._read_some
             answer = await read(response, answer_max)
             return OutboundResponse(
@@ -128,7 +131,7 @@ class Outbound:
             )
 
     async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes:
-        """What is left unread closes the connection with it."""
+        """Read the body. If it is too large, close the connection."""
         parts = bytearray()
         async for part in response.content.iter_chunked(READ_AT_ONCE):
             parts += part
@@ -138,7 +141,8 @@ class Outbound:
         return bytes(parts)
 
     async def _read_some(self, response: aiohttp.ClientResponse, most: int) -> bytes:
-        """The beginning, as far as it comes. A connection whose answer was not read to its end is not used again."""
+        """Read the beginning of the body, as far as it arrives in time. Close the connection if the body was not read
+        to its end."""
         parts = bytearray()
         try:
             async with asyncio.timeout(BODY_S):
@@ -154,30 +158,30 @@ class Outbound:
         return bytes(parts[:most])
 
     @contextlib.asynccontextmanager
-    async def get(self, wanted: FetchRequest) -> AsyncIterator[StreamedAnswer]:
-        """A body of any size, to be read within the block. BadInput: an address cannot be used; Unanswered, or one of
-        its kinds: all other trouble, also while the body is read."""
-        timeout = asyncio.timeout(wanted.timeout_s)
+    async def get(self, request: FetchRequest) -> AsyncIterator[IncomingResponse]:
+        """Send a GET request whose body, of any size, is read within the block. Raise BadInput if a URL is invalid,
+        RequestFailed or a subclass for all other errors, also while the body is read."""
+        timeout = asyncio.timeout(request.timeout_s)
         await self._apply_policy()
         try:
-            async with timeout, Fetch(self._opened_for_fetching(), self._policy, self._resolver, wanted) as incoming:
+            async with timeout, Fetch(self._get_session(), self._policy, self._resolver, request) as incoming:
                 yield incoming
         except TimeoutError as error:
             if not timeout.expired():
                 raise
-            # Of a URL only where it leads to: the rest may hold a password or a signature, and this goes into logs.
-            where = origin_of(wanted.url)
-            raise RequestFailed(f"{where} has not been read within {wanted.timeout_s:g} s.") from error
+            # Only the origin: the rest of the URL may contain a password or a signature, and this text goes into logs.
+            where = origin_of(request.url)
+            raise RequestFailed(f"{where} was not read within {request.timeout_s:g} s.") from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _post_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             tracing = aiohttp.TraceConfig()
             tracing.on_connection_reuseconn.append(_on_reuse)
             self._session = self._new_session(CONNECTIONS_MAX, CONNECTIONS_PER_HOST, tracing)
         return self._session
 
-    def _opened_for_fetching(self) -> aiohttp.ClientSession:
-        """How many there are at once is the caller's affair."""
+    def _get_session(self) -> aiohttp.ClientSession:
+        """Return the session of `get`. The caller limits the number of connections."""
         if self._fetching is None:
             self._fetching = self._new_session(0, 0)
         return self._fetching
@@ -196,17 +200,18 @@ class Outbound:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             trust_env=False,
-            auto_decompress=False,  # a small answer must not become a large one here
+            auto_decompress=False,  # a small answer must not expand to a large one
             skip_auto_headers=("User-Agent",),
             headers={"User-Agent": "windlass", "Accept-Encoding": "identity"},
             read_bufsize=BUFFER,
         )
 
     def _new_socket(self, target: Any) -> socket.socket:
-        """Called with the address that is dialled next, also for one written in the URL itself."""
+        """Create a socket if the policy allows its address. The connector calls this for every address, also for an
+        address that is literal in the URL."""
         family, kind, protocol, _, address = target
         if not self._policy.is_allowed(address[0]):
             raise DialForbidden(forbidden_message(address[0]))
         made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a peer that has vanished is noticed some day
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # detects a peer that is gone
         return made

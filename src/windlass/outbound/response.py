@@ -1,4 +1,4 @@
-"""A large answer on its way in: its head, then its body in parts, in constant memory."""
+"""Streamed answer: its head, then its body in parts, in constant memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import aiohttp
 
 from .failures import AddressForbidden, RequestFailed, ResponseTooLarge, TlsFailed, TruncatedBody
 
-REASON_MAX = 200  # characters of what went wrong
-BUFFER = 256 * 1024  # of one answer; twice as much may be there before the sender is told to wait
+REASON_MAX = 200  # characters of an error text
+BUFFER = 256 * 1024  # bytes of one answer; up to twice as much is buffered before the sender must wait
 
 
 class DialForbidden(OSError):
-    """As the connector wants its trouble."""
+    """The policy forbids an address. It is an OSError because the connector handles only these."""
 
 
-class StreamedAnswer:
-    """`while part := await incoming.read()`. Trouble on the way is Unanswered, or one of its kinds."""
+class IncomingResponse:
+    """Answer that is read in parts: `while part := await answer.read()`. Errors are RequestFailed or a subclass."""
 
     def __init__(self, response: aiohttp.ClientResponse, size_max: int) -> None:
         self._response = response
@@ -25,13 +25,13 @@ class StreamedAnswer:
         self.status = response.status
         self.reason = response.reason or ""
         self.url = str(response.url)
-        # Of a body that says how long it is otherwise, or has none, a length says nothing.
+        # With a transfer encoding the header Content-Length has no meaning.
         self.length = None if "Transfer-Encoding" in response.headers else response.content_length
         self._received = 0
         self._check(self.length or 0)
 
     async def read(self) -> bytes:
-        """The next part, as much as is there; empty at the end."""
+        """Return the next part, as much as has arrived; empty at the end."""
         try:
             part = await self._response.content.readany()
         except aiohttp.ClientPayloadError as error:
@@ -44,24 +44,24 @@ class StreamedAnswer:
 
     def _check(self, size: int) -> None:
         if size > self._size_max:
-            raise ResponseTooLarge(f"The body has more than {self._size_max} bytes, which is all that is taken.")
+            raise ResponseTooLarge(f"The body has more than {self._size_max} bytes, the maximum.")
 
 
-def request_failure(whom: str, error: Exception) -> RequestFailed:
-    """What went wrong on the line, in our words."""
+def request_failure(origin: str, error: Exception) -> RequestFailed:
+    """Return the failure for an error of the HTTP library."""
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
         return TlsFailed(str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
         if isinstance(error.os_error, DialForbidden):
             return AddressForbidden(str(error.os_error))
-        return RequestFailed(f"{whom} cannot be reached: {error.os_error}")
-    return RequestFailed(f"{whom} gave no usable answer: {type(error).__name__}: {_describe_error(error)}")
+        return RequestFailed(f"{origin} cannot be reached: {error.os_error}")
+    return RequestFailed(f"{origin} gave no valid answer: {type(error).__name__}: {_describe_error(error)}")
 
 
 def _describe_error(error: Exception) -> str:
-    """The client's own words hold the whole request, its passwords included: only what is about the answer is told."""
+    """Describe an error without the request. The library's own text contains the whole request, with passwords."""
     if isinstance(error, aiohttp.ClientResponseError):
         return " ".join(error.message.split())[:REASON_MAX]
     if isinstance(error, aiohttp.InvalidURL):
-        return "its URL cannot be used."
+        return "its URL is invalid."
     return " ".join(str(error).split())[:REASON_MAX]

@@ -16,7 +16,7 @@ from windlass.store.commands import reports, take
 from windlass.store.commands.command import BatchCommand, Flow
 from windlass.store.commands.reports import FinishReport, FinishWithNextRun, NextRunNeeded
 from windlass.store.store import Store
-from windlass.store.waiting.take import PartitionQueues, look_flow
+from windlass.store.waiting.take import PartitionQueues, poll_flow
 
 
 def finish_flow(
@@ -48,7 +48,7 @@ def finish_and_take_flow(
         return (yield from _finish_and_take_in_one_call(request, parts[0], finishes, failures))
     finished = yield from finish_flow(finishes, store.partition_of_job)
     failed = yield from _fail_flow(store, failures)
-    found = yield from look_flow(request, parts, [take.UNREGISTERED] * len(parts), waits=True)
+    found = yield from poll_flow(request, parts, [take.UNREGISTERED] * len(parts), waits=True)
     return FinishedAndTaken(list(finished), list(failed), found.taken)
 
 

@@ -393,7 +393,7 @@ from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 service = Service(Store(parse_url(sys.argv[1]), namespace=sys.argv[2], is_test=True))
-print(len(service.take_callbacks(lease_ms=5_000).wait().debts), flush=True)
+print(len(service.take_callbacks(lease_ms=5_000).wait().callbacks), flush=True)
 time.sleep(60)
 """
 

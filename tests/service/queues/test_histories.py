@@ -92,7 +92,7 @@ def test_many_queues_are_asked_for_in_bounded_calls_and_little_is_remembered(
     to_a_fresh_hour(service)
     names = [f"q{number}" for number in range(30)]
     busy(service, 1, *names)
-    monkeypatch.setattr(history_cache, "QUEUES_KEPT", 10)
+    monkeypatch.setattr(history_cache, "QUEUES_MAX", 10)
     calls = asked_for(store, monkeypatch)
     for _ in range(2):
         found = service.histories(names, step_minutes=15, steps=96).wait()

@@ -1,4 +1,4 @@
-"""The downloader's API, /downloader: downloads with aggregations, their statistics, and the files."""
+"""HTTP API of the downloader under /downloader: downloads with aggregations, statistics, and files."""
 
 from __future__ import annotations
 

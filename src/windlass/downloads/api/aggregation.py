@@ -1,4 +1,4 @@
-"""What an aggregation is here: a key of one limit of the engine, with the cap and the proxy of its first job."""
+"""Aggregation: a key of one limit of the engine, with the cap and the proxy of its first job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = Limit(name=AGGREGATIONS, matches=Matcher(queue=QUEUE), running=AGGREGATI
 
 
 async def prepare(service: Service) -> None:
-    """The limit is there, and aggregations take turns: the million jobs of one do not stop the ten of another."""
+    """Create the limit, and turn on fair share: a million jobs of one aggregation do not block ten jobs of another."""
     try:
         await service.aggregations(LIMIT.name, most=1)
     except UnknownLimit:
@@ -30,7 +30,7 @@ def cap_of(limit: int, proxy: str) -> Cap:
 
 
 async def proxy_of(service: Service, aggregation: str) -> str:
-    """Empty: it has none, or has vanished."""
+    """Return the proxy of an aggregation; empty if it has none or no longer exists."""
     try:
         return (await service.aggregation(LIMIT.name, aggregation)).note
     except UnknownLimit:
@@ -38,7 +38,7 @@ async def proxy_of(service: Service, aggregation: str) -> str:
 
 
 def lane_of(aggregation: str) -> str:
-    """Its name, or a digest of one that cannot be a lane's."""
+    """Return the lane of an aggregation: its name, or a digest if the name is no valid lane."""
     try:
         check_new_name("lane", aggregation, LANE_MAX)
     except (BadInput, TooLarge):

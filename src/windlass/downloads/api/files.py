@@ -49,8 +49,9 @@ class ByteRange(NamedTuple):
 
 
 @routes.get(
-    "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream", waits=True,
-    other_responses={206: None}, headers={"range": "One part of the file, such as bytes=0-1023."}, refuses=(NotFound, RangeNotSatisfiable),
+    "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream",
+    waits=True, other_responses={206: None}, headers={"range": "One part of the file, such as bytes=0-1023."},
+    refuses=(NotFound, RangeNotSatisfiable),
 )  # fmt: skip
 async def downloaded_file(context: RequestContext[None, None]) -> StreamedResponse:
     """Return a downloaded file.
@@ -67,7 +68,9 @@ async def downloaded_file(context: RequestContext[None, None]) -> StreamedRespon
         file.close()
         raise
     wanted = part or ByteRange(0, size)
-    content_range = ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
+    content_range = (
+        ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
+    )
     headers = (*_SAFE_HEADERS, *content_range)
     return StreamedResponse(206 if part else 200, _Chunks(file, wanted), headers, media, wanted.length)
 

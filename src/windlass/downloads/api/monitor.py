@@ -86,8 +86,8 @@ def sum_counters(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 @routes.get(
-    "/dashboard/aggregations", operation="waiting_aggregations", roles=READERS, response=list[WaitingJobs], response_media=_JSON,
-    refuses=(errors.EngineError,),
+    "/dashboard/aggregations", operation="waiting_aggregations", roles=READERS, response=list[WaitingJobs],
+    response_media=_JSON, refuses=(errors.EngineError,),
 )  # fmt: skip
 async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
     """Return aggregations with waiting jobs, and the number of these jobs.

@@ -1,4 +1,4 @@
-"""The downloader's own OpenAPI document; paths are relative to /downloader, as its clients know them."""
+"""OpenAPI document of the downloader. Paths are relative to /downloader, as its clients expect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ routes = routes_of(TAG)
 
 _ABOUT = DocumentInfo(
     "Windlass downloader",
-    "Downloads with a bound per aggregation, in the API of skroutz's downloader. Refusals are plain text.",
+    "Downloads with a concurrency limit per aggregation, in the API of skroutz's downloader. Errors are plain text.",
     PREFIX,
 )
 _EXAMPLES = Examples(DOWNLOAD_EXAMPLES)
@@ -24,7 +24,7 @@ _EXAMPLES = Examples(DOWNLOAD_EXAMPLES)
 
 def self_description(served: list[Route]) -> dict[str, Any]:
     made = build_dialect_document(served, _EXAMPLES, _ABOUT)
-    # Every field may be absent when it is read, so that the refusal can name it in the downloader's own words.
+    # The decoder accepts a body without required fields, so that the error names the field in the downloader's words.
     made["components"]["schemas"]["OrderForm"]["required"] = list(REQUIRED)
     return made
 

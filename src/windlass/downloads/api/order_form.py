@@ -1,4 +1,4 @@
-"""What is asked for: the body of POST /download, field by field. Pure. Each sentence names the field that is wrong."""
+"""Body of POST /download, checked field by field. No I/O. Each error names the invalid field."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from windlass.outbound.urls import FETCHED_MAX, parse_http_url, split_credential
 
 AGGREGATION_MAX = 1024  # bytes
 MAX_RETRIES = 2
-ORDER_MAX = 48 * 1024  # bytes of all fields: a callback carries 64 KiB of payload and of report
-NUMBER_MAX = 2**31 - 1  # a larger one counts as this
+ORDER_MAX = 48 * 1024  # bytes of all fields: a callback holds 64 KiB of payload and report
+NUMBER_MAX = 2**31 - 1  # larger numbers are cut to this
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 Field: TypeAlias = Any
 REQUIRED = ("url", "aggr_id", "aggr_limit")
-# Types for the document only: any value is decoded, so that a refusal can name the field in the downloader's words.
+# Types for the OpenAPI document only: any value is decoded, so that an error names the field in the downloader's words.
 Text: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "string"})]
 Number: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "number"})]
 Boolean: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "boolean"})]
@@ -39,35 +39,39 @@ TextMap: TypeAlias = Annotated[
 
 
 class OrderForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A download. Fields that are not known here are not looked at."""
+    """Request of a download. Unknown fields are ignored."""
 
-    url: Annotated[Text, Meta(description="Required. What to download, by http or https.")] = UNSET
-    aggr_id: Annotated[Text, Meta(description="Required. The aggregation it belongs to.")] = UNSET
+    url: Annotated[Text, Meta(description="Required. URL of the file, http or https.")] = UNSET
+    aggr_id: Annotated[Text, Meta(description="Required. Aggregation of the download.")] = UNSET
     aggr_limit: Annotated[
-        Number, Meta(description="Required. How many of the aggregation run at once; of effect with its first job.")
+        Number, Meta(description="Required. Maximum of concurrent downloads of the aggregation. Its first job sets it.")
     ] = UNSET
-    aggr_proxy: Annotated[Text, Meta(description="The aggregation's proxy; of effect with its first job.")] = UNSET
-    callback_url: Annotated[Text, Meta(description="Who is told of its end, by http.")] = UNSET
-    callback_type: Annotated[Text, Meta(description="With `callback_dst`, instead: by which backend.")] = UNSET
-    callback_dst: Annotated[Text, Meta(description="... and where to.")] = UNSET
+    aggr_proxy: Annotated[Text, Meta(description="Proxy of the aggregation. Its first job sets it.")] = UNSET
+    callback_url: Annotated[Text, Meta(description="URL of an HTTP callback.")] = UNSET
+    callback_type: Annotated[Text, Meta(description="With `callback_dst`, instead of `callback_url`: the backend.")] = (
+        UNSET
+    )
+    callback_dst: Annotated[Text, Meta(description="With `callback_type`: the destination.")] = UNSET
     s3_bucket: Annotated[
-        Text, Meta(description="With `s3_region`: the bucket that the file goes to; the callback is then optional.")
+        Text, Meta(description="With `s3_region`: the bucket of the file. The callback is optional then.")
     ] = UNSET
-    s3_region: Annotated[Text, Meta(description="... and its region.")] = UNSET
-    extra: Annotated[Text, Meta(description="Any text; handed back.")] = UNSET
+    s3_region: Annotated[Text, Meta(description="Region of `s3_bucket`.")] = UNSET
+    extra: Annotated[Text, Meta(description="Any text; the callback returns it.")] = UNSET
     mime_type: Annotated[
-        Text, Meta(description="Globs that its type must match, with commas between; `!` negates. Default: any.")
+        Text, Meta(description="Globs that the MIME type must match, separated by commas; `!` negates. Default: any.")
     ] = UNSET
-    max_retries: Annotated[Number, Meta(description="Default: 2. 0: one attempt.")] = UNSET
-    extract_image_size: Annotated[
-        Boolean, Meta(description="Whether the size of an image is told. Default: false.")
-    ] = UNSET
-    download_timeout: Annotated[Number, Meta(description="Seconds for the whole download. Default: any.")] = UNSET
-    request_headers: Annotated[TextMap, Meta(description="Headers of the request, beside the server's own.")] = UNSET
+    max_retries: Annotated[Number, Meta(description="Retries after the first attempt. Default: 2; 0: one attempt.")] = (
+        UNSET
+    )
+    extract_image_size: Annotated[Boolean, Meta(description="Report the size of an image. Default: false.")] = UNSET
+    download_timeout: Annotated[Number, Meta(description="Seconds for the whole download. Default: no limit.")] = UNSET
+    request_headers: Annotated[TextMap, Meta(description="Headers of the request, in addition to the server's.")] = (
+        UNSET
+    )
 
 
 class ParsedOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, once it is known to make sense. `fields`: of the job's payload, without its id."""
+    """Checked request. `fields` are the fields of the job's payload without its id."""
 
     aggregation: str
     limit: int
@@ -78,7 +82,7 @@ class ParsedOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_order(form: OrderForm) -> ParsedOrder:
-    """BadInput: a field is missing, or cannot be used."""
+    """Check a request. Raise BadInput if a field is missing or invalid."""
     aggregation = _aggregation(form.aggr_id)
     callback, callback_fields = _callback(form)
     max_retries = MAX_RETRIES if form.max_retries is UNSET else _number("max_retries", form.max_retries, at_least=0)
@@ -121,7 +125,7 @@ def _text(name: str, value: Field, *, otherwise: str = "") -> str:
 
 
 def _number(name: str, value: Field, *, at_least: int) -> int:
-    """Its whole part. JSON has no other numbers than these two kinds."""
+    """Return the whole part of a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # NaN equals nothing
         raise BadInput(f"{name} must be a number.")
     if value < 0 or int(min(value, NUMBER_MAX)) < at_least:
@@ -140,7 +144,7 @@ def _boolean(name: str, value: Field) -> bool:
 def _url(value: Field) -> str:
     text = _text("url", _required("url", value))
     try:
-        # As whoever fetches it reads it.
+        # Read the URL as the worker does.
         parse_http_url(split_credentials(text.partition("#")[0].replace(" ", "%20"))[0], FETCHED_MAX)
     except BadInput as error:
         raise BadInput(f"url must be an absolute http or https URL: {error}") from error
@@ -164,9 +168,9 @@ def _proxy(value: Field) -> str:
 
 
 def _is_uri(text: str) -> bool:
-    """An absolute URI, or an absolute path."""
+    """Tell whether a text is an absolute URI or an absolute path."""
     try:
-        urlsplit(text).port  # noqa: B018 (a port that is none is told only so)
+        urlsplit(text).port  # noqa: B018 (the attribute raises for an invalid port)
     except ValueError:
         return False
     return not _CONTROL.search(text) and (text.startswith("/") or _SCHEME.match(text) is not None)
@@ -206,7 +210,7 @@ def _bucket(form: OrderForm) -> dict[str, str]:
 
 
 def _callback(form: OrderForm) -> tuple[Callback | None, dict[str, str]]:
-    """And what the job's payload says of it."""
+    """Return the callback, and its fields for the job's payload."""
     if form.callback_url is not UNSET:
         return _callback_by_url(_text("callback_url", form.callback_url)), {}
     kind, destination = _text("callback_type", form.callback_type), _text("callback_dst", form.callback_dst)

@@ -1,4 +1,4 @@
-"""POST /download and POST /retry: jobs come in; callbacks that were given up are tried again."""
+"""POST /download and POST /retry: enqueue downloads, and redeliver given-up callbacks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .refusals import routes_of
 
 routes = routes_of("Downloads")
 
-TRIES = 3  # for an id that nobody has
-CRASHES_MAX = 10  # leases that may run out, beside the attempts that end
+TRIES = 3  # to find a free id
+CRASHES_MAX = 10  # leases that may expire, in addition to attempts that end
 ID_MAX = 128
 _prepared: WeakSet[AppState] = WeakSet()
 
@@ -51,7 +51,7 @@ def job_of(order: ParsedOrder, download_id: str) -> NewJob:
         unique=download_id,
         unique_check="refuse",
         unique_while_kept=True,
-        # When an attempt that failed is made again is for the processor to say; here it is a bound on crashes.
+        # The download worker sets the delay of a retry; this policy only bounds the number of crashes.
         retry=Backoff(tries=1 + order.max_retries + CRASHES_MAX, base_ms=0, jitter=0),
         result_ttl_ms=GIVEN_UP_KEPT_MS,
         callback=order.callback,
@@ -65,10 +65,10 @@ def job_of(order: ParsedOrder, download_id: str) -> NewJob:
     refuses=(TooLarge, errors.QueueFull, errors.EngineError),
 )  # fmt: skip
 async def download(context: RequestContext[OrderForm, None]) -> Ordered:
-    """Download a file, and tell somebody of it.
+    """Download a file and send a callback.
 
-    The file is fetched by a processor, no more of an aggregation at once than its first job said, and the callback
-    tells how that ended. Content-Type and Accept are not looked at."""
+    A processor fetches the file. The first job of an aggregation sets the number of its concurrent downloads. The
+    callback reports the outcome. Content-Type and Accept are ignored."""
     context.check_queue(QUEUE)
     order = parse_order(context.body)
     await _prepare(context.state)
@@ -89,7 +89,7 @@ async def _enqueue(state: AppState, order: ParsedOrder) -> str:
             return download_id
         except UniqueConflict:
             continue
-        except UnknownLimit:  # somebody has taken it away
+        except UnknownLimit:  # the limit was removed
             await prepare(state.service)
     raise InternalError("No id could be found that nobody has; try again.")
 
@@ -99,9 +99,9 @@ async def _enqueue(state: AppState, order: ParsedOrder) -> str:
     refuses=(BadInput, TooLarge, errors.EngineError),
 )  # fmt: skip
 async def retry_callback(context: RequestContext[None, None]) -> None:
-    """Deliver a callback that was given up after all.
+    """Redeliver a given-up callback.
 
-    It is due at once, and has all its attempts anew. 400: there is no such download, or its callback was not given
+    It is due at once, with a full set of attempts. 400: there is no such download, or its callback was not given
     up."""
     context.check_queue(QUEUE)
     name = context.path["name"]
@@ -118,6 +118,6 @@ async def retry_callback(context: RequestContext[None, None]) -> None:
     "/retry/", operation="retry_callback_without_id", roles=PRODUCERS, status=204, is_listed=False, refuses=(BadInput,)
 )
 async def retry_callback_without_id(context: RequestContext[None, None]) -> None:
-    """Refuse an empty id. Segments of paths that have a name are never empty, so it has a route of its own."""
+    """Refuse an empty id. A named path segment is never empty, so this needs its own route."""
     context.check_queue(QUEUE)
     raise BadInput("The path has no id: POST /retry/<id>, with the id that POST /download has answered.")

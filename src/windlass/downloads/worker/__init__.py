@@ -1,5 +1,5 @@
-"""Downloads are performed here: `Processor` takes them from their queue, `callback_body` is what is sent of their end,
-`delivered` what happens when that has arrived, `read_globs` how a list of mime types is checked."""
+"""Download worker: `DownloadWorker` runs downloads, `callback_body` builds their callbacks, `on_delivered` runs after a
+callback was received, and `parse_globs` checks a list of MIME types."""
 
 from __future__ import annotations
 

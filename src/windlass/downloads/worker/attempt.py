@@ -1,4 +1,4 @@
-"""One attempt at one download: fetched, looked at, kept; or nothing of it is left."""
+"""One attempt of a download: fetch, check and store a file. A failed attempt leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from windlass.core.errors import BadInput
-from windlass.outbound import FetchRequest, Outbound, RequestFailed, IncomingResponse, parse_proxy
+from windlass.outbound import FetchRequest, IncomingResponse, Outbound, RequestFailed, parse_proxy
 
 from . import report
 from .content_type import LOOKED_AT, mime_type_of
@@ -26,11 +26,11 @@ from .threads import ThreadPool
 WRITE_AT_ONCE = 1024 * 1024
 PREPARING = "preparing the request"
 
-ProgressCallback: TypeAlias = Callable[[int, int | None], None]  # bytes so far, and of how many
+ProgressCallback: TypeAlias = Callable[[int, int | None], None]  # received bytes, and the length if known
 
 
 class Downloader:
-    """What all attempts of one processor share."""
+    """Runs attempts with the resources that all attempts of one worker share."""
 
     def __init__(
         self, outbound: Outbound, options: DownloadOptions, threads: ThreadPool, counters: DownloadCounters
@@ -38,7 +38,7 @@ class Downloader:
         self._outbound = outbound
         self._options = options
         self._threads = threads
-        self._uploads = ThreadPool(options.slots)  # a slow bucket must not keep files from being written
+        self._uploads = ThreadPool(options.slots)  # a pool of its own: a slow bucket must not block writes to the disk
         self._counters = counters
         self._clients = S3Clients(options.s3_endpoint)
         self.storage: Storage = (
@@ -53,7 +53,8 @@ class Downloader:
     async def attempt(
         self, order: Order, proxy: str, on_progress: ProgressCallback, stop_requested: threading.Event
     ) -> DownloadReport:
-        """Trouble: it came to nothing. `unwanted` is set when it is cancelled: threads cannot be."""
+        """Run one attempt. Raise DownloadFailure if it fails. The caller sets `stop_requested` when it cancels the
+        attempt, because threads cannot be cancelled."""
         globs = _globs_of(order)
         storage, metadata = self._storage_for(order)
         self._check_proxy(proxy)
@@ -90,7 +91,7 @@ class Downloader:
     async def _fetch(
         self, order: Order, proxy: str, globs: Globs, temp: TempFile, on_progress: ProgressCallback
     ) -> tuple[int, _FetchedBody]:
-        """Answers the status, too."""
+        """Fetch the body. Return its status too."""
         wanted = FetchRequest(
             url=order.url,
             headers=_merge_headers(self._options.headers, order.request_headers),
@@ -113,7 +114,8 @@ class Downloader:
     async def _write(
         self, incoming: IncomingResponse, globs: Globs, temp: TempFile, on_progress: ProgressCallback
     ) -> _FetchedBody:
-        """Nothing is fetched to its end that will not be kept: the type is checked as soon as it is known."""
+        """Write the body to the temporary file. The type is checked as soon as it is known, so an unwanted body is not
+        fetched to its end."""
         beginning, mime_type = b"", ""
         parts: list[bytes] = []
         waiting = received = 0
@@ -132,10 +134,10 @@ class Downloader:
 
 
 class _FetchedBody(NamedTuple):
-    """A body that has come to its end."""
+    """Complete body."""
 
     mime_type: str
-    unwritten: list[bytes]  # its last parts
+    unwritten: list[bytes]  # last parts, not yet written
 
 
 def _prepare(storage: Storage, temp: TempFile) -> None:
@@ -146,7 +148,7 @@ def _prepare(storage: Storage, temp: TempFile) -> None:
 def _keep(
     order: Order, status: int, whole: _FetchedBody, temp: TempFile, storage: Storage, metadata: Mapping[str, str]
 ) -> str:
-    """Answers the size of an image, if that is asked for."""
+    """Store the file. Return the size of an image if the order asks for it."""
     temp.write(whole.unwritten)
     size = ""
     if order.extract_image_size:
@@ -175,6 +177,6 @@ def _checked_type(beginning: bytes, globs: Globs, incoming: IncomingResponse) ->
 
 
 def _merge_headers(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """A header of the job replaces the one of the same name, however that is written."""
+    """Merge headers. A header of the job replaces a default header of the same name, whatever its case."""
     names = {name.lower() for name in given}
     return {**{name: value for name, value in defaults.items() if name.lower() not in names}, **given}

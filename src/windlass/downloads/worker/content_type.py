@@ -1,5 +1,5 @@
-"""What kind of content begins with these bytes? Signatures are a library's; what has none is told apart here, and named
-as libmagic names it. Pure."""
+"""MIME type of content, from its first bytes. A library knows the signatures; formats without a signature are detected
+here and named as libmagic names them. No I/O."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import filetype
 LOOKED_AT = 1024  # bytes
 EMPTY, TEXT, UNKNOWN = "application/x-empty", "text/plain", "application/octet-stream"
 
-# Where the library and libmagic differ.
+# Names that differ between the library and libmagic.
 _LIBMAGIC_NAMES = {
     "application/rtf": "text/rtf",
     "application/x-msdownload": "application/vnd.microsoft.portable-executable",
     "image/x-icon": "image/vnd.microsoft.icon",
 }
-# Formats that are text all through, or may be in their first bytes. What else looks like text is text: a signature of
-# two letters does not make it an image.
+# Formats whose first bytes may be text. Anything else that looks like text is text: a signature of two letters does not
+# make it an image.
 _TEXTUAL_FORMATS = frozenset({"application/pdf", "application/postscript", "text/rtf"})
-# What has been matched of a beginning is not tried in other ways: it comes from outside.
+# Possessive and atomic patterns do not backtrack, because the content comes from outside.
 _HTML = re.compile(
     rb"(?>\s|<!--.*?-->|<\?xml[^>]*\?>)*+<(?:!doctype\s+html|(?:html|head|title|body|script|style|table|h1|a\s+href=)\b)",
     re.IGNORECASE | re.DOTALL,
@@ -27,13 +27,13 @@ _HTML = re.compile(
 _SVG = re.compile(rb"(?>\s|<!--.*?-->|<\?xml[^>]*\?>|<!doctype[^>]*>)*+<svg\b", re.IGNORECASE | re.DOTALL)
 _JSON = re.compile(rb"""\s*+(?:\{\s*+(?:"(?:[^"\\]|\\.)*+"\s*+:|\}\s*$)|\[\s*+(?:[\[{"\d-]|true|false|null|\]\s*$))""")
 _SHELL = re.compile(rb"#!\s*/\S*(?:/env\s+)?\S*sh\b")
-# The control characters that text may have: bell, backspace, tab, line feed, form feed, return, escape.
+# Text may contain these control characters: 7 (BEL), backspace, tab, line feed, form feed, return, escape.
 _NOT_IN_TEXT = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27}) + b"\x7f"
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 def mime_type_of(beginning: bytes) -> str:
-    """Of a content that begins so; it may be all of it."""
+    """Return the type of content that starts with these bytes, which may be all of it."""
     beginning = beginning[:LOOKED_AT]
     if not beginning:
         return EMPTY
@@ -46,12 +46,12 @@ def mime_type_of(beginning: bytes) -> str:
 
 
 def _text_in(beginning: bytes) -> bytes | None:
-    """None: it is not text."""
+    """Return the text, or None if the content is not text."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if beginning.startswith(mark):
             text = beginning[len(mark) :].decode(encoding, errors="replace").encode()
             return None if _has_any(text, _NOT_IN_TEXT) else text
-    # A byte beyond ASCII is a letter in one of many old alphabets, if not in UTF-8.
+    # A byte beyond ASCII may be a letter of UTF-8 or of an older encoding.
     return None if _has_any(beginning, _NOT_IN_TEXT) else beginning
 
 

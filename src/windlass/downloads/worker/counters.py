@@ -1,5 +1,5 @@
-"""What this processor has done, in the names of the downloader's statistics. A worker is a running download, a pool an
-aggregation that has one here."""
+"""Counters of this worker, under the names of the downloader's statistics. There, a worker is a running download, and a
+pool is an aggregation with running downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the disk has room for more: above one mark nothing new is begun, at or below another it goes on."""
+"""Disk monitor: above one level of usage no new downloads start; at or below another they resume."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ EVERY_S = 60.0
 
 
 def used_share(directory: Path) -> float:
-    """As `df` computes it: of what anybody but root may use."""
+    """Return the used share of the disk as `df` computes it: of the space that processes without root may use."""
     usage = shutil.disk_usage(directory)
     return usage.used / (usage.used + usage.free)
 
 
 class DiskMonitor:
-    """`look` is one check, `watch` one each minute; `changed` is called when it has become full or has room again."""
+    """Monitor of a disk. `check` checks once, `watch` once a minute. `changed` is called when the disk becomes full or
+    has space again."""
 
     def __init__(
         self,
@@ -47,11 +48,15 @@ class DiskMonitor:
         try:
             share = await asyncio.to_thread(self._used, self._directory)
         except OSError as error:
-            log.warning("How full the disk of %s is cannot be told: %s", self._directory, error)
+            log.warning("Could not read the disk usage of %s: %s", self._directory, error)
             return
         was_full = self.is_full
         self.is_full = share > RESUME_AT if was_full else share > STOP_ABOVE
         if self.is_full != was_full:
-            told = "no new downloads are begun" if self.is_full else "downloads go on"
-            log.warning("The disk of %s is %.0f %% full: %s.", self._directory, share * 100, told)
+            effect = (
+                f"no new downloads start until it is at most {RESUME_AT:.0%} full"
+                if self.is_full
+                else "downloads resume"
+            )
+            log.warning("The disk of %s is %.0f %% full: %s.", self._directory, share * 100, effect)
             self._changed()

@@ -1,4 +1,4 @@
-"""Why an attempt to download came to nothing, and whether another one may help."""
+"""Failures of download attempts, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from windlass.outbound import AddressForbidden, InvalidRedirect, RequestFailed, 
 
 
 class DownloadFailure(Exception):
-    """`is_internal`: it is ours, not the other side's; such an attempt does not count."""
+    """Failure of an attempt. `is_internal`: the cause is on this side; such an attempt does not count."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class DownloadFailure(Exception):
         self.is_retriable = is_retriable
         self.is_internal = is_internal
         self.response_code = response_code
-        self.counted_as = counted_as  # behind `download.response`; empty: not at all
+        self.counted_as = counted_as  # suffix of the counter `download.response`; empty: not counted
         super().__init__(
             f"Error while {phase}, {what}, retriable: {_go_bool(is_retriable)}, internal: {_go_bool(is_internal)}"
         )
@@ -42,7 +42,7 @@ def status_failure(status: int, reason: str) -> DownloadFailure:
 
 
 def connection_failure(error: RequestFailed, response_code: int) -> DownloadFailure:
-    """What went wrong between us and the other side."""
+    """Return the failure for a connection error."""
     if isinstance(error, TlsFailed):
         return DownloadFailure(
             "downloading", f"TLS Error occured: {error}", response_code=response_code, counted_as=".tls"

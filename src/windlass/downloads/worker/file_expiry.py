@@ -1,4 +1,4 @@
-"""Files whose callbacks are delivered leave after a while: a job of the queue `downloads-files` for each."""
+"""Expiry of files whose callbacks were delivered: one job of the queue `downloads-files` deletes each file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class _File(msgspec.Struct, frozen=True):
 
 
 async def on_delivered(service: Service, pending: PendingCallback, keep_ms: int) -> None:
-    """The callback of a download has arrived: its job goes now, its file later. May be done twice."""
+    """Delete the job of a download after its callback was received, and schedule the deletion of its file. This may run
+    twice."""
     name = _stored_file_id(pending)
     if name:
         payload = Blob(msgspec.json.encode(_File(name)))
@@ -44,7 +45,8 @@ async def on_delivered(service: Service, pending: PendingCallback, keep_ms: int)
 
 
 def _stored_file_id(pending: PendingCallback) -> str:
-    """Empty: there is no file of ours. Of a payload that was cut the id is left."""
+    """Return the id of the file; empty if this deployment stores none. If the payload was cut, the job still has the
+    id."""
     if pending.job.state != State.FINISHED:
         return ""
     try:
@@ -55,8 +57,8 @@ def _stored_file_id(pending: PendingCallback) -> str:
 
 
 class Reaper:
-    """`await reaper.run(service)` until cancelled. `admit` is given the jobs of a take, and answers those that may
-    begin."""
+    """Deleter of expired files. `run` runs until it is cancelled. `admit` gets the jobs of a take and returns the jobs
+    that may start."""
 
     def __init__(
         self, storage: Storage, threads: ThreadPool, counters: DownloadCounters, worker: bytes, retry_delay_ms: int
@@ -66,7 +68,7 @@ class Reaper:
         self._counters = counters
         self._worker = worker
         self._retry_delay_ms = retry_delay_ms
-        self._held: list[LeaseRef] = []  # of the round under way
+        self._held: list[LeaseRef] = []  # of the current round
         self.admit: Callable[[list[Job]], list[Job]] = list
 
     def leases(self) -> list[LeaseRef]:
@@ -77,11 +79,11 @@ class Reaper:
             try:
                 await self.reap(service, WAIT_MS)
             except WindlassError as error:
-                log.warning("Files cannot be deleted (%s); still trying.", error)
+                log.warning("Could not take expired files; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     async def reap(self, service: Service, wait_ms: int = 0) -> None:
-        """One round."""
+        """Delete the files of one take."""
         request = Take(queues=(FILES_QUEUE,), most=AT_ONCE, worker=self._worker, wait_ms=wait_ms)
         jobs = self.admit((await service.take(request)).jobs)
         self._held = [LeaseRef(job.id, job.lease_token) for job in jobs]
@@ -99,16 +101,16 @@ class Reaper:
             if not failure:
                 await service.finish([Finish(job.id, job.lease_token)]).one()
                 return
-            log.warning("A file could not be deleted; later again: %s", failure)
             delay_ms = min(job.attempt * self._retry_delay_ms, LONGEST_PAUSE_MS)
+            log.warning("Could not delete a file; retrying in %g s: %s", delay_ms / 1000, failure)
             error = Blob(msgspec.json.encode({"message": failure}))
             retry = Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)
             await service.fail([retry]).one()
         except Refusal as refusal:
-            log.debug("The deletion of a file has gone its way meanwhile: %s", refusal)
+            log.debug("The state of job %s changed during its run: %s", job.key, refusal)
 
     async def _remove(self, job: Job) -> str:
-        """What went wrong; empty: nothing. What is not the id of a download has no file."""
+        """Delete the file. Return the error, or an empty text. A payload without a download id has no file."""
         try:
             file = msgspec.json.decode(job.payload.data, type=_File) if job.payload.codec == Codec.JSON else None
         except msgspec.DecodeError:

@@ -1,5 +1,5 @@
-"""The list of patterns that a mime type must fit: commas between, `!` negates, `*` and `?` do not cross `/`. Pure, and
-linear in what it is given."""
+"""Patterns for MIME types: separated by commas, `!` negates, `*` and `?` do not cross `/`. The matcher does not
+backtrack exponentially."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STAR = None
 
 
 class _CharacterClass(NamedTuple):
-    """One character: within one of the ranges, or outside all of them. Never `/`, unless it is written."""
+    """Pattern of one character: within one of the ranges, or outside all of them. It matches `/` only literally."""
 
     ranges: tuple[tuple[str, str], ...]
     is_negated: bool = False
@@ -31,7 +31,7 @@ class Globs(msgspec.Struct, frozen=True):
     negated: tuple[str, ...] = ()
 
     def mismatch(self, mime_type: str) -> str:
-        """What is wrong with a type; empty: it fits."""
+        """Return why a type does not match; empty if it matches."""
         for pattern in self.negated:
             if _matches(_parse_pattern(pattern), mime_type):
                 return f"Expected mime-type not to be ({pattern}) found - ({mime_type})"
@@ -41,7 +41,7 @@ class Globs(msgspec.Struct, frozen=True):
 
 
 def parse_globs(text: str) -> Globs:
-    """BadInput: one of the patterns cannot be read."""
+    """Parse patterns. Raise BadInput if a pattern is invalid."""
     parts = [part for part in (pattern.strip() for pattern in text.split(",")) if part]
     positive = tuple(part for part in parts if not part.startswith("!"))
     negated = tuple(part[1:] for part in parts if part.startswith("!"))
@@ -70,7 +70,7 @@ def _parse_pattern(pattern: str) -> list[_CharacterClass | None]:
 
 
 def _parse_class(pattern: str, at: int) -> tuple[_CharacterClass, int]:
-    """From behind its bracket; answers where the closing one is."""
+    """Parse a class after its opening bracket. Return it and the position of the closing bracket."""
     is_negated = pattern[at : at + 1] == "^"
     at += is_negated
     ranges: list[tuple[str, str]] = []
@@ -89,7 +89,7 @@ def _parse_class(pattern: str, at: int) -> tuple[_CharacterClass, int]:
 
 
 def _parse_character(pattern: str, at: int) -> tuple[str, int]:
-    """Itself, or what a backslash stands before; and where that is."""
+    """Parse a character that a backslash may escape. Return it and its position."""
     if pattern[at] != "\\":
         return pattern[at], at
     if at + 1 == len(pattern):
@@ -98,7 +98,7 @@ def _parse_character(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _matches(tokens: list[_CharacterClass | None], text: str) -> bool:
-    """The last star seen takes one character more whenever what follows it does not fit."""
+    """Match a text. Whenever the tokens after the last star do not fit, that star takes one more character."""
     token_at = text_at = 0
     star_at = resume_at = -1
     while text_at < len(text):

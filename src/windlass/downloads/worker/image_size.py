@@ -1,22 +1,22 @@
-"""How large is an image? Of PNG, GIF and JPEG, from their headers, reading no more of a file than needed."""
+"""Size of PNG, GIF and JPEG images, read from their headers."""
 
 from __future__ import annotations
 
 import struct
 from typing import BinaryIO
 
-# Markers of a JPEG that begin a frame: all of C0 to CF that are not tables or reserved (C4, C8, CC).
+# JPEG markers that start a frame: C0 to CF without tables and reserved markers (C4, C8, CC).
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
-_SEGMENTS_MAX = 10_000  # of a file that is made to be walked through for ever
+_SEGMENTS_MAX = 10_000  # bounds the scan of a malicious file
 
 
 class NotAnImage(Exception):
-    """It begins like an image and does not go on like one."""
+    """The file starts like an image but is not a valid image."""
 
 
 def image_size(mime_type: str, file: BinaryIO) -> str:
-    """`<width>x<height>`; empty for a type that is not looked into."""
+    """Return `<width>x<height>`; empty for other types."""
     read = {"image/png": _png, "image/gif": _gif, "image/jpeg": _jpeg}.get(mime_type)
     if read is None:
         return ""
@@ -63,7 +63,7 @@ def _jpeg(file: BinaryIO) -> tuple[int, int]:
 
 
 def _next_marker(file: BinaryIO) -> int:
-    """Any number of fill bytes may stand before it."""
+    """Read the next marker. Any number of fill bytes may precede it."""
     (first,) = struct.unpack("B", file.read(1))
     if first != 0xFF:
         raise NotAnImage("image: a JPEG with a stray byte between its segments")

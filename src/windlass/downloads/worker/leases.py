@@ -1,5 +1,5 @@
-"""What a processor holds: leases are extended, progress is told, and who is asked to stop, or has lost its lease,
-stops."""
+"""Leases of a download worker: registration, heartbeats, progress reports, and stop of downloads that were cancelled or
+have lost their lease."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.service import Service
 
 log = logging.getLogger("windlass.downloads")
 
-BEAT_MS = 30_000  # a worker that is silent for so long counts as lost
+BEAT_MS = 30_000  # a worker that is silent for this time counts as lost
 BEAT_EVERY_S = 10.0
 PROGRESS_EVERY_S = 1.0
 TROUBLE_PAUSE_S = 1.0
@@ -27,19 +27,19 @@ StopReason: TypeAlias = Literal["", "cancelled", "lost", "stopping"]
 
 
 class HeldDownload:
-    """A job in hand."""
+    """Job that this worker holds."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.lease = LeaseRef(job.id, job.lease_token)
         self.task: asyncio.Task[None] | None = None
-        self.stop_reason: StopReason = ""  # it was stopped
+        self.stop_reason: StopReason = ""  # empty: not stopped
         self.stop_requested = threading.Event()  # the same, for threads
-        self.has_begun = False  # a task that is cancelled before would never say so
-        self.is_reporting = False  # how it ended: too late to stop it
-        self.received = 0
+        self.has_begun = False  # a task that is cancelled before it starts would report nothing
+        self.is_reporting = False  # the outcome is being reported: too late to stop
+        self.received = 0  # bytes
         self.length: int | None = None
-        self.reported = 0  # of what was received
+        self.reported = 0  # received bytes at the last progress report
 
     def stop(self, reason: StopReason) -> None:
         if self.stop_reason or self.is_reporting:
@@ -57,7 +57,7 @@ class HeldDownload:
 
 
 class HeldDownloads:
-    """`others`: jobs that are taken under the same worker and kept elsewhere."""
+    """Jobs that this worker holds. `others` returns leases of the same worker that another object holds."""
 
     def __init__(
         self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int, others: Callable[[], list[LeaseRef]]
@@ -78,7 +78,7 @@ class HeldDownloads:
         return list(self._held.values())
 
     def _leases(self) -> list[LeaseRef]:
-        """Everything that this process holds under its worker."""
+        """Return all leases of this worker."""
         return [*(held.lease for held in self._held.values()), *self._others()]
 
     def add(self, held: HeldDownload) -> None:
@@ -101,7 +101,7 @@ class HeldDownloads:
             except Refusal:
                 raise
             except WindlassError as error:
-                log.warning("The processor cannot register (%s); still trying.", error)
+                log.warning("Could not register the download worker; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     def _cancel(self, job_id: bytes) -> None:
@@ -109,7 +109,7 @@ class HeldDownloads:
             held.stop("cancelled")
 
     async def run_heartbeat(self) -> None:
-        """Until cancelled."""
+        """Extend leases and send heartbeats until cancelled."""
         pause_s = min(BEAT_EVERY_S, self._lease_ms / 3000)
         while True:
             await asyncio.sleep(pause_s)
@@ -120,7 +120,7 @@ class HeldDownloads:
             except UnknownWorker:
                 await self.register()
             except WindlassError as error:
-                log.warning("Heartbeats do not reach the engine (%s); still trying.", error)
+                log.warning("Could not send the heartbeat of the download worker; retrying in %g s: %s", pause_s, error)
 
     async def _extend(self) -> None:
         holds = self.all()
@@ -134,7 +134,7 @@ class HeldDownloads:
                     held.stop("cancelled")
 
     async def report_progress(self) -> None:
-        """Until cancelled; of all that have moved together, and not more often than somebody looks."""
+        """Report progress until cancelled, of all changed downloads together, at most once a second."""
         while True:
             await self._moved.wait()
             self._moved.clear()
@@ -143,5 +143,5 @@ class HeldDownloads:
                 for start in range(0, len(moved), BATCH):
                     await self._service.update([held.update() for held in moved[start : start + BATCH]])
             except WindlassError as error:
-                log.debug("Progress could not be told: %s", error)
+                log.debug("Could not report progress: %s", error)
             await asyncio.sleep(PROGRESS_EVERY_S)

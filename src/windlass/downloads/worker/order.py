@@ -1,5 +1,5 @@
-"""What is to be downloaded: the payload of a job, as the dialect has checked it. Whoever else makes such jobs gets the
-same defaults."""
+"""Order of a download: the payload of a job, as the API has checked it. Jobs from other sources get the same
+defaults."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from windlass.core.job import Codec, Job
 
 QUEUE = "downloads"
-FILES_QUEUE = "downloads-files"  # files to be deleted when their time has come
+FILES_QUEUE = "downloads-files"  # files to delete when they expire
 NAME = "download"
-AGGREGATIONS = "downloads per aggregation"  # the limit whose keys aggregations are
-AGGREGATION_LIMIT = 4  # of a job whose aggregation has vanished meanwhile
-# It becomes the name of a file and of a folder.
+AGGREGATIONS = "downloads per aggregation"  # name of the limit; its keys are the aggregations
+AGGREGATION_LIMIT = 4  # of a job whose aggregation no longer exists
+# The id becomes the name of a file and of a folder.
 _ID = re.compile(r"[A-Za-z0-9_-]{4,128}")
 
 
@@ -26,7 +26,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     mime_type: str = ""
     max_retries: int = 2
     extract_image_size: bool = False
-    download_timeout: float | None = None  # seconds, for all of it
+    download_timeout: float | None = None  # seconds, for the whole download
     request_headers: dict[str, str] = {}
     s3_bucket: str = ""
     s3_region: str = ""
@@ -37,11 +37,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BadOrder(Exception):
-    """A payload that is no download."""
+    """The payload is not a download."""
 
 
 def read_order(job: Job) -> Order:
-    """BadOrder says what is wrong."""
+    """Read the order of a job. Raise BadOrder if the payload is invalid."""
     if job.payload.codec == Codec.RAW:
         raise BadOrder("the payload is neither JSON nor MessagePack")
     decode = msgspec.json.decode if job.payload.codec == Codec.JSON else msgspec.msgpack.decode
@@ -60,5 +60,5 @@ def is_id(text: str) -> bool:
 
 
 def path_of(download_id: str) -> str:
-    """Where its content is, below a directory, in a bucket and behind the base of URLs."""
+    """Return the path of a file, relative to the directory, the bucket and the base of URLs."""
     return f"{download_id[:3]}/{download_id}"

@@ -1,4 +1,4 @@
-"""What is said of a download that has ended: stored as the result of its job, sent as its callback. Pure."""
+"""Report of an ended download: stored as the result of its job and sent as its callback. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MESSAGES = {
 
 
 class DownloadReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of the callback, in the order in which they are sent."""
+    """Fields of the callback, in the order of the body."""
 
     success: bool
     error: str = ""
@@ -34,7 +34,7 @@ class DownloadReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DownloadError(msgspec.Struct, frozen=True):
-    """What is stored with an attempt that came to nothing."""
+    """Error that is stored with a failed attempt."""
 
     message: str = ""
     response_code: int = 0
@@ -53,7 +53,8 @@ def success_report(order: Order, base: str, response_code: int, image_size: str)
 
 
 def callback_body(pending: PendingCallback, base: str) -> bytes:
-    """The same in every delivery of one debt. `base` only counts where the report itself was too large to be kept."""
+    """Build the body of a callback. It is the same in every delivery. `base` is used only if the report was too large
+    to be stored."""
     finished = pending.job.state == State.FINISHED
     if finished and pending.result is not None and pending.result.codec == Codec.JSON:
         return pending.result.data
@@ -74,7 +75,7 @@ def callback_body(pending: PendingCallback, base: str) -> bytes:
 
 
 def _order_of(pending: PendingCallback) -> Order:
-    """Of a payload that was cut, or is none, the id is left."""
+    """Return the order. If the payload was cut or is invalid, only the id is known."""
     try:
         return read_order(pending.job)
     except BadOrder:

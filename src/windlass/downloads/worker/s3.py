@@ -1,5 +1,5 @@
-"""Files in buckets, with the extra `windlass[s3]`. The connection, its retries and who we are there are boto3's: keys
-in the environment, a profile, or the role of the machine."""
+"""Storage in S3 buckets, with the extra `windlass[s3]`. boto3 handles connections, retries and credentials: keys in the
+environment, a profile, or the role of the machine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .order import Order, path_of
 from .temp_file import TempFile
 
 PHASE = "storing the file"
-UPLOAD_THREADS = 4  # of one large file, in parts
-REGIONS_MAX = 64  # clients that are kept
-# Both become part of a host's name.
+UPLOAD_THREADS = 4  # for the parts of one large file
+REGIONS_MAX = 64  # cached clients
+# Region and bucket become parts of a host name.
 _REGION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 class S3Clients:
-    """One for each region; each may be used by many threads at once."""
+    """One client per region. Threads may share a client."""
 
     def __init__(self, endpoint: str = "") -> None:
         self._endpoint = endpoint
@@ -51,7 +51,7 @@ def _new_client(region: str, endpoint: str) -> Any:
     config = Config(
         connect_timeout=5, read_timeout=30, max_pool_connections=50, retries={"mode": "standard", "max_attempts": 2}
     )
-    # A session of its own: the default one must not be used by several threads.
+    # A new session, because threads must not share the default session.
     return boto3.session.Session().client("s3", region_name=region, endpoint_url=endpoint or None, config=config)
 
 
@@ -92,7 +92,7 @@ class Bucket:
 
 
 def _storage_failure(error: Exception) -> DownloadFailure:
-    """A bucket that refuses will refuse again; a line that broke may hold the next time."""
+    """Return the failure for a storage error. Connection and server errors may be retried; refusals may not."""
     from botocore import exceptions
 
     is_passing = isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError)
@@ -104,7 +104,8 @@ def _storage_failure(error: Exception) -> DownloadFailure:
 
 
 def metadata_of(order: Order) -> dict[str, str]:
-    """What `extra` says, of a download into a bucket of its own. Trouble: it is no JSON object."""
+    """Return the metadata in `extra` of a download with its own bucket. Raise DownloadFailure if it is no JSON
+    object."""
     if not order.extra:
         return {}
     try:
@@ -115,7 +116,7 @@ def metadata_of(order: Order) -> dict[str, str]:
 
 
 def _as_text(value: Any) -> str | None:
-    """Strings; numbers cut to whole ones; of others nothing."""
+    """Return a string, or the whole part of a number, as text; None for other values."""
     if isinstance(value, str):
         return value if value.isascii() else Header(value, "utf-8").encode(maxlinelen=0)
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Where whole files are kept: a directory, or a bucket (s3.py). All of this blocks: it runs in threads."""
+"""Storage of complete files: a directory, or a bucket (s3.py). All methods block, so they run in threads."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NO_METADATA: Mapping[str, str] = {}
 
 
 class Storage(Protocol):
-    """OSError: the disk's trouble. Trouble: what else went wrong."""
+    """Storage of files. Methods raise OSError for disk errors, and DownloadFailure for other errors."""
 
     def check(self) -> None:
-        """Whether it could be used at all, before anything is fetched for it."""
+        """Check that the storage is usable, before a file is fetched."""
 
     def keep(self, temp: TempFile, download_id: str, mime_type: str, metadata: Mapping[str, str]) -> None: ...
 
     def remove(self, download_id: str) -> None:
-        """What is not there is removed."""
+        """Remove a file. A missing file is no error."""
 
 
 class Directory:

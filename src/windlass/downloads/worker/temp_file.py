@@ -1,6 +1,5 @@
-"""Where a body is written until it is whole. The one who writes holds a lock on the file: what has none was left by a
-process that is gone, and nobody ever writes into, or moves, what another writes. All of this blocks: it runs in
-threads."""
+"""Temporary file of a download. The writing process holds a lock on it: a file without a lock was left by a process
+that died, and no process writes or moves the file of another. All functions block, so they run in threads."""
 
 from __future__ import annotations
 
@@ -24,19 +23,19 @@ class TempFile:
         self._fd = -1
 
     def check(self, _: int = 0) -> None:
-        """Called again and again by whoever is busy with it for long."""
+        """Raise InterruptedError if the download must stop. Long operations call this repeatedly."""
         if self._stop_requested.is_set():
             raise InterruptedError(f"{self.path.name} is no longer wanted")
 
     def open(self) -> None:
-        """Empty, whatever another process has left there."""
+        """Open and lock the file, and remove any former content."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = _open_locked(self.path)
         os.ftruncate(self._fd, 0)
 
     @property
     def is_open(self) -> bool:
-        """Until it is moved or discarded."""
+        """Tell whether the file is open: until it is moved or discarded."""
         return self._fd >= 0
 
     def write(self, parts: Sequence[bytes]) -> None:
@@ -45,7 +44,7 @@ class TempFile:
             left = left[os.write(self._fd, left) :]
 
     def move(self, target: Path) -> None:
-        """Whole and on the disk, or not there at all."""
+        """Move the file to its target, atomically and durably."""
         os.fsync(self._fd)
         is_new = not target.parent.exists()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +55,7 @@ class TempFile:
         self.close()
 
     def discard(self) -> None:
-        """Nothing is left of it; after a move there is nothing to do."""
+        """Delete the file. After a move this does nothing."""
         if self.is_open:
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
@@ -69,8 +68,8 @@ class TempFile:
 
 
 def _open_locked(path: Path) -> int:
-    """A file that another has unlinked while it was opened here is none: then once more. Who removes what was left
-    behind holds a lock for a moment, too."""
+    """Open and lock a file. If another process unlinked it in between, open it again. A process that removes orphans
+    holds the lock for a moment too."""
     give_up_at_s = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -105,7 +104,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 def remove_orphans(directory: Path) -> int:
-    """Files of processes that died in the middle; answers how many."""
+    """Remove files of processes that died. Return their number."""
     removed = 0
     with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Disks and buckets block: what asks them runs in threads of its own."""
+"""Thread pool for calls to disks and buckets, which block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class ThreadPool:
         self._pool = ThreadPoolExecutor(most, "windlass-downloads")
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Work that has begun ends before this does, cancelled or not: nothing is closed under it."""
+        """Run a function in a thread. If this call is cancelled, it waits until the function ends, so that nothing the
+        function uses is closed before."""
         future = asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(*args, **kwargs))
         try:
             return await asyncio.shield(future)
@@ -25,7 +26,7 @@ class ThreadPool:
             while not future.done():
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait({future})
-            future.exception()  # it is the cancelling that is told
+            future.exception()  # marks it as retrieved: the caller gets the cancellation
             raise
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
-"""Performs downloads: takes them from their queue like any worker, and says how they ended. How many of one aggregation
-run at once is the engine's affair; a process that dies loses nothing, since its leases run out."""
+"""Download worker: takes downloads from their queue, runs them and reports the outcome.
+
+The engine enforces the limit of each aggregation. A process that dies loses nothing, because its leases expire."""
 
 from __future__ import annotations
 
@@ -35,10 +36,10 @@ log = logging.getLogger("windlass.downloads")
 
 WAIT_MS = 60_000
 TROUBLE_PAUSE_S = 1.0
-THREADS = 16  # that wait for the disk
+THREADS = 16  # for disk operations
 CLEAN_EVERY_S = 3600.0
-DEREGISTER_TIMEOUT_S = 5.0  # for taking leave of the engine
-MESSAGE_MAX = 2000  # characters of an error, each of which may become six
+DEREGISTER_TIMEOUT_S = 5.0  # at shutdown
+MESSAGE_MAX = 2000  # characters of an error; JSON may need six bytes for each
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
@@ -50,10 +51,11 @@ async def no_proxy(service: Service, aggregation: str) -> str:
 
 
 class DownloadWorker:
-    """`await processor.run(service)` until cancelled: what has not ended then is given back, no attempt spent.
+    """Worker for downloads. `run` runs until it is cancelled; then downloads in flight are given back, and no attempt
+    is spent.
 
-    `proxy_of` answers the proxy of an aggregation, or an empty text. `used` answers how full the disk of a directory
-    is, from 0 to 1."""
+    `proxy_of` returns the proxy of an aggregation, or an empty text. `used` returns the used share of a directory's
+    disk, from 0 to 1."""
 
     def __init__(
         self,
@@ -68,23 +70,23 @@ class DownloadWorker:
         self._proxy_of = proxy_of
         self._counters = DownloadCounters()
         self._threads = ThreadPool(THREADS)
-        self._attempts = Downloader(outbound, options, self._threads, self._counters)
+        self._downloader = Downloader(outbound, options, self._threads, self._counters)
         self._worker = os.urandom(16)
         self._disk = DiskMonitor(options.directory, self._disk_changed, used=used, every_s=look_every_s)
-        storage = self._attempts.storage
+        storage = self._downloader.storage
         self._reaper = Reaper(
-            storage, self._attempts.threads_for(storage), self._counters, self._worker, options.retry_delay_ms
+            storage, self._downloader.threads_for(storage), self._counters, self._worker, options.retry_delay_ms
         )
         self._taking: asyncio.Task[list[Job]] | None = None
-        self._changed = asyncio.Event()  # a slot is free, or the disk has room
+        self._changed = asyncio.Event()  # a slot is free, or the disk has space
         self._service: Service
         self._held: HeldDownloads
 
     def counters(self) -> dict[str, int]:
-        """The statistics of this processor."""
+        """Return the counters of this worker."""
         return self._counters.counters()
 
-    # Its life
+    # Lifecycle
 
     async def run(self, service: Service) -> None:
         self._service = service
@@ -118,10 +120,10 @@ class DownloadWorker:
         await self._held.register()
 
     async def _clean(self) -> None:
-        """What processes that died have left, at the beginning and now and then."""
+        """Remove temporary files of processes that died, at the start and once an hour."""
         while True:
             if removed := await self._threads.run(remove_orphans, self._options.directory):
-                log.info("%d unfinished files of processes that are gone were removed.", removed)
+                log.info("Removed %d unfinished files of processes that died.", removed)
             await asyncio.sleep(CLEAN_EVERY_S)
 
     async def _deregister(self) -> None:
@@ -136,9 +138,9 @@ class DownloadWorker:
             async with asyncio.timeout(DEREGISTER_TIMEOUT_S):
                 await self._service.forget(self._worker)
         except (TimeoutError, WindlassError) as error:
-            log.warning("The processor could not take its leave (%r); its leases run out.", error)
+            log.warning("Could not deregister the download worker; its leases will expire: %r", error)
         self._threads.close()
-        self._attempts.close()
+        self._downloader.close()
 
     # Taking
 
@@ -153,7 +155,7 @@ class DownloadWorker:
                 self._begin(job)
 
     async def _take(self, most: int) -> list[Job]:
-        """Nothing, too, when the disk has become full meanwhile: what was on its way goes back."""
+        """Take jobs. If the disk becomes full during the take, return no jobs; leased jobs go back."""
         self._taking = asyncio.create_task(self._request_jobs(most))
         try:
             await asyncio.wait({self._taking})
@@ -168,7 +170,7 @@ class DownloadWorker:
         try:
             return (await self._service.take(request)).jobs
         except WindlassError as error:
-            log.warning("No downloads can be taken (%s); still trying.", error)
+            log.warning("Could not take downloads; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
             return []
 
@@ -191,7 +193,9 @@ class DownloadWorker:
             held.is_reporting = True
             await self._report_outcome(held.job, outcome)
         except Exception:
-            log.exception("Download %s has gone astray; its lease runs out.", held.job.key)
+            log.exception(
+                "Unexpected error in download %s; another worker retries it after its lease expires.", held.job.key
+            )
         finally:
             self._held.drop(held)
             self._changed.set()
@@ -218,7 +222,7 @@ class DownloadWorker:
         job = held.job
         try:
             proxy = await self._find_proxy(order.aggr_id)
-            report = await self._attempts.attempt(
+            report = await self._downloader.attempt(
                 order,
                 proxy,
                 lambda received, length: self._held.note_progress(held, received, length),
@@ -228,7 +232,7 @@ class DownloadWorker:
         except DownloadFailure as failure:
             return self._outcome_of_failure(job, order, failure)
         except Exception as error:
-            log.exception("Download %s met something that nobody thought of.", job.key)
+            log.exception("Download %s failed with an unexpected error.", job.key)
             self._counters.add("failures")
             return self._retry_or_fail(
                 job, order, DownloadFailure("downloading", repr(error), is_retriable=True, is_internal=True)
@@ -244,7 +248,7 @@ class DownloadWorker:
         if failure.counted_as:
             self._counters.add(f"download.response{failure.counted_as}")
         if failure.is_internal:
-            log.warning("Download %s is tried again: %s", job.key, failure)
+            log.warning("Download %s will be retried: %s", job.key, failure)
             self._counters.add("failures")
             delay_ms = max(self._options.retry_delay_ms, SHORTEST_INTERNAL_PAUSE_MS)
             return CompleteWithChildren(
@@ -258,16 +262,18 @@ class DownloadWorker:
         return _failed_report(job, failure)
 
     async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
-        """The engine may be away: it is told when it is back."""
+        """Report the outcome. If the engine is unavailable, retry until it is back."""
         while outcome is not None:
             try:
                 await self._send_report(outcome)
                 return
             except (EngineUnavailable, EngineError, EngineFull) as error:
-                log.warning("What came of download %s cannot be told (%s); still trying.", job.key, error)
+                log.warning(
+                    "Could not report the outcome of download %s; retrying in %g s: %s", job.key, TROUBLE_PAUSE_S, error
+                )
                 await asyncio.sleep(TROUBLE_PAUSE_S)
             except WindlassError as refusal:
-                log.info("Download %s has gone its way meanwhile: %s", job.key, refusal)
+                log.info("The state of download %s changed before its report: %s", job.key, refusal)
                 return
 
     async def _send_report(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
@@ -294,4 +300,4 @@ def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None =
 def _stopped_report(held: HeldDownload) -> Outcome:
     if held.stop_reason == "cancelled":
         return Fail(id=held.job.id, token=held.job.lease_token, then="cancelled", reason="cancelled")
-    return None  # lost; or the processor stops, and all that it holds goes back when it takes its leave
+    return None  # the lease is lost, or the worker stops: then its jobs go back when it deregisters

@@ -9,16 +9,16 @@ from windlass.core.errors import BadInput
 from windlass.core.export.lines import ImportReport
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
 from windlass.service.limits import LimitOperations
-from windlass.store.export.writer import Exporting
+from windlass.store.export.writer import ExportWriter
 from windlass.store.operation import WaitingOperation
 
 from .importer import Importer
 
 
 class ExportOperations(LimitOperations):
-    def export(self) -> Exporting:
+    def export(self) -> ExportWriter:
         """Return all stored data, line by line: use `async for`, or `for` without an event loop."""
-        return Exporting(self.store)
+        return ExportWriter(self.store)
 
     def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> WaitingOperation[ImportReport]:
         """Import the lines of an export. Return what was added, existed already, or was refused and why."""

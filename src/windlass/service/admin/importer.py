@@ -154,7 +154,7 @@ class Importer:
         return BatchEntry(self.done.lines, partition, line.name, lambda _: stored_entries.read_queue(line))
 
     def _schedule(self, line: export_lines.ScheduleLine) -> BatchEntry:
-        schedule = stored_entries.schedule_in(line)
+        schedule = stored_entries.schedule_of(line)
         check_schedule(schedule, self._payload_max)
         check_schedule_line(line)
         partition = self._store.partition_of_queue(schedule.job.queue)
@@ -199,7 +199,7 @@ class Importer:
 
     def _content(self, entry: export_lines.JobEntry, partition: int) -> NewJob:
         parent = self._with_partition(entry.parent, partition) if entry.parent else b""
-        return stored_entries.new_job_in(entry, self._with_partition(entry.id, partition), parent)
+        return stored_entries.new_job_of(entry, self._with_partition(entry.id, partition), parent)
 
     def _with_partition(self, text: str, partition: int) -> bytes:
         return with_partition(parse_id(text), partition, self._store.partitions)
