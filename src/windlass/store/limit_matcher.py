@@ -28,7 +28,7 @@ PAGE_SIZE = 200
 
 def refresh_limits(cache: LimitCache, partition: int) -> Flow[LimitTable]:
     found: limits.StoredLimits = yield limits.limits(partition)
-    return cache.learn(partition, found.table)
+    return cache.update(partition, found.table)
 
 
 def run_matched(

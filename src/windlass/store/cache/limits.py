@@ -1,11 +1,11 @@
-"""What this process last saw of each partition's limits. Calls carry the version they were matched against; the engine
-refuses an old one, so a table may be old but is never wrong."""
+"""Cache of the limits of each partition. A call carries the version of the table it was matched against, and the engine
+refuses an old version. So a stale table is never used."""
 
 from __future__ import annotations
 
 from windlass.core.limits.limit import LimitTable
 
-_NONE = LimitTable()
+_EMPTY = LimitTable()
 
 
 class LimitCache:
@@ -13,8 +13,8 @@ class LimitCache:
         self._tables: dict[int, LimitTable] = {}
 
     def table(self, partition: int) -> LimitTable:
-        return self._tables.get(partition, _NONE)
+        return self._tables.get(partition, _EMPTY)
 
-    def learn(self, partition: int, table: LimitTable) -> LimitTable:
+    def update(self, partition: int, table: LimitTable) -> LimitTable:
         self._tables[partition] = table
         return table

@@ -1,4 +1,4 @@
-"""Answers that are dear to find and may be some seconds old, as one process remembers them."""
+"""TTL cache for expensive reads."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any, TypeVar
 from windlass.store.commands.command import EngineTime, Flow
 
 T = TypeVar("T")
-KEPT = 100
+ANSWERS_MAX = 100
 
 
 class TtlCache:
     def __init__(self) -> None:
-        self._found: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
 
     def read(self, key: Hashable, for_ms: int, find: Callable[[int], Flow[T]]) -> Flow[T]:
-        """What was found last, or it is found now; `find` is given the time."""
+        """Return the cached answer, if it is younger than `for_ms`; else call `find` with the engine time and cache its
+        answer."""
         now_ms: int = yield EngineTime()
-        known = self._found.get(key)
-        if known is not None and abs(now_ms - known[0]) < for_ms:
-            return known[1]  # type: ignore[no-any-return]
+        cached = self._answers.get(key)
+        if cached is not None and abs(now_ms - cached[0]) < for_ms:
+            return cached[1]  # type: ignore[no-any-return]
         answer = yield from find(now_ms)
-        self._found[key] = (now_ms, answer)
-        self._found.move_to_end(key)
-        while len(self._found) > KEPT:
-            self._found.popitem(last=False)
+        self._answers[key] = (now_ms, answer)
+        self._answers.move_to_end(key)
+        while len(self._answers) > ANSWERS_MAX:
+            self._answers.popitem(last=False)
         return answer

@@ -1,4 +1,4 @@
-"""Stored entries as lines of an export, and lines as entries to be restored. No I/O."""
+"""Conversion of stored entries to export lines, and of lines to entries to restore. No I/O."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from windlass.store.records.record import NO_ORIGIN, ScheduleOrigin, pack, unpac
 from windlass.store.records.snapshot import Snapshot, pack_snapshot, read_snapshot
 
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)
-_CLAIMS = (b"name_lanes", b"fair_share")
+_BOOLEANS = (b"name_lanes", b"fair_share")
 _encode_schedule = msgspec.msgpack.Encoder().encode
 _decode_schedule = msgspec.msgpack.Decoder(Schedule).decode
-Rehome = Callable[[str], bytes]  # a written id as the id it has here
+MapId = Callable[[str], bytes]  # an exported id to the id in this deployment
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -43,18 +43,18 @@ def write_queue(name: str, parts: Sequence[Any]) -> lines.QueueLine:
         name=name,
         configuration={field.decode(): _property(field, fields[field]) for field in _CONFIGURED if field in fields},
         pauses=sorted(
-            (_write_pause(what, content) for what, content in pauses.items()), key=lambda p: (p.lane, p.name)
+            (_write_pause(key, content) for key, content in pauses.items()), key=lambda p: (p.lane, p.name)
         ),
         weights={lane.decode(): int(weight) for lane, weight in sorted(weights.items())},
     )
 
 
 def _property(field: bytes, stored: bytes) -> int | bool:
-    return stored == b"1" if field in _CLAIMS else int(stored)
+    return stored == b"1" if field in _BOOLEANS else int(stored)
 
 
-def _write_pause(what: bytes, content: bytes) -> lines.QueuePause:
-    kind, rest = what[:1], what[1:].decode()
+def _write_pause(key: bytes, content: bytes) -> lines.QueuePause:
+    kind, rest = key[:1], key[1:].decode()
     return lines.QueuePause(
         lane=rest if kind == b"l" else "",
         name=rest if kind == b"n" else "",
@@ -102,13 +102,13 @@ def write_schedule(parts: Sequence[Any]) -> lines.ScheduleLine:
     )
 
 
-def schedule_in(line: lines.ScheduleLine) -> Schedule:
+def schedule_of(line: lines.ScheduleLine) -> Schedule:
     payload = lines.decode_blob(line.payload)
     return msgspec.structs.replace(line.schedule, job=msgspec.structs.replace(line.schedule.job, payload=payload))
 
 
-def read_schedule(line: lines.ScheduleLine, schedule: Schedule, rehome: Rehome) -> RestoreEntry:
-    jobs = [rehome(written) for written in line.jobs]
+def read_schedule(line: lines.ScheduleLine, schedule: Schedule, map_id: MapId) -> RestoreEntry:
+    jobs = [map_id(exported) for exported in line.jobs]
     fields: dict[str, bytes | str] = {
         "definition": _encode_schedule(schedule),
         "revision": str(line.revision),
@@ -128,20 +128,20 @@ def read_schedule(line: lines.ScheduleLine, schedule: Schedule, rehome: Rehome) 
 # Jobs
 
 
-def _is_stranded(job: Job, parent_queue: str) -> bool:
-    """Held by a parent that is no more: it starts by its own time."""
+def _is_without_parent(job: Job, parent_queue: str) -> bool:
+    """Return whether the job is held by a parent that no longer exists. Such a job starts at its own time."""
     return job.is_held and not parent_queue
 
 
 def _state_of(job: Job, parent_queue: str, now_ms: int) -> State:
-    may_start = job.state in LEASED or (_is_stranded(job, parent_queue) and not job.has_members and not job.joins)
+    may_start = job.state in LEASED or (_is_without_parent(job, parent_queue) and not job.has_members and not job.joins)
     if not may_start:
         return job.state
     return State.QUEUED if job.run_at_ms <= now_ms else State.SCHEDULED
 
 
 def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
-    job, standing = unpack(entry), read_snapshot(entry)
+    job, snapshot = unpack(entry), read_snapshot(entry)
     flags = int.from_bytes(entry[18:22], "big")
     return lines.JobEntry(
         id=format_id(job.id),
@@ -149,16 +149,16 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         name=job.name,
         state=_state_of(job, parent_queue, now_ms).label,  # type: ignore[arg-type]
         payload=lines.encode_blob(job.payload),
-        fingerprint=standing.fingerprint.hex(),
+        fingerprint=snapshot.fingerprint.hex(),
         sequence=job.sequence,
         created_at_ms=job.created_at_ms,
         run_at_ms=job.run_at_ms,
         revision=job.revision,
-        started_at_ms=standing.started_at_ms,
-        ended_at_ms=standing.ended_at_ms,
+        started_at_ms=snapshot.started_at_ms,
+        ended_at_ms=snapshot.ended_at_ms,
         expires_at_ms=job.expires_at_ms or 0,
         attempt=max(0, job.attempt - 1) if job.state in LEASED else job.attempt,
-        progress=standing.progress,
+        progress=snapshot.progress,
         note=job.note,
         planned_at_ms=(job.planned_at_ms or 0) if job.repeat else 0,
         schedule=job.schedule,
@@ -167,7 +167,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         is_history=job.is_history,
         parent=format_id(job.parent) if job.parent and parent_queue else "",
         parent_queue=parent_queue,
-        is_held=job.is_held and not _is_stranded(job, parent_queue),
+        is_held=job.is_held and not _is_without_parent(job, parent_queue),
         has_members=job.has_members,
         is_odd_round=bool(flags & Flag.ODD_ROUND),
         priority=job.priority,
@@ -190,14 +190,14 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
 
 
 def _write_attempt(stored: bytes) -> lines.AttemptEntry:
-    one = unpack_attempt(stored)
+    attempt = unpack_attempt(stored)
     return lines.AttemptEntry(
-        attempt=one.attempt,
-        ended_at_ms=one.ended_at_ms,
-        reason=one.reason,
-        started_at_ms=one.started_at_ms or 0,
-        worker=one.worker.hex() if one.worker else "",
-        error=lines.encode_blob(one.error) if one.error else None,
+        attempt=attempt.attempt,
+        ended_at_ms=attempt.ended_at_ms,
+        reason=attempt.reason,
+        started_at_ms=attempt.started_at_ms or 0,
+        worker=attempt.worker.hex() if attempt.worker else "",
+        error=lines.encode_blob(attempt.error) if attempt.error else None,
     )
 
 
@@ -207,19 +207,19 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
     is_requested = int.from_bytes(entry[18:22], "big") & Flag.CANCEL_REQUESTED
     return lines.JobLine(
         job=write_entry(entry, stored.parent_queue, now_ms),
-        attempts=[_write_attempt(one) for one in stored.attempts],
-        logs=[lines.LogEntry(*msgspec.structs.astuple(one)) for one in logs.lines],
+        attempts=[_write_attempt(attempt) for attempt in stored.attempts],
+        logs=[lines.LogEntry(*msgspec.structs.astuple(line)) for line in logs.lines],
         logs_dropped=logs.dropped,
         result=lines.encode_blob(result) if result else None,
         removed_at_ms=stored.removed_at_ms,
         is_unique_shared=stored.is_unique_shared,
         is_cancel_requested=bool(is_requested),
-        after=[lines.AwaitedEntry(format_id(one[:16]), one[16:].decode()) for one in sorted(stored.awaited)],
+        after=[lines.AwaitedEntry(format_id(member[:16]), member[16:].decode()) for member in sorted(stored.awaited)],
     )
 
 
-def new_job_in(entry: lines.JobEntry, job_id: bytes, parent: bytes) -> NewJob:
-    """The content of a written job, as somebody would enqueue it: this is what is validated."""
+def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes) -> NewJob:
+    """Return the content of an exported job as a new job, which can be validated like an enqueued job."""
     return NewJob(
         queue=entry.queue,
         name=entry.name,
@@ -259,9 +259,9 @@ def _flags_of(entry: lines.JobEntry) -> int:
 
 def record_of(entry: lines.JobEntry, job: NewJob, limits: str) -> bytes:
     origin = ScheduleOrigin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
-    # A repeat rule is packed with its planned instant; the time at which the job runs is set afterwards.
+    # A repeat rule is packed with its planned time; pack_snapshot sets the time at which the job runs.
     packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin, entry.note)
-    standing = Snapshot(
+    snapshot = Snapshot(
         fingerprint=bytes.fromhex(entry.fingerprint),
         state=int(State[entry.state.upper()]),
         flags=_flags_of(entry),
@@ -274,10 +274,10 @@ def record_of(entry: lines.JobEntry, job: NewJob, limits: str) -> bytes:
         revision=entry.revision,
         progress=entry.progress,
     )
-    return pack_snapshot(packed, standing)
+    return pack_snapshot(packed, snapshot)
 
 
-def attempt_in(entry: lines.AttemptEntry) -> Attempt:
+def attempt_of(entry: lines.AttemptEntry) -> Attempt:
     return Attempt(
         attempt=entry.attempt,
         started_at_ms=entry.started_at_ms or None,
@@ -288,15 +288,16 @@ def attempt_in(entry: lines.AttemptEntry) -> Attempt:
     )
 
 
-def _logs_in(line: lines.JobLine) -> Logs:
-    return Logs([KeptLine(one.attempt, one.at_ms, one.level, one.text) for one in line.logs], line.logs_dropped)
+def _logs_of(line: lines.JobLine) -> Logs:
+    kept = [KeptLine(entry.attempt, entry.at_ms, entry.level, entry.text) for entry in line.logs]
+    return Logs(kept, line.logs_dropped)
 
 
 def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[bytes]) -> RestoreEntry:
     body = {
         "record": record_of(line.job, job, limits),
-        "attempts": [pack_attempt(attempt_in(one)) for one in line.attempts],
-        "logs": pack_entries(_logs_in(line)),
+        "attempts": [pack_attempt(attempt_of(entry)) for entry in line.attempts],
+        "logs": pack_entries(_logs_of(line)),
         "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
         "removed_at": line.removed_at_ms,
         "is_shared": line.is_unique_shared,
@@ -308,13 +309,13 @@ def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[byte
 # Callbacks
 
 
-def write_callback(debt: bytes, parts: Sequence[Any]) -> lines.CallbackLine:
+def write_callback(callback_id: bytes, parts: Sequence[Any]) -> lines.CallbackLine:
     index, score, flat = parts
     fields = _pairs(flat)
     result, attempt = unpack_blob(fields.get(b"result")), fields.get(b"attempt")
     return lines.CallbackLine(
-        id=format_id(debt[:16]),
-        number=int.from_bytes(debt[16:], "big"),
+        id=format_id(callback_id[:16]),
+        number=int.from_bytes(callback_id[16:], "big"),
         is_given_up=index == b"given_up",
         at_ms=int(float(score)),
         job=write_entry(fields[b"job"], "", 0),
@@ -334,7 +335,7 @@ def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
         "is_whole": str(int(line.is_payload_whole)),
         "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
         "is_too_big": str(int(line.is_result_too_big)),
-        "attempt": pack_attempt(attempt_in(line.last_attempt)) if line.last_attempt else b"",
+        "attempt": pack_attempt(attempt_of(line.last_attempt)) if line.last_attempt else b"",
         "error": line.error,
         "to": "" if job.callback is None else destination_digest(job.callback),
     }

@@ -1,4 +1,4 @@
-"""The stream of an export: what is stored becomes lines, page by page, in constant memory. Reads only."""
+"""Export of a deployment as a stream of lines, page by page, in constant memory. It only reads."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from windlass import __version__
 from windlass.core.errors import EngineUnavailable
 from windlass.core.export import lines as export_lines
 from windlass.store.commands import limits, queues, schedules
-from windlass.store.commands.admin import export as calls
+from windlass.store.commands.admin import export as commands
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.store import Store
 
 from .entries import write_callback, write_job, write_queue, write_schedule
 
 NAMES_PER_CALL = 200
-REMEMBERED = 65_536  # names of the last pages: the engine repeats some when its table is resized, close behind
+RECENT_NAMES_MAX = 65_536  # when the engine resizes its table, a scan repeats names of recent pages
 Lines = list[bytes]
-Found = tuple[bytes, Any]  # a name, and what is stored under it
+StoredEntry = tuple[bytes, Any]  # a name and its stored value
 
 
-class Exporting:
-    """All lines of an export, by `async for` or, without an event loop, by `for`."""
+class ExportWriter:
+    """Iterator over the lines of an export: `async for`, or `for` without an event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -33,8 +33,8 @@ class Exporting:
         self._run = ""
         self._cursor = "0"
         self._is_over = False
-        self._names: list[bytes] = []  # of the page that is being read
-        self._about: Counter[str] = Counter()  # how many of each kind there were at the beginning
+        self._names: list[bytes] = []  # rest of the current page
+        self._estimates: Counter[str] = Counter()  # entries of each kind at the start
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         await self._store.open()
@@ -51,28 +51,28 @@ class Exporting:
         yield self._header()
         partitions = range(self._store.partitions)
         for partition in partitions:
-            yield from self._paged(partial(self._queue_page, partition))
+            yield from self._pages(partial(self._queue_page, partition))
         for partition in partitions:
             yield self._limits(partition)
         for partition in partitions:
-            yield from self._paged(partial(self._schedule_page, partition))
+            yield from self._pages(partial(self._schedule_page, partition))
         for kind, write in (("j", self._jobs), ("b", self._callbacks)):
             for partition in partitions:
                 self._run = ""
-                yield from self._paged(partial(self._walked, kind, partition, write))
+                yield from self._pages(partial(self._scan_page, kind, partition, write))
         yield self._end()
 
-    def _paged(self, page: Callable[[], Flow[Lines]]) -> Iterator[Flow[Lines]]:
-        """Pages until one says that it was the last."""
+    def _pages(self, page: Callable[[], Flow[Lines]]) -> Iterator[Flow[Lines]]:
+        """Yield pages until the last."""
         self._cursor, self._is_over = "0", False
         while not self._is_over:
             yield page()
 
-    def _counted(self, kind: str, lines: Sequence[export_lines.AnyLine]) -> Lines:
+    def _encode_counted(self, kind: str, lines: Sequence[export_lines.AnyLine]) -> Lines:
         self._counts[kind] += len(lines)
         return [export_lines.encode_line(line) for line in lines]
 
-    # The beginning and the end
+    # Header and end
 
     def _header(self) -> Flow[Lines]:
         store = self._store
@@ -88,7 +88,7 @@ class Exporting:
                     exported_at_ms=now_ms,
                     namespace=store.namespace,
                     partitions=store.partitions,
-                    counts=dict(self._about),
+                    counts=dict(self._estimates),
                 )
             )
         ]
@@ -97,11 +97,11 @@ class Exporting:
         cursor = "0"
         while True:
             cursor, names = yield queues.queues(cursor, NAMES_PER_CALL, partition)
-            self._about["queue"] += len(names)
+            self._estimates["queue"] += len(names)
             for start in range(0, len(names), NAMES_PER_CALL):
-                for one in (yield queues.stats(names[start : start + NAMES_PER_CALL], partition)):
-                    live = one.queued + one.scheduled + one.waiting + one.running
-                    self._about["job"] += live + one.finished + one.failed + one.cancelled + one.history
+                for stats in (yield queues.stats(names[start : start + NAMES_PER_CALL], partition)):
+                    live = stats.queued + stats.scheduled + stats.waiting + stats.running
+                    self._estimates["job"] += live + stats.finished + stats.failed + stats.cancelled + stats.history
             if cursor == "0":
                 return
 
@@ -120,25 +120,29 @@ class Exporting:
         fresh = [name for name in names if self._is_new(b"q" + name.encode())]
         found = yield from _read_all("q", fresh, partition)
         self._is_over = self._cursor == "0"
-        return self._counted("queue", [write_queue(name, parts) for name, parts in found])
+        return self._encode_counted("queue", [write_queue(name, parts) for name, parts in found])
 
     def _limits(self, partition: int) -> Flow[Lines]:
         known: limits.StoredLimits = yield limits.limits(partition)
-        return self._counted("limit", [export_lines.LimitLine(limit=limit) for limit in known.table.limits.values()])
+        return self._encode_counted(
+            "limit", [export_lines.LimitLine(limit=limit) for limit in known.table.limits.values()]
+        )
 
     def _schedule_page(self, partition: int) -> Flow[Lines]:
         names = yield schedules.schedules("" if self._cursor == "0" else self._cursor, partition)
         found = yield from _read_all("s", names, partition)
         self._is_over = not names
         self._cursor = names[-1] if names else ""
-        return self._counted("schedule", [write_schedule(parts) for _, parts in found])
+        return self._encode_counted("schedule", [write_schedule(parts) for _, parts in found])
 
-    # What is walked by the engine's own cursor
+    # Jobs and callbacks: scans with the engine's cursor
 
-    def _walked(self, kind: str, partition: int, write: Callable[[list[Found], int], Flow[Lines]]) -> Flow[Lines]:
-        """One answer's worth of entries; when a page of names is used up, the next page."""
+    def _scan_page(
+        self, kind: str, partition: int, write: Callable[[list[StoredEntry], int], Flow[Lines]]
+    ) -> Flow[Lines]:
+        """Return the lines of one command's entries. If the current page of names is used up, read the next page."""
         if self._names:
-            replies = yield calls.export(kind, self._names[:NAMES_PER_CALL], partition)
+            replies = yield commands.export(kind, self._names[:NAMES_PER_CALL], partition)
             found = [(name, reply) for name, reply in zip(self._names, replies, strict=False) if reply is not None]
             del self._names[: len(replies)]
             lines = yield from write(found, partition)
@@ -149,9 +153,9 @@ class Exporting:
         return lines
 
     def _next_names(self, kind: str, partition: int) -> Flow[None]:
-        page: calls.NamePage = yield calls.walk(kind, self._cursor, partition)
+        page: commands.NamePage = yield commands.walk(kind, self._cursor, partition)
         if self._run not in ("", page.run):
-            raise EngineUnavailable("The engine was restarted or replaced during the export; start it again.")
+            raise EngineUnavailable("The engine was restarted or replaced during the export; start the export again.")
         self._run, self._cursor = page.run, page.cursor
         self._names = [name for name in page.names if self._is_new(kind.encode() + name)]
 
@@ -159,32 +163,32 @@ class Exporting:
         if name in self._recent:
             return False
         self._recent[name] = None
-        if len(self._recent) > REMEMBERED:
+        if len(self._recent) > RECENT_NAMES_MAX:
             self._recent.popitem(last=False)
         return True
 
-    def _jobs(self, found: list[Found], partition: int) -> Flow[Lines]:
+    def _jobs(self, found: list[StoredEntry], partition: int) -> Flow[Lines]:
         now_ms: int = yield EngineTime()
         lines = []
         for job_id, reply in found:
-            stored = calls.read_job(reply)
+            stored = commands.read_job(reply)
             awaited, cursor = list(stored.awaited), stored.cursor
             while cursor:
-                cursor, more = yield calls.awaited(job_id, cursor, partition)
+                cursor, more = yield commands.awaited(job_id, cursor, partition)
                 awaited += more
             lines.append(write_job(job_id, stored._replace(awaited=awaited), now_ms))
-        return self._counted("job", lines)
+        return self._encode_counted("job", lines)
 
-    def _callbacks(self, found: list[Found], _partition: int) -> Flow[Lines]:
+    def _callbacks(self, found: list[StoredEntry], _partition: int) -> Flow[Lines]:
         yield EngineTime()
-        return self._counted("callback", [write_callback(debt, parts) for debt, parts in found])
+        return self._encode_counted("callback", [write_callback(callback_id, parts) for callback_id, parts in found])
 
 
 def _read_all(kind: str, names: Sequence[Any], partition: int) -> Flow[list[tuple[Any, Any]]]:
-    """What is stored under each name that is still there; an answer may go only part of the way."""
+    """Return the stored value of each name that still exists. A reply may cover only some of the names."""
     found, at = [], 0
     while at < len(names):
-        replies = yield calls.export(kind, names[at : at + NAMES_PER_CALL], partition)
+        replies = yield commands.export(kind, names[at : at + NAMES_PER_CALL], partition)
         found += [(name, reply) for name, reply in zip(names[at:], replies, strict=False) if reply is not None]
         at += len(replies)
     return found
