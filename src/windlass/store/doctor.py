@@ -1,5 +1,7 @@
-"""The doctor's round: all keys of each partition, page by page, then what each queue weighs, then the engine itself.
-Every step is one bounded call, and jobs flow meanwhile: each step judges only what it sees at once."""
+"""Run of the doctor: all keys of each partition, page by page, then the bytes of each queue, then the engines.
+
+Each step is one bounded call. Jobs run at the same time, so a step judges only the data that it reads at once.
+"""
 
 from __future__ import annotations
 
@@ -18,52 +20,54 @@ from .embedded.data_directory import Cut
 from .scripts import library
 from .topology.health import CONFIG, INFO, LIBRARIES, TIME, check_cuts, check_engine, read_engine
 
-EXAMPLES_MOST = 10
+EXAMPLES_MAX = 10
 KEYS_PER_CALL = 100
-TRIES = 3  # for a large queue to stand still while it is counted
-QUEUES_ABOUT = 100
-AT_LAST = ("waits_forever",)  # of a job; what is repaired later in the round may end the wait
-MISSING = "job_not_in_index"
-Follow = Callable[[Progress], object]
+RECOUNT_ATTEMPTS = 3  # a large queue may change while it is counted
+QUEUES_PER_CALL = 100
+CHECKED_LAST = ("waits_forever",)  # checked again at the end: a later repair may have ended the wait
+NOT_INDEXED = "job_not_in_index"
+ProgressHandler = Callable[[Progress], object]
 
 
-class Round:
-    """What one round has met so far."""
+class DoctorRun:
+    """Findings of one run so far."""
 
-    def __init__(self, repair: bool, follow: Follow | None) -> None:
+    def __init__(self, repair: bool, on_progress: ProgressHandler | None) -> None:
         self.repair = repair
-        self._follow = follow
+        self._on_progress = on_progress
         self._counts: Counter[str] = Counter()
         self._repaired: Counter[str] = Counter()
         self._examples: dict[str, list[str]] = defaultdict(list)
-        self.of_engines: list[Finding] = []
+        self.engine_findings: list[Finding] = []
         self.keys = self.jobs = self.queues = 0
         self.uncounted: list[str] = []
-        self.again: list[bytes] = []  # keys to be looked at once more, at the end
+        self.recheck: list[bytes] = []  # keys to check again at the end
 
-    def note(self, code: str, example: str, is_repaired: bool) -> None:
+    def record(self, code: str, example: str, is_repaired: bool) -> None:
         self._counts[code] += 1
         self._repaired[code] += is_repaired
         known = self._examples[code]
-        if len(known) < EXAMPLES_MOST and example not in known:
+        if len(known) < EXAMPLES_MAX and example not in known:
             known.append(example)
 
     @property
     def are_indexes_complete(self) -> bool:
-        """What queues weigh is added up along the indexes."""
-        return self._counts[MISSING] == self._repaired[MISSING]
+        """Return whether queues can be recounted: their bytes are added up along the indexes."""
+        return self._counts[NOT_INDEXED] == self._repaired[NOT_INDEXED]
 
-    def tell(self) -> None:
-        if self._follow is not None:
-            self._follow(Progress(keys=self.keys, jobs=self.jobs, findings=self._counts.total()))
+    def report_progress(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(Progress(keys=self.keys, jobs=self.jobs, findings=self._counts.total()))
 
     def diagnosis(self) -> Diagnosis:
-        met = [
+        findings = [
             make_finding(code, count, self._repaired[code], tuple(self._examples[code]))
             for code, count in self._counts.items()
         ]
         return Diagnosis(
-            findings=tuple(sorted([*self.of_engines, *met], key=lambda one: (one.severity, one.code))),
+            findings=tuple(
+                sorted([*self.engine_findings, *findings], key=lambda finding: (finding.severity, finding.code))
+            ),
             jobs=self.jobs,
             queues=self.queues,
             keys=self.keys,
@@ -72,96 +76,101 @@ class Round:
 
 
 def doctor_flow(
-    homes: Sequence[int], repair: bool, durability: Durability, follow: Follow | None, cuts: Sequence[Cut] = ()
+    partitions: Sequence[int],
+    repair: bool,
+    durability: Durability,
+    on_progress: ProgressHandler | None,
+    cuts: Sequence[Cut] = (),
 ) -> Flow[Diagnosis]:
-    found = Round(repair, follow)
-    torn = yield from _keep_off_torn(found)
-    whole = [home for home in homes if home not in torn]
-    for home in whole:
-        yield from _look_at_keys(found, home)
-        yield from _look_at_queues(found, home)
-    yield from _look_at_engines(found, whole, durability)
-    found.of_engines += check_cuts(cuts, int(time.time() * 1000))
-    return found.diagnosis()
+    run = DoctorRun(repair, on_progress)
+    migrating = yield from _stop_migrating(run)
+    whole = [partition for partition in partitions if partition not in migrating]
+    for partition in whole:
+        yield from _check_keys(run, partition)
+        yield from _check_queues(run, partition)
+    yield from _check_engines(run, whole, durability)
+    run.engine_findings += check_cuts(cuts, int(time.time() * 1000))
+    return run.diagnosis()
 
 
-def _keep_off_torn(found: Round) -> Flow[list[int]]:
-    """What is torn between two nodes shows only half of its keys on each: nothing can be judged there."""
-    torn: list[int] = yield MigratingPartitions()
-    for home in torn:
-        yield maintenance.stop_migrating_partition(home)
-        found.note("slot_torn", f"partition {home}", False)
-    return torn
+def _stop_migrating(run: DoctorRun) -> Flow[list[int]]:
+    """Stop the takers of partitions whose slot is being moved key by key, and return these partitions. They are not
+    checked: each of the two nodes has only some of the keys."""
+    migrating: list[int] = yield MigratingPartitions()
+    for partition in migrating:
+        yield maintenance.stop_migrating_partition(partition)
+        run.record("slot_torn", f"partition {partition}", False)
+    return migrating
 
 
-def _look_at_keys(found: Round, home: int) -> Flow[None]:
+def _check_keys(run: DoctorRun, partition: int) -> Flow[None]:
     cursor = "0"
-    found.again = []
+    run.recheck = []
     while True:
-        cursor, names = yield doctor.survey(cursor, home)
+        cursor, names = yield doctor.survey(cursor, partition)
         for first in range(0, len(names), KEYS_PER_CALL):
-            yield from _examine(found, names[first : first + KEYS_PER_CALL], home)
-        found.keys += len(names)
-        found.tell()
+            yield from _examine(run, names[first : first + KEYS_PER_CALL], partition)
+        run.keys += len(names)
+        run.report_progress()
         if cursor == "0":
             break
-    for first in range(0, len(found.again), KEYS_PER_CALL):
-        yield from _examine(found, found.again[first : first + KEYS_PER_CALL], home, is_last=True)
+    for first in range(0, len(run.recheck), KEYS_PER_CALL):
+        yield from _examine(run, run.recheck[first : first + KEYS_PER_CALL], partition, is_last=True)
 
 
-def _examine(found: Round, names: Sequence[bytes], home: int, *, is_last: bool = False) -> Flow[None]:
+def _examine(run: DoctorRun, names: Sequence[bytes], partition: int, *, is_last: bool = False) -> Flow[None]:
     left = [(name, b"0") for name in names]
     while left:
-        step: doctor.ExamineStep = yield doctor.examine(left, found.repair, home)
+        step: doctor.ExamineStep = yield doctor.examine(left, run.repair, partition)
         for row in step.rows:
-            if row.code in AT_LAST and not is_last:
-                found.again.append(b"j:" + row.example[1:])
+            if row.code in CHECKED_LAST and not is_last:
+                run.recheck.append(b"j:" + row.example[1:])
             else:
-                found.note(row.code, readable(row.example), row.is_repaired)
-        found.jobs += 0 if is_last else step.jobs
+                run.record(row.code, format_example(row.example), row.is_repaired)
+        run.jobs += 0 if is_last else step.jobs
         left = step.left
 
 
-def _look_at_queues(found: Round, home: int) -> Flow[None]:
+def _check_queues(run: DoctorRun, partition: int) -> Flow[None]:
     cursor, seen = "0", set[str]()
     while True:
-        cursor, names = yield queues.queues(cursor, QUEUES_ABOUT, home)
+        cursor, names = yield queues.queues(cursor, QUEUES_PER_CALL, partition)
         for queue in set(names) - seen:
-            yield from _recount(found, queue, home)
-            found.tell()
+            yield from _recount(run, queue, partition)
+            run.report_progress()
         seen.update(names)
         if cursor == "0":
             break
-    found.queues += len(seen)
+    run.queues += len(seen)
 
 
-def _recount(found: Round, queue: str, home: int) -> Flow[None]:
-    for _ in range(TRIES if found.are_indexes_complete else 0):
+def _recount(run: DoctorRun, queue: str, partition: int) -> Flow[None]:
+    for _ in range(RECOUNT_ATTEMPTS if run.are_indexes_complete else 0):
         step = doctor.RecountStep("more", doctor.START)
         while step.status == "more":
-            step = yield doctor.recount(queue, step.position, found.repair, home)
+            step = yield doctor.recount(queue, step.position, run.repair, partition)
         if step.status == "done":
             if step.off or step.history_off:
-                found.note("bytes_wrong", f"queue {queue}", step.is_repaired)
+                run.record("bytes_wrong", f"queue {queue}", step.is_repaired)
             return
         if step.status == "unreadable":
             break
-    found.uncounted.append(queue)
+    run.uncounted.append(queue)
 
 
-def _look_at_engines(found: Round, homes: Sequence[int], durability: Durability) -> Flow[None]:
-    """Each node once, whatever number of partitions it serves."""
-    met = set[str]()
-    for home in homes:
-        replies = yield [NodeCommand(command, home) for command in (INFO, CONFIG, LIBRARIES, TIME)]
+def _check_engines(run: DoctorRun, partitions: Sequence[int], durability: Durability) -> Flow[None]:
+    """Check each node once, however many partitions it serves."""
+    checked = set[str]()
+    for partition in partitions:
+        replies = yield [NodeCommand(command, partition) for command in (INFO, CONFIG, LIBRARIES, TIME)]
         engine = read_engine(replies, int(time.time() * 1000), durability, library().name)
-        if engine.run_id not in met:
-            met.add(engine.run_id)
-            found.of_engines += check_engine(engine)
+        if engine.run_id not in checked:
+            checked.add(engine.run_id)
+            run.engine_findings += check_engine(engine)
 
 
-def readable(example: bytes) -> str:
-    """An example in people's words: the script says of which kind it is."""
+def format_example(example: bytes) -> str:
+    """Return an example as readable text. Its first byte is its kind."""
     kind, rest = example[:1], example[1:]
     if kind == b"j" and len(rest) == 16:
         return f"job {format_id(rest)}"

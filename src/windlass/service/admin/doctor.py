@@ -8,13 +8,13 @@ from windlass.core.errors import BadInput
 from windlass.core.validation.values import check_boolean
 from windlass.service.facet import Facet
 from windlass.store.commands.command import Flow
-from windlass.store.doctor import Follow, doctor_flow
+from windlass.store.doctor import ProgressHandler, doctor_flow
 from windlass.store.operation import Operation
 from windlass.store.topology.node_states import engines_flow
 
 
 class DoctorOperations(Facet):
-    def doctor(self, repair: bool = False, *, on_progress: Follow | None = None) -> Operation[Diagnosis]:
+    def doctor(self, repair: bool = False, *, on_progress: ProgressHandler | None = None) -> Operation[Diagnosis]:
         """Compare all records with all indexes and check the engine's configuration. `repair` corrects everything that
         needs no human decision. Jobs may run at the same time. `on_progress` is called after each bounded step."""
         check_boolean("repair", repair)
@@ -22,7 +22,7 @@ class DoctorOperations(Facet):
             raise BadInput("on_progress must be callable.")
         return Operation(self.store, lambda: self._doctor_flow(repair, on_progress))
 
-    def _doctor_flow(self, repair: bool, follow: Follow | None) -> Flow[Diagnosis]:
+    def _doctor_flow(self, repair: bool, follow: ProgressHandler | None) -> Flow[Diagnosis]:
         partitions = range(self.store.partitions)  # known when the store is open: when the flow runs
         return (yield from doctor_flow(partitions, repair, self.store.durability, follow, self.store.cuts))
 
