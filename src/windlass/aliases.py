@@ -41,7 +41,7 @@ FORMER_NAMES = {
         "Held": "LeaseRef",
         "Members": "MemberPage",
         "Pushed": "PushReport",
-        "Running": "RunningJob",
+        "Running": "WorkerJob",
         "Said": "WorkerReport",
     },
 }

@@ -42,7 +42,7 @@ def test_what_is_written_is_read_and_verifies(id_random: bytes, secret_random: b
 
 @st.composite
 def _spoiled(draw: st.DrawFn) -> str:
-    """The true text with a little of it changed, left out or added; and any other text."""
+    """A valid token text with a small change, or any other text."""
     at = draw(st.integers(0, len(TEXT)))
     piece = draw(st.text(max_size=2) | st.sampled_from(["\n", "=", " ", "_", "A"]))
     cut = draw(st.integers(0, 2))

@@ -1,4 +1,4 @@
-"""Values from one encoding into the other: the same value, or none."""
+"""Conversion between encodings: the same value, or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.core.text.codecs import as_json, as_msgpack, compact_json, has_unr
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
-    LEAVES.filter(lambda one: one not in (float("inf"), float("-inf"))),
+    LEAVES.filter(lambda value: value not in (float("inf"), float("-inf"))),
     lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
     max_leaves=20,
 )
@@ -34,7 +34,7 @@ def test_there_and_back_is_the_same_value(value: Any) -> None:
 
 
 def test_json_stays_as_it_was_written() -> None:
-    """No digit is lost, no key is dropped, only white space goes."""
+    """Only white space is removed: no digit and no key is lost."""
     written = b' { "a" : 1.000, "b": ' + HUGE + b', "a": "\\u00e9 \xc3\xa9" }\n'
     kept = as_json(Blob(written, Codec.JSON))
     assert kept is not None

@@ -1,4 +1,4 @@
-"""Control characters of the C1 range and bidirectional controls: which they are, and how they are shown."""
+"""Detection and display of C1 control characters and bidirectional controls."""
 
 from __future__ import annotations
 

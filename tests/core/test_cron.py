@@ -1,4 +1,4 @@
-"""Cron expressions in time zones: what follows what, also where the clocks change."""
+"""Cron expressions in time zones, including clock changes."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ CHANGES = {
     "Australia/Lord_Howe": ("2026-10-03T15:30+00:00", "2026-04-04T15:00+00:00"),
     "Asia/Kolkata": ("2026-03-29T01:00+00:00",),
 }
-moments = st.sampled_from([(zone, one) for zone, changes in CHANGES.items() for one in changes])
+moments = st.sampled_from([(zone, change) for zone, changes in CHANGES.items() for change in changes])
 minutes = st.sampled_from((0, 1, 15, 30, 45, 59))
 hours = st.sampled_from((0, 1, 2, 3, 13))
 
@@ -123,7 +123,7 @@ hours = st.sampled_from((0, 1, 2, 3, 13))
 def test_what_follows_the_clock_is_every_matching_minute(
     moment: tuple[str, str], minutes_off: int, minute: str, hour: int | None
 ) -> None:
-    """Against a walk over all minutes: an instant matches when the clock on the wall shows a matching time."""
+    """Compared with a scan of all minutes: an instant matches when the local clock shows a matching time."""
     zone, step = moment[0], int(minute.removeprefix("*/")) if minute != "*" else 1
     start_ms = at(moment[1]) + minutes_off * MINUTE_MS
     for now_ms in range(start_ms + MINUTE_MS, start_ms + 60 * 60 * MINUTE_MS, MINUTE_MS):
@@ -136,11 +136,11 @@ def test_what_follows_the_clock_is_every_matching_minute(
 @settings(deadline=None)
 @given(moments, minutes, hours)
 def test_a_fixed_time_happens_once_a_day(moment: tuple[str, str], minute: int, hour: int) -> None:
-    """Also when asked anew from every instant in between, as it is after a restart."""
+    """The result is the same from every instant in between, as after a restart."""
     zone, cron = ZoneInfo(moment[0]), parse(f"{minute} {hour} * * *", moment[0])
     start_ms = at(moment[1]) - 2 * 86_400_000
     found = {cron.following_ms(start_ms + n * MINUTE_MS) for n in range(0, 4 * 1440, 7)}
-    days = [datetime.fromtimestamp((one or 0) / 1000, zone).date() for one in sorted(one or 0 for one in found)]
+    days = [datetime.fromtimestamp(at_ms / 1000, zone).date() for at_ms in sorted(at_ms or 0 for at_ms in found)]
     assert days == [days[0] + timedelta(days=n) for n in range(len(days))]
     assert len(days) >= 4
 

@@ -1,4 +1,4 @@
-"""Durability in force: what the engine's settings give beside what the setting asks."""
+"""Durability in force: the engine's settings compared with the `durability` setting."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ EVERY_SECOND = ALWAYS | {"fsync": "everysec"}
 MEMORY = ALWAYS | {"has_log": False}
 
 
-def found(settings: dict[str, Any], asked: Durability = "memory") -> DurabilityInForce:
-    return assess_durability(PersistenceSettings(**settings), asked)
+def assess(settings: dict[str, Any], wanted: Durability = "memory") -> DurabilityInForce:
+    return assess_durability(PersistenceSettings(**settings), wanted)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def found(settings: dict[str, Any], asked: Durability = "memory") -> DurabilityI
     ],
 )  # fmt: skip
 def test_what_the_engine_gives(settings: dict[str, Any], level: str, words: str) -> None:
-    said = found(settings)
+    said = assess(settings)
     assert said.level == level
     assert words in str(said)
     assert said.is_reached
@@ -57,14 +57,14 @@ def test_what_the_engine_gives(settings: dict[str, Any], level: str, words: str)
     ],
 )
 def test_what_the_setting_asks(settings: dict[str, Any], asked: Durability, is_reached: bool, words: str) -> None:
-    said = found(settings, asked)
+    said = assess(settings, asked)
     assert said.is_reached is is_reached
     assert words in str(said)
 
 
 def test_the_weakest_node_counts() -> None:
-    nodes = [found(ALWAYS), found(MEMORY), found(EVERY_SECOND)]
+    nodes = [assess(ALWAYS), assess(MEMORY), assess(EVERY_SECOND)]
     assert find_weakest(nodes).level == "memory"
-    assert find_weakest([found(ALWAYS | {"replicas": 1}, "replica"), found(ALWAYS, "replica")]).is_reached is False
-    assert [found(one).is_weak for one in (ALWAYS, EVERY_SECOND, MEMORY)] == [False, False, True]
+    assert find_weakest([assess(ALWAYS | {"replicas": 1}, "replica"), assess(ALWAYS, "replica")]).is_reached is False
+    assert [assess(settings).is_weak for settings in (ALWAYS, EVERY_SECOND, MEMORY)] == [False, False, True]
     assert LEVELS[0] == "unknown"

@@ -1,4 +1,4 @@
-"""Percentiles told from spans that are counted by their bits."""
+"""Percentiles of the latency histogram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids: UUIDv7 that carries its partition; written and read in the forms people use."""
+"""Job ids: UUIDv7 with a partition, and their text forms."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_what_is_no_id_is_refused_with_an_example(text: object) -> None:
 
 @given(instants, partitions, st.lists(randoms, max_size=5))
 def test_many_are_made_as_one_is(at_ms: int, partition: int, drawn: list[int]) -> None:
-    random = b"".join(one.to_bytes(8, "big") for one in drawn)
+    random = b"".join(number.to_bytes(8, "big") for number in drawn)
     asked: list[int] = []
     found = make_ids(at_ms, partition, len(drawn), lambda size: asked.append(size) or random)  # type: ignore[func-returns-value]
-    assert found == [make_id(at_ms, partition, one) for one in drawn]
+    assert found == [make_id(at_ms, partition, number) for number in drawn]
     assert asked == [len(random)]

@@ -1,4 +1,4 @@
-"""The document, the table of moves and the code agree."""
+"""Agreement of docs/lifecycle.md, the table of moves and the states."""
 
 from __future__ import annotations
 

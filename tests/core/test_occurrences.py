@@ -1,4 +1,4 @@
-"""When a schedule occurs, and which of its due occurrences are fired."""
+"""Occurrences of schedules, and the decision which due occurrences fire."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_after_a_pause_the_rhythm_is_the_same() -> None:
 
 @pytest.mark.parametrize("rhythm", [{"every_ms": HOUR_MS}, {"cron": "* * * * *"}, {"repeat": "SCHEDULED, +1 HOUR"}])
 def test_after_a_pause_it_does_not_begin_before_its_start(rhythm: dict[str, Any]) -> None:
-    one = schedule(**rhythm, starts_at_ms=NOW + DAY_MS)
-    assert resumed_at_ms(one, NOW + DAY_MS, NOW) == NOW + DAY_MS
+    found = schedule(**rhythm, starts_at_ms=NOW + DAY_MS)
+    assert resumed_at_ms(found, NOW + DAY_MS, NOW) == NOW + DAY_MS
 
 
 def fired(late_ms: int, most: int = 50, **kw: Any) -> Firing:
-    """Every second; the first due occurrence is so late."""
+    """A schedule that fires every second, whose first due occurrence is this late."""
     return plan_firing(schedule(every_ms=1_000, **{"misfire_after_ms": 2_000} | kw), NOW - late_ms, NOW, most)
 
 
@@ -125,13 +125,13 @@ def test_the_end_is_the_last() -> None:
     grace_ms=st.sampled_from((0, 500, 2_000, 100_000)),
 )
 def test_step_by_step_it_is_as_if_in_one(late_s: int, most: int, misfire: Any, grace_ms: int) -> None:
-    """However many steps it takes: each due occurrence is fired or missed once, by its policy."""
-    one = schedule(every_ms=1_000, misfire=misfire, misfire_after_ms=grace_ms)
+    """Each due occurrence fires or is missed exactly once, by its policy, for any number of steps."""
+    found = schedule(every_ms=1_000, misfire=misfire, misfire_after_ms=grace_ms)
     due = at(*range(-late_s, 1))
     next_at: int | None = due[0]
     chosen, missed = list[int](), 0
     while next_at is not None and next_at <= NOW:
-        firing = plan_firing(one, next_at, NOW, most)
+        firing = plan_firing(found, next_at, NOW, most)
         assert len(firing.planned) <= most
         chosen += firing.planned
         missed += firing.missed

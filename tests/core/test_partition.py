@@ -1,4 +1,4 @@
-"""Partitions: where a queue is at home, and how a tag puts queues together."""
+"""Mapping of queues and tags to partitions and slots."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_home_is_one_of_the_partitions_and_stays(queue: str, partitions: int) 
 
 
 def test_homes_never_change_between_versions() -> None:
-    """Jobs are stored under them."""
+    """Stored jobs depend on these partitions."""
     assert [partition_of(queue, 16) for queue in ("default", "mail", "bedrock", "ü")] == [15, 8, 8, 5]
 
 
@@ -61,7 +61,7 @@ def test_slots_are_the_clusters_own() -> None:
 
 
 def test_hash_tags_never_change_between_versions() -> None:
-    """Keys are stored under them."""
+    """Stored keys contain these tags."""
     assert hash_tags(1) == ("0",)
     assert hash_tags(3) == ("0", "7", "12")
     assert " ".join(hash_tags(16)) == "0 66 40 18 3 65 140 19 2 60 42 106 1 67 41 107"

@@ -1,4 +1,4 @@
-"""Repeat rules: the language, what SQLite makes of it, and its edges."""
+"""Repeat rules: syntax, SQLite's results, and edge cases."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ others = st.sampled_from(("START OF DAY", "START OF MONTH", "START OF YEAR", *(f
 @settings(deadline=None)
 @given(st.integers(0, INSTANT_MAX // 1000), st.lists(offsets | others, min_size=1, max_size=4))
 def test_rules_mean_what_sqlite_says(finished_s: int, steps: list[str]) -> None:
-    """SQLite applies all of them in one go; so do we, step by step."""
+    """SQLite applies all modifiers at once; this module applies them step by step, with the same result."""
     marks = ", ".join("?" * len(steps))
     connection = sqlite3.connect(":memory:")
     (found,) = connection.execute(f"SELECT strftime('%s', ?, 'unixepoch', {marks})", (finished_s, *steps)).fetchone()

@@ -1,4 +1,4 @@
-"""Backoff: when a failed attempt is made again."""
+"""Backoff between attempts."""
 
 from __future__ import annotations
 

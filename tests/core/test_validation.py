@@ -1,4 +1,4 @@
-"""Bad input at the service's edge: every method refuses it with a code and a sentence, and nothing changes."""
+"""Invalid input: every method of the service refuses it with a code and a sentence, and changes nothing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _wrong_lists(method: str) -> Iterator[Case]:
 
 
 def _wrong(method: str, build: Callable[..., Any], **fields: tuple[Any, ...]) -> Iterator[Case]:
-    """One case per field and wrong value; `build` makes the one item of the call."""
+    """Yield one case per field and wrong value. `build` creates the only item of the call."""
     for field, values in fields.items():
         for value in values:
             yield (
@@ -393,7 +393,7 @@ def _failures() -> Iterator[Case]:
 
 
 def _scopes() -> Iterator[Case]:
-    """Patterns of queues, as a token has them, and ids whose queues are asked for."""
+    """Queue patterns of tokens, and ids whose queues are requested."""
     listing = Listing(queue="q", state="queued")
     for value in (["q"], "q", None, 5, ("",), (5,), ("q" * 256,), ("*" * 17,), ("q",) * 33):
         yield "explain_within", f"{value!r:.30}", lambda service, value=value: service.explain_within(OK_ID, value)
@@ -599,8 +599,8 @@ def _schedules() -> Iterator[Case]:
     }
     for field, values in fields.items():
         for value in values:
-            one = Schedule(**({"name": "s", "job": _job(), "every_ms": 1_000} | {field: value}))
-            yield "schedule", f"{field}={value!r:.30}", lambda service, one=one: service.schedule(one)
+            schedule = Schedule(**({"name": "s", "job": _job(), "every_ms": 1_000} | {field: value}))
+            yield "schedule", f"{field}={value!r:.30}", lambda service, schedule=schedule: service.schedule(schedule)
     for value in (None, 5, "s"):
         yield "schedule", f"request={value!r}", lambda service, value=value: service.schedule(value)
     good = Schedule(name="s", job=_job(), every_ms=1_000)
@@ -685,7 +685,7 @@ def _callbacks() -> Iterator[Case]:
             )
 
 
-def _debts() -> Iterator[Case]:
+def _pending_callbacks() -> Iterator[Case]:
     debt = OK_ID + bytes(6)
 
     def request(kind: Callable[..., Any]) -> Callable[..., Any]:
@@ -726,7 +726,7 @@ def _events() -> Iterator[Case]:
     for method in ("events", "follow"):
         wrong = {"position": (5, None, "a\nb", SURROGATE), "queue": WRONG_TEXTS, "job": (b"", *WRONG_IDS)}
         for field, values in wrong.items():
-            for value in values if field != "job" else [one for one in values if one is not None]:
+            for value in values if field != "job" else [value for value in values if value is not None]:
                 yield (
                     method,
                     f"{field}={value!r:.30}",
@@ -870,7 +870,7 @@ def _assignments() -> Iterator[Case]:
             yield (
                 "report_worker",
                 f"{field}={value!r:.30}",
-                lambda service, one=request: service.report_worker([one], silent_ms=1),
+                lambda service, report=request: service.report_worker([report], silent_ms=1),
             )
     for value in (0, *WRONG_WHOLES):
         yield (
@@ -882,7 +882,7 @@ def _assignments() -> Iterator[Case]:
         yield "assign", f"queues={value!r:.30}", lambda service, value=value: service.assign(value, accept_ms=1)
     terms: dict[str, tuple[Any, ...]] = {
         "most": (0, 1_001, *WRONG_WHOLES), "accept_ms": (0, *WRONG_WHOLES), "wait_ms": (-1, *WRONG_WHOLES),
-        "ring_ms": (-1, *WRONG_WHOLES), "spends_attempt": WRONG_CLAIMS,
+        "wakeup_ms": (-1, *WRONG_WHOLES), "spends_attempt": WRONG_CLAIMS,
     }  # fmt: skip
     for field, values in terms.items():
         for value in values:
@@ -893,7 +893,8 @@ def _assignments() -> Iterator[Case]:
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
     *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
+    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
+    *_events(), *_logs(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
@@ -910,7 +911,7 @@ def _refusals(ask: Callable[[], Any]) -> list[Refusal]:
     except Refusal as refusal:
         return [refusal]
     answers = answer if isinstance(answer, list) else getattr(answer, "finished", [answer])
-    return [one for one in answers if isinstance(one, Refusal)]
+    return [answer for answer in answers if isinstance(answer, Refusal)]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,7 +17,7 @@ from windlass.core.states import State
 from windlass.dashboard.forms.filters import Filter, JobsQuery, exactly, instant_ms, pattern
 from windlass.dashboard.forms.payload import EDITED_MAX, editable, read_payload
 from windlass.dashboard.views import timeline
-from windlass.dashboard.views.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, shown_value
+from windlass.dashboard.views.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, render_value
 
 HOUR_MS = 3_600_000
 HOSTILE = "<script>alert(1)</script>"
@@ -25,7 +25,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 def _text(blob: Blob) -> str:
     """What is read on the page."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", shown_value(blob).markup)).split())
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", render_value(blob).markup)).split())
 
 
 def test_numbers_are_shown_as_they_were_written() -> None:
@@ -45,7 +45,7 @@ def test_a_key_that_is_named_twice_is_shown_twice() -> None:
 @pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
 def test_texts_and_keys_are_text(codec: Codec) -> None:
     encode = msgspec.json.encode if codec is Codec.JSON else msgspec.msgpack.encode
-    shown = shown_value(Blob(encode({HOSTILE: [HOSTILE, None, True]}), codec))
+    shown = render_value(Blob(encode({HOSTILE: [HOSTILE, None, True]}), codec))
     assert "<script" not in shown.markup
     assert _text(Blob(encode({HOSTILE: HOSTILE}), codec)).count(HOSTILE) == 2
 
@@ -71,20 +71,20 @@ def test_what_is_not_plain_json_is_shown_as_what_it_is(blob: Blob, told: str) ->
 
 
 def test_what_is_long_is_cut_and_said_to_be() -> None:
-    wide = shown_value(Blob(json.dumps(list(range(10 * NODES_MAX))).encode()))
+    wide = render_value(Blob(json.dumps(list(range(10 * NODES_MAX))).encode()))
     assert wide.is_cut
     assert wide.markup.count("<li>") <= NODES_MAX
     assert "more" in wide.markup
-    long = shown_value(Blob(json.dumps("x" * (TEXT_MAX + 7)).encode()))
+    long = render_value(Blob(json.dumps("x" * (TEXT_MAX + 7)).encode()))
     assert long.is_cut
     assert "7 more characters" in long.markup
-    deep = shown_value(Blob(b"[" * (DEPTH_MAX + 5) + b"]" * (DEPTH_MAX + 5)))
+    deep = render_value(Blob(b"[" * (DEPTH_MAX + 5) + b"]" * (DEPTH_MAX + 5)))
     assert deep.is_cut
-    assert not shown_value(Blob(b'{"a": 1}')).is_cut
+    assert not render_value(Blob(b'{"a": 1}')).is_cut
 
 
 def test_nesting_beyond_all_bounds_is_shown_as_text() -> None:
-    assert shown_value(Blob(b"[" * 200_000 + b"]" * 200_000)).is_cut
+    assert render_value(Blob(b"[" * 200_000 + b"]" * 200_000)).is_cut
 
 
 # The picture of a life

@@ -76,7 +76,7 @@ ANSWERED = {
 HAS_NONE = {"GET /api/v1/actions/{id} path id", "GET /actions/{id} path id", "GET /jobs/{id}/result path id"}
 
 
-class Place(NamedTuple):
+class RequestField(NamedTuple):
     """Where a request holds a text."""
 
     route: Route
@@ -111,12 +111,12 @@ def _texts(kind: shapes.Type, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any,
         yield path
 
 
-def _places(route: Route) -> Iterator[Place]:
+def _places(route: Route) -> Iterator[RequestField]:
     for kind, type_ in (("body", route.body), ("query", route.query), ("form", route.form)):
         if type_ is not None:
-            yield from (Place(route, kind, path) for path in dict.fromkeys(_texts(shapes.type_info(type_))))
-    yield from (Place(route, "header", (name,)) for name in route.headers)
-    yield from (Place(route, "path", (name,)) for name in route.names)
+            yield from (RequestField(route, kind, path) for path in dict.fromkeys(_texts(shapes.type_info(type_))))
+    yield from (RequestField(route, "header", (name,)) for name in route.headers)
+    yield from (RequestField(route, "path", (name,)) for name in route.names)
 
 
 PLACES = [place for route in OPEN for place in _places(route)]
@@ -143,7 +143,7 @@ async def _party(service: Service, queue: str, worker: bytes) -> Party:
     return Party(format_id(job.id), job.lease_token, format_id(worker))
 
 
-async def _own(service: Service, place: Place) -> Party:
+async def _own(service: Service, place: RequestField) -> Party:
     queue = "lightjq" if place.route.path.startswith("/lightjq") else "mine"
     await service.configure(queue, {"name_lanes": False})
     return await _party(service, queue, b"m" * 16)
@@ -180,12 +180,12 @@ def _put(body: Any, path: tuple[Any, ...], value: str, token: int) -> None:
         body[path[-1]] = value
 
 
-class Asked(NamedTuple):
+class RequestOutcome(NamedTuple):
     status: int
     said: bytes
 
 
-async def _ask(client: httpx.AsyncClient, place: Place, value: str, own: Party) -> Asked:
+async def _send(client: httpx.AsyncClient, place: RequestField, value: str, own: Party) -> RequestOutcome:
     """Send what the route wants about our own job, but for one place."""
     route = place.route
     names = {"id": own.worker if "/workers/" in route.path else own.job, "queue": "mine", "name": "n"}
@@ -222,7 +222,7 @@ async def _ask(client: httpx.AsyncClient, place: Place, value: str, own: Party) 
     return await _answer(client, request, is_stream=route.response_media.startswith("text/event-stream"))
 
 
-async def _answer(client: httpx.AsyncClient, request: httpx.Request, *, is_stream: bool) -> Asked:
+async def _answer(client: httpx.AsyncClient, request: httpx.Request, *, is_stream: bool) -> RequestOutcome:
     """The status and the beginning of the answer: streams of events have no end, and begin with all they tell."""
     answer = await client.send(request, stream=True)
     said = b""
@@ -234,7 +234,7 @@ async def _answer(client: httpx.AsyncClient, request: httpx.Request, *, is_strea
                     break
     finally:
         await answer.aclose()
-    return Asked(answer.status_code, said)
+    return RequestOutcome(answer.status_code, said)
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ async def test_an_id_of_another_queue_is_refused_wherever_it_stands(
     answers = {}
     for place in PROBED:
         value = theirs.worker if place.field in WORKER_IDS else theirs.job
-        answers[str(place)] = await _ask(scoped, place, value, await _own(service, place))
+        answers[str(place)] = await _send(scoped, place, value, await _own(service, place))
     assert [place for place, (_, said) in answers.items() if SECRET.encode() in said] == []
     expected = {place: status for place, (status, _) in ANSWERED.items()}
     assert {place: status for place, (status, _) in answers.items() if status != 403} == expected
@@ -272,7 +272,7 @@ async def test_an_own_id_is_accepted_in_the_same_place(scoped: httpx.AsyncClient
     refused = {}
     for place in PROBED:
         own = await _own(service, place)
-        status, said = await _ask(scoped, place, own.worker if place.field in WORKER_IDS else own.job, own)
+        status, said = await _send(scoped, place, own.worker if place.field in WORKER_IDS else own.job, own)
         is_unknown = status == 404 and str(place) not in HAS_NONE
         if status in (400, 403) or is_unknown or status >= 500:
             refused[str(place)] = status, said[:300]

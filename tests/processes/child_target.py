@@ -1,4 +1,4 @@
-"""What the tests of child processes load in them: the request is Python code, the answer what it leaves in `answer`."""
+"""Handlers for the tests of child processes. A request is Python code; the answer is its variable `answer`."""
 
 from __future__ import annotations
 

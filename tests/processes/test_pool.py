@@ -1,4 +1,4 @@
-"""Child processes of a worker: jobs that crash, hang, eat memory or leave things behind, and what becomes of them."""
+"""Child processes: jobs that crash, hang, exceed their memory or leave processes behind."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def exists(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Not gone, and not a zombie of a parent that never looks."""
+    """Return whether a process exists and is not a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     return False
@@ -57,7 +57,7 @@ async def until(is_so: Callable[[], object]) -> None:
 
 
 async def begun(pool: ChildPool, code: str, at: Path, **options: Any) -> ChildRun:
-    """Starts a job and waits until its code runs."""
+    """Start a job and wait until its code runs."""
     run = pool.start(f"open({str(at)!r}, 'w').close()\n{code}".encode(), **options)
     await until(at.exists)
     return run

@@ -49,7 +49,7 @@ class BulkRunner:
         taken = await service.take(Take(queues=(QUEUE,), lease_ms=LEASE_MS, wait_ms=wait_ms))
         for job in taken.jobs:
             try:
-                await self._carry_out(service, job)
+                await self._run_action(service, job)
             except Refusal as refusal:  # another runner has it by now, or it was deleted
                 log.info("Stopped bulk action %s: %s", job.key, refusal)
             except asyncio.CancelledError:
@@ -59,7 +59,7 @@ class BulkRunner:
                 raise
         return len(taken.jobs)
 
-    async def _carry_out(self, service: Service, job: Job) -> None:
+    async def _run_action(self, service: Service, job: Job) -> None:
         try:
             progress = actions.decode_progress(job.payload)
         except msgspec.MsgspecError:
@@ -69,12 +69,12 @@ class BulkRunner:
         log.info("Bulk action %s of %r starts: %s.", job.key, progress.action.asked_by, progress.action.verb)
         is_wanted = True
         while is_wanted and not progress.is_through:
-            progress = await self._step_on(service, progress)
-            is_wanted = await self._note(service, job, progress)
+            progress = await self._run_step(service, progress)
+            is_wanted = await self._store_progress(service, job, progress)
             await asyncio.sleep(STEP_PAUSE_S)
         await self._end(service, job, progress)
 
-    async def _step_on(self, service: Service, progress: ActionProgress) -> ActionProgress:
+    async def _run_step(self, service: Service, progress: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
         page: Page = await service.jobs(listing)
         # Jobs of bulk actions are skipped: this action itself may be in the list.
@@ -94,7 +94,7 @@ class BulkRunner:
             refusals=dict(Counter(progress.refusals) + codes),
         )
 
-    async def _note(self, service: Service, job: Job, progress: ActionProgress) -> bool:
+    async def _store_progress(self, service: Service, job: Job, progress: ActionProgress) -> bool:
         """Store the progress and extend the lease. Return False if the action must stop."""
         share = min(1.0, progress.looked_at / progress.total) if progress.total else 0.0
         update = Update(

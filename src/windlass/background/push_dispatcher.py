@@ -52,7 +52,7 @@ class PushDispatcher:
                     most = IN_FLIGHT_MAX - len(pushing)
                     found = await service.dispatch(most=most, accept_ms=self._accept_ms, wait_ms=WAIT_MS)
                     pushing |= {asyncio.create_task(self._push(service, job, found)) for job in found.jobs}
-                    pushing = await _with_room(pushing)
+                    pushing = await _wait_for_capacity(pushing)
                 except WindlassError as error:
                     log.warning("Could not lease jobs for push workers; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
                     await asyncio.sleep(TROUBLE_PAUSE_S)
@@ -82,7 +82,7 @@ class PushDispatcher:
                 refused_by += (worker,)
                 request = Redirect(id=job.id, token=job.lease_token, refused_by=refused_by, accept_ms=self._accept_ms)
                 again = await service.redirect(request)
-                if again == "nobody":
+                if again == "no_worker":
                     await _fail(service, job, "Every worker has refused the job as invalid (400).")
                 if not isinstance(again, Dispatch):
                     return
@@ -117,7 +117,7 @@ class PushDispatcher:
         await service.pushed([request]).one()
 
 
-async def _with_room(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+async def _wait_for_capacity(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
     """Return the pushes in flight. Wait until at least one more is possible."""
     if len(pushing) < IN_FLIGHT_MAX:
         return {task for task in pushing if not task.done()}

@@ -36,7 +36,7 @@ class Reconciler:
         back."""
         if unclaimed and self._deciding is None:
             self._deciding = asyncio.create_task(self.reconcile(unclaimed))
-            self._deciding.add_done_callback(self._decided)
+            self._deciding.add_done_callback(self._on_decided)
 
     async def reconcile(self, unclaimed: Sequence[LeaseRef]) -> None:
         """Wait a moment, then give back the leases that the holder still does not have."""
@@ -64,7 +64,7 @@ class Reconciler:
         if self._deciding is not None:
             self._deciding.cancel()
 
-    def _decided(self, task: asyncio.Task[None]) -> None:
+    def _on_decided(self, task: asyncio.Task[None]) -> None:
         self._deciding = None
         if task.cancelled() or (error := task.exception()) is None:
             return

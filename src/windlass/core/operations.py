@@ -255,7 +255,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
 WorkerReportOutcome: TypeAlias = Literal["ok", "waiting", "failed", "cancelled"]
 
 
-class RunningJob(msgspec.Struct, frozen=True):
+class WorkerJob(msgspec.Struct, frozen=True):
     id: bytes
     since_ms: int
 
@@ -274,5 +274,5 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     silent_at_ms: int  # when it counts as lost without another heartbeat
     beat_at_ms: int = 0  # time of its last heartbeat
     running_count: int
-    running: list[RunningJob]
+    running: list[WorkerJob]
     stopping_since_ms: int | None = None  # when it was asked to stop

@@ -15,7 +15,7 @@ from windlass.web.listener.messages import Head, Response
 from windlass.wire.problems import headers_of, status_for
 
 from .page_context import Visit, own_path
-from .rendering import shown
+from .rendering import render_page
 
 _TITLES: dict[int, str] = {
     400: "That does not work",
@@ -28,7 +28,7 @@ _TITLES: dict[int, str] = {
     500: "Something broke",
     503: "The engine is away",
 }
-_NEXT: dict[int, str] = {
+_ADVICE: dict[int, str] = {
     400: "Go back, change what was asked for, and try again.",
     403: "Ask whoever runs this server for a token with the role that is missing, and log in with it.",
     404: "It may have ended and been removed since the page was made.",
@@ -41,10 +41,10 @@ _NEXT: dict[int, str] = {
 
 
 # Whoever follows a link from there comes without the cookie, session or not: the page, asked for by itself, has it.
-ELSEWHERE = ("cross-site", "same-site")
+OTHER_SITES = ("cross-site", "same-site")
 
 
-class Refused(msgspec.Struct, frozen=True):
+class ErrorView(msgspec.Struct, frozen=True):
     status: int
     title: str
     detail: str
@@ -53,12 +53,12 @@ class Refused(msgspec.Struct, frozen=True):
     back: str
 
 
-class Login(msgspec.Struct, frozen=True):
+class LoginView(msgspec.Struct, frozen=True):
     next: str
     trouble: str = ""
 
 
-def refusal_page(
+def render_error_page(
     state: AppState, error: WindlassError, head: Head, context: RequestContext[Any, Any] | None
 ) -> Response:
     visit: Visit[Any] = Visit(state, head, context)
@@ -66,17 +66,17 @@ def refusal_page(
     if isinstance(error, errors.Unauthorized):
         is_old = "session" in str(error)
         next_page = visit.here if head.method == "GET" else visit.link()
-        answer = shown("login.html", Login(next_page, str(error) if is_old else ""), visit, status=status)
-        if head.method == "GET" and head.headers.get("sec-fetch-site") in ELSEWHERE:
+        answer = render_page("login.html", LoginView(next_page, str(error) if is_old else ""), visit, status=status)
+        if head.method == "GET" and head.headers.get("sec-fetch-site") in OTHER_SITES:
             answer.headers = (*answer.headers, ("Refresh", f"0; url={own_path(visit, visit.here)}"))
     else:
-        answer = shown("refusal.html", _refused(error, status, visit), visit, status=status)
+        answer = render_page("refusal.html", _error_view(error, status, visit), visit, status=status)
     return msgspec.structs.replace(answer, headers=(*answer.headers, *headers_of(error)))
 
 
-def _refused(error: WindlassError, status: int, visit: Visit[Any]) -> Refused:
+def _error_view(error: WindlassError, status: int, visit: Visit[Any]) -> ErrorView:
     title = _TITLES.get(status, _TITLES[400] if status < 500 else _TITLES[500])
     if isinstance(error, errors.EngineFull | errors.QueueFull):
         title = "Full"
     detail = "There is no such page." if isinstance(error, NotFound) else str(error)
-    return Refused(status, title, detail, _NEXT.get(status, ""), error.code, visit.link())
+    return ErrorView(status, title, detail, _ADVICE.get(status, ""), error.code, visit.link())

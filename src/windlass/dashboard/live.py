@@ -24,7 +24,7 @@ from windlass.web.app.sse import event_stream
 from windlass.web.listener.messages import StreamedResponse
 from windlass.wire import sse
 
-from .response_cache import shared
+from .response_cache import cached
 
 routes = Routes(tag="Dashboard")
 
@@ -93,7 +93,7 @@ def _news(before: Look, now: Look) -> str:
 
 
 async def _looked(state: AppState) -> Look:
-    return await shared(state, "live", lambda: _look(state), LOOK_EVERY_S - 1)
+    return await cached(state, "live", lambda: _look(state), LOOK_EVERY_S - 1)
 
 
 async def _look(state: AppState) -> Look:

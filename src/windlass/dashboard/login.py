@@ -8,10 +8,10 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.sessions import COOKIE, LIFETIME_S
 from windlass.web.listener.messages import Response
 
-from .error_page import Login
+from .error_page import LoginView
 from .page_context import Visit, own_path
-from .rendering import HEADERS, HTML, shown
-from .routes import FORM, DashboardRoutes, Form, patience, read_form
+from .rendering import HEADERS, HTML, render_page
+from .routes import FORM, DashboardRoutes, Form, engine_timeout, read_form
 
 routes = DashboardRoutes()
 
@@ -25,12 +25,12 @@ class LoginForm(Form, frozen=True, kw_only=True):
 
 
 @routes.page("/login", "login.html", page="login", roles=None)
-async def login(visit: Visit[None]) -> Login | Response:
+async def login(visit: Visit[None]) -> LoginView | Response:
     """Where a token is asked for. Where none is needed, there is nothing to do here."""
     session_control = visit.context.state.session_control
     if session_control is not None and not await session_control.needs_login():
-        return _to(visit.link())
-    return Login(visit.link())
+        return _redirect(visit.link())
+    return LoginView(visit.link())
 
 
 async def _log_in(context: RequestContext[None, None]) -> Response:
@@ -42,14 +42,14 @@ async def _log_in(context: RequestContext[None, None]) -> Response:
         raise EngineUnavailable("The server is not ready yet.")
     token = form.token.strip()
     if not token:
-        return shown("login.html", Login(form.next, "Give a token."), visit, status=400)
-    async with patience():
+        return render_page("login.html", LoginView(form.next, "Give a token."), visit, status=400)
+    async with engine_timeout():
         begun = await session_control.start_session(token)
     if begun is None:
-        return shown("login.html", Login(form.next, _UNKNOWN), visit, status=401)
+        return render_page("login.html", LoginView(form.next, _UNKNOWN), visit, status=401)
     if not begun.principal.may(frozenset({Role.READ})):
-        return shown("login.html", Login(form.next, _CANNOT_LOOK), visit, status=403)
-    return _to(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LIFETIME_S))
+        return render_page("login.html", LoginView(form.next, _CANNOT_LOOK), visit, status=403)
+    return _redirect(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LIFETIME_S))
 
 
 async def _log_out(context: RequestContext[None, None]) -> Response:
@@ -57,12 +57,12 @@ async def _log_out(context: RequestContext[None, None]) -> Response:
     visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
     read_form(visit, Form, may_be_read_only=True)
     if context.state.session_control is not None:
-        async with patience():
+        async with engine_timeout():
             await context.state.session_control.end_session(context.request.head)
-    return _to(visit.link("login"), visit.cookie(COOKIE, "", 0))
+    return _redirect(visit.link("login"), visit.cookie(COOKIE, "", 0))
 
 
-def _to(path: str, *cookies: tuple[str, str]) -> Response:
+def _redirect(path: str, *cookies: tuple[str, str]) -> Response:
     return Response(303, b"", (*HEADERS, ("Location", path), *cookies), HTML)
 
 

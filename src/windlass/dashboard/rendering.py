@@ -70,5 +70,5 @@ def render(template: str, view: Any, visit: Visit[Any]) -> bytes:
     return environment().get_template(template).render(view=view, visit=visit).encode(errors="replace")
 
 
-def shown(template: str, view: Any, visit: Visit[Any], *, status: int = 200) -> Response:
+def render_page(template: str, view: Any, visit: Visit[Any], *, status: int = 200) -> Response:
     return Response(status, render(template, view, visit), (*HEADERS, *visit.cookies_to_set()), HTML)

@@ -23,13 +23,13 @@ from windlass.wire.problems import HttpRefusal
 from . import flash
 from .flash import Flash
 from .page_context import Visit, own_path
-from .rendering import HEADERS, HTML, shown
-from .response_cache import forget
+from .rendering import HEADERS, HTML, render_page
+from .response_cache import clear_cache
 
 FORM = "application/x-www-form-urlencoded"
 FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one
 FIELDS_MAX = 2000
-PATIENCE_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
+ENGINE_TIMEOUT_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
 
 F = TypeVar("F", bound="Form")
 PageHandler: TypeAlias = Callable[[Visit[Any]], Awaitable[Any]]
@@ -43,7 +43,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: bool = False
 
 
-class Done(msgspec.Struct, frozen=True):
+class ActionResult(msgspec.Struct, frozen=True):
     """What was done, in a sentence; and where to go on, if not where the form was."""
 
     text: str
@@ -51,14 +51,14 @@ class Done(msgspec.Struct, frozen=True):
     kind: str = "good"
 
 
-class Shown(msgspec.Struct, frozen=True):
+class PageResult(msgspec.Struct, frozen=True):
     """What was found, as a page: for an action whose answer cannot be asked for again."""
 
     template: str
     view: Any
 
 
-class Confirmation(msgspec.Struct, frozen=True):
+class ConfirmationView(msgspec.Struct, frozen=True):
     """Something will be destroyed: a question, and the form that answers it."""
 
     question: str
@@ -67,8 +67,8 @@ class Confirmation(msgspec.Struct, frozen=True):
     back: str
 
 
-Outcome: TypeAlias = Done | Shown
-ActionHandler: TypeAlias = Callable[[Visit[Any], F], Awaitable[Outcome]]
+ActionOutcome: TypeAlias = ActionResult | PageResult
+ActionHandler: TypeAlias = Callable[[Visit[Any], F], Awaitable[ActionOutcome]]
 
 
 class StaleForm(HttpRefusal):
@@ -78,12 +78,12 @@ class StaleForm(HttpRefusal):
 
 
 @contextlib.asynccontextmanager
-async def patience() -> AsyncIterator[None]:
+async def engine_timeout() -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(ENGINE_TIMEOUT_S):
             yield
     except TimeoutError:
-        raise EngineUnavailable(f"The engine has not answered within {PATIENCE_S:g} s.") from None
+        raise EngineUnavailable(f"The engine has not answered within {ENGINE_TIMEOUT_S:g} s.") from None
 
 
 class DashboardRoutes(Routes):
@@ -104,9 +104,9 @@ class DashboardRoutes(Routes):
         def add(handler: PageHandler) -> PageHandler:
             async def answer(context: RequestContext[Any, Any]) -> Response:
                 visit: Visit[Any] = Visit(context.state, context.request.head, context, page)
-                async with patience():
+                async with engine_timeout():
                     view = await handler(visit)
-                return view if isinstance(view, Response) else shown(template, view, visit)
+                return view if isinstance(view, Response) else render_page(template, view, visit)
 
             self._add("GET", path, f"{handler.__name__}_page", handler, answer, roles=roles, query=query)
             return handler
@@ -120,7 +120,7 @@ class DashboardRoutes(Routes):
         *,
         roles: frozenset[Role] = ADMINS,
         asks: Callable[[F], str] | str = "",
-        patience_s: float = PATIENCE_S,
+        patience_s: float = ENGINE_TIMEOUT_S,
         again: Callable[[Visit[Any], F, WindlassError], Awaitable[Response]] | None = None,
     ) -> Callable[[ActionHandler[F]], ActionHandler[F]]:
         """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
@@ -133,14 +133,14 @@ class DashboardRoutes(Routes):
                 filled = read_form(visit, form)
                 question = asks if isinstance(asks, str) else asks(filled)
                 if question and not filled.confirmed:
-                    return shown("confirm.html", _confirmation(visit, question, filled), visit)
+                    return render_page("confirm.html", _confirmation_view(visit, question, filled), visit)
                 try:
-                    done = await _audited(context, handler.__name__, handler(visit, filled), patience_s)
+                    done = await _run_audited(context, handler.__name__, handler(visit, filled), patience_s)
                 except WindlassError as error:
                     if again is None or isinstance(error, EngineUnavailable):
                         raise
                     return await again(visit, filled, error)
-                return shown(done.template, done.view, visit) if isinstance(done, Shown) else _back(visit, done, filled)
+                return render_page(done.template, done.view, visit) if isinstance(done, PageResult) else _redirect_back(visit, done, filled)
 
             self._add(
                 "POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, body_media=FORM, form=form
@@ -170,9 +170,9 @@ def read_form(visit: Visit[Any], wanted: type[F], *, may_be_read_only: bool = Fa
     return filled
 
 
-async def _audited(
-    context: RequestContext[Any, Any], operation: str, doing: Awaitable[Outcome], patience_s: float
-) -> Outcome:
+async def _run_audited(
+    context: RequestContext[Any, Any], operation: str, doing: Awaitable[ActionOutcome], patience_s: float
+) -> ActionOutcome:
     outcome = "unknown"
     try:
         async with asyncio.timeout(patience_s):
@@ -185,21 +185,21 @@ async def _audited(
         outcome = error.code
         raise
     finally:
-        forget(context.state)
+        clear_cache(context.state)
         await write_audit_entry(context, operation, outcome)
 
 
-def _confirmation(visit: Visit[Any], question: str, form: Form) -> Confirmation:
+def _confirmation_view(visit: Visit[Any], question: str, form: Form) -> ConfirmationView:
     fields = []
     for name, value in msgspec.structs.asdict(form).items():
         if name == "confirmed" or value is None:
             continue
         many = value if isinstance(value, list | tuple) else (value,)
         fields += [(name, str(int(one)) if isinstance(one, bool) else str(one)) for one in many]
-    return Confirmation(question, f"{visit.base}{visit.context.request.head.path}", fields, own_path(visit, form.back))
+    return ConfirmationView(question, f"{visit.base}{visit.context.request.head.path}", fields, own_path(visit, form.back))
 
 
-def _back(visit: Visit[Any], done: Done, form: Form) -> Response:
+def _redirect_back(visit: Visit[Any], done: ActionResult, form: Form) -> Response:
     told = visit.cookie(flash.COOKIE, flash.write(Flash(done.text, done.kind)), flash.LASTS_S)
     to = own_path(visit, done.to or form.back)
     return Response(303, b"", (*HEADERS, ("Location", to), told), HTML)

@@ -6,13 +6,13 @@ from windlass.core.errors import WindlassError
 
 
 class RequestFailed(WindlassError):
-    """There was no connection, no answer in time, or no valid HTTP answer."""
+    """Failed request: no connection, no answer in time, or no valid HTTP answer."""
 
     code = "unanswered"
 
 
 class AddressForbidden(RequestFailed):
-    """The policy does not allow this address."""
+    """Failed request to an address that the policy does not allow."""
 
     code = "address_forbidden"
 
@@ -22,18 +22,18 @@ class ResponseTooLarge(RequestFailed):
 
 
 class TlsFailed(RequestFailed):
-    """The certificate of the server is invalid, or no TLS version or cipher is common."""
+    """Failed TLS handshake: the certificate is invalid, or there is no common version or cipher."""
 
     code = "tls_failed"
 
 
 class TruncatedBody(RequestFailed):
-    """The body ended before its announced length."""
+    """Body that ended before its announced length."""
 
     code = "cut_short"
 
 
 class InvalidRedirect(RequestFailed):
-    """A redirect to an unusable URL, or too many redirects."""
+    """Redirect to an unusable URL, or too many redirects."""
 
     code = "astray_redirect"

@@ -29,11 +29,11 @@ import msgspec
 
 from .frames import (
     AnswerMessage,
+    ChildReadyMessage,
     FrameReader,
     HelloMessage,
     LoadFailedMessage,
     RaisedMessage,
-    ReadyMessage,
     RequestMessage,
     ToChild,
     pack,
@@ -90,7 +90,7 @@ class RequestLoop:
         # An empty handler instead of SIG_IGN, which programs started by a job would inherit.
         signal.signal(signal.SIGINT, lambda *_: None)
         handler = self._prepare()
-        self._send(pack(ReadyMessage()))
+        self._send(pack(ChildReadyMessage()))
         for request in self._messages:
             if isinstance(request, RequestMessage):
                 self._send(self._reply(handler, request))

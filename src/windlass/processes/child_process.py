@@ -20,11 +20,11 @@ import msgspec
 
 from .frames import (
     AnswerMessage,
+    ChildReadyMessage,
     FrameReader,
     HelloMessage,
     LoadFailedMessage,
     RaisedMessage,
-    ReadyMessage,
     RequestMessage,
     ToParent,
     pack,
@@ -287,7 +287,7 @@ class ChildProcess:
 
     def _handle_message(self, message: ToParent) -> None:
         run = self._run
-        if isinstance(message, ReadyMessage):
+        if isinstance(message, ChildReadyMessage):
             self._is_ready = True
             self._pool.child_is_ready()
             if run is not None and not self.assign(run):

@@ -29,7 +29,7 @@ class RequestMessage(msgspec.Struct, array_like=True, tag="request"):
     memory_bytes: int
 
 
-class ReadyMessage(msgspec.Struct, array_like=True, tag="ready"):
+class ChildReadyMessage(msgspec.Struct, array_like=True, tag="ready"):
     """The target is loaded."""
 
 
@@ -58,7 +58,7 @@ class RaisedMessage(msgspec.Struct, array_like=True, tag="raised"):
 
 
 ToChild = HelloMessage | RequestMessage
-ToParent = ReadyMessage | LoadFailedMessage | AnswerMessage | RaisedMessage
+ToParent = ChildReadyMessage | LoadFailedMessage | AnswerMessage | RaisedMessage
 
 
 def pack(message: ToChild | ToParent) -> bytes:

@@ -76,48 +76,59 @@ class AssignmentOperations(Facet):
         spends_attempt: bool = False,
         wait_ms: int = 0,
         until: asyncio.Event | None = None,
-        ring_ms: int = 0,
+        wakeup_ms: int = 0,
     ) -> Operation[Dispatch]:
         """Lease jobs of these queues to idle workers, one job each. A worker must accept its job within `accept_ms`.
         With `spends_attempt`, a job that is not accepted spends an attempt too.
 
         The call waits up to `wait_ms` for the first job, in one partition only. Set `until` to end the wait. Cancelling
         the call instead gives back the jobs of a poll in flight but does not mark their workers as idle again.
-        `ring_ms`: if workers stay idle, a job that arrives within this time wakes the waiting calls of this process."""
+        `wakeup_ms`: if workers stay idle, a job that arrives within this time wakes the waiting calls of this process."""
         check_queue_list(queues)
         check_integer("most", most, 1, TAKE_MAX)
         check_integer("accept_ms", accept_ms, 1, DURATION_MAX)
         check_boolean("spends_attempt", spends_attempt)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
-        check_integer("ring_ms", ring_ms, 0, DURATION_MAX)
-        terms = assign_waiting.AssignOptions(most, accept_ms, spends_attempt)
+        check_integer("wakeup_ms", wakeup_ms, 0, DURATION_MAX)
+        options = assign_waiting.AssignOptions(most, accept_ms, spends_attempt)
         return WaitingOperation(
             self.store,
-            lambda: self._assign(tuple(queues), terms, wait_ms, until or asyncio.Event(), ring_ms),
-            lambda: self.store.run_sync(self._assign_flow(queues, terms)),
+            lambda: self._assign(tuple(queues), options, wait_ms, until or asyncio.Event(), wakeup_ms),
+            lambda: self.store.run_sync(self._assign_flow(queues, options)),
         )
 
     async def _assign(
-        self, queues: tuple[str, ...], terms: assign_waiting.AssignOptions, wait_ms: int, until: asyncio.Event, ring_ms: int
+        self,
+        queues: tuple[str, ...],
+        options: assign_waiting.AssignOptions,
+        wait_ms: int,
+        until: asyncio.Event,
+        wakeup_ms: int,
     ) -> Dispatch:
         await self.store.open()
         if not wait_ms:
-            return await self.store.run(self._assign_flow(queues, terms, ring_ms))
+            return await self.store.run(self._assign_flow(queues, options, wakeup_ms))
         if len(group_by_partition(self.store, queues)) > 1:
             raise BadInput("A call can wait in one partition only: name queues of one partition.")
         return await assign_waiting.assign_waiting(
-            self.store, queues, terms, wait_ms, self.store.partition_of_queue(queues[0]), until
+            self.store, queues, options, wait_ms, self.store.partition_of_queue(queues[0]), until
         )
 
-    def _assign_flow(self, queues: Sequence[str], terms: assign_waiting.AssignOptions, ring_ms: int = 0) -> Flow[Dispatch]:
+    def _assign_flow(
+        self, queues: Sequence[str], options: assign_waiting.AssignOptions, wakeup_ms: int = 0
+    ) -> Flow[Dispatch]:
         found = Dispatch([], {}, None)
         for part in group_by_partition(self.store, queues):
-            left = terms.most - len(found.jobs)
+            left = options.most - len(found.jobs)
             if left == 0:
                 break
             partition = part.partition
-            rung = WaitRegistration(self.store.wakeups.of(partition).name, ring_ms) if ring_ms else UNREGISTERED
-            more = yield from assign_waiting.assign_flow(tuple(part.queues), terms._replace(most=left), partition, rung)
+            registration = (
+                WaitRegistration(self.store.wakeups.of(partition).name, wakeup_ms) if wakeup_ms else UNREGISTERED
+            )
+            more = yield from assign_waiting.assign_flow(
+                tuple(part.queues), options._replace(most=left), partition, registration
+            )
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found

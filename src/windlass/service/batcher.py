@@ -72,9 +72,9 @@ class _PendingBatch(Generic[G, T]):
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), ITEMS_MAX))]
             task = self._loop.create_task(self._send(batch))
             self._in_flight.add(task)
-            task.add_done_callback(self._sent)
+            task.add_done_callback(self._on_sent)
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _on_sent(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
         if self._waiting:
             self._flush()
@@ -83,7 +83,7 @@ class _PendingBatch(Generic[G, T]):
         try:
             answers = await self._enqueue([given for given, _ in batch])
         except Refusal as error:
-            await self._send_apart(batch, error)
+            await self._send_separately(batch, error)
         except BaseException as error:
             for _, future in batch:
                 _resolve(future, error)
@@ -96,7 +96,7 @@ class _PendingBatch(Generic[G, T]):
                 else:
                     future.set_result(answer)
 
-    async def _send_apart(self, batch: list[tuple[G, asyncio.Future[T]]], error: Refusal) -> None:
+    async def _send_separately(self, batch: list[tuple[G, asyncio.Future[T]]], error: Refusal) -> None:
         """Send each job alone after a batch was refused as a whole: only the invalid jobs fail."""
         if len(batch) == 1:
             _resolve(batch[0][1], error)

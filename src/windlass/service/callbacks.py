@@ -37,7 +37,7 @@ from windlass.store.waiting.callbacks import CapacitySource
 
 from .facet import Facet, send
 
-LOOKED_AT_MAX = 10_000  # callbacks that are read to find those of one job
+LOOKED_AT_MAX = 10_000  # callbacks that are read to find the callbacks of one job
 
 
 class CallbackOperations(Facet):

@@ -63,9 +63,9 @@ class PushOperations(Facet):
             lambda: split_by_partition(requests, lambda request: self.store.partition_of_job(request.id), calls.pushed),
         )
 
-    def redirect(self, request: Redirect) -> Operation[Dispatch | Literal["later", "nobody"]]:
+    def redirect(self, request: Redirect) -> Operation[Dispatch | Literal["later", "no_worker"]]:
         """Lease a job that its worker refused to another worker. `later`: the other workers have no free slot, and the
-        job has gone back for a moment. `nobody`: all workers have refused it, and the caller must end the attempt."""
+        job has gone back for a moment. `no_worker`: all workers have refused it, and the caller must end the attempt."""
         check_redirect(request)
         return Operation(
             self.store,

@@ -173,7 +173,7 @@ class ScheduleOperations(Facet):
         fires = []
         for due in found.due:
             try:
-                fires.append(self._planned(due, found.now_ms))
+                fires.append(self._plan_firing(due, found.now_ms))
             except BadInput as error:  # for example, this host does not know its time zone; other schedules must fire
                 log.warning(
                     "Schedule %r cannot fire: %s It is paused; correct it and resume it.", due.schedule.name, error
@@ -187,7 +187,7 @@ class ScheduleOperations(Facet):
             done += sum(answer for answer in answers if isinstance(answer, int))
         return MaintenanceStep(found.now_ms, done, found.now_ms)  # more schedules may be due
 
-    def _planned(self, due: calls.DueSchedule, now_ms: int) -> calls.ScheduleFiring:
+    def _plan_firing(self, due: calls.DueSchedule, now_ms: int) -> calls.ScheduleFiring:
         job = due.schedule.job
         most = max(1, min(JOBS_PER_STEP, JOB_BYTES_PER_STEP // (len(job.payload.data) + 1024)))
         firing = occurrences.plan_firing(due.schedule, due.next_at_ms, now_ms, most)

@@ -37,14 +37,14 @@ class WorkerOperations(Facet):
                 beat_ms,
                 self.store.wakeups.cancel_list(partition),
                 info,
-                self._pushed_from(info, partition),
+                self._queues_pushed_from(info, partition),
                 partition,
             )
             for partition in range(self.store.partitions)
         ]
         return answers[0]  # type: ignore[no-any-return]
 
-    def _pushed_from(self, info: WorkerInfo, partition: int) -> list[str]:
+    def _queues_pushed_from(self, info: WorkerInfo, partition: int) -> list[str]:
         """Return the queues that a partition pushes to a worker. Only the partition of the worker's first queue pushes,
         because it counts the held jobs against the slots."""
         if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != partition:

@@ -270,7 +270,7 @@ def test_a_job_that_all_have_refused_is_left_to_the_caller(service: Service) -> 
     register(service, B)
     put(service, new())
     (job,) = dispatch(service)
-    assert _redirected(service, job, A, B) == "nobody"
+    assert _redirected(service, job, A, B) == "no_worker"
     assert read(service, job.id).state is State.DISPATCHED
 
 

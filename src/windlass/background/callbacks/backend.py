@@ -9,7 +9,7 @@ from windlass.core.errors import WindlassError
 
 
 class Undeliverable(WindlassError):
-    """The callback was not delivered. `is_final`: a retry cannot help; `is_silent`: there was no answer at all."""
+    """Failed delivery of a callback. `is_final`: a retry cannot help; `is_silent`: there was no answer at all."""
 
     code = "undeliverable"
 
@@ -20,7 +20,7 @@ class Undeliverable(WindlassError):
 
 
 class UnknownDestination(Undeliverable):
-    """The topic or partition does not exist."""
+    """Failed delivery because the topic or partition does not exist."""
 
 
 class Backend(Protocol):

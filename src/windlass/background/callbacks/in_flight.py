@@ -18,7 +18,7 @@ class InFlightDeliveries:
         self._total = 0
         self._silent: dict[str, None] = {}  # destinations without an answer, the longest silent first
 
-    def room(self) -> DeliveryCapacity:
+    def capacity(self) -> DeliveryCapacity:
         of = {mark: max(0, self._limit(mark) - self._busy[mark]) for mark in (*self._busy, *self._silent)}
         most = min(CALLBACKS_MAX, max(0, self._most - self._total))
         return DeliveryCapacity(most=most, per_destination=min(CALLBACKS_MAX, self._usual), by_destination=of)

@@ -87,13 +87,13 @@ class Notifier:
             await self._stop()
 
     async def deliver_once(self, service: Service) -> int:
-        found = await service.take_callbacks(lease_ms=self._lease_ms, capacity=CapacitySource(self._in_flight.room))
+        found = await service.take_callbacks(lease_ms=self._lease_ms, capacity=CapacitySource(self._in_flight.capacity))
         self._begin(service, found.callbacks)
         await asyncio.gather(*self._under_way)
         return len(found.callbacks)
 
     async def _run_within(self, service: Service) -> None:
-        capacity = CapacitySource(self._in_flight.room)
+        capacity = CapacitySource(self._in_flight.capacity)
         self._capacities.append(capacity)
         while True:
             try:

@@ -86,9 +86,9 @@ def parse(text: str) -> Rule:
     return Rule(text, head, Modifiers(tuple(_modifier(part, text) for part in rest)))
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(rule: str, other: str) -> bool:
     """Return whether two rules are equal, ignoring case. Rules are stored as written; an empty text means no rule."""
-    return one.upper() == other.upper()
+    return rule.upper() == other.upper()
 
 
 @lru_cache(1024)

@@ -20,8 +20,8 @@ def merge_minutes(at_ms: int, minutes: Iterable[Minute]) -> Minute:
     sums: dict[str, Any] = {field: sum(getattr(minute, field) for minute in found) for field in _COUNTED}
     return Minute(
         at_ms=at_ms,
-        waits=sum_histograms(one.waits for one in found),
-        runs=sum_histograms(one.runs for one in found),
+        waits=sum_histograms(minute.waits for minute in found),
+        runs=sum_histograms(minute.runs for minute in found),
         **sums,
     )
 

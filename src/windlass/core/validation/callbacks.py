@@ -26,33 +26,33 @@ _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connec
 
 def check_callback(value: Any) -> None:
     check_instance("callback", value, Callback)
-    _target(value)
+    _check_target(value)
     if type(value.events) is not tuple or not value.events or any(event not in ENDS for event in value.events):
         raise BadInput(f"callback.events must be a tuple of some of {', '.join(ENDS)}, not {value.events!r}.")
-    _headers(value.headers)
+    _check_headers(value.headers)
     if value.data is not None:
         check_blob("callback.data", value.data, CALLBACK_DATA_MAX)
 
 
-def _target(value: Callback) -> None:
+def _check_target(value: Callback) -> None:
     """Check the target: a URL, or the type and destination of a delivery backend, which checks them at delivery."""
     check_text("callback.type", value.type, TYPE_MAX, may_be_empty=True)
     check_text("callback.destination", value.destination, DESTINATION_MAX, may_be_empty=True)
     if bool(value.type) != bool(value.destination):
         raise BadInput("Give callback.type and callback.destination together; for HTTP give callback.url alone.")
     if not value.type:
-        _url(value.url)
+        _check_url(value.url)
     elif value.url:
         raise BadInput("A callback has a url, or a type and a destination; not both.")
 
 
-def _url(url: Any) -> None:
+def _check_url(url: Any) -> None:
     check_text("callback.url", url, URL_MAX)
     if not is_http_url(url):
         raise BadInput("callback.url must be an http or https URL with a host, percent-encoded.")
 
 
-def _headers(headers: Any) -> None:
+def _check_headers(headers: Any) -> None:
     if type(headers) is not tuple or any(type(header) is not tuple or len(header) != 2 for header in headers):
         raise BadInput("callback.headers must be a tuple of (name, value) tuples.")
     for name, value in headers:

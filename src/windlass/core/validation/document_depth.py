@@ -73,7 +73,7 @@ def _is_msgpack_too_deep(data: bytes, most: int) -> bool:
         at = run_end
         if left[-1] and at < len(data):
             left[-1] -= 1
-            at, inside = _after(data, at)
+            at, inside = _skip_value(data, at)
             if inside is not None:
                 left.append(inside)
             if len(left) > most + 1:
@@ -81,7 +81,7 @@ def _is_msgpack_too_deep(data: bytes, most: int) -> bool:
     return True
 
 
-def _after(data: bytes, at: int) -> tuple[int, int | None]:
+def _skip_value(data: bytes, at: int) -> tuple[int, int | None]:
     """Return the end of the value at this offset, or the start of its first inner value, and the number of those.
 
     The number is None for a value that is not a container.

@@ -51,8 +51,8 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     if job.id != b"":
         check_id("id", job.id)
     if job.lane != "" or job.unique != "" or job.tags != () or job.trace != "":
-        _labels(job)
-    _times(job)
+        _check_labels(job)
+    _check_times(job)
     check_boolean("retake", job.retake)
     check_boolean("hidden", job.hidden)
     if job.lease_rule != "":
@@ -65,11 +65,11 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
         raise BadInput("if_revision needs a unique key and unique_check='replace'.")
     if job.debounce_ms != 0 or job.debounce_max_ms != 0 or job.throttle_ms != 0:
-        _pacing(job)
+        _check_pacing(job)
     if job.repeat != "":
         check_repeat(job.repeat)
     if job.retry is not ENDLESS:
-        _backoff(job.retry)
+        _check_backoff(job.retry)
     check_boolean("held", job.held)
     check_boolean("joins", job.joins)
     if job.parent != b"":
@@ -77,12 +77,12 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     elif job.held:
         raise BadInput("held needs a parent: the parent decides when the job starts.")
     if job.after != ():
-        _after(job)
+        _check_after(job)
     if job.on_failure not in ("", "collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
 
 
-def _pacing(job: NewJob) -> None:
+def _check_pacing(job: NewJob) -> None:
     check_integer("debounce_ms", job.debounce_ms, 0, DURATION_MAX)
     check_integer("debounce_max_ms", job.debounce_max_ms, 0, DURATION_MAX)
     check_integer("throttle_ms", job.throttle_ms, 0, DURATION_MAX)
@@ -101,7 +101,7 @@ def check_repeat(rule: Any) -> None:
     parse_rule(rule)
 
 
-def _after(job: NewJob) -> None:
+def _check_after(job: NewJob) -> None:
     if type(job.after) is not tuple:
         raise BadInput("after must be a tuple of job ids.")
     if len(job.after) > AFTER_MAX:
@@ -114,7 +114,7 @@ def _after(job: NewJob) -> None:
         raise BadInput("A job cannot wait for itself.")
 
 
-def _backoff(retry: Any) -> None:
+def _check_backoff(retry: Any) -> None:
     check_instance("retry", retry, Backoff)
     check_integer("retry.tries", retry.tries, 0, UINT32_MAX)
     check_integer("retry.base_ms", retry.base_ms, 0, PAUSE_MAX)
@@ -123,7 +123,7 @@ def _backoff(retry: Any) -> None:
     check_number("retry.jitter", retry.jitter, 0, 1)
 
 
-def _labels(job: NewJob) -> None:
+def _check_labels(job: NewJob) -> None:
     check_new_name("lane", job.lane, LANE_MAX, may_be_empty=True)
     check_new_name("unique", job.unique, UNIQUE_MAX, may_be_empty=True)
     check_new_name("trace", job.trace, TRACE_MAX, may_be_empty=True)
@@ -135,7 +135,7 @@ def _labels(job: NewJob) -> None:
         check_new_name("a tag", tag, TAG_MAX)
 
 
-def _times(job: NewJob) -> None:
+def _check_times(job: NewJob) -> None:
     check_integer("run_at_ms", job.run_at_ms, 0, INSTANT_MAX)
     check_integer("delay_ms", job.delay_ms, 0, DURATION_MAX)
     check_integer("expires_at_ms", job.expires_at_ms, 0, INSTANT_MAX)

@@ -50,7 +50,7 @@ def check_limit(value: Any) -> None:
     check_instance("A limit", value, Limit)
     check_new_name("name", value.name, LIMIT_NAME_MAX)
     check_text("key", value.key, PATH_MAX, may_be_empty=True)
-    _matcher(value.matches)
+    _check_matcher(value.matches)
     if (value.running is None) == (value.rate is None):
         raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
     check_boolean("own_caps", value.own_caps)
@@ -71,7 +71,7 @@ def check_cap(value: Any) -> None:
     check_free_text("note of a cap", value.note, CAP_NOTE_MAX)
 
 
-def _matcher(matches: Any) -> None:
+def _check_matcher(matches: Any) -> None:
     check_instance("matches", matches, Matcher)
     check_text("queue", matches.queue, QUEUE_MAX, may_be_empty=True)
     check_text("name", matches.name, NAME_MAX, may_be_empty=True)
@@ -81,10 +81,10 @@ def _matcher(matches: Any) -> None:
         raise TooLarge(f"A matcher may name {FIELDS_PER_MATCHER} fields, not {len(matches.payload)}.")
     for path, value in matches.payload.items():
         check_text("the path of a field", path, PATH_MAX)
-        _plain_value(path, value)
+        _check_compared_value(path, value)
 
 
-def _plain_value(path: str, value: Any) -> None:
+def _check_compared_value(path: str, value: Any) -> None:
     if type(value) is str:
         check_free_text(f"the value of {path}", value, VALUE_MAX)
     elif type(value) is int:

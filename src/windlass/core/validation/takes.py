@@ -22,7 +22,7 @@ def check_take(request: Take) -> None:
         raise BadInput("A queue is named twice.")
     check_integer("most", request.most, 1, TAKE_MAX)
     if request.weights != ():
-        _weights(request)
+        _check_weights(request)
     check_filter(request.wants)
     if request.worker != b"":
         check_worker_id(request.worker)
@@ -32,7 +32,7 @@ def check_take(request: Take) -> None:
     check_boolean("by_hand", request.by_hand)
 
 
-def _weights(request: Take) -> None:
+def _check_weights(request: Take) -> None:
     if type(request.weights) is not tuple:
         raise BadInput("weights must be a tuple of whole numbers.")
     if len(request.weights) != len(request.queues):

@@ -24,7 +24,7 @@ def check_token_name(name: Any) -> None:
 def check_new_token(token: Any) -> None:
     check_instance("A token to create", token, NewToken)
     check_new_name("name", token.name, TOKEN_NAME_MAX)
-    _roles(token.roles)
+    _check_roles(token.roles)
     check_queue_patterns(token.queues)
     if token.queues and Role.ADMIN in token.roles:
         raise BadInput("An admin may do everything, including tokens for every queue: give an admin token no queues.")
@@ -33,7 +33,7 @@ def check_new_token(token: Any) -> None:
     check_text("note", token.note, NOTE_MAX, may_be_empty=True)
 
 
-def _roles(roles: Any) -> None:
+def _check_roles(roles: Any) -> None:
     if type(roles) is not frozenset or any(type(role) is not Role for role in roles):
         raise BadInput("roles must be a frozenset of Role.")
     if not roles:

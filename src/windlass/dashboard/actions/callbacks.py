@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.callbacks.callback import parse_pending_callback_id
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.routes import DashboardRoutes, Done, Form
+from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
 
 routes = DashboardRoutes()
 
@@ -14,9 +14,9 @@ class RedeliverForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("redeliver", RedeliverForm)
-async def redeliver(visit: Visit[None], form: RedeliverForm) -> Done:
+async def redeliver(visit: Visit[None], form: RedeliverForm) -> ActionResult:
     """Try again to deliver what was given up."""
     visit.context.check_all_queues()
     visit.context.audit_target = form.callback
     await visit.service.redeliver([parse_pending_callback_id(form.callback)]).one()
-    return Done("It is delivered again at once, with all attempts anew.")
+    return ActionResult("It is delivered again at once, with all attempts anew.")

@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.core.diagnosis import Diagnosis, Progress
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.routes import DashboardRoutes, Form, Shown
+from windlass.dashboard.routes import DashboardRoutes, Form, PageResult
 
 routes = DashboardRoutes()
 
@@ -38,7 +38,7 @@ def _question(form: DoctorForm) -> str:
 
 
 @routes.action("doctor", DoctorForm, asks=_question, patience_s=LIMIT_S + 5)
-async def doctor(visit: Visit[None], form: DoctorForm) -> Shown:
+async def doctor(visit: Visit[None], form: DoctorForm) -> PageResult:
     """Compare all records and indexes; repair what needs no judgement, if wanted."""
     visit.page = "engine"
     visit.context.audit_target, visit.context.audit_detail = "engine", "repair" if form.repair else "look"
@@ -54,4 +54,4 @@ async def doctor(visit: Visit[None], form: DoctorForm) -> Shown:
             diagnosis = await visit.service.doctor(form.repair, on_progress=follow)
     except TimeoutError:
         visit.context.audit_detail += ", not to its end"
-    return Shown("doctor.html", DoctorView(diagnosis, reached, form.repair, round(LIMIT_S)))
+    return PageResult("doctor.html", DoctorView(diagnosis, reached, form.repair, round(LIMIT_S)))

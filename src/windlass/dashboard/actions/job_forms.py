@@ -18,7 +18,7 @@ from windlass.dashboard.forms.payload import read_payload
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.pages.job import read_job
 from windlass.dashboard.pages.job_forms import JobForm, again
-from windlass.dashboard.routes import DashboardRoutes, Done
+from windlass.dashboard.routes import DashboardRoutes, ActionResult
 from windlass.web.app.router import PRODUCERS
 
 routes = DashboardRoutes()
@@ -29,7 +29,7 @@ _COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "c
 
 
 @routes.action("enqueue-job", JobForm, roles=PRODUCERS, again=again)
-async def enqueue_job(visit: Visit[None], form: JobForm) -> Done:
+async def enqueue_job(visit: Visit[None], form: JobForm) -> ActionResult:
     """A new job, or a copy of one."""
     visit.context.audit_target, visit.context.audit_detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
     visit.context.check_queue(form.queue)
@@ -39,7 +39,7 @@ async def enqueue_job(visit: Visit[None], form: JobForm) -> Done:
     if isinstance(made, Exception):
         raise made
     visit.context.audit_target = format_id(made.id)
-    return Done(f"Enqueued {form.name}: it is {made.status}.", to=visit.link("jobs", format_id(made.id)))
+    return ActionResult(f"Enqueued {form.name}: it is {made.status}.", to=visit.link("jobs", format_id(made.id)))
 
 
 def _fields(form: JobForm, original: Job | None) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _whole(what: str, text: str, otherwise: int) -> int:
 
 
 @routes.action("edit-job", JobForm, again=again)
-async def edit_job(visit: Visit[None], form: JobForm) -> Done:
+async def edit_job(visit: Visit[None], form: JobForm) -> ActionResult:
     """Payload, priority, name and time of a job that has not started."""
     job_id = parse_id(form.id)
     visit.context.audit_target, visit.context.audit_detail = form.id, "payload" if form.payload is not None else ""
@@ -95,7 +95,7 @@ async def edit_job(visit: Visit[None], form: JobForm) -> Done:
     (edited,) = await visit.service.edit([change])
     if isinstance(edited, Exception):
         raise edited
-    return Done(f"Changed {form.name}: it is revision {edited.revision} now.", to=visit.link("jobs", original.key))
+    return ActionResult(f"Changed {form.name}: it is revision {edited.revision} now.", to=visit.link("jobs", original.key))
 
 
 def _due_ms(text: str, now_ms: int) -> int:

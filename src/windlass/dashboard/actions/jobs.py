@@ -12,7 +12,7 @@ from windlass.core.operations import Edit
 from windlass.core.text.humanize import pluralize
 from windlass.dashboard.forms.filters import LISTS
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.routes import DashboardRoutes, Done, Form
+from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
 from windlass.store.operation import BatchOperation
 from windlass.web.app.router import JOB_CONTROLLERS
 
@@ -41,7 +41,7 @@ async def _about(visit: Visit[None], form: Chosen) -> list[bytes]:
     return ids
 
 
-async def _done(did: str, question: BatchOperation[str], more: str = "", to: str = "") -> Done:
+async def _done(did: str, question: BatchOperation[str], more: str = "", to: str = "") -> ActionResult:
     """Jobs that went their way meanwhile are no failure; of other refusals the first is told."""
     answers: Sequence[object] = await question
     if len(answers) == 1 and isinstance(answers[0], Refusal):
@@ -53,7 +53,7 @@ async def _done(did: str, question: BatchOperation[str], more: str = "", to: str
         parts.append(f"{pluralize(outcomes['gone'], 'job')} had gone or ended before.")
     if outcomes["refused"]:
         parts.append(f"{pluralize(outcomes['refused'], 'job')} refused: {first}")
-    return Done(" ".join(parts), to=to, kind="bad" if outcomes["refused"] else "good")
+    return ActionResult(" ".join(parts), to=to, kind="bad" if outcomes["refused"] else "good")
 
 
 def _outcome(answer: object) -> str:
@@ -63,7 +63,7 @@ def _outcome(answer: object) -> str:
 
 
 @routes.action("retry-jobs", Chosen)
-async def retry_jobs(visit: Visit[None], form: Chosen) -> Done:
+async def retry_jobs(visit: Visit[None], form: Chosen) -> ActionResult:
     """Send failed or cancelled jobs on their way again."""
     ids = await _about(visit, form)
     return await _done("Retried", visit.service.retry(ids))
@@ -72,14 +72,14 @@ async def retry_jobs(visit: Visit[None], form: Chosen) -> Done:
 @routes.action(
     "cancel-jobs", Chosen, roles=JOB_CONTROLLERS, asks=lambda form: f"Cancel {form.told}? What runs is asked to stop."
 )
-async def cancel_jobs(visit: Visit[None], form: Chosen) -> Done:
+async def cancel_jobs(visit: Visit[None], form: Chosen) -> ActionResult:
     """Cancel jobs; those that run are asked to stop."""
     ids = await _about(visit, form)
     return await _done("Cancelled, or asked to stop,", visit.service.cancel(ids))
 
 
 @routes.action("delete-jobs", Chosen, asks=lambda form: f"Delete {form.told}? What is deleted is gone for good.")
-async def delete_jobs(visit: Visit[None], form: Chosen) -> Done:
+async def delete_jobs(visit: Visit[None], form: Chosen) -> ActionResult:
     """Remove jobs and all that belongs to them."""
     ids = await _about(visit, form)
     to = visit.link("jobs", state=await _list_of(visit, ids[0])) if _is_page_of(visit, form) else ""
@@ -101,21 +101,21 @@ async def _list_of(visit: Visit[None], job_id: bytes) -> str:
     "requeue-jobs", Chosen,
     asks=lambda form: f"Put {form.told} back into the queue? What has been done so far may be done again.",
 )  # fmt: skip
-async def requeue_jobs(visit: Visit[None], form: Chosen) -> Done:
+async def requeue_jobs(visit: Visit[None], form: Chosen) -> ActionResult:
     """Back into the queue from any state; a lease on the job ends."""
     ids = await _about(visit, form)
     return await _done("Requeued", visit.service.requeue(ids))
 
 
 @routes.action("wake-jobs", Chosen, asks=lambda form: f"Let {form.told} go on now, whatever is waited for?")
-async def wake_jobs(visit: Visit[None], form: Chosen) -> Done:
+async def wake_jobs(visit: Visit[None], form: Chosen) -> ActionResult:
     """End the wait of jobs, whatever they wait for."""
     ids = await _about(visit, form)
     return await _done("Woke", visit.service.wake(ids))
 
 
 @routes.action("run-jobs-now", Chosen)
-async def run_jobs_now(visit: Visit[None], form: Chosen) -> Done:
+async def run_jobs_now(visit: Visit[None], form: Chosen) -> ActionResult:
     """Let scheduled jobs be taken now."""
     ids = await _about(visit, form)
     now_ms = await visit.service.now()

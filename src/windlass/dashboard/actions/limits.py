@@ -9,7 +9,7 @@ from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.text.durations import parse_duration_ms
 from windlass.core.text.limit_text import describe_cap
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.routes import DashboardRoutes, Done, Form
+from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
 
 routes = DashboardRoutes()
 
@@ -32,7 +32,7 @@ class LimitForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("set-limit", LimitForm)
-async def set_limit(visit: Visit[None], form: LimitForm) -> Done:
+async def set_limit(visit: Visit[None], form: LimitForm) -> ActionResult:
     """Cap jobs: so many at once, or per time."""
     wanted = msgspec.convert(
         {"name": form.name, "matches": Matcher(queue=form.queue, name=form.job), "key": form.key} | form.figures(),
@@ -44,7 +44,7 @@ async def set_limit(visit: Visit[None], form: LimitForm) -> Done:
 
 
 @routes.action("change-limit", LimitForm)
-async def change_limit(visit: Visit[None], form: LimitForm) -> Done:
+async def change_limit(visit: Visit[None], form: LimitForm) -> ActionResult:
     """Let more or fewer jobs run."""
     for one in await visit.service.limits():
         if one.limit.name == form.name:
@@ -52,11 +52,11 @@ async def change_limit(visit: Visit[None], form: LimitForm) -> Done:
     raise UnknownLimit(f"There is no limit {form.name!r}.")
 
 
-async def _set(visit: Visit[None], limit: Limit) -> Done:
+async def _set(visit: Visit[None], limit: Limit) -> ActionResult:
     visit.context.check_all_queues()
     visit.context.audit_target, visit.context.audit_detail = limit.name, describe_cap(limit)
     await visit.service.limit(limit)
-    return Done(f"{limit.name} allows {describe_cap(limit)}.")
+    return ActionResult(f"{limit.name} allows {describe_cap(limit)}.")
 
 
 class NamedForm(Form, frozen=True, kw_only=True):
@@ -64,12 +64,12 @@ class NamedForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("delete-limit", NamedForm, asks=lambda form: f"Take the limit {form.name} away?")
-async def delete_limit(visit: Visit[None], form: NamedForm) -> Done:
+async def delete_limit(visit: Visit[None], form: NamedForm) -> ActionResult:
     """Take a limit away: what it holds back may run at once."""
     visit.context.check_all_queues()
     visit.context.audit_target = form.name
     await visit.service.unlimit(form.name)
-    return Done(f"The limit {form.name} is gone.")
+    return ActionResult(f"The limit {form.name} is gone.")
 
 
 def _whole(text: str) -> int:

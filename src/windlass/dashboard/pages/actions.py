@@ -47,7 +47,7 @@ class ActionsView(msgspec.Struct, frozen=True):
 async def background_actions(visit: Visit[None]) -> ActionsView:
     """Actions on all jobs that match."""
     visit.now_ms = await visit.service.now()
-    return ActionsView([row_of(one) for one in await visit.service.actions() if _is_theirs(visit, one)])
+    return ActionsView([action_row(one) for one in await visit.service.actions() if _is_visible(visit, one)])
 
 
 @routes.page("/actions/{id}", "action.html", page="jobs")
@@ -55,24 +55,24 @@ async def background_action(visit: Visit[None]) -> ActionRow:
     """One of them, and how far it has come."""
     visit.now_ms = await visit.service.now()
     status = await visit.service.action(visit.context.job_id)
-    may_see(visit, status.listing)
-    return row_of(status)
+    check_visible(visit, status.listing)
+    return action_row(status)
 
 
-def may_see(visit: Visit[Any], listing: Listing) -> None:
+def check_visible(visit: Visit[Any], listing: Listing) -> None:
     """Raises Forbidden: what is about all queues is not for a token that is for some."""
     visit.context.check_found(listing.queue, "this action") if listing.queue else visit.context.check_all_queues()
 
 
-def _is_theirs(visit: Visit[Any], status: ActionStatus) -> bool:
+def _is_visible(visit: Visit[Any], status: ActionStatus) -> bool:
     return not visit.who.queues or (bool(status.listing.queue) and visit.may_use(status.listing.queue))
 
 
-def row_of(status: ActionStatus) -> ActionRow:
-    return ActionRow(status, format_id(status.id), in_words(status.listing))
+def action_row(status: ActionStatus) -> ActionRow:
+    return ActionRow(status, format_id(status.id), describe_listing(status.listing))
 
 
-def in_words(listing: Listing) -> str:
+def describe_listing(listing: Listing) -> str:
     """failed jobs of mail, named send_*, …"""
     parts = [f"{listing.state} jobs".strip() if listing.state else "jobs"]
     parts[0] += f" of {listing.queue}" if listing.queue else " of all queues"

@@ -10,7 +10,7 @@ from windlass import __version__
 from windlass.core.durability import DurabilityInForce, find_weakest
 from windlass.core.engine_state import EngineState
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.response_cache import shared
+from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
@@ -43,7 +43,7 @@ class EngineView(msgspec.Struct, frozen=True):
 async def engine(visit: Visit[None]) -> EngineView:
     """What the engine says of itself."""
     service, state = visit.service, visit.context.state
-    engines = await shared(state, "engines", service.engines, KEPT_S)
+    engines = await cached(state, "engines", service.engines, KEPT_S)
     visit.now_ms = await service.now()
     store = service.store
     return EngineView(

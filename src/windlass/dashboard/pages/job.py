@@ -25,7 +25,7 @@ from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline as lifeline
 from windlass.dashboard.views.figures import count, span
 from windlass.dashboard.views.timeline import Phase
-from windlass.dashboard.views.values import Shown, shown_value
+from windlass.dashboard.views.values import RenderedValue, render_value
 from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
@@ -77,8 +77,8 @@ class JobView(msgspec.Struct, frozen=True):
     explanation: Explanation
     phases: list[Phase]
     failures: list[Failure]
-    payload: Shown | None
-    result: Shown | None
+    payload: RenderedValue | None
+    result: RenderedValue | None
     logs: Logs
     family: list[Relative]
     has_more_members: bool
@@ -153,8 +153,8 @@ async def _view(visit: Visit[None]) -> JobView:
         explanation,
         lifeline.phases(timeline, explanation.at_ms),
         [_failure(one) for one in reversed(timeline.attempts)],
-        None if hides else shown_value(found.payload),
-        None if hides or ending is None else shown_value(ending),
+        None if hides else render_value(found.payload),
+        None if hides or ending is None else render_value(ending),
         Logs([]) if hides else logs,
         family,
         has_more,

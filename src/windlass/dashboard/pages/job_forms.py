@@ -11,7 +11,7 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Job
 from windlass.dashboard.forms.payload import editable
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.rendering import shown
+from windlass.dashboard.rendering import render_page
 from windlass.dashboard.routes import DashboardRoutes, Form
 from windlass.web.app.router import ADMINS, PRODUCERS
 from windlass.web.listener.messages import Response
@@ -99,7 +99,7 @@ async def again(visit: Visit[Any], form: JobForm, error: WindlassError) -> Respo
     kept = _kept(visit, original.payload) if original and form.payload is None else ""
     view = FormView(form, original, [] if is_edit else await _queues(visit), str(error), kept)
     visit.page = "jobs"
-    return shown("job_edit.html" if is_edit else "job_new.html", view, visit, status=status_for(error))
+    return render_page("job_edit.html" if is_edit else "job_new.html", view, visit, status=status_for(error))
 
 
 async def _original(visit: Visit[Any], text: str) -> Job:

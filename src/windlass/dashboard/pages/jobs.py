@@ -12,9 +12,9 @@ from windlass.core.queue import QueueStats
 from windlass.dashboard.forms.filters import ENDED_LISTS, LISTS, JobsQuery
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.job_search import Found, seek
+from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
 
-from .actions import in_words
+from .actions import describe_listing
 
 routes = DashboardRoutes()
 
@@ -28,7 +28,7 @@ class JobsView(msgspec.Struct, frozen=True):
     listed: str  # which list; empty: all states
     counts: dict[str, int] | None  # by list; None: not counted
     queues: list[str]  # to choose from
-    found: Found
+    found: JobSearchResult
     now_ms: int
 
     @property
@@ -58,7 +58,7 @@ class JobsView(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        return in_words(self.query.listing(self.now_ms))
+        return describe_listing(self.query.listing(self.now_ms))
 
     @property
     def next_page(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ async def jobs(visit: Visit[JobsQuery]) -> JobsView:
         visit.context.check_queue(query.queue)
     visit.now_ms = now_ms = await visit.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
-    (queues, counts), found = await asyncio.gather(_queues(visit, query), seek(visit, listing))  # type: ignore[arg-type]
+    (queues, counts), found = await asyncio.gather(_queues(visit, query), search_jobs(visit, listing))  # type: ignore[arg-type]
     return JobsView(query, query.listed, counts, queues[:QUEUES_OFFERED], found, now_ms)
 
 

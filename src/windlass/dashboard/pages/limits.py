@@ -67,7 +67,7 @@ async def limits(visit: Visit[None]) -> LimitsView:
     """Limits and how full they are."""
     now_ms, found = await asyncio.gather(visit.service.now(), visit.service.limits())
     visit.now_ms = now_ms
-    return LimitsView(now_ms, [row_of(one) for one in found if _may_see(visit, one)])
+    return LimitsView(now_ms, [limit_row(one) for one in found if _is_visible(visit, one)])
 
 
 class LimitQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ async def limit(visit: Visit[LimitQuery]) -> LimitView:
     query, name = visit.query, visit.names["name"]
     now_ms, found = await asyncio.gather(visit.service.now(), visit.service.limits())
     visit.now_ms = now_ms
-    state = next((one for one in found if one.limit.name == name and _may_see(visit, one)), None)
+    state = next((one for one in found if one.limit.name == name and _is_visible(visit, one)), None)
     if state is None:
         raise UnknownLimit(f"There is no limit {name!r}.")
     start = max(0, query.start)
@@ -110,7 +110,7 @@ async def limit(visit: Visit[LimitQuery]) -> LimitView:
     following = start + HOLDERS_PER_PAGE if start + len(held.holders) < held.count else 0
     return LimitView(
         now_ms=now_ms,
-        row=row_of(state),
+        row=limit_row(state),
         key=key,
         count=held.count,
         holders=await _holders(visit, held),
@@ -129,12 +129,12 @@ async def _holders(visit: Visit[LimitQuery], held: LimitHolders) -> list[HolderR
     ]
 
 
-def _may_see(visit: Visit[Any], state: LimitState) -> bool:
+def _is_visible(visit: Visit[Any], state: LimitState) -> bool:
     queue = state.limit.matches.queue
     return not visit.who.queues or (bool(queue) and visit.may_use(queue))
 
 
-def row_of(state: LimitState) -> LimitRow:
+def limit_row(state: LimitState) -> LimitRow:
     fullest = sorted(state.levels, key=lambda level: (-level.blocked_lanes, -level.running, level.key or ""))
     shown = fullest[:LEVELS_SHOWN]
     return LimitRow(

@@ -8,11 +8,11 @@ import msgspec
 
 from windlass.core.queue import Minute, QueueStats
 from windlass.dashboard.page_context import Visit
-from windlass.dashboard.response_cache import shared
+from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.figures import count
 from windlass.dashboard.views.queue_names import queue_names
-from windlass.dashboard.views.throughput import SPANS, Flow, Span, SpanName, by_time, flow_of, lately, rates
+from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRange, TimeRangeName, align_minutes, compute_throughput, recent_rate, rates_per_minute
 from windlass.web.app.app_state import AppState
 
 routes = DashboardRoutes()
@@ -24,7 +24,7 @@ ABANDONED_AFTER_MS = 60_000  # jobs wait, and nobody takes any
 
 
 class OverviewQuery(msgspec.Struct, frozen=True, kw_only=True):
-    span: SpanName = "hour"
+    span: TimeRangeName = "hour"
 
 
 class QueueRow(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     totals: dict[str, int]
     rows: list[QueueRow]
     queue_count: int
-    flow: Flow
+    flow: Throughput
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -57,10 +57,10 @@ class Seen(msgspec.Struct, frozen=True):
 async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     """What every queue holds and does."""
     span, state = visit.query.span, visit.context.state
-    seen = await shared(state, f"overview {span}", lambda: _look(state, SPANS[span]))
+    seen = await cached(state, f"overview {span}", lambda: _look(state, TIME_RANGES[span]))
     visit.now_ms = seen.now_ms
     stats = [one for one in seen.stats if visit.may_use(one.queue)]
-    flow = flow_of([seen.histories.get(one.queue, []) for one in stats], seen.now_ms, span)
+    flow = compute_throughput([seen.histories.get(one.queue, []) for one in stats], seen.now_ms, span)
     # In the order of their names: rows that change places cannot be read.
     shown = sorted(stats[:ROWS_MAX], key=lambda one: one.queue)
     return OverviewView(
@@ -72,7 +72,7 @@ async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     )
 
 
-async def _look(state: AppState, chosen: Span) -> Seen:
+async def _look(state: AppState, chosen: TimeRange) -> Seen:
     service = state.service
     now_ms = await service.now()
     names = await queue_names(state)
@@ -88,13 +88,13 @@ def _business(stats: QueueStats) -> tuple[int, int, str]:
     return -(stats.queued + stats.running), -stats.failed, stats.queue
 
 
-def _row(stats: QueueStats, history: Sequence[Minute], flow: Flow) -> QueueRow:
-    span = SPANS[flow.span]
-    minutes = by_time(history, flow.times_ms)
-    finished, failed = (rates(minutes, what, span) for what in ("finished", "failed"))
+def _row(stats: QueueStats, history: Sequence[Minute], flow: Throughput) -> QueueRow:
+    span = TIME_RANGES[flow.span]
+    minutes = align_minutes(history, flow.times_ms)
+    finished, failed = (rates_per_minute(minutes, what, span) for what in ("finished", "failed"))
     ended = (sum(one.finished for one in history), sum(one.failed for one in history))
     label = f"{span.title}: {count(ended[0])} finished, {count(ended[1])} failed"
-    return QueueRow(stats, finished, failed, lately(finished, span), lately(failed, span), label, _is_abandoned(stats))
+    return QueueRow(stats, finished, failed, recent_rate(finished, span), recent_rate(failed, span), label, _is_abandoned(stats))
 
 
 def _is_abandoned(stats: QueueStats) -> bool:

@@ -11,9 +11,9 @@ from windlass.dashboard.forms.queue_settings import Property, properties
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.queue_names import queue_names
-from windlass.dashboard.views.throughput import SPANS, Flow, SpanName, flow_of
+from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRangeName, compute_throughput
 
-from .limits import LimitRow, row_of
+from .limits import LimitRow, limit_row
 
 routes = DashboardRoutes()
 
@@ -49,7 +49,7 @@ async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
 
 
 class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
-    span: SpanName = "hour"
+    span: TimeRangeName = "hour"
     lanes: str = ""  # cursor of their pages
 
 
@@ -57,7 +57,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     queue: str
     stats: QueueStats
-    flow: Flow
+    flow: Throughput
     pauses: list[Pause]
     limits: list[LimitRow]
     lanes: Lanes
@@ -87,7 +87,7 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
     """One queue."""
     name, service = visit.names["queue"], visit.service
     visit.context.check_queue(name)
-    chosen = SPANS[visit.query.span]
+    chosen = TIME_RANGES[visit.query.span]
     histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
     lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=visit.query.lanes)
@@ -98,9 +98,9 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
         now_ms=now_ms,
         queue=name,
         stats=stats[0],
-        flow=flow_of([histories[name]], now_ms, visit.query.span),
+        flow=compute_throughput([histories[name]], now_ms, visit.query.span),
         pauses=pauses,
-        limits=[row_of(one) for one in limits if one.limit.matches.queue in ("", name)],
+        limits=[limit_row(one) for one in limits if one.limit.matches.queue in ("", name)],
         lanes=lanes,
         properties=properties(configuration),
         weights=weights,

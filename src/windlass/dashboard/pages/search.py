@@ -17,7 +17,7 @@ from windlass.dashboard.forms.filters import LISTS, Filter
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.rendering import HEADERS, HTML
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.job_search import Found, seek
+from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
 from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
@@ -38,7 +38,7 @@ class Hits(msgspec.Struct, frozen=True):
 
     title: str
     listed: str
-    found: Found
+    found: JobSearchResult
     filter: dict[str, str]
 
 
@@ -109,4 +109,4 @@ async def _by_words(visit: Visit[SearchQuery], q: str) -> list[Hits]:
 
 async def _hits(visit: Visit[SearchQuery], title: str, wanted: Filter) -> Hits:
     listing: Listing = msgspec.structs.replace(wanted.listing(visit.now_ms), most=SHOWN)
-    return Hits(title, wanted.listed, await seek(visit, listing, LOOKED_AT), wanted.fields)  # type: ignore[arg-type]
+    return Hits(title, wanted.listed, await search_jobs(visit, listing, LOOKED_AT), wanted.fields)  # type: ignore[arg-type]

@@ -13,34 +13,34 @@ from windlass.dashboard.page_context import Visit
 
 LOOKED_AT_MAX = 10_000  # jobs, for one page
 PAGES_MAX = 40  # ... for a token for some queues: jobs of others that were passed over are not counted
-LASTS_S = 1.5  # ... and no longer than this
+TIME_MAX_S = 1.5  # ... and no longer than this
 LINE_MAX = 400
 
 
-class Found(msgspec.Struct, frozen=True):
+class JobSearchResult(msgspec.Struct, frozen=True):
     jobs: list[Job]
     errors: dict[bytes, str]  # id -> what went wrong last, in a line
     cursor: str  # empty: that was all
     looked_at: int
 
 
-async def seek(visit: Visit[None], listing: Listing, looked_at_max: int = LOOKED_AT_MAX) -> Found:
+async def search_jobs(visit: Visit[None], listing: Listing, looked_at_max: int = LOOKED_AT_MAX) -> JobSearchResult:
     """Jobs of queues that are theirs."""
     jobs: list[Job] = []
     errors: dict[bytes, str] = {}
-    looked_at, pages, until_s = 0, 0, time.monotonic() + LASTS_S
+    looked_at, pages, until_s = 0, 0, time.monotonic() + TIME_MAX_S
     while True:
         step = msgspec.structs.replace(listing, most=listing.most - len(jobs))
         page: Page = await visit.service.jobs_within(step, visit.who.queues)
         jobs += page.jobs
-        errors |= {job_id: _line(one) for job_id, one in page.last_attempts.items()}
+        errors |= {job_id: _error_text(one) for job_id, one in page.last_attempts.items()}
         looked_at += max(1, page.looked_at)
         pages += 1
         listing = msgspec.structs.replace(listing, cursor=page.cursor)
         is_enough = looked_at >= looked_at_max or (bool(visit.who.queues) and pages >= PAGES_MAX)
         if not page.cursor or len(jobs) >= listing.most or is_enough or time.monotonic() > until_s:
-            return Found(jobs, errors, page.cursor, looked_at)
+            return JobSearchResult(jobs, errors, page.cursor, looked_at)
 
 
-def _line(attempt: Attempt) -> str:
+def _error_text(attempt: Attempt) -> str:
     return error_line(attempt.reason, attempt.error).strip().partition("\n")[0][:LINE_MAX]

@@ -11,11 +11,11 @@ from windlass.core.queue import Minute
 from windlass.core.stats.rollup import sum_queues
 
 MINUTE_MS = 60_000
-SpanName: TypeAlias = Literal["hour", "day"]
-LATELY = 5  # full minutes that a rate is taken over
+TimeRangeName: TypeAlias = Literal["hour", "day"]
+RECENT_MINUTES = 5  # full minutes that a rate is taken over
 
 
-class Span(msgspec.Struct, frozen=True):
+class TimeRange(msgspec.Struct, frozen=True):
     title: str
     step_minutes: int
     steps: int
@@ -27,13 +27,13 @@ class Span(msgspec.Struct, frozen=True):
         return [last_ms - step_ms * back for back in range(self.steps - 1, -1, -1)]
 
 
-SPANS: dict[SpanName, Span] = {"hour": Span("Last hour", 1, 60), "day": Span("Last day", 15, 96)}
+TIME_RANGES: dict[TimeRangeName, TimeRange] = {"hour": TimeRange("Last hour", 1, 60), "day": TimeRange("Last day", 15, 96)}
 
 
-class Flow(msgspec.Struct, frozen=True):
+class Throughput(msgspec.Struct, frozen=True):
     """One value per step, the oldest first: jobs per minute; milliseconds, None where nothing was taken or finished."""
 
-    span: SpanName
+    span: TimeRangeName
     times_ms: list[int]
     enqueued: list[float]
     finished: list[float]
@@ -43,39 +43,39 @@ class Flow(msgspec.Struct, frozen=True):
 
     @property
     def finished_lately(self) -> float:
-        return lately(self.finished, SPANS[self.span])
+        return recent_rate(self.finished, TIME_RANGES[self.span])
 
 
-def flow_of(histories: Sequence[Sequence[Minute]], now_ms: int, span: SpanName) -> Flow:
-    chosen = SPANS[span]
+def compute_throughput(histories: Sequence[Sequence[Minute]], now_ms: int, span: TimeRangeName) -> Throughput:
+    chosen = TIME_RANGES[span]
     times_ms = chosen.times_ms(now_ms)
-    minutes = by_time(sum_queues(histories), times_ms)
-    return Flow(
+    minutes = align_minutes(sum_queues(histories), times_ms)
+    return Throughput(
         span,
         times_ms,
-        rates(minutes, "enqueued", chosen),
-        rates(minutes, "finished", chosen),
-        rates(minutes, "failed", chosen),
-        (_told(minutes, "wait_p50_ms"), _told(minutes, "wait_p95_ms")),
-        (_told(minutes, "run_p50_ms"), _told(minutes, "run_p95_ms")),
+        rates_per_minute(minutes, "enqueued", chosen),
+        rates_per_minute(minutes, "finished", chosen),
+        rates_per_minute(minutes, "failed", chosen),
+        (_values(minutes, "wait_p50_ms"), _values(minutes, "wait_p95_ms")),
+        (_values(minutes, "run_p50_ms"), _values(minutes, "run_p95_ms")),
     )
 
 
-def by_time(minutes: Sequence[Minute], times_ms: Sequence[int]) -> list[Minute | None]:
+def align_minutes(minutes: Sequence[Minute], times_ms: Sequence[int]) -> list[Minute | None]:
     known: Mapping[int, Minute] = {minute.at_ms: minute for minute in minutes}
     return [known.get(at_ms) for at_ms in times_ms]
 
 
-def rates(minutes: Sequence[Minute | None], what: str, chosen: Span) -> list[float]:
+def rates_per_minute(minutes: Sequence[Minute | None], what: str, chosen: TimeRange) -> list[float]:
     """Per minute, however long a step is."""
     return [0 if one is None else round(getattr(one, what) / chosen.step_minutes, 2) for one in minutes]
 
 
-def lately(values: Sequence[float], chosen: Span) -> float:
+def recent_rate(values: Sequence[float], chosen: TimeRange) -> float:
     """Per minute, over the last full ones."""
-    steps = max(1, LATELY // chosen.step_minutes)
+    steps = max(1, RECENT_MINUTES // chosen.step_minutes)
     return sum(values[-steps - 1 : -1]) / steps
 
 
-def _told(minutes: Sequence[Minute | None], what: str) -> list[int | None]:
+def _values(minutes: Sequence[Minute | None], what: str) -> list[int | None]:
     return [None if one is None else getattr(one, what) for one in minutes]

@@ -22,20 +22,20 @@ BYTES_SHOWN = 64
 OPEN_NODES = 80  # of one value start open, the first ones
 DEPTH_MAX = 60
 SNIPPET_MAX = 160
-_TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError, OverflowError)
+_DECODE_ERRORS = (ValueError, RecursionError, msgspec.MsgspecError, OverflowError)
 
 
-class Figure(str):
+class JsonNumber(str):
     """A number of JSON as it was written: no browser and no float has changed it."""
 
     __slots__ = ()
 
 
-class Pairs(list[tuple[Any, Any]]):
+class JsonPairs(list[tuple[Any, Any]]):
     """An object: also one that names a key twice."""
 
 
-class Shown(NamedTuple):
+class RenderedValue(NamedTuple):
     """A value on a page."""
 
     markup: Markup
@@ -44,15 +44,15 @@ class Shown(NamedTuple):
     is_cut: bool
 
 
-def shown_value(blob: Blob, is_whole: bool = True) -> Shown:
+def render_value(blob: Blob, is_whole: bool = True) -> RenderedValue:
     """`is_whole`: the bytes are all there, not only the beginning."""
     name = blob.codec.name.lower()
     try:
-        value = _decoded(blob)
-    except _TROUBLE:
-        return Shown(_plain(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX)
-    writer = _Writer()
-    return Shown(Markup("".join(writer.value(value, 0))), name, len(blob.data), writer.is_cut)  # noqa: S704 (escaped there)
+        value = _decode(blob)
+    except _DECODE_ERRORS:
+        return RenderedValue(_render_text(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX)
+    writer = _TreeWriter()
+    return RenderedValue(Markup("".join(writer.value(value, 0))), name, len(blob.data), writer.is_cut)  # noqa: S704 (escaped there)
 
 
 def snippet(blob: Blob) -> str:
@@ -66,7 +66,7 @@ def snippet(blob: Blob) -> str:
     return "" if line == "null" or not line.isprintable() else line[:SNIPPET_MAX]
 
 
-def _decoded(blob: Blob) -> Any:
+def _decode(blob: Blob) -> Any:
     if blob.codec is Codec.JSON:
         return _READER.decode(blob.data.decode())
     if blob.codec is Codec.MSGPACK:
@@ -74,33 +74,33 @@ def _decoded(blob: Blob) -> Any:
     raise ValueError("raw bytes have no form")
 
 
-def _no_constant(word: str) -> Any:
+def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-_READER = json.JSONDecoder(parse_int=Figure, parse_float=Figure, parse_constant=_no_constant, object_pairs_hook=Pairs)
+_READER = json.JSONDecoder(parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=_refuse_constant, object_pairs_hook=JsonPairs)
 
 
-def _plain(data: bytes) -> Markup:
+def _render_text(data: bytes) -> Markup:
     """What cannot be decoded: as text where it is text, else as bytes."""
     try:
         text = data[: 4 * TEXT_MAX].decode()
         if any(char < " " and char not in "\n\r\t" for char in text):
             raise ValueError
     except ValueError:
-        return Markup("").join(_bytes(data))
+        return Markup("").join(_render_bytes(data))
     more = f"… {count(len(data) - TEXT_MAX)} more bytes" if len(data) > TEXT_MAX else ""
     return Markup('<pre class="plain">{}</pre><p class="note">{}</p>').format(escape_control(text[:TEXT_MAX]), more)
 
 
-def _bytes(data: bytes) -> Iterator[Markup]:
+def _render_bytes(data: bytes) -> Iterator[Markup]:
     dump = data[:BYTES_SHOWN].hex(" ", 1)
     yield Markup('<span class="binary"><span class="badge">{} of binary data</span> <code>{}{}</code></span>').format(
         size(len(data)), dump, " …" if len(data) > BYTES_SHOWN else ""
     )
 
 
-class _Writer:
+class _TreeWriter:
     def __init__(self) -> None:
         self.left = NODES_MAX
         self.to_open = OPEN_NODES
@@ -108,7 +108,7 @@ class _Writer:
 
     def value(self, value: Any, depth: int) -> Iterator[str]:
         self.left -= 1
-        if isinstance(value, Pairs):
+        if isinstance(value, JsonPairs):
             yield from self._object(value, depth)
         elif isinstance(value, dict):
             yield from self._object(list(value.items()), depth)
@@ -118,7 +118,7 @@ class _Writer:
             yield self._leaf(value)
 
     def _leaf(self, value: Any) -> str:
-        if isinstance(value, Figure):
+        if isinstance(value, JsonNumber):
             return f'<span class="figure">{self._cut(value)}</span>'
         if isinstance(value, bool) or value is None:
             return f'<span class="word">{"null" if value is None else str(value).lower()}</span>'
@@ -127,7 +127,7 @@ class _Writer:
         if isinstance(value, int | float):
             return f'<span class="figure">{value}</span>'
         if isinstance(value, bytes | bytearray):
-            return "".join(_bytes(bytes(value)))
+            return "".join(_render_bytes(bytes(value)))
         return f'<span class="word">{escape(self._cut(str(value)))}</span>'  # instants and extensions of MessagePack
 
     def _cut(self, text: str) -> str:

@@ -120,7 +120,7 @@ class MessageRouter:
                 most=ASSIGN_BATCH,
                 accept_ms=options.accept_ms,
                 spends_attempt=options.attempts > 0,
-                ring_ms=options.expiry_ms,  # wakes the watch when a job comes later for a worker that stays idle
+                wakeup_ms=options.expiry_ms,  # wakes the watch when a job comes later for a worker that stays idle
             )
             dispatch = await self._retry_while_unreachable(operation)
             self._write_assignments(dispatch)

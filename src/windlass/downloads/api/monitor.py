@@ -72,7 +72,7 @@ async def stats(context: RequestContext[None, None]) -> Answer:
     is_known = len(component.encode()) <= COMPONENT_MAX and component.isprintable()
     found = await context.service.stats_of(component) if is_known else {}
     if not found:
-        raise NotFound("Nobody has counted anything under this name lately.")
+        raise NotFound("No component of this name has published counters within the last ten seconds.")
     return Answer(sum_counters(found), headers=_ANY_ORIGIN)
 
 

@@ -91,7 +91,7 @@ async def _enqueue(state: AppState, order: ParsedOrder) -> str:
             continue
         except UnknownLimit:  # the limit was removed
             await prepare(state.service)
-    raise InternalError("No id could be found that nobody has; try again.")
+    raise InternalError("Could not find a free id; try again.")
 
 
 @routes.post(

@@ -37,7 +37,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BadOrder(Exception):
-    """The payload is not a download."""
+    """Error for a payload that is not a download."""
 
 
 def read_order(job: Job) -> Order:

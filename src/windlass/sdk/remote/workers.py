@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id, parse_id
-from windlass.core.operations import HeartbeatReply, LeaseRef, RunningJob, Worker, WorkerInfo
+from windlass.core.operations import HeartbeatReply, LeaseRef, WorkerJob, Worker, WorkerInfo
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.workers import (
     BeatShape,
@@ -87,6 +87,6 @@ def _worker(shape: RegisteredShape) -> Worker:
         silent_at_ms=shape.silent_at_ms,
         beat_at_ms=shape.beat_at_ms,
         running_count=shape.running_count,
-        running=[RunningJob(parse_id(job.id), job.since_ms) for job in shape.running],
+        running=[WorkerJob(parse_id(job.id), job.since_ms) for job in shape.running],
         stopping_since_ms=shape.stopping_since_ms,
     )

@@ -26,7 +26,7 @@ class ExportOperations(LimitOperations):
             raise BadInput("lines must be an iterable of lines, such as a file or an export.")
         importer = Importer(self.store, PAYLOAD_STORED_MAX, self._limit_flow)
         return WaitingOperation(
-            self.store, lambda: self._import(importer, lines), lambda: self._import_now(importer, lines)
+            self.store, lambda: self._import(importer, lines), lambda: self._import_sync(importer, lines)
         )
 
     async def _import(self, importer: Importer, lines: Any) -> ImportReport:
@@ -42,7 +42,7 @@ class ExportOperations(LimitOperations):
         await self.store.run(importer.finish())
         return importer.done
 
-    def _import_now(self, importer: Importer, lines: Any) -> ImportReport:
+    def _import_sync(self, importer: Importer, lines: Any) -> ImportReport:
         self.store.open_sync()
         if not isinstance(lines, Iterable):
             raise BadInput("An asynchronous iterable of lines needs an event loop: await this operation.")

@@ -63,13 +63,13 @@ def pushed(reports: Sequence[PushReport], partition: int) -> BatchCommand[Pushed
     return BatchCommand("pushed", (), items, read, partition=partition)
 
 
-def redirect(request: Redirect, partition: int) -> Command[Dispatch | Literal["later", "nobody"] | Refusal]:
+def redirect(request: Redirect, partition: int) -> Command[Dispatch | Literal["later", "no_worker"] | Refusal]:
     args: list[Argument] = [request.id, request.token, request.accept_ms, *request.refused_by]
     return Command("redirect", args, lambda reply: parse_reply(reply, _redirected), partition=partition)
 
 
-def _redirected(reply: Any) -> Dispatch | Literal["later", "nobody"]:
+def _redirected(reply: Any) -> Dispatch | Literal["later", "no_worker"]:
     if isinstance(reply, bytes):
-        return "later" if reply == b"later" else "nobody"
+        return "later" if reply == b"later" else "no_worker"
     _, entry, worker, description = reply
     return Dispatch([unpack(entry)], {worker: read_info(description)}, None)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import HeartbeatReply, LeaseRef, RunningJob, Worker, WorkerInfo
+from windlass.core.operations import HeartbeatReply, LeaseRef, WorkerJob, Worker, WorkerInfo
 
 from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
 
@@ -82,7 +82,7 @@ def _worker(row: Any) -> Worker:
         silent_at_ms=silent_at,
         beat_at_ms=silent_at - beat_ms,
         running_count=running_count,
-        running=[RunningJob(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
+        running=[WorkerJob(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
         stopping_since_ms=stopping_at or None,
     )
 

@@ -1,4 +1,4 @@
-"""How deep a document is: as a plain recursion would say, for any document and any bytes."""
+"""Nesting depth of documents, compared with a recursive implementation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WITH_BYTES = st.recursive(
     lambda inside: (
         st.lists(inside, max_size=20)
         | st.dictionaries(KEYS, inside, max_size=20)
-        | inside.map(lambda one: [one] * 17)
-        | inside.map(lambda one: [one, msgspec.msgpack.Ext(5, b"\x91" * 16), msgspec.msgpack.Ext(5, b"\x91" * 7)])
+        | inside.map(lambda value: [value] * 17)
+        | inside.map(lambda value: [value, msgspec.msgpack.Ext(5, b"\x91" * 16), msgspec.msgpack.Ext(5, b"\x91" * 7)])
     ),
     max_leaves=20,
 )
@@ -80,12 +80,12 @@ def test_the_bound_is_the_last_that_is_allowed(codec: Codec) -> None:
     ],
 )
 def test_hostile_json_costs_no_more_than_its_length(hostile: bytes) -> None:
-    """In the square of it, this would take hours."""
+    """A quadratic algorithm would take hours."""
     assert is_too_deep(hostile, Codec.JSON, 100) == hostile.startswith(b"[" * 101)
 
 
 def test_what_has_millions_of_tiny_values_is_as_bad_as_deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen million empty lists are a gigabyte in memory: none of them is made, and the walk over them has an end."""
+    """Sixteen million empty lists would need a gigabyte: the check creates none of them, and its steps are bounded."""
     monkeypatch.setattr(document_depth, "STEPS_MAX", 10_000)
     assert is_too_deep(b"\xdd\x00\xff\xff\xff" + b"\x90" * 0xFFFFFF, Codec.MSGPACK, 100)
     assert not is_too_deep(b"\xdd\x00\x00\x20\x00" + b"\x90" * 0x2000, Codec.MSGPACK, 100)

@@ -1,4 +1,4 @@
-"""The words of explanations, and which reason comes first; without an engine."""
+"""Sentences and order of the reasons of an explanation, without an engine."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_lists_and_long_names() -> None:
 
 
 def test_every_kind_of_reason_is_tagged_by_its_name_and_says_something() -> None:
-    tags = {str(one.__struct_config__.tag) for one in get_args(Reason)}
+    tags = {str(kind.__struct_config__.tag) for kind in get_args(Reason)}
     assert len(tags) == len(get_args(Reason))
     assert {"no_worker", "limit_full", "workers_busy", "held_by_parent"} <= tags
     defined = {kind for kind in _subclasses(ReasonBase) if not kind.__name__.startswith("_")}
@@ -118,7 +118,7 @@ def _subclasses(kind: type) -> set[type]:
 
 def test_every_kind_of_reason_is_in_the_document() -> None:
     text = DOCUMENT.read_text()
-    tags = {str(one.__struct_config__.tag) for one in get_args(Reason)}
+    tags = {str(kind.__struct_config__.tag) for kind in get_args(Reason)}
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == tags
 
 
@@ -217,9 +217,7 @@ def test_attempts_of_any_number() -> None:
 def test_an_end_without_a_reason() -> None:
     last = Attempt(attempt=1, started_at_ms=NOW, ended_at_ms=NOW - 5, worker=None, reason="old", error=None)
     found = explained(State.CANCELLED, of={"ended_at_ms": NOW}, last_attempt=last)
-    assert found.summary == (
-        "It was cancelled at 2027-01-15 08:00:00 UTC (just now); it is kept until it is deleted."
-    )
+    assert found.summary == ("It was cancelled at 2027-01-15 08:00:00 UTC (just now); it is kept until it is deleted.")
     (reason,) = found.reasons
     assert isinstance(reason, Ended)
     assert reason.reason == ""
@@ -229,5 +227,5 @@ def test_as_json() -> None:
     found = explained(position=QueuePosition(ahead=0))
     plain = msgspec.to_builtins(found)
     assert plain["id"] == format_id(ID)
-    assert [one["kind"] for one in plain["reasons"]] == ["no_worker", "next"]
+    assert [reason["kind"] for reason in plain["reasons"]] == ["no_worker", "next"]
     assert msgspec.json.decode(msgspec.json.encode(found), type=Explanation) == found
