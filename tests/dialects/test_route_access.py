@@ -122,7 +122,7 @@ def _aimed(example: Any, token: int) -> Any:
     return [_aimed(one, token) for one in example] if isinstance(example, list) else example
 
 
-async def _asked(client: httpx.AsyncClient, route: Route, token: int) -> tuple[int, bytes]:
+async def _send_request(client: httpx.AsyncClient, route: Route, token: int) -> tuple[int, bytes]:
     """The status and the beginning of the answer: streams have no end."""
     known = {**WANTED, **EXAMPLES.queries.get(route.operation, {}), "wait_ms": 0}
     query = {name: value for name, value in known.items() if name in _fields(route)}
@@ -155,7 +155,7 @@ async def test_a_token_of_other_queues_sees_and_changes_nothing(
     client.headers["authorization"] = f"Bearer {made.text}"
     before = await _everything(service)
     closed = [route for route in ROUTED if route.roles is not None]
-    answers = {f"{route.method} {route.path}": await _asked(client, route, token) for route in closed}
+    answers = {f"{route.method} {route.path}": await _send_request(client, route, token) for route in closed}
     assert [route for route, (_, said) in answers.items() if SECRET.encode() in said] == []
     assert await _everything(service) == before
     expected = {route: status for route, (status, _) in ANSWERED.items()}

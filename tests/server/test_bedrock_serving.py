@@ -33,10 +33,10 @@ def store(engine: EngineProcess) -> Iterator[Store]:
 
 def send_bedrock(server: ServingProcess, data: bytes) -> bytes:
     """Send data, half-close the connection and return the whole answer."""
-    with socket.create_connection(server.bedrock, timeout=20) as talk:
-        talk.sendall(data)
-        talk.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: talk.recv(65536), b""))
+    with socket.create_connection(server.bedrock, timeout=20) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def test_bedrock_is_served_beside_http_and_stops_with_it(store: Store) -> None:
@@ -93,10 +93,10 @@ def test_with_a_certificate_bedrock_uses_tls(store: Store, tmp_path: Path) -> No
     with (
         ServingProcess([*of_store(store), *options]) as server,
         socket.create_connection(server.bedrock, timeout=20) as plain,
-        context.wrap_socket(plain, server_hostname="127.0.0.1") as talk,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
     ):
-        talk.sendall(b"Ping\nConnection: close\n\n")
-        assert b"".join(iter(lambda: talk.recv(65536), b"")).startswith(b"200 OK\r\n")
+        connection.sendall(b"Ping\nConnection: close\n\n")
+        assert b"".join(iter(lambda: connection.recv(65536), b"")).startswith(b"200 OK\r\n")
 
 
 def test_connections_are_limited_only_by_the_system(store: Store) -> None:

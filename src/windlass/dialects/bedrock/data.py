@@ -88,7 +88,7 @@ def merge_patch(old: bytes, patch: bytes) -> bytes:
 
 
 def stored_object(payload: Blob) -> bytes:
-    """Return a payload as JSON. An empty payload, or one that JSON cannot hold, becomes an empty object."""
+    """Return a payload as JSON. A payload that is empty, or that JSON cannot hold, becomes an empty object."""
     converted = as_json(payload)
     encoded = EMPTY if converted is None else bytes(converted)
     return EMPTY if encoded == b"null" else encoded

@@ -12,7 +12,7 @@ LOOKUP_TIMEOUT_S = 2.0
 
 
 async def check_reachable(url: str, policy: Policy) -> None:
-    """Raise BadInput if no address of the URL may be called. A host without an address may get one later."""
+    """Raise BadInput if no address of the URL may be called. A host without an address is accepted."""
     parts = parse_http_url(url)
     addresses = await _addresses(parts.host or "", parts.port or 0)
     if addresses and not any(map(policy.is_allowed, addresses)):
