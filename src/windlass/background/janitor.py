@@ -31,10 +31,10 @@ class Janitor:
             done += await self._sweep(service, step.now_ms)
         due = [self._sweep_at_ms] if step.next_at_ms is None else [self._sweep_at_ms, step.next_at_ms]
         if service.store.topology.has_slots and 0 in service.partition_scope:
-            due.append(await self._look_at_slots(service, step.now_ms))
+            due.append(await self._check_slots(service, step.now_ms))
         return Tick(done, step.now_ms, min(due))
 
-    async def _look_at_slots(self, service: Service, now_ms: int) -> int:
+    async def _check_slots(self, service: Service, now_ms: int) -> int:
         """Check the slots of all partitions, as part of the first partition's maintenance. Return the time of the next
         check."""
         if now_ms >= self._slots_at_ms:

@@ -35,7 +35,7 @@ class OutboundResponse(msgspec.Struct, frozen=True):
 
 
 class _ConnectionTrace:
-    """Whether a request used a connection that was already open."""
+    """Trace of one request: did it use a connection that was already open?"""
 
     is_reused = False
 

@@ -32,7 +32,7 @@ def parse_proxy(text: str) -> Proxy:
 def environment_proxy(url: URL) -> str:
     """Return the proxy that the environment names for a URL; empty if there is none."""
     host = url.raw_host or ""
-    if _is_this_machine(host):
+    if _is_loopback(host):
         return ""
     proxies = getproxies_environment()
     if proxy_bypass_environment(f"{host}:{url.port}", proxies):
@@ -41,7 +41,7 @@ def environment_proxy(url: URL) -> str:
     return found if not found or "://" in found else f"http://{found}"
 
 
-def _is_this_machine(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -13,7 +13,7 @@ BUFFER = 256 * 1024  # bytes of one answer; up to twice as much is buffered befo
 
 
 class DialForbidden(OSError):
-    """The policy forbids an address. It is an OSError because the connector handles only these."""
+    """Refusal of the policy to connect. It is an OSError because the connector handles only these."""
 
 
 class IncomingResponse:

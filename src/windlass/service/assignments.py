@@ -83,7 +83,8 @@ class AssignmentOperations(Facet):
 
         The call waits up to `wait_ms` for the first job, in one partition only. Set `until` to end the wait. Cancelling
         the call instead gives back the jobs of a poll in flight but does not mark their workers as idle again.
-        `wakeup_ms`: if workers stay idle, a job that arrives within this time wakes the waiting calls of this process."""
+        `wakeup_ms`: if workers stay idle, a job that arrives within this time wakes the waiting calls of this
+        process."""
         check_queue_list(queues)
         check_integer("most", most, 1, TAKE_MAX)
         check_integer("accept_ms", accept_ms, 1, DURATION_MAX)

@@ -39,7 +39,7 @@ class EnqueueOperations(Facet):
         `whole` accepts all jobs or none, in one atomic step. If none is accepted, all have the same refusal."""
         check_list("jobs", jobs)
         checked = self._check_all(jobs)
-        level = _known_level(durability or self.store.durability)
+        level = _check_durability(durability or self.store.durability)
         if whole:
             _check_whole(checked)
         with_ids: list[Entry] = []
@@ -56,7 +56,7 @@ class EnqueueOperations(Facet):
         checked = self._check_all(jobs)
         if any(job.id or job.template.job.id for job in checked):
             raise BadInput("A job that gets a number must have no id of its own: the number becomes its id.")
-        level = _known_level(durability or self.store.durability)
+        level = _check_durability(durability or self.store.durability)
         return BatchOperation(self.store, lambda: self._enqueue_numbered_flow(checked, level))
 
     def _enqueue_numbered_flow(self, jobs: Sequence[PreparedJob], level: Durability) -> Flow[list[Enqueued | Refusal]]:
@@ -183,7 +183,7 @@ class EnqueueOperations(Facet):
         return partition
 
 
-def _known_level(level: Durability) -> Durability:
+def _check_durability(level: Durability) -> Durability:
     if level not in ("memory", "fsync", "replica"):
         raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
     return level

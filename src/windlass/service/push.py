@@ -65,7 +65,8 @@ class PushOperations(Facet):
 
     def redirect(self, request: Redirect) -> Operation[Dispatch | Literal["later", "no_worker"]]:
         """Lease a job that its worker refused to another worker. `later`: the other workers have no free slot, and the
-        job has gone back for a moment. `no_worker`: all workers have refused it, and the caller must end the attempt."""
+        job has gone back for a moment. `no_worker`: all workers have refused it, and the caller must end the
+        attempt."""
         check_redirect(request)
         return Operation(
             self.store,

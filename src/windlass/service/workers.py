@@ -186,7 +186,7 @@ class WorkerOperations(Facet):
     def _workers_within_flow(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Flow[list[Worker]]:
         if not queues:
             return list(found)
-        shown = [worker for worker in found if not worker.info.queues or _served(worker, queues)]
+        shown = [worker for worker in found if not worker.info.queues or _visible_queues(worker, queues)]
         ids = [job.id for worker in shown for job in worker.running]
         names = yield from split_by_partition(ids, self.store.partition_of_job, jobs.queue_of)
         seen = {
@@ -197,13 +197,13 @@ class WorkerOperations(Facet):
         return [_restrict_worker(worker, queues, seen) for worker in shown]
 
 
-def _served(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
+def _visible_queues(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(queue for queue in worker.info.queues if is_queue_allowed(queue, queues))
 
 
 def _restrict_worker(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Worker:
     running = [job for job in worker.running if job.id in seen]
-    served = _served(worker, queues)
+    served = _visible_queues(worker, queues)
     if served == worker.info.queues and len(running) == len(worker.running):
         return worker
     info = msgspec.structs.replace(worker.info, queues=served)

@@ -126,11 +126,11 @@ class Downloader:
             on_progress(received, incoming.length)
             if not mime_type:
                 beginning += part[:LOOKED_AT]
-                mime_type = _checked_type(beginning, globs, incoming) if len(beginning) >= LOOKED_AT else ""
+                mime_type = _check_type(beginning, globs, incoming) if len(beginning) >= LOOKED_AT else ""
             if waiting >= WRITE_AT_ONCE:
                 await self._threads.run(temp.write, parts)
                 parts, waiting = [], 0
-        return _FetchedBody(mime_type or _checked_type(beginning, globs, incoming), parts)
+        return _FetchedBody(mime_type or _check_type(beginning, globs, incoming), parts)
 
 
 class _FetchedBody(NamedTuple):
@@ -169,7 +169,7 @@ def _globs_of(order: Order) -> Globs:
         raise DownloadFailure(PREPARING, str(error)) from error
 
 
-def _checked_type(beginning: bytes, globs: Globs, incoming: IncomingResponse) -> str:
+def _check_type(beginning: bytes, globs: Globs, incoming: IncomingResponse) -> str:
     mime_type = mime_type_of(beginning)
     if mismatch := globs.mismatch(mime_type):
         raise DownloadFailure("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")

@@ -12,7 +12,7 @@ _SEGMENTS_MAX = 10_000  # bounds the scan of a malicious file
 
 
 class NotAnImage(Exception):
-    """The file starts like an image but is not a valid image."""
+    """Error for a file that starts like an image but is not valid."""
 
 
 def image_size(mime_type: str, file: BinaryIO) -> str:
