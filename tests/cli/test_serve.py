@@ -17,7 +17,7 @@ from windlass.core.operations import Take
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.embedded.memory_bound import default_memory_max, memory_words
+from windlass.store.embedded.memory_bound import default_memory_max, describe_memory_bound
 
 WINDLASS = [sys.executable, "-m", "windlass"]
 
@@ -57,7 +57,7 @@ def test_it_says_where_the_engine_is_and_stops_cleanly(data_dir: str, number: in
     process = start("serve", "--data-dir", data_dir)
     seen = read_until(process, "Stop with")
     assert data_dir in seen
-    assert f"  memory      {memory_words(default_memory_max())}\n" in seen
+    assert f"  memory      {describe_memory_bound(default_memory_max())}\n" in seen
     assert "fsync" in seen
     assert end(process, number)[0] == 0
 

@@ -267,7 +267,7 @@ async def test_pages_of_a_list_lead_on_and_back(looker: Looker, service: Service
 async def test_a_filter_that_matches_little_says_how_far_it_looked_and_goes_on(
     looker: Looker, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.dashboard.views.job_search.seek.__defaults__", (100,))
+    monkeypatch.setattr("windlass.dashboard.views.job_search.search_jobs.__defaults__", (100,))
     monkeypatch.setattr("windlass.store.commands.jobs.LOOKED_AT", 100)
     jobs = [NewJob(queue="mail", name="plain") for _ in range(250)] + [NewJob(queue="mail", name="special")]
     service.enqueue(jobs).wait()

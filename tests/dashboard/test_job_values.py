@@ -14,8 +14,8 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.dashboard.forms.filters import Filter, JobsQuery, exactly, instant_ms, pattern
-from windlass.dashboard.forms.payload import EDITED_MAX, editable, read_payload
+from windlass.dashboard.forms.filters import JobFilter, JobsQuery, exact_name, parse_instant_ms, name_pattern
+from windlass.dashboard.forms.payload import EDITED_MAX, editable_text, read_payload
 from windlass.dashboard.views import timeline
 from windlass.dashboard.views.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, render_value
 
@@ -137,7 +137,7 @@ def test_a_life_is_told_phase_by_phase(job: Job, attempts: list[Attempt], kinds:
 
 def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
     job = _job(state=State.FINISHED, started_at_ms=24 * HOUR_MS, ended_at_ms=24 * HOUR_MS + 1)
-    picture = timeline.picture(timeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
+    picture = timeline.render(timeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
     widths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', picture)]
     assert len(widths) == 2
     assert min(widths) >= 3
@@ -148,10 +148,10 @@ def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
 
 
 def test_a_filter_without_a_state_is_about_what_is_queued_or_about_all_with_a_tag() -> None:
-    assert Filter().listed == "queued"
-    assert Filter(tag="x").listed == ""
+    assert JobFilter().listed == "queued"
+    assert JobFilter(tag="x").listed == ""
     with pytest.raises(BadInput, match="there are queued, running"):
-        _ = Filter(state="nonsense").listed
+        _ = JobFilter(state="nonsense").listed
 
 
 @pytest.mark.parametrize(
@@ -166,24 +166,24 @@ def test_a_filter_without_a_state_is_about_what_is_queued_or_about_all_with_a_ta
     ],
 )
 def test_a_part_of_a_name_is_enough(typed: str, meant: str) -> None:
-    assert pattern(typed) == meant
+    assert name_pattern(typed) == meant
 
 
 def test_names_are_meant_exactly_when_a_group_is_about_them() -> None:
-    assert pattern(exactly("mail")) == "mail"
+    assert name_pattern(exact_name("mail")) == "mail"
 
 
 def test_times_are_spans_or_instants_and_of_the_end_where_lists_are_in_that_order() -> None:
     now_ms = 100 * HOUR_MS
-    assert Filter(state="failed", since="1h").times(now_ms) == {"ended_from_ms": 99 * HOUR_MS, "ended_before_ms": 0}
-    assert Filter(state="queued", before="2h").times(now_ms) == {
+    assert JobFilter(state="failed", since="1h").times(now_ms) == {"ended_from_ms": 99 * HOUR_MS, "ended_before_ms": 0}
+    assert JobFilter(state="queued", before="2h").times(now_ms) == {
         "created_from_ms": 0,
         "created_before_ms": 98 * HOUR_MS,
     }
-    assert instant_ms("1970-01-02 00:00") == 24 * HOUR_MS
-    assert instant_ms("1970-01-02T01:00+01:00") == 24 * HOUR_MS
+    assert parse_instant_ms("1970-01-02 00:00") == 24 * HOUR_MS
+    assert parse_instant_ms("1970-01-02T01:00+01:00") == 24 * HOUR_MS
     with pytest.raises(BadInput, match="write 30m"):
-        Filter(since="yesterday").times(now_ms)
+        JobFilter(since="yesterday").times(now_ms)
 
 
 def test_pages_are_gone_through_and_back() -> None:
@@ -200,7 +200,7 @@ def test_pages_are_gone_through_and_back() -> None:
 
 @pytest.mark.parametrize("text", [b'{"n": 123456789012345678901234567890, "f": 0.10, "t": "\\u00e9<"}', b"null", b"[]"])
 def test_what_is_edited_and_not_changed_is_the_same(text: bytes) -> None:
-    written = editable(Blob(text))
+    written = editable_text(Blob(text))
     assert written is not None
     again = read_payload(written)
     assert b"".join(again.data.split()) == b"".join(text.split())
@@ -208,7 +208,7 @@ def test_what_is_edited_and_not_changed_is_the_same(text: bytes) -> None:
 
 def test_messagepack_stays_messagepack() -> None:
     blob = Blob(msgspec.msgpack.encode({"n": 2**63, "f": 1.5, "list": [None, True]}), Codec.MSGPACK)
-    written = editable(blob)
+    written = editable_text(blob)
     assert written is not None
     again = read_payload(written, Codec.MSGPACK)
     assert again.codec is Codec.MSGPACK
@@ -228,7 +228,7 @@ def test_messagepack_stays_messagepack() -> None:
     ],
 )
 def test_what_would_not_come_back_as_it_was_is_not_edited(blob: Blob) -> None:
-    assert editable(blob) is None
+    assert editable_text(blob) is None
 
 
 def test_what_is_not_json_is_refused_with_the_place() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.dashboard.page_client import Looker
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
-from windlass.dashboard.page_context import VISIT_COOKIE
+from windlass.dashboard.page_context import CSRF_COOKIE
 from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
@@ -62,7 +62,7 @@ async def test_only_a_form_of_another_site_gets_no_mark(
 ) -> None:
     """Its browser has sent none of our cookies: a new mark would make the forms of open pages stale."""
     answer = await looker.client.request(method, "/login", headers={"sec-fetch-site": site})
-    marks = [one for one in answer.headers.get_list("set-cookie") if one.startswith(VISIT_COOKIE)]
+    marks = [one for one in answer.headers.get_list("set-cookie") if one.startswith(CSRF_COOKIE)]
     assert bool(marks) == is_marked
     assert all("HttpOnly" in mark and "SameSite=Lax" in mark for mark in marks)
 

@@ -92,7 +92,7 @@ async def test_a_cookie_that_was_made_up_is_not_renewed_for_another_token(looker
 async def test_a_live_page_of_the_session_ends_with_it(
     looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "LOOK_EVERY_S", 0.5)
+    monkeypatch.setattr(live, "CHECK_INTERVAL_S", 0.5)
     copied = await log_in(looker)
     async with (
         httpx.AsyncClient(base_url=running.url, timeout=30) as thief,

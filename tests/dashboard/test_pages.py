@@ -271,7 +271,7 @@ async def _next_event(lines: object) -> tuple[str, str]:
 async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
     looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "LOOK_EVERY_S", 1.1)
+    monkeypatch.setattr(live, "CHECK_INTERVAL_S", 1.1)
     async with looker.client.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         assert await _next_event(lines) == ("hello", "{}")
@@ -281,14 +281,14 @@ async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
 
 
 async def test_an_engine_that_is_away_is_told(looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def away(_state: object) -> live.Look:
-        return live.Look(is_away=True)
+    async def away(_state: object) -> live.EngineCheck:
+        return live.EngineCheck(is_away=True)
 
     async with looker.client.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         await _next_event(lines)
-        monkeypatch.setattr(live, "LOOK_EVERY_S", 0.1)
-        monkeypatch.setattr(live, "_look", away)
+        monkeypatch.setattr(live, "CHECK_INTERVAL_S", 0.1)
+        monkeypatch.setattr(live, "_check_engine", away)
         await running.service.enqueue([NewJob(queue="mail", name="send")])
         while (await _next_event(lines))[0] != "away":
             pass

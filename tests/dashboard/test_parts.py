@@ -89,7 +89,7 @@ def test_the_top_of_an_axis_is_round_and_near(most: float) -> None:
 def test_every_page_of_the_navigation_has_a_picture_and_a_key_of_its_own() -> None:
     assert len({word.key for word in icons.NAVIGATION}) == len(icons.NAVIGATION)
     for word in icons.NAVIGATION:
-        ElementTree.fromstring(icons.icon(word.page))  # noqa: S314 (it is ours)
+        ElementTree.fromstring(icons.icon(word.section))  # noqa: S314 (it is ours)
 
 
 def test_a_message_survives_its_cookie() -> None:

@@ -240,7 +240,7 @@ async def _answer(client: httpx.AsyncClient, request: httpx.Request, *, is_strea
 @pytest.fixture
 async def scoped(client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch) -> httpx.AsyncClient:
     """A client with a token for some queues."""
-    monkeypatch.setattr("windlass.dashboard.routes.PATIENCE_S", 30.0)  # a busy machine is no engine that is away
+    monkeypatch.setattr("windlass.dashboard.routes.ENGINE_TIMEOUT_S", 30.0)  # a busy machine is no engine that is away
     client.headers.update(await bearer(service, *SCOPED, queues=("mine", "mine-*", "lightjq")))
     return client
 

@@ -148,7 +148,7 @@ def _fields(route: Route) -> tuple[str, ...]:
 async def test_a_token_of_other_queues_sees_and_changes_nothing(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.dashboard.routes.PATIENCE_S", 30.0)  # a busy machine is no engine that is away
+    monkeypatch.setattr("windlass.dashboard.routes.ENGINE_TIMEOUT_S", 30.0)  # a busy machine is no engine that is away
     token = await _populated(service)
     roles = frozenset({Role.READ, Role.PRODUCE, Role.WORK})
     made = await service.create_token(NewToken(name="elsewhere", roles=roles, queues=("mine", "mine-*")))

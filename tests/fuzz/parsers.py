@@ -280,7 +280,7 @@ def _duration(data: bytes) -> int:
 
 def _glob(data: bytes) -> Any:
     check_glob(_text(data))
-    return filters.pattern(_text(data))
+    return filters.name_pattern(_text(data))
 
 
 def _filter(data: bytes) -> Any:

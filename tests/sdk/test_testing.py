@@ -24,7 +24,7 @@ from windlass.core.job import NewJob
 from windlass.core.operations import Take
 from windlass.core.scheduling.schedule import Schedule
 from windlass.sdk.testing import Testing
-from windlass.store.embedded.supervisor import STATE, ask
+from windlass.store.embedded.supervisor import STATE, send_command
 
 SLOWLY = Backoff(tries=3, base="1m", factor=2, jitter=0)
 
@@ -547,8 +547,8 @@ def at_the_engine() -> tuple[int, int]:
     """Return the numbers of keys and connections."""
     with Windlass().testing() as t:  # it runs
         socket_path = t._require_store().endpoint.unix_path or ""
-    clients = ask(socket_path, b"CLIENT LIST").splitlines()
-    return int(ask(socket_path, b"DBSIZE")[1:]), len(clients)
+    clients = send_command(socket_path, b"CLIENT LIST").splitlines()
+    return int(send_command(socket_path, b"DBSIZE")[1:]), len(clients)
 
 
 def is_soon_no_more_than(before: tuple[int, int]) -> bool:
@@ -620,9 +620,9 @@ def test_the_engine_ends_with_the_process(how: str, tmp_path: Path) -> None:
     socket_path = Path(done.stdout.strip())
     give_up_at = time.monotonic() + 30
     state_path = socket_path.with_name(STATE)  # removed by the supervisor when the engine is gone
-    while (ask(str(socket_path), b"PING") or state_path.exists()) and time.monotonic() < give_up_at:
+    while (send_command(str(socket_path), b"PING") or state_path.exists()) and time.monotonic() < give_up_at:
         time.sleep(0.01)
-    assert (ask(str(socket_path), b"PING"), state_path.exists()) == ("", False)
+    assert (send_command(str(socket_path), b"PING"), state_path.exists()) == ("", False)
     assert (list(deep.iterdir()), (tmp_path / "mine").exists()) == ([], False)
     if how == "ended":
         assert not socket_path.parent.exists()

@@ -14,7 +14,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.listener.messages import Head, Response
 from windlass.wire.problems import headers_of, status_for
 
-from .page_context import Visit, own_path
+from .page_context import PageContext, local_path
 from .rendering import render_page
 
 _TITLES: dict[int, str] = {
@@ -61,22 +61,22 @@ class LoginView(msgspec.Struct, frozen=True):
 def render_error_page(
     state: AppState, error: WindlassError, head: Head, context: RequestContext[Any, Any] | None
 ) -> Response:
-    visit: Visit[Any] = Visit(state, head, context)
+    page: PageContext[Any] = PageContext(state, head, context)
     status = status_for(error)
     if isinstance(error, errors.Unauthorized):
         is_old = "session" in str(error)
-        next_page = visit.here if head.method == "GET" else visit.link()
-        answer = render_page("login.html", LoginView(next_page, str(error) if is_old else ""), visit, status=status)
+        next_page = page.current_path if head.method == "GET" else page.link()
+        answer = render_page("login.html", LoginView(next_page, str(error) if is_old else ""), page, status=status)
         if head.method == "GET" and head.headers.get("sec-fetch-site") in OTHER_SITES:
-            answer.headers = (*answer.headers, ("Refresh", f"0; url={own_path(visit, visit.here)}"))
+            answer.headers = (*answer.headers, ("Refresh", f"0; url={local_path(page, page.current_path)}"))
     else:
-        answer = render_page("refusal.html", _error_view(error, status, visit), visit, status=status)
+        answer = render_page("refusal.html", _error_view(error, status, page), page, status=status)
     return msgspec.structs.replace(answer, headers=(*answer.headers, *headers_of(error)))
 
 
-def _error_view(error: WindlassError, status: int, visit: Visit[Any]) -> ErrorView:
+def _error_view(error: WindlassError, status: int, page: PageContext[Any]) -> ErrorView:
     title = _TITLES.get(status, _TITLES[400] if status < 500 else _TITLES[500])
     if isinstance(error, errors.EngineFull | errors.QueueFull):
         title = "Full"
     detail = "There is no such page." if isinstance(error, NotFound) else str(error)
-    return ErrorView(status, title, detail, _ADVICE.get(status, ""), error.code, visit.link())
+    return ErrorView(status, title, detail, _ADVICE.get(status, ""), error.code, page.link())

@@ -9,14 +9,14 @@ from windlass.web.app.sessions import COOKIE, LIFETIME_S
 from windlass.web.listener.messages import Response
 
 from .error_page import LoginView
-from .page_context import Visit, own_path
+from .page_context import PageContext, local_path
 from .rendering import HEADERS, HTML, render_page
 from .routes import FORM, DashboardRoutes, Form, engine_timeout, read_form
 
 routes = DashboardRoutes()
 
 _UNKNOWN = "This token is unknown, revoked or expired."
-_CANNOT_LOOK = "This token may not look at things: it needs the role read or admin."
+_CANNOT_READ = "This token may not look at things: it needs the role read or admin."
 
 
 class LoginForm(Form, frozen=True, kw_only=True):
@@ -24,42 +24,42 @@ class LoginForm(Form, frozen=True, kw_only=True):
     next: str = ""
 
 
-@routes.page("/login", "login.html", page="login", roles=None)
-async def login(visit: Visit[None]) -> LoginView | Response:
+@routes.page("/login", "login.html", section="login", roles=None)
+async def login(page: PageContext[None]) -> LoginView | Response:
     """Where a token is asked for. Where none is needed, there is nothing to do here."""
-    session_control = visit.context.state.session_control
+    session_control = page.context.state.session_control
     if session_control is not None and not await session_control.needs_login():
-        return _redirect(visit.link())
-    return LoginView(visit.link())
+        return _redirect(page.link())
+    return LoginView(page.link())
 
 
 async def _log_in(context: RequestContext[None, None]) -> Response:
     """Begin a session with a token."""
-    visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
-    form = read_form(visit, LoginForm, may_be_read_only=True)
+    page: PageContext[None] = PageContext(context.state, context.request.head, context, "login")
+    form = read_form(page, LoginForm, may_be_read_only=True)
     session_control = context.state.session_control
     if session_control is None:
         raise EngineUnavailable("The server is not ready yet.")
     token = form.token.strip()
     if not token:
-        return render_page("login.html", LoginView(form.next, "Give a token."), visit, status=400)
+        return render_page("login.html", LoginView(form.next, "Give a token."), page, status=400)
     async with engine_timeout():
         begun = await session_control.start_session(token)
     if begun is None:
-        return render_page("login.html", LoginView(form.next, _UNKNOWN), visit, status=401)
+        return render_page("login.html", LoginView(form.next, _UNKNOWN), page, status=401)
     if not begun.principal.may(frozenset({Role.READ})):
-        return render_page("login.html", LoginView(form.next, _CANNOT_LOOK), visit, status=403)
-    return _redirect(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LIFETIME_S))
+        return render_page("login.html", LoginView(form.next, _CANNOT_READ), page, status=403)
+    return _redirect(local_path(page, form.next), page.cookie(COOKIE, begun.session.text, LIFETIME_S))
 
 
 async def _log_out(context: RequestContext[None, None]) -> Response:
     """End the session of this browser, on the server too: a copy of its cookie opens nothing from then on."""
-    visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
-    read_form(visit, Form, may_be_read_only=True)
+    page: PageContext[None] = PageContext(context.state, context.request.head, context, "login")
+    read_form(page, Form, may_be_read_only=True)
     if context.state.session_control is not None:
         async with engine_timeout():
             await context.state.session_control.end_session(context.request.head)
-    return _redirect(visit.link("login"), visit.cookie(COOKIE, "", 0))
+    return _redirect(page.link("login"), page.cookie(COOKIE, "", 0))
 
 
 def _redirect(path: str, *cookies: tuple[str, str]) -> Response:

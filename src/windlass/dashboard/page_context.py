@@ -1,4 +1,4 @@
-"""One look at a page: who looks, what they may do, and how pages are linked. Templates know it as `visit`."""
+"""One look at a page: who looks, what they may do, and how pages are linked. Templates know it as `page`."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from . import flash
 from .assets import ASSETS
 
 Q = TypeVar("Q")
-VISIT_COOKIE = "windlass_visit"  # random; what forms show is made from it
+CSRF_COOKIE = "windlass_visit"  # random; what forms show is made from it
 LIVE_HEADER = "x-windlass-live"  # a script asks for what has changed; somebody looks at the page already
-_OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
+_LOCAL_PATH = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 
-class Visit(Generic[Q]):
+class PageContext(Generic[Q]):
     def __init__(
-        self, state: AppState, head: Head, context: RequestContext[Any, Q] | None = None, page: str = ""
+        self, state: AppState, head: Head, context: RequestContext[Any, Q] | None = None, section: str = ""
     ) -> None:
         self._state = state
         self._head = head
         self._context = context
-        self.page = page  # which word of the navigation it is about
+        self.section = section  # which word of the navigation it is about
         self.now_ms = int(time.time() * 1000)  # a page that knows the engine's time says so
         self.settings: Settings = state.settings
-        self.who: Principal = ANONYMOUS if context is None else context.principal
+        self.principal: Principal = ANONYMOUS if context is None else context.principal
         self.is_live = LIVE_HEADER in head.headers
         self._cookies = parse_cookies(head.headers)
-        self._mark = self._cookies.get(VISIT_COOKIE, "")
-        self._is_new = not self._mark
+        self._csrf_seed = self._cookies.get(CSRF_COOKIE, "")
+        self._is_new = not self._csrf_seed
         if self._is_new:
-            self._mark = secrets.token_urlsafe(16)
+            self._csrf_seed = secrets.token_urlsafe(16)
         self.flash = None if self.is_live else flash.read(self._cookies)
 
     @property
@@ -61,7 +61,7 @@ class Visit(Generic[Q]):
         return self.context.query
 
     @property
-    def names(self) -> dict[str, str]:
+    def path_values(self) -> dict[str, str]:
         """The named parts of the path."""
         return dict(self.context.path)
 
@@ -69,11 +69,11 @@ class Visit(Generic[Q]):
 
     @property
     def is_known(self) -> bool:
-        return self._context is not None and self.who is not ANONYMOUS
+        return self._context is not None and self.principal is not ANONYMOUS
 
     @property
     def can_log_out(self) -> bool:
-        return self.is_known and self.who is not LOCAL and COOKIE in self._cookies
+        return self.is_known and self.principal is not LOCAL and COOKIE in self._cookies
 
     @property
     def is_read_only(self) -> bool:
@@ -88,14 +88,14 @@ class Visit(Generic[Q]):
         wanted = frozenset(Role(role) for role in roles)
         if self.is_read_only and Role.READ not in wanted:
             return False
-        return self.is_known and self.who.may(wanted)
+        return self.is_known and self.principal.may(wanted)
 
     def may_see(self, role: str) -> bool:
         """The same for what changes nothing: also in read-only mode."""
-        return self.is_known and self.who.may(frozenset({Role(role)}))
+        return self.is_known and self.principal.may(frozenset({Role(role)}))
 
     def may_use(self, queue: str) -> bool:
-        return self.who.may_use(queue)
+        return self.principal.may_use(queue)
 
     # Where things are
 
@@ -112,11 +112,11 @@ class Visit(Generic[Q]):
     def static(self, file: str) -> str:
         return f"{self.base}/static/{ASSETS.version}/{file}"
 
-    def do(self, verb: str) -> str:
+    def action_path(self, verb: str) -> str:
         return f"{self.base}/do/{verb}"
 
     @property
-    def here(self) -> str:
+    def current_path(self) -> str:
         """This page, with its query."""
         query = f"?{self._head.query}" if self._head.query else ""
         return f"{self.base}{self._head.path}{query}"
@@ -129,7 +129,7 @@ class Visit(Generic[Q]):
         it."""
         session = session_of(self._head.headers)
         whose = session.token_id if session else ""
-        return hashlib.blake2b(f"{self._mark}.{whose}".encode(), digest_size=16, person=b"windlass csrf").hexdigest()
+        return hashlib.blake2b(f"{self._csrf_seed}.{whose}".encode(), digest_size=16, person=b"windlass csrf").hexdigest()
 
     def is_own_form(self, csrf: str) -> bool:
         """Whoever shows a token in a header was not sent by a browser on its own. A password (Basic) may have been: the
@@ -143,7 +143,7 @@ class Visit(Generic[Q]):
     def cookies_to_set(self) -> list[tuple[str, str]]:
         made = []
         if self._is_new and not self._may_be_withheld:
-            made.append(self.cookie(VISIT_COOKIE, self._mark, site="Lax"))
+            made.append(self.cookie(CSRF_COOKIE, self._csrf_seed, site="Lax"))
         if self.flash is not None:
             made.append(self.cookie(flash.COOKIE, "", 0))
         session_control = self._state.session_control
@@ -169,8 +169,8 @@ class Visit(Generic[Q]):
         return is_tls or self._head.headers.get("x-forwarded-proto", "") == "https"
 
 
-def own_path(visit: Visit[Any], path: str) -> str:
+def local_path(page: PageContext[Any], path: str) -> str:
     """A page of ours, whatever the form says."""
-    if _OWN.fullmatch(path) and path.startswith(f"{visit.base}/"):
+    if _LOCAL_PATH.fullmatch(path) and path.startswith(f"{page.base}/"):
         return path
-    return visit.link()
+    return page.link()

@@ -13,7 +13,7 @@ from windlass.core.text.control_characters import escape_control
 from windlass.web.listener.messages import Response
 
 from .assets import ASSETS
-from .page_context import Visit
+from .page_context import PageContext
 from .views import charts, figures, icons, timeline, values
 
 HTML = "text/html; charset=utf-8"
@@ -52,7 +52,7 @@ def environment() -> jinja2.Environment:
     made.globals |= {
         "icon": icons.icon,
         "charts": charts,
-        "lifeline": timeline,
+        "timeline": timeline,
         "version": __version__,
         "NAVIGATION": icons.NAVIGATION,
     }
@@ -66,9 +66,9 @@ def prepare() -> None:
     _ = ASSETS.version
 
 
-def render(template: str, view: Any, visit: Visit[Any]) -> bytes:
-    return environment().get_template(template).render(view=view, visit=visit).encode(errors="replace")
+def render(template: str, view: Any, page: PageContext[Any]) -> bytes:
+    return environment().get_template(template).render(view=view, page=page).encode(errors="replace")
 
 
-def render_page(template: str, view: Any, visit: Visit[Any], *, status: int = 200) -> Response:
-    return Response(status, render(template, view, visit), (*HEADERS, *visit.cookies_to_set()), HTML)
+def render_page(template: str, view: Any, page: PageContext[Any], *, status: int = 200) -> Response:
+    return Response(status, render(template, view, page), (*HEADERS, *page.cookies_to_set()), HTML)

@@ -22,7 +22,7 @@ from windlass.wire.problems import HttpRefusal
 
 from . import flash
 from .flash import Flash
-from .page_context import Visit, own_path
+from .page_context import PageContext, local_path
 from .rendering import HEADERS, HTML, render_page
 from .response_cache import clear_cache
 
@@ -32,7 +32,7 @@ FIELDS_MAX = 2000
 ENGINE_TIMEOUT_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
 
 F = TypeVar("F", bound="Form")
-PageHandler: TypeAlias = Callable[[Visit[Any]], Awaitable[Any]]
+PageHandler: TypeAlias = Callable[[PageContext[Any]], Awaitable[Any]]
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class ConfirmationView(msgspec.Struct, frozen=True):
 
 
 ActionOutcome: TypeAlias = ActionResult | PageResult
-ActionHandler: TypeAlias = Callable[[Visit[Any], F], Awaitable[ActionOutcome]]
+ActionHandler: TypeAlias = Callable[[PageContext[Any], F], Awaitable[ActionOutcome]]
 
 
 class StaleForm(HttpRefusal):
@@ -95,7 +95,7 @@ class DashboardRoutes(Routes):
         path: str,
         template: str,
         *,
-        page: str,
+        section: str,
         roles: frozenset[Role] | None = READERS,
         query: type[msgspec.Struct] | None = None,
     ) -> Callable[[PageHandler], PageHandler]:
@@ -103,10 +103,10 @@ class DashboardRoutes(Routes):
 
         def add(handler: PageHandler) -> PageHandler:
             async def answer(context: RequestContext[Any, Any]) -> Response:
-                visit: Visit[Any] = Visit(context.state, context.request.head, context, page)
+                page: PageContext[Any] = PageContext(context.state, context.request.head, context, section)
                 async with engine_timeout():
-                    view = await handler(visit)
-                return view if isinstance(view, Response) else render_page(template, view, visit)
+                    view = await handler(page)
+                return view if isinstance(view, Response) else render_page(template, view, page)
 
             self._add("GET", path, f"{handler.__name__}_page", handler, answer, roles=roles, query=query)
             return handler
@@ -121,7 +121,7 @@ class DashboardRoutes(Routes):
         roles: frozenset[Role] = ADMINS,
         asks: Callable[[F], str] | str = "",
         patience_s: float = ENGINE_TIMEOUT_S,
-        again: Callable[[Visit[Any], F, WindlassError], Awaitable[Response]] | None = None,
+        again: Callable[[PageContext[Any], F, WindlassError], Awaitable[Response]] | None = None,
     ) -> Callable[[ActionHandler[F]], ActionHandler[F]]:
         """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
         question that must be answered first, of what cannot be undone; empty: there is none. `again`: the form once
@@ -129,18 +129,18 @@ class DashboardRoutes(Routes):
 
         def add(handler: ActionHandler[F]) -> ActionHandler[F]:
             async def answer(context: RequestContext[Any, Any]) -> Response:
-                visit: Visit[Any] = Visit(context.state, context.request.head, context)
-                filled = read_form(visit, form)
+                page: PageContext[Any] = PageContext(context.state, context.request.head, context)
+                filled = read_form(page, form)
                 question = asks if isinstance(asks, str) else asks(filled)
                 if question and not filled.confirmed:
-                    return render_page("confirm.html", _confirmation_view(visit, question, filled), visit)
+                    return render_page("confirm.html", _confirmation_view(page, question, filled), page)
                 try:
-                    done = await _run_audited(context, handler.__name__, handler(visit, filled), patience_s)
+                    done = await _run_audited(context, handler.__name__, handler(page, filled), patience_s)
                 except WindlassError as error:
                     if again is None or isinstance(error, EngineUnavailable):
                         raise
-                    return await again(visit, filled, error)
-                return render_page(done.template, done.view, visit) if isinstance(done, PageResult) else _redirect_back(visit, done, filled)
+                    return await again(page, filled, error)
+                return render_page(done.template, done.view, page) if isinstance(done, PageResult) else _redirect_back(page, done, filled)
 
             self._add(
                 "POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, body_media=FORM, form=form
@@ -157,15 +157,15 @@ class DashboardRoutes(Routes):
         )(answer)  # fmt: skip
 
 
-def read_form(visit: Visit[Any], wanted: type[F], *, may_be_read_only: bool = False) -> F:
+def read_form(page: PageContext[Any], wanted: type[F], *, may_be_read_only: bool = False) -> F:
     """Raises when it is not one of ours, or when nothing may be changed here."""
-    if visit.is_read_only and not may_be_read_only:
+    if page.is_read_only and not may_be_read_only:
         raise Forbidden("This dashboard only shows: it was started with dashboard_read_only. Nothing was done.")
     try:
-        filled = parse_query(visit.context.request.body.decode(), wanted, FIELDS_MAX)
+        filled = parse_query(page.context.request.body.decode(), wanted, FIELDS_MAX)
     except UnicodeDecodeError as error:
         raise BadInput("The form is not UTF-8.") from error
-    if not is_same_origin(visit.context.request.head) or not visit.is_own_form(filled.csrf):
+    if not is_same_origin(page.context.request.head) or not page.is_own_form(filled.csrf):
         raise StaleForm
     return filled
 
@@ -189,17 +189,17 @@ async def _run_audited(
         await write_audit_entry(context, operation, outcome)
 
 
-def _confirmation_view(visit: Visit[Any], question: str, form: Form) -> ConfirmationView:
+def _confirmation_view(page: PageContext[Any], question: str, form: Form) -> ConfirmationView:
     fields = []
     for name, value in msgspec.structs.asdict(form).items():
         if name == "confirmed" or value is None:
             continue
         many = value if isinstance(value, list | tuple) else (value,)
         fields += [(name, str(int(one)) if isinstance(one, bool) else str(one)) for one in many]
-    return ConfirmationView(question, f"{visit.base}{visit.context.request.head.path}", fields, own_path(visit, form.back))
+    return ConfirmationView(question, f"{page.base}{page.context.request.head.path}", fields, local_path(page, form.back))
 
 
-def _redirect_back(visit: Visit[Any], done: ActionResult, form: Form) -> Response:
-    told = visit.cookie(flash.COOKIE, flash.write(Flash(done.text, done.kind)), flash.LASTS_S)
-    to = own_path(visit, done.to or form.back)
+def _redirect_back(page: PageContext[Any], done: ActionResult, form: Form) -> Response:
+    told = page.cookie(flash.COOKIE, flash.write(Flash(done.text, done.kind)), flash.LIFETIME_S)
+    to = local_path(page, done.to or form.back)
     return Response(303, b"", (*HEADERS, ("Location", to), told), HTML)

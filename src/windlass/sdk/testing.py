@@ -102,11 +102,11 @@ class Testing:
     def __enter__(self) -> Self:
         if self._store is not None:
             raise BadInput("This test has begun already: call app.testing() again.")
-        store = engine_for_tests.open_trial()
+        store = engine_for_tests.open_test_store()
         try:
             self._app.begin_test(store, self._record_calls)
         except BaseException:
-            engine_for_tests.close_trial(store)
+            engine_for_tests.close_test_store(store)
             raise
         self._store = store
         if self._starts_at_ms is not None:
@@ -119,7 +119,7 @@ class Testing:
         store, self._store = self._require_store(), None
         running, self._runner = self._runner, None
         with contextlib.ExitStack() as stack:  # runs all callbacks, last first, even if some raise
-            stack.callback(engine_for_tests.close_trial, store)
+            stack.callback(engine_for_tests.close_test_store, store)
             stack.callback(self._app.end_test)
             if running is not None:
                 stack.callback(running.close)
@@ -298,7 +298,7 @@ class Testing:
         service = Service(self._require_store())
         for found in service.limits().wait():
             service.unlimit(found.limit.name).wait()
-        engine_for_tests.clear_trial(self._require_store())
+        engine_for_tests.clear_test_store(self._require_store())
         self._enqueued.clear()
 
     def _record_calls(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:

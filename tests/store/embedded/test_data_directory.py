@@ -17,7 +17,7 @@ from tests.support.embedded_process import (
     increment_file,
     is_free,
     is_known_ready,
-    keeper_pid,
+    supervisor_pid,
     new_data_dir,
     remove_tree,
     wait_until,
@@ -114,7 +114,7 @@ def test_a_directory_that_was_moved_can_be_used_there(service: Service, data_dir
     (kept,) = service.enqueue([JOB]).wait()
     elsewhere = data_dir.with_name("elsewhere")
     data_dir.rename(elsewhere)
-    wait_until(lambda: is_free(elsewhere / supervisor.KEEPER_LOCK))
+    wait_until(lambda: is_free(elsewhere / supervisor.SUPERVISOR_LOCK))
     engine = EmbeddedEngine(elsewhere)
     store = Store(parse_url(engine.url), engine=engine)
     assert is_known_to(Service(store), [kept.id])
@@ -149,8 +149,8 @@ def test_no_job_is_acknowledged_after_the_end_of_the_deletion(service: Service, 
 
 def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) -> None:
     pid = engine_pid(data_dir)
-    os.kill(keeper_pid(data_dir), signal.SIGKILL)
-    wait_until(lambda: is_free(data_dir / supervisor.KEEPER_LOCK))
+    os.kill(supervisor_pid(data_dir), signal.SIGKILL)
+    wait_until(lambda: is_free(data_dir / supervisor.SUPERVISOR_LOCK))
     service.ping().wait()
     delete(data_dir)
     with pytest.raises(DataDirectoryLost):
@@ -160,8 +160,8 @@ def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) ->
 
 def test_an_adopted_engine_is_watched_too(service: Service, data_dir: Path) -> None:
     pid = engine_pid(data_dir)
-    os.kill(keeper_pid(data_dir), signal.SIGKILL)
-    wait_until(lambda: is_free(data_dir / supervisor.KEEPER_LOCK))
+    os.kill(supervisor_pid(data_dir), signal.SIGKILL)
+    wait_until(lambda: is_free(data_dir / supervisor.SUPERVISOR_LOCK))
     with EmbeddedEngine(data_dir):
         assert engine_pid(data_dir) == pid
         delete(data_dir)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.embedded_process import PATIENCE_S, ask, engine_pid, is_free, is_stopped, keeper_pid, wait_until
+from tests.support.embedded_process import PATIENCE_S, ask, engine_pid, is_free, is_stopped, supervisor_pid, wait_until
 from windlass.core.errors import BadSetting, EngineUnavailable
 from windlass.store.embedded import engine as embedded
 from windlass.store.embedded import supervisor
@@ -120,7 +120,7 @@ def is_alive(pid: int) -> bool:
 
 
 def kill_keeper(data_dir: Path) -> None:
-    os.kill(keeper_pid(data_dir), signal.SIGKILL)
+    os.kill(supervisor_pid(data_dir), signal.SIGKILL)
     wait_until(lambda: is_free(data_dir / "keeper.lock"))
 
 
@@ -238,10 +238,10 @@ def test_a_killed_engine_is_restarted_with_every_acknowledged_write(engine: Embe
 
 
 def test_a_killed_keeper_is_replaced_and_the_engine_adopted(engine: EmbeddedEngine) -> None:
-    run_id, old_keeper = about(engine.data_dir, "run_id"), keeper_pid(engine.data_dir)
+    run_id, old_keeper = about(engine.data_dir, "run_id"), supervisor_pid(engine.data_dir)
     kill_keeper(engine.data_dir)
     engine.ensure()
-    wait_until(lambda: keeper_pid(engine.data_dir) != old_keeper)
+    wait_until(lambda: supervisor_pid(engine.data_dir) != old_keeper)
     assert about(engine.data_dir, "run_id") == run_id
     pid = engine_pid(engine.data_dir)
     engine.leave()
@@ -293,7 +293,7 @@ def test_an_engine_left_behind_by_everybody_is_adopted(data_dir: Path, new_user:
 
 def test_a_keeper_that_is_terminated_stops_the_engine_and_users_get_another(engine: EmbeddedEngine) -> None:
     pid = engine_pid(engine.data_dir)
-    os.kill(keeper_pid(engine.data_dir), signal.SIGTERM)
+    os.kill(supervisor_pid(engine.data_dir), signal.SIGTERM)
     wait_until(lambda: not is_alive(pid))
     engine.ensure()
     assert engine_pid(engine.data_dir) != pid

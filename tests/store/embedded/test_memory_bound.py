@@ -16,7 +16,7 @@ from windlass.core.operations import Finish, Take
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings, load
-from windlass.store.embedded.memory_bound import cgroup_bounds, default_memory_max, memory_here, memory_words
+from windlass.store.embedded.memory_bound import cgroup_bounds, default_memory_max, available_memory, describe_memory_bound
 
 SMALL = 24 * 2**20
 LARGE_JOB = NewJob(queue="mail", name="send", payload=Blob(b'"' + b"x" * 500_000 + b'"', Codec.JSON))
@@ -65,7 +65,7 @@ def test_the_engine_starts_with_its_bound(
 ) -> None:
     with caplog.at_level(logging.INFO), opened(data_dir, memory_max) as service:
         assert bound_of(data_dir) == bound
-        assert memory_words(bound) in caplog.text  # what `windlass serve` and `worker` show
+        assert describe_memory_bound(bound) in caplog.text  # what `windlass serve` and `worker` show
         deployment = service.store.deployment
         assert deployment is not None
         assert deployment.memory_max == bound
@@ -92,8 +92,8 @@ def test_a_full_engine_takes_the_functions_of_a_new_version(data_dir: Path) -> N
 
 
 def test_the_default_is_half_of_what_there_is() -> None:
-    assert default_memory_max() == memory_here() // 2
-    assert memory_here() > 0
+    assert default_memory_max() == available_memory() // 2
+    assert available_memory() > 0
 
 
 def cgroups(tmp_path: Path, own: str, **bounds: str) -> list[int]:

@@ -13,7 +13,7 @@ from windlass.cli.connection import Engine, engine_options
 from windlass.cli.output import json_option, note, say
 from windlass.core.errors import BadSetting
 from windlass.deployment import data_dir as data_dir_of
-from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, Repaired
+from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, RepairResult
 
 DAMAGED = 1
 KINDS = {"b": "base", "i": "increment"}
@@ -102,7 +102,7 @@ def _question(state: FilesState) -> str:
     return "Make a copy, and write the manifest?"
 
 
-def _show_repair(files: AppendOnlyFiles, done: Repaired) -> None:
+def _show_repair(files: AppendOnlyFiles, done: RepairResult) -> None:
     say(f"A copy of all files as they were is in {done.copy}.")
     for cut in done.cuts:
         say(f"Cut {cut.bytes:,} bytes off {files.directory / cut.file}, which now ends at byte {cut.offset:,}.")

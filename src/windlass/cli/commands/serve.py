@@ -15,7 +15,7 @@ from windlass.cli.connection import Engine, engine_options
 from windlass.core.server_roles import API, ROLES
 from windlass.sdk.worker.logs import configure_logging
 from windlass.settings import Settings
-from windlass.store.embedded.memory_bound import memory_words
+from windlass.store.embedded.memory_bound import describe_memory_bound
 
 
 @click.command()
@@ -105,7 +105,7 @@ def announcement(running: server.Server) -> list[str]:
         lines.append(f"  partitions  {found.partitions}")
     if store.is_embedded:
         lines.append("  started by  Windlass itself; it stops when its last user leaves")
-        lines.append(f"  memory      {memory_words(found.memory_max)}")
+        lines.append(f"  memory      {describe_memory_bound(found.memory_max)}")
     lines.append(f"  durability  {'every answer comes after its fsync' if found.is_fsynced else store.durability}")
     lines.append("  loops       scheduler, recoverer, janitor")
     if running.settings.workers > 1:

@@ -22,7 +22,7 @@ def first_at_ms(schedule: Schedule, now_ms: int) -> int | None:
     if starts_at_ms >= now_ms:
         return _within(schedule, starts_at_ms)
     if schedule.every_ms:
-        first = now_ms + schedule.every_ms if not starts_at_ms else _advanced(schedule, starts_at_ms, now_ms - 1)
+        first = now_ms + schedule.every_ms if not starts_at_ms else _advance(schedule, starts_at_ms, now_ms - 1)
         return _within(schedule, first)
     if not starts_at_ms:
         return following_at_ms(schedule, now_ms, now_ms)
@@ -50,7 +50,7 @@ def resumed_at_ms(schedule: Schedule, planned_at_ms: int, now_ms: int) -> int | 
     if schedule.cron:
         return _within(schedule, cron.parse(schedule.cron, schedule.timezone).following_ms(now_ms))
     if schedule.every_ms:
-        return _within(schedule, _advanced(schedule, planned_at_ms, now_ms))
+        return _within(schedule, _advance(schedule, planned_at_ms, now_ms))
     at_ms: int | None = planned_at_ms
     for _ in range(STEPS_MOST):
         if at_ms is None or at_ms > now_ms:
@@ -59,7 +59,7 @@ def resumed_at_ms(schedule: Schedule, planned_at_ms: int, now_ms: int) -> int | 
     return following_at_ms(schedule, now_ms, now_ms)
 
 
-def _advanced(schedule: Schedule, from_at_ms: int, after_ms: int) -> int:
+def _advance(schedule: Schedule, from_at_ms: int, after_ms: int) -> int:
     """Return the first instant after `after_ms` that is a whole number of periods from `from_at_ms`."""
     return from_at_ms + ((after_ms - from_at_ms) // schedule.every_ms + 1) * schedule.every_ms
 
@@ -80,7 +80,7 @@ class Firing(NamedTuple):
 def plan_firing(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> Firing:
     """Decide which due occurrences fire now. At most `most` fire; the others follow in the next step."""
     due, following = _due(schedule, next_at_ms, now_ms, most if schedule.misfire == "all" else LOOKED_AT)
-    chosen = _chosen(schedule, due, following, now_ms)
+    chosen = _choose(schedule, due, following, now_ms)
     if len(chosen) > most:
         following = chosen[most]
         due, chosen = [at for at in due if at < following], chosen[:most]
@@ -98,7 +98,7 @@ def _due(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> tuple[l
     return due, at_ms
 
 
-def _chosen(schedule: Schedule, due: list[int], following: int | None, now_ms: int) -> list[int]:
+def _choose(schedule: Schedule, due: list[int], following: int | None, now_ms: int) -> list[int]:
     if schedule.misfire == "all":
         return due
     in_time = [at for at in due if now_ms - at <= schedule.misfire_after_ms]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.callbacks.callback import parse_pending_callback_id
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
 
 routes = DashboardRoutes()
@@ -14,9 +14,9 @@ class RedeliverForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("redeliver", RedeliverForm)
-async def redeliver(visit: Visit[None], form: RedeliverForm) -> ActionResult:
+async def redeliver(page: PageContext[None], form: RedeliverForm) -> ActionResult:
     """Try again to deliver what was given up."""
-    visit.context.check_all_queues()
-    visit.context.audit_target = form.callback
-    await visit.service.redeliver([parse_pending_callback_id(form.callback)]).one()
+    page.context.check_all_queues()
+    page.context.audit_target = form.callback
+    await page.service.redeliver([parse_pending_callback_id(form.callback)]).one()
     return ActionResult("It is delivered again at once, with all attempts anew.")

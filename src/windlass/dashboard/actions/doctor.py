@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from windlass.core.diagnosis import Diagnosis, Progress
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes, Form, PageResult
 
 routes = DashboardRoutes()
@@ -33,15 +33,15 @@ class DoctorView(msgspec.Struct, frozen=True):
         return any(one.is_open and "--repair" in one.remedy for one in findings)
 
 
-def _question(form: DoctorForm) -> str:
+def _confirmation(form: DoctorForm) -> str:
     return "Repair what needs no judgement? Jobs may flow meanwhile." if form.repair else ""
 
 
-@routes.action("doctor", DoctorForm, asks=_question, patience_s=LIMIT_S + 5)
-async def doctor(visit: Visit[None], form: DoctorForm) -> PageResult:
+@routes.action("doctor", DoctorForm, asks=_confirmation, patience_s=LIMIT_S + 5)
+async def doctor(page: PageContext[None], form: DoctorForm) -> PageResult:
     """Compare all records and indexes; repair what needs no judgement, if wanted."""
-    visit.page = "engine"
-    visit.context.audit_target, visit.context.audit_detail = "engine", "repair" if form.repair else "look"
+    page.section = "engine"
+    page.context.audit_target, page.context.audit_detail = "engine", "repair" if form.repair else "look"
     reached = Progress(keys=0, jobs=0, findings=0)
 
     def follow(progress: Progress) -> None:
@@ -51,7 +51,7 @@ async def doctor(visit: Visit[None], form: DoctorForm) -> PageResult:
     diagnosis: Diagnosis | None = None
     try:
         async with asyncio.timeout(LIMIT_S):
-            diagnosis = await visit.service.doctor(form.repair, on_progress=follow)
+            diagnosis = await page.service.doctor(form.repair, on_progress=follow)
     except TimeoutError:
-        visit.context.audit_detail += ", not to its end"
+        page.context.audit_detail += ", not to its end"
     return PageResult("doctor.html", DoctorView(diagnosis, reached, form.repair, round(LIMIT_S)))

@@ -13,11 +13,11 @@ from windlass.core.job import Job, NewJob
 from windlass.core.operations import Edit
 from windlass.core.retry import Backoff
 from windlass.core.text.durations import parse_duration_ms
-from windlass.dashboard.forms.filters import instant_ms
+from windlass.dashboard.forms.filters import parse_instant_ms
 from windlass.dashboard.forms.payload import read_payload
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.pages.job import read_job
-from windlass.dashboard.pages.job_forms import JobForm, again
+from windlass.dashboard.pages.job_forms import JobForm, redisplay_form
 from windlass.dashboard.routes import DashboardRoutes, ActionResult
 from windlass.web.app.router import PRODUCERS
 
@@ -28,18 +28,18 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,12}", re.ASCII)
 _COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "callback")
 
 
-@routes.action("enqueue-job", JobForm, roles=PRODUCERS, again=again)
-async def enqueue_job(visit: Visit[None], form: JobForm) -> ActionResult:
+@routes.action("enqueue-job", JobForm, roles=PRODUCERS, again=redisplay_form)
+async def enqueue_job(page: PageContext[None], form: JobForm) -> ActionResult:
     """A new job, or a copy of one."""
-    visit.context.audit_target, visit.context.audit_detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
-    visit.context.check_queue(form.queue)
-    original = (await read_job(visit, parse_id(form.id))).job if form.id and visit.may("read") else None
+    page.context.audit_target, page.context.audit_detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
+    page.context.check_queue(form.queue)
+    original = (await read_job(page, parse_id(form.id))).job if form.id and page.may("read") else None
     new = NewJob(**_fields(form, original))
-    (made,) = await visit.service.enqueue([new])
+    (made,) = await page.service.enqueue([new])
     if isinstance(made, Exception):
         raise made
-    visit.context.audit_target = format_id(made.id)
-    return ActionResult(f"Enqueued {form.name}: it is {made.status}.", to=visit.link("jobs", format_id(made.id)))
+    page.context.audit_target = format_id(made.id)
+    return ActionResult(f"Enqueued {form.name}: it is {made.status}.", to=page.link("jobs", format_id(made.id)))
 
 
 def _fields(form: JobForm, original: Job | None) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def _fields(form: JobForm, original: Job | None) -> dict[str, Any]:
         "name": form.name.strip(),
         "payload": _payload(form, original),
         "delay_ms": parse_duration_ms(form.when) if form.when.strip() else 0,
-        "priority": _whole("priority", form.priority, 0),
-        "retry": msgspec.structs.replace(retry, tries=_whole("attempts", form.attempts, retry.tries)),
+        "priority": _parse_int("priority", form.priority, 0),
+        "retry": msgspec.structs.replace(retry, tries=_parse_int("attempts", form.attempts, retry.tries)),
         "tags": tuple(tag.strip() for tag in form.tags.split(",") if tag.strip()),
         "lane": form.lane.strip(),
     }
@@ -67,7 +67,7 @@ def _payload(form: JobForm, original: Job | None) -> Any:
     return original.payload
 
 
-def _whole(what: str, text: str, otherwise: int) -> int:
+def _parse_int(what: str, text: str, otherwise: int) -> int:
     text = text.strip()
     if not text:
         return otherwise
@@ -76,33 +76,33 @@ def _whole(what: str, text: str, otherwise: int) -> int:
     return int(text)
 
 
-@routes.action("edit-job", JobForm, again=again)
-async def edit_job(visit: Visit[None], form: JobForm) -> ActionResult:
+@routes.action("edit-job", JobForm, again=redisplay_form)
+async def edit_job(page: PageContext[None], form: JobForm) -> ActionResult:
     """Payload, priority, name and time of a job that has not started."""
     job_id = parse_id(form.id)
-    visit.context.audit_target, visit.context.audit_detail = form.id, "payload" if form.payload is not None else ""
-    original = (await read_job(visit, job_id)).job
-    now_ms = await visit.service.now()
+    page.context.audit_target, page.context.audit_detail = form.id, "payload" if form.payload is not None else ""
+    original = (await read_job(page, job_id)).job
+    now_ms = await page.service.now()
     when = form.when.strip()
     change = Edit(
         id=job_id,
         name=form.name.strip(),
-        priority=_whole("priority", form.priority, original.priority),
-        run_at_ms=_due_ms(when, now_ms) if when else None,
+        priority=_parse_int("priority", form.priority, original.priority),
+        run_at_ms=_parse_run_at_ms(when, now_ms) if when else None,
         payload=None if form.payload is None else _payload(form, original),
         if_revision=form.revision,
     )
-    (edited,) = await visit.service.edit([change])
+    (edited,) = await page.service.edit([change])
     if isinstance(edited, Exception):
         raise edited
-    return ActionResult(f"Changed {form.name}: it is revision {edited.revision} now.", to=visit.link("jobs", original.key))
+    return ActionResult(f"Changed {form.name}: it is revision {edited.revision} now.", to=page.link("jobs", original.key))
 
 
-def _due_ms(text: str, now_ms: int) -> int:
+def _parse_run_at_ms(text: str, now_ms: int) -> int:
     """now, 10m (from now), or an instant."""
     if text == "now":
         return now_ms
     try:
         return now_ms + parse_duration_ms(text)
     except BadInput:
-        return instant_ms(text)
+        return parse_instant_ms(text)

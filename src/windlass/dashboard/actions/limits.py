@@ -8,7 +8,7 @@ from windlass.core.errors import BadInput, UnknownLimit
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.text.durations import parse_duration_ms
 from windlass.core.text.limit_text import describe_cap
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
 
 routes = DashboardRoutes()
@@ -27,35 +27,35 @@ class LimitForm(Form, frozen=True, kw_only=True):
         if bool(self.running) == bool(self.rate):
             raise BadInput("Give either how many jobs may run at once, or how many may start per time.")
         if self.running:
-            return {"running": _whole(self.running), "rate": None}
-        return {"running": None, "rate": _whole(self.rate), "per_ms": parse_duration_ms(self.per)}
+            return {"running": _parse_int(self.running), "rate": None}
+        return {"running": None, "rate": _parse_int(self.rate), "per_ms": parse_duration_ms(self.per)}
 
 
 @routes.action("set-limit", LimitForm)
-async def set_limit(visit: Visit[None], form: LimitForm) -> ActionResult:
+async def set_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
     """Cap jobs: so many at once, or per time."""
     wanted = msgspec.convert(
         {"name": form.name, "matches": Matcher(queue=form.queue, name=form.job), "key": form.key} | form.figures(),
         Limit,
     )
-    if any(one.limit.name == form.name for one in await visit.service.limits()):
+    if any(one.limit.name == form.name for one in await page.service.limits()):
         raise BadInput(f"There is a limit {form.name!r} already: change it, or give this one another name.")
-    return await _set(visit, wanted)
+    return await _set(page, wanted)
 
 
 @routes.action("change-limit", LimitForm)
-async def change_limit(visit: Visit[None], form: LimitForm) -> ActionResult:
+async def change_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
     """Let more or fewer jobs run."""
-    for one in await visit.service.limits():
+    for one in await page.service.limits():
         if one.limit.name == form.name:
-            return await _set(visit, msgspec.structs.replace(one.limit, **form.figures()))
+            return await _set(page, msgspec.structs.replace(one.limit, **form.figures()))
     raise UnknownLimit(f"There is no limit {form.name!r}.")
 
 
-async def _set(visit: Visit[None], limit: Limit) -> ActionResult:
-    visit.context.check_all_queues()
-    visit.context.audit_target, visit.context.audit_detail = limit.name, describe_cap(limit)
-    await visit.service.limit(limit)
+async def _set(page: PageContext[None], limit: Limit) -> ActionResult:
+    page.context.check_all_queues()
+    page.context.audit_target, page.context.audit_detail = limit.name, describe_cap(limit)
+    await page.service.limit(limit)
     return ActionResult(f"{limit.name} allows {describe_cap(limit)}.")
 
 
@@ -64,15 +64,15 @@ class NamedForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("delete-limit", NamedForm, asks=lambda form: f"Take the limit {form.name} away?")
-async def delete_limit(visit: Visit[None], form: NamedForm) -> ActionResult:
+async def delete_limit(page: PageContext[None], form: NamedForm) -> ActionResult:
     """Take a limit away: what it holds back may run at once."""
-    visit.context.check_all_queues()
-    visit.context.audit_target = form.name
-    await visit.service.unlimit(form.name)
+    page.context.check_all_queues()
+    page.context.audit_target = form.name
+    await page.service.unlimit(form.name)
     return ActionResult(f"The limit {form.name} is gone.")
 
 
-def _whole(text: str) -> int:
+def _parse_int(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise BadInput(f"{text!r} is not a whole number.")
     return int(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.ids import parse_id
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
 
 routes = DashboardRoutes()
@@ -15,10 +15,10 @@ class WorkerForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("stop-worker", WorkerForm, asks=lambda form: f"Stop {form.title or form.worker}? It ends what it runs.")
-async def stop_worker(visit: Visit[None], form: WorkerForm) -> ActionResult:
+async def stop_worker(page: PageContext[None], form: WorkerForm) -> ActionResult:
     """Ask a worker to end gently: it takes no more, ends what it runs, and leaves."""
-    visit.context.check_all_queues()
-    visit.context.audit_target, visit.context.audit_detail = form.worker, form.title
-    is_new = await visit.service.stop_worker(parse_id(form.worker))
+    page.context.check_all_queues()
+    page.context.audit_target, page.context.audit_detail = form.worker, form.title
+    is_new = await page.service.stop_worker(parse_id(form.worker))
     name = form.title or form.worker
     return ActionResult(f"{name} ends what it runs, and leaves." if is_new else f"{name} was asked to stop already.")

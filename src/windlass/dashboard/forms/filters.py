@@ -21,7 +21,7 @@ _BETWEEN = "~"  # in no cursor
 _SPECIAL = re.compile(r"[*?\[]")
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Field by field what stands behind the question mark."""
 
     state: str = ""
@@ -55,7 +55,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def times(self, now_ms: int) -> dict[str, Any]:
         """By the time of the end in lists of what has ended: they are in that order."""
-        since_ms, before_ms = (_instant_ms(text, now_ms) for text in (self.since, self.before))
+        since_ms, before_ms = (_parse_time_ms(text, now_ms) for text in (self.since, self.before))
         what = "ended" if self.listed in ENDED_LISTS else "created"
         return {f"{what}_from_ms": since_ms, f"{what}_before_ms": before_ms}
 
@@ -64,7 +64,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             queue=self.queue.strip(),
             state=self.listed,
             tag=self.tag.strip(),
-            name=pattern(self.name),
+            name=name_pattern(self.name),
             error=self.error.strip(),
             error_shape=self.shape,
             with_errors=self.listed in WITH_ERRORS,
@@ -74,10 +74,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_FIELDS = Filter.__struct_fields__
+_FIELDS = JobFilter.__struct_fields__
 
 
-class JobsQuery(Filter, frozen=True, kw_only=True):
+class JobsQuery(JobFilter, frozen=True, kw_only=True):
     """... and the page of the list."""
 
     order: str = ""  # newest, oldest; empty: as the list is
@@ -103,7 +103,7 @@ class JobsQuery(Filter, frozen=True, kw_only=True):
         return {**self.fields, "order": self.order, "cursor": cursor, "trail": _BETWEEN.join(before)}
 
 
-def pattern(text: str) -> str:
+def name_pattern(text: str) -> str:
     """A name as people type it: a part of it is enough, * and ? are as in GLOB, = means exactly this one."""
     text = text.strip()
     if text.startswith("="):
@@ -111,11 +111,11 @@ def pattern(text: str) -> str:
     return text if not text or _SPECIAL.search(text) else f"*{text}*"
 
 
-def exactly(name: str) -> str:
+def exact_name(name: str) -> str:
     return f"={name}"
 
 
-def _instant_ms(text: str, now_ms: int) -> int:
+def _parse_time_ms(text: str, now_ms: int) -> int:
     """1h (ago), or an instant."""
     text = text.strip()
     if not text:
@@ -123,10 +123,10 @@ def _instant_ms(text: str, now_ms: int) -> int:
     try:
         return max(1, now_ms - parse_duration_ms(text))
     except BadInput:
-        return instant_ms(text)
+        return parse_instant_ms(text)
 
 
-def instant_ms(text: str) -> int:
+def parse_instant_ms(text: str) -> int:
     """Without an offset it is UTC."""
     try:
         at = datetime.fromisoformat(text)

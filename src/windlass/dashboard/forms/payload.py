@@ -11,17 +11,17 @@ from windlass.core.text.codecs import as_json, as_msgpack, compact_json
 EDITED_MAX = 256 * 1024  # bytes that a text field shows
 
 
-def editable(blob: Blob) -> str | None:
+def editable_text(blob: Blob) -> str | None:
     """The text to edit; None: it is too long, or JSON has no form for what is inside."""
     written = as_json(blob)
     if written is None or len(written) > EDITED_MAX or len(blob.data) > EDITED_MAX:
         return None
-    if blob.codec is Codec.MSGPACK and not _is_faithful(blob, bytes(written)):
+    if blob.codec is Codec.MSGPACK and not _round_trips(blob, bytes(written)):
         return None
     return msgspec.json.format(bytes(written), indent=2).decode()
 
 
-def _is_faithful(blob: Blob, written: bytes) -> bool:
+def _round_trips(blob: Blob, written: bytes) -> bool:
     """Bytes and instants would come back as texts."""
     back = as_msgpack(Blob(written))
     return back is not None and msgspec.msgpack.decode(bytes(back)) == msgspec.msgpack.decode(blob.data)

@@ -9,7 +9,7 @@ from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.core.text.durations import format_duration, parse_duration_ms
 
 FOREVER = "for ever"
-_TOLD = {
+_DESCRIPTIONS = {
     "lease_ms": ("Lease", "How long a lease holds without a heartbeat."),
     "max_length": ("Most jobs", "Waiting ones; 0: no bound."),
     "max_bytes": ("Most bytes", "Of jobs that have not ended; 0: no bound."),
@@ -39,11 +39,11 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> str:
-        return written(self.field, self.value)
+        return format_value(self.field, self.value)
 
     @property
     def usual(self) -> str:
-        return written(self.field, self.usually)
+        return format_value(self.field, self.usually)
 
 
 def properties(configuration: Configuration) -> list[Property]:
@@ -56,11 +56,11 @@ def properties(configuration: Configuration) -> list[Property]:
             value=getattr(configuration, field),
             usually=getattr(usual, field),
         )
-        for field, (title, about) in _TOLD.items()
+        for field, (title, about) in _DESCRIPTIONS.items()
     ]
 
 
-def written(field: str, value: int | bool) -> str:
+def format_value(field: str, value: int | bool) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.endswith("_ms"):
@@ -68,9 +68,9 @@ def written(field: str, value: int | bool) -> str:
     return str(value)
 
 
-def read(field: str, text: str) -> int | bool:
+def parse_value(field: str, text: str) -> int | bool:
     """Raises when it cannot be one."""
-    text, title = text.strip(), _TOLD[field][0]
+    text, title = text.strip(), _DESCRIPTIONS[field][0]
     if isinstance(getattr(Configuration(), field), bool):
         return text == "yes"
     if field.endswith("_ms"):

@@ -9,7 +9,7 @@ import msgspec
 from windlass.core.bulk_action import ActionStatus
 from windlass.core.ids import format_id
 from windlass.core.operations import Listing
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
@@ -43,29 +43,29 @@ class ActionsView(msgspec.Struct, frozen=True):
     rows: list[ActionRow]
 
 
-@routes.page("/actions", "actions.html", page="jobs")
-async def background_actions(visit: Visit[None]) -> ActionsView:
+@routes.page("/actions", "actions.html", section="jobs")
+async def background_actions(page: PageContext[None]) -> ActionsView:
     """Actions on all jobs that match."""
-    visit.now_ms = await visit.service.now()
-    return ActionsView([action_row(one) for one in await visit.service.actions() if _is_visible(visit, one)])
+    page.now_ms = await page.service.now()
+    return ActionsView([action_row(one) for one in await page.service.actions() if _is_visible(page, one)])
 
 
-@routes.page("/actions/{id}", "action.html", page="jobs")
-async def background_action(visit: Visit[None]) -> ActionRow:
+@routes.page("/actions/{id}", "action.html", section="jobs")
+async def background_action(page: PageContext[None]) -> ActionRow:
     """One of them, and how far it has come."""
-    visit.now_ms = await visit.service.now()
-    status = await visit.service.action(visit.context.job_id)
-    check_visible(visit, status.listing)
+    page.now_ms = await page.service.now()
+    status = await page.service.action(page.context.job_id)
+    check_visible(page, status.listing)
     return action_row(status)
 
 
-def check_visible(visit: Visit[Any], listing: Listing) -> None:
+def check_visible(page: PageContext[Any], listing: Listing) -> None:
     """Raises Forbidden: what is about all queues is not for a token that is for some."""
-    visit.context.check_found(listing.queue, "this action") if listing.queue else visit.context.check_all_queues()
+    page.context.check_found(listing.queue, "this action") if listing.queue else page.context.check_all_queues()
 
 
-def _is_visible(visit: Visit[Any], status: ActionStatus) -> bool:
-    return not visit.who.queues or (bool(status.listing.queue) and visit.may_use(status.listing.queue))
+def _is_visible(page: PageContext[Any], status: ActionStatus) -> bool:
+    return not page.principal.queues or (bool(status.listing.queue) and page.may_use(status.listing.queue))
 
 
 def action_row(status: ActionStatus) -> ActionRow:

@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.core.errors import UnknownLimit
 from windlass.core.limits.limit import Aggregation
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 
@@ -14,7 +14,7 @@ routes = DashboardRoutes()
 
 PER_PAGE = 100
 _ANSWERS = "download.response."
-_TOLD = {
+_COUNTER_LABELS = {
     "processor": {
         "workers": "under way",
         "spawnedWorkers": "begun",
@@ -46,7 +46,7 @@ class Instance(msgspec.Struct, frozen=True):
     @property
     def counted(self) -> dict[str, int]:
         """In the words of the page; what is 0 is left out."""
-        told = {text: self.numbers.get(name, 0) for name, text in _TOLD[self.role].items()}
+        told = {text: self.numbers.get(name, 0) for name, text in _COUNTER_LABELS[self.role].items()}
         answers = {
             f"answered {name.removeprefix(_ANSWERS)}": number
             for name, number in sorted(self.numbers.items())
@@ -63,19 +63,19 @@ class AggregationsView(msgspec.Struct, frozen=True):
     usual: int = AGGREGATION_LIMIT
 
 
-@routes.page("/aggregations", "aggregations.html", page="aggregations", query=AggregationsQuery)
-async def aggregations(visit: Visit[AggregationsQuery]) -> AggregationsView:
+@routes.page("/aggregations", "aggregations.html", section="aggregations", query=AggregationsQuery)
+async def aggregations(page: PageContext[AggregationsQuery]) -> AggregationsView:
     """Downloads by aggregation."""
-    visit.context.check_queue(QUEUE)
-    instances = [one for role in _TOLD for one in await _instances(visit, role)]
+    page.context.check_queue(QUEUE)
+    instances = [one for role in _COUNTER_LABELS for one in await _instances(page, role)]
     try:
-        page = await visit.service.aggregations(AGGREGATIONS, most=PER_PAGE, cursor=visit.query.cursor)
+        result = await page.service.aggregations(AGGREGATIONS, most=PER_PAGE, cursor=page.query.cursor)
     except UnknownLimit:  # no download has ever come in
         return AggregationsView([], "", "", instances)
-    return AggregationsView(page.aggregations, visit.query.cursor, page.cursor, instances)
+    return AggregationsView(result.aggregations, page.query.cursor, result.cursor, instances)
 
 
-async def _instances(visit: Visit[AggregationsQuery], role: str) -> list[Instance]:
+async def _instances(page: PageContext[AggregationsQuery], role: str) -> list[Instance]:
     """Those that were heard of within the last seconds."""
-    found = await visit.service.stats_of(role)
+    found = await page.service.stats_of(role)
     return [Instance(name, role, numbers) for name, numbers in sorted(found.items())]

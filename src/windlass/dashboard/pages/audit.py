@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from windlass.core.access.audit import AuditEntry
 from windlass.core.validation.bounds import CURSOR_MAX
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.service import Service
 from windlass.web.app.router import ADMINS
@@ -35,32 +35,32 @@ class AuditView(msgspec.Struct, frozen=True):
     is_first: bool
 
 
-@routes.page("/audit", "audit.html", page="audit", roles=ADMINS, query=AuditQuery)
-async def audit(visit: Visit[AuditQuery]) -> AuditView:
+@routes.page("/audit", "audit.html", section="audit", roles=ADMINS, query=AuditQuery)
+async def audit(page: PageContext[AuditQuery]) -> AuditView:
     """Who did what."""
-    asked = visit.query
-    visit.now_ms = await visit.service.now()
+    asked = page.query
+    page.now_ms = await page.service.now()
     sought = asked.q.strip().lower()
     if sought:
-        entries, cursor = await _seek(visit.service, sought.split(), asked.cursor)
+        entries, cursor = await _search(page.service, sought.split(), asked.cursor)
     else:
-        page = await visit.service.audits(most=SHOWN, cursor=asked.cursor)
-        entries, cursor = page.entries, page.cursor
-    return AuditView(visit.now_ms, asked.q.strip(), entries, cursor, not asked.cursor)
+        result = await page.service.audits(most=SHOWN, cursor=asked.cursor)
+        entries, cursor = result.entries, result.cursor
+    return AuditView(page.now_ms, asked.q.strip(), entries, cursor, not asked.cursor)
 
 
-async def _seek(service: Service, words: Sequence[str], cursor: str) -> tuple[list[AuditEntry], str]:
+async def _search(service: Service, words: Sequence[str], cursor: str) -> tuple[list[AuditEntry], str]:
     """A bounded part of the log, until a page is full."""
     found: list[AuditEntry] = []
     for _ in range(READS_MAX):
-        page = await service.audits(most=READ_AT_ONCE, cursor=cursor)
-        found += [entry for entry in page.entries if _has(entry, words)]
-        cursor = page.cursor
+        result = await service.audits(most=READ_AT_ONCE, cursor=cursor)
+        found += [entry for entry in result.entries if _matches(entry, words)]
+        cursor = result.cursor
         if not cursor or len(found) >= SHOWN:
             break
     return found, cursor
 
 
-def _has(entry: AuditEntry, words: Sequence[str]) -> bool:
+def _matches(entry: AuditEntry, words: Sequence[str]) -> bool:
     text = f"{entry.who} {entry.what} {entry.target} {entry.detail} {entry.outcome} {entry.peer}".lower()
     return all(word in text for word in words)

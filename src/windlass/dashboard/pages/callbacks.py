@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.ids import format_id
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
@@ -51,12 +51,12 @@ class CallbacksView(msgspec.Struct, frozen=True):
     following: str
 
 
-@routes.page("/callbacks", "callbacks.html", page="callbacks", query=CallbacksQuery)
-async def callbacks(visit: Visit[CallbacksQuery]) -> CallbacksView:
+@routes.page("/callbacks", "callbacks.html", section="callbacks", query=CallbacksQuery)
+async def callbacks(page: PageContext[CallbacksQuery]) -> CallbacksView:
     """What is owed to others when jobs end."""
-    query = visit.query
-    asked = visit.service.callbacks(given_up=query.state == "given-up", most=PER_PAGE, cursor=query.cursor)
-    now_ms, page = await asyncio.gather(visit.service.now(), asked)
-    visit.now_ms = now_ms
-    rows = [CallbackRow(one) for one in page.callbacks if visit.may_use(one.job.queue)]
-    return CallbacksView(now_ms, query.state, rows, query.cursor, page.cursor)
+    query = page.query
+    asked = page.service.callbacks(given_up=query.state == "given-up", most=PER_PAGE, cursor=query.cursor)
+    now_ms, result = await asyncio.gather(page.service.now(), asked)
+    page.now_ms = now_ms
+    rows = [CallbackRow(one) for one in result.callbacks if page.may_use(one.job.queue)]
+    return CallbacksView(now_ms, query.state, rows, query.cursor, result.cursor)

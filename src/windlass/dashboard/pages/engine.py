@@ -9,7 +9,7 @@ import msgspec
 from windlass import __version__
 from windlass.core.durability import DurabilityInForce, find_weakest
 from windlass.core.engine_state import EngineState
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 
@@ -39,15 +39,15 @@ class EngineView(msgspec.Struct, frozen=True):
         return any(one.findings for one in self.engines)
 
 
-@routes.page("/engine", "engine.html", page="engine")
-async def engine(visit: Visit[None]) -> EngineView:
+@routes.page("/engine", "engine.html", section="engine")
+async def engine(page: PageContext[None]) -> EngineView:
     """What the engine says of itself."""
-    service, state = visit.service, visit.context.state
+    service, state = page.service, page.context.state
     engines = await cached(state, "engines", service.engines, KEPT_S)
-    visit.now_ms = await service.now()
+    page.now_ms = await service.now()
     store = service.store
     return EngineView(
-        visit.now_ms,
+        page.now_ms,
         engines,
         __version__,
         ".".join(map(str, sys.version_info[:3])),

@@ -9,8 +9,8 @@ import msgspec
 from windlass.core.errors import BadInput, WindlassError
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Job
-from windlass.dashboard.forms.payload import editable
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.forms.payload import editable_text
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import render_page
 from windlass.dashboard.routes import DashboardRoutes, Form
 from windlass.web.app.router import ADMINS, PRODUCERS
@@ -54,71 +54,71 @@ class FormView(msgspec.Struct, frozen=True):
         return "payload" in self.trouble.lower()
 
 
-@routes.page("/jobs/new", "job_new.html", page="jobs", roles=PRODUCERS, query=NewQuery)
-async def new_job(visit: Visit[NewQuery]) -> FormView:
+@routes.page("/jobs/new", "job_new.html", section="jobs", roles=PRODUCERS, query=NewQuery)
+async def new_job(page: PageContext[NewQuery]) -> FormView:
     """A new job, or a copy of one."""
-    query = visit.query
+    query = page.query
     if not query.copy:
         return FormView(
-            JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(visit)
+            JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(page)
         )
-    original = await _original(visit, query.copy)
+    original = await _original(page, query.copy)
     form = JobForm(
         id=original.key,
         queue=original.queue,
         name=original.name,
-        payload=_text(visit, original.payload),
+        payload=_payload_text(page, original.payload),
         priority=str(original.priority),
         attempts=str(original.retry.tries),
         tags=", ".join(original.tags),
         lane=original.lane,
     )
-    return FormView(form, original, await _queues(visit), kept=_kept(visit, original.payload))
+    return FormView(form, original, await _queues(page), kept=_why_not_editable(page, original.payload))
 
 
-@routes.page("/jobs/{id}/edit", "job_edit.html", page="jobs", roles=ADMINS)
-async def job_edit(visit: Visit[None]) -> FormView:
+@routes.page("/jobs/{id}/edit", "job_edit.html", section="jobs", roles=ADMINS)
+async def job_edit(page: PageContext[None]) -> FormView:
     """Changes of a job that has not started."""
-    original = await _original(visit, visit.names["id"])
+    original = await _original(page, page.path_values["id"])
     form = JobForm(
         id=original.key,
         revision=original.revision,
         name=original.name,
-        payload=_text(visit, original.payload),
+        payload=_payload_text(page, original.payload),
         priority=str(original.priority),
     )
-    return FormView(form, original, [], kept=_kept(visit, original.payload))
+    return FormView(form, original, [], kept=_why_not_editable(page, original.payload))
 
 
-async def again(visit: Visit[Any], form: JobForm, error: WindlassError) -> Response:
+async def redisplay_form(page: PageContext[Any], form: JobForm, error: WindlassError) -> Response:
     """The form as it was typed, and what is wrong with it."""
-    original = await _original(visit, form.id) if form.id else None
+    original = await _original(page, form.id) if form.id else None
     is_edit = form.revision > 0
     if is_edit and original is None:  # of no job that there is: there is no form to show again
         raise error
-    kept = _kept(visit, original.payload) if original and form.payload is None else ""
-    view = FormView(form, original, [] if is_edit else await _queues(visit), str(error), kept)
-    visit.page = "jobs"
-    return render_page("job_edit.html" if is_edit else "job_new.html", view, visit, status=status_for(error))
+    kept = _why_not_editable(page, original.payload) if original and form.payload is None else ""
+    view = FormView(form, original, [] if is_edit else await _queues(page), str(error), kept)
+    page.section = "jobs"
+    return render_page("job_edit.html" if is_edit else "job_new.html", view, page, status=status_for(error))
 
 
-async def _original(visit: Visit[Any], text: str) -> Job:
-    if not visit.may("read"):
+async def _original(page: PageContext[Any], text: str) -> Job:
+    if not page.may("read"):
         raise BadInput("A copy is made by somebody who may look at the original.")
-    return (await read_job(visit, parse_id(text))).job
+    return (await read_job(page, parse_id(text))).job
 
 
-async def _queues(visit: Visit[Any]) -> list[str]:
-    return [name for name in await visit.service.queues() if visit.may_use(name)][:200]
+async def _queues(page: PageContext[Any]) -> list[str]:
+    return [name for name in await page.service.queues() if page.may_use(name)][:200]
 
 
-def _text(visit: Visit[Any], payload: Blob) -> str | None:
-    return None if visit.hides_payloads else editable(payload)
+def _payload_text(page: PageContext[Any], payload: Blob) -> str | None:
+    return None if page.hides_payloads else editable_text(payload)
 
 
-def _kept(visit: Visit[Any], payload: Blob) -> str:
-    if visit.hides_payloads:
+def _why_not_editable(page: PageContext[Any], payload: Blob) -> str:
+    if page.hides_payloads:
         return "Payloads are hidden here: it stays as it is."
-    if editable(payload) is None:
+    if editable_text(payload) is None:
         return "It is binary, or too long to be edited here: it stays as it is."
     return ""

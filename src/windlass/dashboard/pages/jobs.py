@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.job import Job
 from windlass.core.queue import QueueStats
 from windlass.dashboard.forms.filters import ENDED_LISTS, LISTS, JobsQuery
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
 
@@ -77,23 +77,23 @@ class JobsView(msgspec.Struct, frozen=True):
         return {**self.query.fields, "order": "oldest" if self.query.is_newest_first else "newest"}
 
 
-@routes.page("/jobs", "jobs.html", page="jobs", query=JobsQuery)
-async def jobs(visit: Visit[JobsQuery]) -> JobsView:
+@routes.page("/jobs", "jobs.html", section="jobs", query=JobsQuery)
+async def jobs(page: PageContext[JobsQuery]) -> JobsView:
     """Jobs by state."""
-    query = visit.query
+    query = page.query
     if query.queue:
-        visit.context.check_queue(query.queue)
-    visit.now_ms = now_ms = await visit.service.now()
+        page.context.check_queue(query.queue)
+    page.now_ms = now_ms = await page.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
-    (queues, counts), found = await asyncio.gather(_queues(visit, query), search_jobs(visit, listing))  # type: ignore[arg-type]
+    (queues, counts), found = await asyncio.gather(_queues(page, query), search_jobs(page, listing))  # type: ignore[arg-type]
     return JobsView(query, query.listed, counts, queues[:QUEUES_OFFERED], found, now_ms)
 
 
-async def _queues(visit: Visit[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:
+async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:
     """All queues to choose from, and how many jobs are in each list of those that are looked at."""
-    queues = [name for name in await visit.service.queues() if visit.may_use(name)]
+    queues = [name for name in await page.service.queues() if page.may_use(name)]
     counted = [query.queue] if query.queue else queues
     if query.tag or len(counted) > QUEUES_COUNTED:
         return queues, None
-    stats: list[QueueStats] = await visit.service.stats(counted) if counted else []
+    stats: list[QueueStats] = await page.service.stats(counted) if counted else []
     return queues, {name: sum(getattr(one, name) for one in stats) for name in LISTS}

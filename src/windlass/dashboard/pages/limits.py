@@ -11,7 +11,7 @@ from windlass.core.errors import Refusal, UnknownLimit
 from windlass.core.ids import format_id
 from windlass.core.limits.limit import Level, LimitHolders, LimitState
 from windlass.core.text import limit_text
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
@@ -62,12 +62,12 @@ class LimitsView(msgspec.Struct, frozen=True):
     rows: list[LimitRow]
 
 
-@routes.page("/limits", "limits.html", page="limits")
-async def limits(visit: Visit[None]) -> LimitsView:
+@routes.page("/limits", "limits.html", section="limits")
+async def limits(page: PageContext[None]) -> LimitsView:
     """Limits and how full they are."""
-    now_ms, found = await asyncio.gather(visit.service.now(), visit.service.limits())
-    visit.now_ms = now_ms
-    return LimitsView(now_ms, [limit_row(one) for one in found if _is_visible(visit, one)])
+    now_ms, found = await asyncio.gather(page.service.now(), page.service.limits())
+    page.now_ms = now_ms
+    return LimitsView(now_ms, [limit_row(one) for one in found if _is_visible(page, one)])
 
 
 class LimitQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,34 +93,34 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     following: int  # 0: there are no more
 
 
-@routes.page("/limits/{name}", "limit.html", page="limits", query=LimitQuery)
-async def limit(visit: Visit[LimitQuery]) -> LimitView:
+@routes.page("/limits/{name}", "limit.html", section="limits", query=LimitQuery)
+async def limit(page: PageContext[LimitQuery]) -> LimitView:
     """One limit: how full it is, and who holds it."""
-    query, name = visit.query, visit.names["name"]
-    now_ms, found = await asyncio.gather(visit.service.now(), visit.service.limits())
-    visit.now_ms = now_ms
-    state = next((one for one in found if one.limit.name == name and _is_visible(visit, one)), None)
+    query, name = page.query, page.path_values["name"]
+    now_ms, found = await asyncio.gather(page.service.now(), page.service.limits())
+    page.now_ms = now_ms
+    state = next((one for one in found if one.limit.name == name and _is_visible(page, one)), None)
     if state is None:
         raise UnknownLimit(f"There is no limit {name!r}.")
     start = max(0, query.start)
     key = query.key if state.limit.key else None
     held = LimitHolders(count=0, holders=[])
     if not state.limit.key or key is not None:
-        held = await visit.service.holders(name, key=key, start=start, most=HOLDERS_PER_PAGE)
+        held = await page.service.holders(name, key=key, start=start, most=HOLDERS_PER_PAGE)
     following = start + HOLDERS_PER_PAGE if start + len(held.holders) < held.count else 0
     return LimitView(
         now_ms=now_ms,
         row=limit_row(state),
         key=key,
         count=held.count,
-        holders=await _holders(visit, held),
+        holders=await _holders(page, held),
         start=start,
         following=following,
     )
 
 
-async def _holders(visit: Visit[LimitQuery], held: LimitHolders) -> list[HolderRow]:
-    answers = await visit.service.job([one.id for one in held.holders]) if held.holders else []
+async def _holders(page: PageContext[LimitQuery], held: LimitHolders) -> list[HolderRow]:
+    answers = await page.service.job([one.id for one in held.holders]) if held.holders else []
     jobs = {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
     return [
         HolderRow(format_id(one.id), one.since_ms, job.name, job.queue, job.progress)
@@ -129,9 +129,9 @@ async def _holders(visit: Visit[LimitQuery], held: LimitHolders) -> list[HolderR
     ]
 
 
-def _is_visible(visit: Visit[Any], state: LimitState) -> bool:
+def _is_visible(page: PageContext[Any], state: LimitState) -> bool:
     queue = state.limit.matches.queue
-    return not visit.who.queues or (bool(queue) and visit.may_use(queue))
+    return not page.principal.queues or (bool(queue) and page.may_use(queue))
 
 
 def limit_row(state: LimitState) -> LimitRow:

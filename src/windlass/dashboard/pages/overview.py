@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.core.queue import Minute, QueueStats
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.figures import count
@@ -45,7 +45,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     flow: Throughput
 
 
-class Seen(msgspec.Struct, frozen=True):
+class OverviewData(msgspec.Struct, frozen=True):
     """What the engine told, of all queues."""
 
     now_ms: int
@@ -53,13 +53,13 @@ class Seen(msgspec.Struct, frozen=True):
     histories: dict[str, list[Minute]]
 
 
-@routes.page("/", "overview.html", page="overview", query=OverviewQuery)
-async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
+@routes.page("/", "overview.html", section="overview", query=OverviewQuery)
+async def overview(page: PageContext[OverviewQuery]) -> OverviewView:
     """What every queue holds and does."""
-    span, state = visit.query.span, visit.context.state
-    seen = await cached(state, f"overview {span}", lambda: _look(state, TIME_RANGES[span]))
-    visit.now_ms = seen.now_ms
-    stats = [one for one in seen.stats if visit.may_use(one.queue)]
+    span, state = page.query.span, page.context.state
+    seen = await cached(state, f"overview {span}", lambda: _read_data(state, TIME_RANGES[span]))
+    page.now_ms = seen.now_ms
+    stats = [one for one in seen.stats if page.may_use(one.queue)]
     flow = compute_throughput([seen.histories.get(one.queue, []) for one in stats], seen.now_ms, span)
     # In the order of their names: rows that change places cannot be read.
     shown = sorted(stats[:ROWS_MAX], key=lambda one: one.queue)
@@ -72,19 +72,19 @@ async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     )
 
 
-async def _look(state: AppState, chosen: TimeRange) -> Seen:
+async def _read_data(state: AppState, chosen: TimeRange) -> OverviewData:
     service = state.service
     now_ms = await service.now()
     names = await queue_names(state)
-    stats = sorted(await service.stats(names), key=_business) if names else []
+    stats = sorted(await service.stats(names), key=_busy_order) if names else []
     busiest = [one.queue for one in stats[:QUEUES_MAX]]
     histories: dict[str, list[Minute]] = {}
     if busiest:
         histories = await service.histories(busiest, step_minutes=chosen.step_minutes, steps=chosen.steps)
-    return Seen(now_ms, stats, histories)
+    return OverviewData(now_ms, stats, histories)
 
 
-def _business(stats: QueueStats) -> tuple[int, int, str]:
+def _busy_order(stats: QueueStats) -> tuple[int, int, str]:
     return -(stats.queued + stats.running), -stats.failed, stats.queue
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.core.queue import Lanes, Pause, QueueStats
 from windlass.dashboard.forms.queue_settings import Property, properties
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.queue_names import queue_names
 from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRangeName, compute_throughput
@@ -34,16 +34,16 @@ class QueuesView(msgspec.Struct, frozen=True):
     following: str  # the page after this one begins behind it; empty: it is the last
 
 
-@routes.page("/queues", "queues.html", page="queues", query=QueuesQuery)
-async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
+@routes.page("/queues", "queues.html", section="queues", query=QueuesQuery)
+async def queues(page: PageContext[QueuesQuery]) -> QueuesView:
     """All queues by name."""
-    query = visit.query
-    now_ms, names = await asyncio.gather(visit.service.now(), queue_names(visit.context.state))
-    visit.now_ms = now_ms
-    wanted = [name for name in names if visit.may_use(name) and query.search.lower() in name.lower()]
+    query = page.query
+    now_ms, names = await asyncio.gather(page.service.now(), queue_names(page.context.state))
+    page.now_ms = now_ms
+    wanted = [name for name in names if page.may_use(name) and query.search.lower() in name.lower()]
     behind = [name for name in wanted if name > query.after]
     shown = behind[:QUEUES_PER_PAGE]
-    stats = await visit.service.stats(shown) if shown else []
+    stats = await page.service.stats(shown) if shown else []
     following = shown[-1] if len(behind) > len(shown) else ""
     return QueuesView(now_ms, stats, len(wanted), query.search, following)
 
@@ -82,23 +82,23 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
         return [one for one in self.pauses if one.lane or one.name]
 
 
-@routes.page("/queues/{queue}", "queue.html", page="queues", query=QueueQuery)
-async def queue(visit: Visit[QueueQuery]) -> QueueView:
+@routes.page("/queues/{queue}", "queue.html", section="queues", query=QueueQuery)
+async def queue(page: PageContext[QueueQuery]) -> QueueView:
     """One queue."""
-    name, service = visit.names["queue"], visit.service
-    visit.context.check_queue(name)
-    chosen = TIME_RANGES[visit.query.span]
+    name, service = page.path_values["queue"], page.service
+    page.context.check_queue(name)
+    chosen = TIME_RANGES[page.query.span]
     histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
-    lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=visit.query.lanes)
+    lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=page.query.lanes)
     pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), lanes_asked)
     configuration, weights = await asyncio.gather(service.configuration(name), service.set_weights(name, {}))
-    visit.now_ms = now_ms
+    page.now_ms = now_ms
     return QueueView(
         now_ms=now_ms,
         queue=name,
         stats=stats[0],
-        flow=compute_throughput([histories[name]], now_ms, visit.query.span),
+        flow=compute_throughput([histories[name]], now_ms, page.query.span),
         pauses=pauses,
         limits=[limit_row(one) for one in limits if one.limit.matches.queue in ("", name)],
         lanes=lanes,

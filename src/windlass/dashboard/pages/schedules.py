@@ -9,7 +9,7 @@ import msgspec
 from windlass.core.ids import format_id
 from windlass.core.scheduling.schedule import ScheduleStatus
 from windlass.core.text.schedule_text import describe_recurrence, format_recurrence
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
@@ -34,10 +34,10 @@ class SchedulesView(msgspec.Struct, frozen=True):
     rows: list[ScheduleRow]
 
 
-@routes.page("/schedules", "schedules.html", page="schedules")
-async def schedules(visit: Visit[None]) -> SchedulesView:
+@routes.page("/schedules", "schedules.html", section="schedules")
+async def schedules(page: PageContext[None]) -> SchedulesView:
     """What fires by itself."""
-    now_ms, found = await asyncio.gather(visit.service.now(), visit.service.schedules())
-    visit.now_ms = now_ms
-    mine = [one for one in found if visit.may_use(one.schedule.job.queue)]
+    now_ms, found = await asyncio.gather(page.service.now(), page.service.schedules())
+    page.now_ms = now_ms
+    mine = [one for one in found if page.may_use(one.schedule.job.queue)]
     return SchedulesView(now_ms, [ScheduleRow(one, describe_recurrence(one.schedule), format_recurrence(one.schedule)) for one in mine])

@@ -10,7 +10,7 @@ from windlass.core.errors import Refusal
 from windlass.core.ids import format_id
 from windlass.core.job import Job
 from windlass.core.operations import Worker
-from windlass.dashboard.page_context import Visit
+from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
@@ -23,7 +23,7 @@ class WorkersQuery(msgspec.Struct, frozen=True, kw_only=True):
     start: int = 0
 
 
-class RunningJob(msgspec.Struct, frozen=True):
+class RunningJobRow(msgspec.Struct, frozen=True):
     id: str
     name: str
     queue: str
@@ -34,7 +34,7 @@ class RunningJob(msgspec.Struct, frozen=True):
 class WorkerRow(msgspec.Struct, frozen=True):
     key: str
     worker: Worker
-    running: list[RunningJob]
+    running: list[RunningJobRow]
     more: int  # that run, and are not shown
 
     @property
@@ -62,29 +62,29 @@ class WorkersView(msgspec.Struct, frozen=True):
         return sum(row.worker.silent_at_ms <= self.now_ms for row in self.rows)
 
 
-@routes.page("/workers", "workers.html", page="workers", query=WorkersQuery)
-async def workers(visit: Visit[WorkersQuery]) -> WorkersView:
+@routes.page("/workers", "workers.html", section="workers", query=WorkersQuery)
+async def workers(page: PageContext[WorkersQuery]) -> WorkersView:
     """Who works."""
-    start = max(0, visit.query.start)
+    start = max(0, page.query.start)
     now_ms, found = await asyncio.gather(
-        visit.service.now(), visit.service.workers(start=start, most=WORKERS_PER_PAGE + 1)
+        page.service.now(), page.service.workers(start=start, most=WORKERS_PER_PAGE + 1)
     )
-    visit.now_ms = now_ms
-    shown = await visit.service.workers_within(found[:WORKERS_PER_PAGE], visit.who.queues)
-    jobs = await _jobs(visit, shown)
+    page.now_ms = now_ms
+    shown = await page.service.workers_within(found[:WORKERS_PER_PAGE], page.principal.queues)
+    jobs = await _jobs(page, shown)
     following = start + WORKERS_PER_PAGE if len(found) > WORKERS_PER_PAGE else 0
     return WorkersView(now_ms, [_row(one, jobs) for one in shown], start, following)
 
 
-async def _jobs(visit: Visit[WorkersQuery], found: list[Worker]) -> dict[bytes, Job]:
+async def _jobs(page: PageContext[WorkersQuery], found: list[Worker]) -> dict[bytes, Job]:
     ids = [one.id for worker in found for one in worker.running[:RUNNING_SHOWN]]
-    answers = await visit.service.job(ids) if ids else []
+    answers = await page.service.job(ids) if ids else []
     return {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
 
 
 def _row(worker: Worker, jobs: dict[bytes, Job]) -> WorkerRow:
     running = [
-        RunningJob(format_id(one.id), job.name, job.queue, one.since_ms, job.progress)
+        RunningJobRow(format_id(one.id), job.name, job.queue, one.since_ms, job.progress)
         for one in worker.running[:RUNNING_SHOWN]
         if (job := jobs.get(one.id)) is not None
     ]

@@ -53,7 +53,7 @@ def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: s
     """Steps, oldest first; those of failures stand before the others."""
     top = max([*values, *failed, 1])
     paths = "".join(
-        f'<path class="spark-{kind}" d="{_steps(some, top)}"/>'
+        f'<path class="spark-{kind}" d="{_step_path(some, top)}"/>'
         for kind, some in (("good", values), ("bad", failed))
         if any(some)
     )
@@ -63,7 +63,7 @@ def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: s
     ).format(width=max(1, len(values)) * 2, height=SPARK_HEIGHT, label=escape_control(label), paths=Markup(paths))  # noqa: S704 (numbers)
 
 
-def _steps(values: Sequence[float], top: float) -> str:
+def _step_path(values: Sequence[float], top: float) -> str:
     """A path over the values: what is not nothing can be seen, however little it is."""
     parts, height = [f"M0 {SPARK_HEIGHT}"], 0
     for value in values:
@@ -96,17 +96,17 @@ def time_series(
     far apart: each line across is some times the one below."""
     known = [value for one in series for value in one.values if value is not None]
     scale = _scale_of_spans(known) if are_spans else _scale_of_numbers(known)
-    body = [_across(scale), _along(times_ms)]
+    body = [_draw_grid(scale), _draw_time_axis(times_ms)]
     for one in series:
-        body += _drawn(one, scale, areas and not one.is_faint)
-    described = "; ".join(_described(one, scale) for one in series)
+        body += _draw_series(one, scale, areas and not one.is_faint)
+    described = "; ".join(_describe(one, scale) for one in series)
     return Markup(
         '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}" data-chart="{}"><desc>{}</desc>{}</svg>'
     ).format(
         WIDTH,
         HEIGHT,
         f"{title}. {described}",
-        _numbers(series, times_ms, are_spans),
+        _encode_data(series, times_ms, are_spans),
         described,
         Markup("".join(body)),  # noqa: S704 (numbers, and texts that are escaped)
     )
@@ -137,14 +137,14 @@ def _scale_of_spans(known: Sequence[float]) -> Scale:
     return Scale(ticks, lambda value: (math.log(max(value, ticks[0])) - low) / (high - low), span)
 
 
-def _described(one: Series, scale: Scale) -> str:
+def _describe(one: Series, scale: Scale) -> str:
     known = [value for value in one.values if value is not None]
     if not known:
         return f"{one.name}: nothing"
     return f"{one.name}: last {scale.write(known[-1])}, most {scale.write(max(known))}"
 
 
-def _numbers(series: Sequence[Series], times_ms: Sequence[int], are_spans: bool) -> str:
+def _encode_data(series: Sequence[Series], times_ms: Sequence[int], are_spans: bool) -> str:
     told = {
         "times": times_ms,
         "unit": "ms" if are_spans else "",
@@ -159,11 +159,11 @@ def _x(at: int, number: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * at / max(1, number - 1)
 
 
-def _drawn(one: Series, scale: Scale, has_area: bool) -> list[str]:
+def _draw_series(one: Series, scale: Scale, has_area: bool) -> list[str]:
     last = len(one.values) - 1
     parts = []
     kind = f"line line-{one.kind}{' is-faint' if one.is_faint else ''}"
-    for run in _runs(one.values):
+    for run in _segments(one.values):
         points = [f"{_x(at, len(one.values)):.1f} {scale.y(one.values[at] or 0):.1f}" for at in run]
         if has_area:
             ends = f"V{FOOT}H{_x(run[0], len(one.values)):.1f}Z"
@@ -176,7 +176,7 @@ def _drawn(one: Series, scale: Scale, has_area: bool) -> list[str]:
     return parts
 
 
-def _runs(values: Sequence[float | None]) -> list[list[int]]:
+def _segments(values: Sequence[float | None]) -> list[list[int]]:
     """Places without a wide gap between them: where little happens, what is known now and then is still a line."""
     runs: list[list[int]] = []
     for at, value in enumerate(values):
@@ -189,7 +189,7 @@ def _runs(values: Sequence[float | None]) -> list[list[int]]:
     return runs
 
 
-def _across(scale: Scale) -> str:
+def _draw_grid(scale: Scale) -> str:
     parts = []
     for number, tick in enumerate(scale.ticks):
         y = scale.y(tick)
@@ -199,12 +199,12 @@ def _across(scale: Scale) -> str:
     return "".join(parts)
 
 
-def _along(times_ms: Sequence[int]) -> str:
+def _draw_time_axis(times_ms: Sequence[int]) -> str:
     """Some of the instants, round ones; a script writes them in the time zone of whoever looks."""
     parts = []
     if len(times_ms) > 1:
         step_ms = times_ms[1] - times_ms[0]
-        every_ms = _round_up((times_ms[-1] - times_ms[0]) / LABELS, step_ms)
+        every_ms = _tick_interval_ms((times_ms[-1] - times_ms[0]) / LABELS, step_ms)
         for at, at_ms in enumerate(times_ms):
             x = _x(at, len(times_ms))
             if at_ms % every_ms == 0 and LEFT + 8 < x < WIDTH - 18:
@@ -217,7 +217,7 @@ def _along(times_ms: Sequence[int]) -> str:
 _ROUND_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720)
 
 
-def _round_up(wanted_ms: float, step_ms: int) -> int:
+def _tick_interval_ms(wanted_ms: float, step_ms: int) -> int:
     for minutes in _ROUND_MINUTES:
         if minutes * 60_000 >= wanted_ms and minutes * 60_000 % step_ms == 0:
             return minutes * 60_000

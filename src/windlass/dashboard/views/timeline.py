@@ -13,7 +13,7 @@ from windlass.core.states import State
 from .figures import span
 
 WIDTH, HEIGHT = 1000, 24
-LEAST = 5  # of the width: an attempt of a millisecond within a day is seen, too
+WIDTH_MIN = 5  # of the width: an attempt of a millisecond within a day is seen, too
 _ENDS = {State.FINISHED: "good", State.FAILED: "bad", State.CANCELLED: "off"}
 
 
@@ -43,11 +43,11 @@ def phases(timeline: Timeline, now_ms: int) -> list[Phase]:
             Phase("bad", began_ms, attempt.ended_at_ms, f"attempt {attempt.attempt}: {attempt.reason}"),
         ]
         at_ms = attempt.ended_at_ms
-    found += _last(job, at_ms, now_ms)
+    found += _last_phases(job, at_ms, now_ms)
     return [phase for phase in found if phase.lasts_ms > 0 or phase.kind not in ("wait", "plan", "ahead")]
 
 
-def _last(job: Job, at_ms: int, now_ms: int) -> Iterator[Phase]:
+def _last_phases(job: Job, at_ms: int, now_ms: int) -> Iterator[Phase]:
     """From the last attempt that ended badly, or the beginning, until now or the end."""
     if job.started_at_ms is not None and job.started_at_ms >= at_ms:
         yield Phase("wait", at_ms, job.started_at_ms, "waited")
@@ -77,7 +77,7 @@ def ran_ms(all_phases: list[Phase]) -> int:
     return sum(phase.lasts_ms for phase in all_phases if phase.kind in ("run", "good", "bad", "off"))
 
 
-def picture(all_phases: list[Phase]) -> Markup:
+def render(all_phases: list[Phase]) -> Markup:
     """Side by side, as long as they lasted, but none too small to be seen."""
     if not all_phases:
         return Markup("")
@@ -98,5 +98,5 @@ def picture(all_phases: list[Phase]) -> Markup:
 
 def _widths(all_phases: list[Phase]) -> list[float]:
     whole_ms = sum(phase.lasts_ms for phase in all_phases) or 1
-    wanted = [max(LEAST, WIDTH * phase.lasts_ms / whole_ms) for phase in all_phases]
+    wanted = [max(WIDTH_MIN, WIDTH * phase.lasts_ms / whole_ms) for phase in all_phases]
     return [WIDTH * width / sum(wanted) for width in wanted]

@@ -30,29 +30,29 @@ _starting = threading.Lock()
 _numbers = itertools.count(1)
 
 
-class Confirmed(Deployment):
+class AlwaysDurable(Deployment):
     """Whatever durability a call asks for counts as reached: there is nothing to reach it with."""
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         return None
 
 
-def open_trial() -> Store:
+def open_test_store() -> Store:
     """A deployment of its own, whose clock can be moved. Give it back with `close_trial`."""
     engine = _private_engine()
     # Named after the process: one that was forked shares the engine.
     namespace = f"trial-{os.getpid()}-{next(_numbers)}"
     store = Store(parse_url(engine.url), namespace=namespace, is_test=True, patience_s=PATIENCE_S)
-    store.deployment = Confirmed(*store.open_sync())
+    store.deployment = AlwaysDurable(*store.open_sync())
     return store
 
 
-def close_trial(store: Store) -> None:
+def close_test_store(store: Store) -> None:
     _remove(store, store._sync_connection.call("KEYS", f"{store.namespace}:*"))
     store.close_sync()
 
 
-def clear_trial(store: Store) -> None:
+def clear_test_store(store: Store) -> None:
     """All jobs and what belongs to them, and all that was configured, except limits: these are taken back one by one,
     since whoever knows them must learn of it."""
     prefix = f"{store.root(0)}:".encode()

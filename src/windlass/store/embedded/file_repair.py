@@ -23,7 +23,7 @@ from typing import NamedTuple
 from windlass.core.errors import BadSetting, DiskFull, EngineUnavailable, EngineUnsuitable
 
 from . import data_directory, supervisor
-from .data_directory import APPEND_ONLY, BASE, INCREMENT, MANIFEST, Cut, Entry
+from .data_directory import APPEND_ONLY, BASE, INCREMENT, MANIFEST, Cut, ManifestEntry
 from .engine import find_server_binary
 from .lock_file import LockFile
 
@@ -68,7 +68,7 @@ class FilesState(NamedTuple):
         return sum(file.bytes - file.readable for file in self.files)
 
 
-class Repaired(NamedTuple):
+class RepairResult(NamedTuple):
     copy: Path
     cuts: list[Cut]
     is_manifest_new: bool
@@ -110,27 +110,27 @@ class AppendOnlyFiles:
         entries = listed or self._entries_by_name()
         return FilesState([self._check(entry) for entry in entries], has_manifest=bool(listed) or not entries)
 
-    def repair(self, state: FilesState) -> Repaired:
+    def repair(self, state: FilesState) -> RepairResult:
         """Make a copy of all files, then cut off the unreadable end, and write the manifest if it is missing."""
         if not state.can_be_repaired:
-            raise self._beyond_repair(state)
+            raise self._cannot_repair(state)
         last = state.files[-1]
         entries = None if state.has_manifest else self._complete_entries()
         copy = self._copy()
         cuts = [] if last.is_whole else [self._cut_end(last)]
         if entries is not None:
             self._write_manifest(entries)
-        return Repaired(copy, cuts, entries is not None)
+        return RepairResult(copy, cuts, entries is not None)
 
-    def _entries_by_name(self) -> list[Entry]:
+    def _entries_by_name(self) -> list[ManifestEntry]:
         entries = [
-            Entry(found[0], int(found[2]), BASE if found[3] == "base" else INCREMENT)
+            ManifestEntry(found[0], int(found[2]), BASE if found[3] == "base" else INCREMENT)
             for found in map(_NAMED.match, data_directory.data_files(str(self.data_dir)))
             if found
         ]
         return sorted(entries, key=lambda entry: (entry.kind, entry.sequence))
 
-    def _complete_entries(self) -> list[Entry]:
+    def _complete_entries(self) -> list[ManifestEntry]:
         """The entries of a new manifest, if the names leave no doubt."""
         entries = self._entries_by_name()
         numbers = [entry.sequence for entry in entries if entry.kind == INCREMENT]
@@ -143,7 +143,7 @@ class AppendOnlyFiles:
             )
         return entries
 
-    def _check(self, entry: Entry) -> FileState:
+    def _check(self, entry: ManifestEntry) -> FileState:
         path = self.directory / entry.name
         try:
             size = path.stat().st_size
@@ -152,8 +152,8 @@ class AppendOnlyFiles:
         if entry.name.endswith(".rdb"):
             code, _ = self._run("check-rdb", str(path))
             return FileState(entry.name, entry.kind, size, size if code == 0 else 0, "damaged" if code else "")
-        code, said = self._run("check-aof", str(path))
-        found = _ANALYZED.search(said)
+        code, output = self._run("check-aof", str(path))
+        found = _ANALYZED.search(output)
         readable = int(found[2]) if found else size if code == 0 else 0
         return FileState(entry.name, entry.kind, size, readable, f"damaged after byte {readable:,}" if code else "")
 
@@ -170,7 +170,7 @@ class AppendOnlyFiles:
         )
         return done.returncode, done.stdout + done.stderr
 
-    def _beyond_repair(self, state: FilesState) -> EngineUnsuitable:
+    def _cannot_repair(self, state: FilesState) -> EngineUnsuitable:
         damaged = ", ".join(f"{file.name}: {file.problem}" for file in state.files if not file.is_whole)
         return EngineUnsuitable(
             f"The files in {self.directory} cannot be repaired ({damaged}): only the end of the last file can be cut "
@@ -193,7 +193,7 @@ class AppendOnlyFiles:
 
     def _cut_end(self, file: FileState) -> Cut:
         path = self.directory / file.name
-        code, said = self._run("check-aof", "--fix", str(path))
+        code, output = self._run("check-aof", "--fix", str(path))
         if code != 0:
             raise EngineUnsuitable(f"{path} could not be repaired: {said.strip()}")
         size = path.stat().st_size
@@ -201,7 +201,7 @@ class AppendOnlyFiles:
         data_directory.add_cut(str(self.data_dir), cut)
         return cut
 
-    def _write_manifest(self, entries: list[Entry]) -> None:
+    def _write_manifest(self, entries: list[ManifestEntry]) -> None:
         path = self.directory / MANIFEST
         lines = [f"file {entry.name} seq {entry.sequence} type {entry.kind}\n" for entry in entries]
         with open(f"{path}.new", "w", encoding="utf-8") as file:

@@ -40,23 +40,23 @@ class Authenticator:
         if not self._table.is_fresh:
             return None
         if "authorization" not in head.headers and not self._table.has_tokens:
-            return self._as_local(head)
-        shown = bearer_token(head)
-        session = None if shown else self._session(head)
+            return self._admit_local(head)
+        token = bearer_token(head)
+        session = None if token else self._session(head)
         if session is not None:
             _check_session_use(head)
             principal = self._table.cached_session_principal(session)
-        elif not shown:
-            return self._without_token(head)
+        elif not token:
+            return self._admit_without_token(head)
         else:
-            principal = self._table.cached_principal(shown)
-        return None if principal is None else self._checked(principal, roles)
+            principal = self._table.cached_principal(token)
+        return None if principal is None else self._check_access(principal, roles)
 
     def is_probably_admitted(self, head: Head) -> bool:
         """Whether `admit` will probably succeed, by cached tokens. Other clients may send only a small body."""
-        shown = bearer_token(head)
-        if shown:
-            return self._table.cached_principal(shown) is not None
+        token = bearer_token(head)
+        if token:
+            return self._table.cached_principal(token) is not None
         session = self._session(head)
         if session is not None:
             return self._table.cached_session_principal(session) is not None
@@ -64,22 +64,24 @@ class Authenticator:
 
     async def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         """Return the principal, asking the engine if necessary. Raise as `admit_cached` does."""
-        shown = bearer_token(head)
-        if not shown:
+        token = bearer_token(head)
+        if not token:
             await self._table.refresh()
             session = self._session(head)
-            return self._without_token(head) if session is None else await self._in_session(head, session, roles)
-        principal = await self._table.principal(shown)
+            return (
+                self._admit_without_token(head) if session is None else await self._admit_session(head, session, roles)
+            )
+        principal = await self._table.principal(token)
         if principal is None:
             raise Unauthorized("This token is unknown, revoked or expired; ask for another one.")
-        return self._checked(principal, roles or frozenset())
+        return self._check_access(principal, roles or frozenset())
 
-    async def _in_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
+    async def _admit_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
         _check_session_use(head)
         principal = await self._table.session_principal(session)
         if principal is None:
             raise Unauthorized("This session has ended; log in again.")
-        return self._checked(principal, roles or frozenset())
+        return self._check_access(principal, roles or frozenset())
 
     def _session(self, head: Head) -> Session | None:
         """Return the session of the request, if tokens exist. Without tokens an old cookie must not refuse access."""
@@ -104,21 +106,21 @@ class Authenticator:
     async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
         """Whether the client of a long-running stream would still be admitted. It does not count towards the rate."""
         try:
-            shown = bearer_token(head)
-            if not shown:
+            token = bearer_token(head)
+            if not token:
                 await self._table.refresh()
                 session = self._session(head)
                 if session is None:
-                    self._without_token(head)
+                    self._admit_without_token(head)
                     return True
                 principal = await self._table.session_principal(session)
             else:
-                principal = await self._table.principal(shown)
+                principal = await self._table.principal(token)
             return principal is not None and principal.may(roles)
         except (Unauthorized, Forbidden):
             return False
 
-    def _checked(self, principal: Principal, roles: frozenset[Role]) -> Principal:
+    def _check_access(self, principal: Principal, roles: frozenset[Role]) -> Principal:
         principal.check(roles)
         if principal.rate:
             pause_s = self._rate_limiter.acquire(principal.name, principal.rate, time.monotonic())
@@ -128,12 +130,12 @@ class Authenticator:
                 )
         return principal
 
-    def _without_token(self, head: Head) -> Principal:
+    def _admit_without_token(self, head: Head) -> Principal:
         if self._table.has_tokens:
             raise Unauthorized
-        return self._as_local(head)
+        return self._admit_local(head)
 
-    def _as_local(self, head: Head) -> Principal:
+    def _admit_local(self, head: Head) -> Principal:
         if not self._is_open:
             raise Unauthorized
         headers = head.headers
