@@ -192,7 +192,7 @@ async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
 def _http_listener(server: Server, authenticator: Authenticator, log: AccessLog | None) -> HttpListener:
     settings = server.settings
     if settings.dashboard:
-        server.state.refusal_page = dashboard.refusal_page
+        server.state.render_error_page = dashboard.render_error_page
     routes = _routes_served(settings) if API in server.roles else HEALTH_ROUTES
     application = WebApplication(Router(routes), server.state, authenticator, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)

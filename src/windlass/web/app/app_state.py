@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .router import Route
 
 T = TypeVar("T")
-RefusalPage: TypeAlias = "Callable[[AppState, WindlassError, Head, RequestContext[Any, Any] | None], Response]"
+ErrorPageRenderer: TypeAlias = "Callable[[AppState, WindlassError, Head, RequestContext[Any, Any] | None], Response]"
 StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
 
 
@@ -57,7 +57,9 @@ class AppState:
         self.policy: PolicySource = Policy()  # addresses that this server may call
         self.settings = settings or Settings()
         self.session_control: SessionControl | None = None  # set by the application
-        self.refusal_page: RefusalPage | None = None  # error page for browsers; set if the dashboard is served
+        self.render_error_page: ErrorPageRenderer | None = (
+            None  # error page for browsers; set if the dashboard is served
+        )
         self.callback_counters: Callable[[], Mapping[str, int]] = dict  # of the notifier; empty if it does not run here
         self.batcher = RequestBatcher(service)
         self.meter = Meter()

@@ -72,7 +72,7 @@ class WebApplication:
         encoding: Encoding | None = None,
         context: RequestContext[Any, Any] | None = None,
     ) -> Response:
-        page = self._state.refusal_page
+        page = self._state.render_error_page
         if page is not None and (head.is_page or _wants_html_not_found(head)):
             return page(self._state, error, head, context)
         formatter = self._router.error_formatter_at(head.path) or problem_response
