@@ -263,11 +263,11 @@ def test_on_commit_only(shop: Shop, worker: object) -> None:
 
 
 def test_signals_are_sent(shop: Shop, worker: object) -> None:
-    shop.ended(shop.tasks.note.enqueue("told"))
-    shop.ended(shop.tasks.count.enqueue("told"))
-    shop.ended(shop.tasks.print_label.enqueue("told"))
-    told = [text.removeprefix("WindlassBackend ") for text in shop.texts() if text != "told"]
-    assert told == ["RUNNING", "SUCCESSFUL", "RUNNING", "SUCCESSFUL", "RUNNING", "FAILED"]
+    shop.ended(shop.tasks.note.enqueue("signals"))
+    shop.ended(shop.tasks.count.enqueue("signals"))
+    shop.ended(shop.tasks.print_label.enqueue("signals"))
+    statuses = [text.removeprefix("WindlassBackend ") for text in shop.texts() if text != "signals"]
+    assert statuses == ["RUNNING", "SUCCESSFUL", "RUNNING", "SUCCESSFUL", "RUNNING", "FAILED"]
 
 
 def test_a_cancelled_job_has_failed(shop: Shop) -> None:
@@ -317,7 +317,7 @@ def test_the_banner_lists_the_tasks(shop: Shop) -> None:
     patient = work(*MANAGE, "--backend", "patient", "--processes", "1")
     assert _shown_tasks(persistent) == "shop.tasks.third_time_lucky"
     # No task is declared for this backend: any of them may come, by `using(backend=…)`.
-    assert _shown_tasks(patient).startswith("shop.later.remind, shop.tasks.anything, ")
+    assert _shown_tasks(patient).startswith("shop.deferred.remind, shop.tasks.anything, ")
 
 
 def _shown_tasks(done: subprocess.CompletedProcess[str]) -> str:

@@ -55,7 +55,7 @@ import sys
 
 def test_costs_nothing():
     loaded = {name for name in sys.modules if name.startswith("windlass.")}
-    assert loaded == {"windlass.sdk", "windlass.sdk.pytest_plugin"}
+    assert loaded == {"windlass.aliases", "windlass.sdk", "windlass.sdk.pytest_plugin"}
     assert not {"msgspec", "uvloop", "hiredis"} & set(sys.modules)
 """
 

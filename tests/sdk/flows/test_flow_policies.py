@@ -39,7 +39,7 @@ async def test_every_policy_with_every_end(app: Windlass, tasks: Any, working: A
             elif happens == DELETED:
                 await service.delete([handle.steps[1].id_bytes]).one()
         answers = await asyncio.gather(*(handle.aresult(SECONDS) for handle in both), return_exceptions=True)
-    alone, followed = [_told(answer) for answer in answers]
+    alone, followed = [_describe_answer(answer) for answer in answers]
     expected: dict[tuple[str, str], tuple[Any, Any]] = {
         ("fail", FINE): ([2, 4], 6),
         ("fail", FAILS): ("JobFailed ValueError", "JobFailed ValueError"),
@@ -57,7 +57,7 @@ async def test_every_policy_with_every_end(app: Windlass, tasks: Any, working: A
     assert (alone, followed) == expected[policy, happens]
 
 
-def _told(answer: Any) -> Any:
+def _describe_answer(answer: Any) -> Any:
     if isinstance(answer, JobFailed):
         return f"JobFailed {answer.type}"
     if isinstance(answer, BaseException):
@@ -95,7 +95,7 @@ async def test_a_failure_in_a_chain_within_a_group(app: Windlass, tasks: Any, wo
         for policy, expected in (("fail", "JobFailed ValueError"), ("ignore", [2, None])):
             flow = group(members, on_failure=policy)  # type: ignore[call-overload]
             answers = await asyncio.gather((await flow.aenqueue()).aresult(SECONDS), return_exceptions=True)
-            assert _told(answers[0]) == expected
+            assert _describe_answer(answers[0]) == expected
 
 
 async def test_what_follows_a_policy_that_goes_on(app: Windlass, tasks: Any, working: Any) -> None:

@@ -249,9 +249,7 @@ class Fetcher:
         except Refusal:
             self._on_lost(job)
         except WindlassError as error:
-            log.warning(
-                "Could not accept job %s: %s. The next heartbeat checks its lease.", job.key, error
-            )
+            log.warning("Could not accept job %s: %s. The next heartbeat checks its lease.", job.key, error)
 
     async def _receive(
         self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun], most: int

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import connection
 from django.dispatch import receiver
 
-from .later import remind
+from .deferred import remind
 from .models import Note
 
 if settings.BACKPORT:
@@ -96,6 +96,6 @@ def unspeakable():
 
 
 @receiver([task_started, task_finished])
-def told(sender, task_result, **_):
-    if task_result.args == ["told"]:
+def record_signal(sender, task_result, **_):
+    if task_result.args == ["signals"]:
         Note.objects.create(text=f"{sender.__name__} {task_result.status}")
