@@ -254,7 +254,7 @@ def _log_failure(run: Run, outcome: Fail) -> None:
     elif outcome.then == "cancelled":
         log.info("%s", what)
     else:
-        log.error("%s; no retry is left\n%s", what, error.get("traceback", ""))
+        log.error("%s; the job has failed\n%s", what, error.get("traceback", ""))
 
 
 def is_terminated(ended: AttemptResult) -> bool:
