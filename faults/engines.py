@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.sync_connection import SyncConnection
-from windlass.store.embedded.supervisor import SOCKET, STATE, ask, is_ready
+from windlass.store.embedded.supervisor import SOCKET, STATE, send_command, is_ready
 
 # `python -m faults` may be started from another folder.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -183,7 +183,7 @@ class Embedded:
         """Its pid, when it is there and answers: while all its users are dead, it is not."""
         give_up_at = time.monotonic() + LIMIT_S
         while (
-            not (pid := self._pid()) or pid == self._last_pid or not is_ready(ask(str(self.data_dir / SOCKET), b"PING"))
+            not (pid := self._pid()) or pid == self._last_pid or not is_ready(send_command(str(self.data_dir / SOCKET), b"PING"))
         ):
             if time.monotonic() > give_up_at:
                 raise RuntimeError("the embedded engine does not come back")

@@ -36,7 +36,7 @@ def new_data_dir() -> Iterator[Path]:
 
 
 def ask(data_dir: Path, command: bytes) -> str:
-    return supervisor.ask(str(data_dir / supervisor.SOCKET), command)
+    return supervisor.send_command(str(data_dir / supervisor.SOCKET), command)
 
 
 def engine_pid(data_dir: Path) -> int:
@@ -51,7 +51,7 @@ def is_known_ready(data_dir: Path) -> bool:
     return state.get("ready_pid") is not None and state["ready_pid"] == state["engine_pid"]
 
 
-def keeper_pid(data_dir: Path) -> int:
+def supervisor_pid(data_dir: Path) -> int:
     return int(json.loads((data_dir / supervisor.STATE).read_text())["keeper_pid"])
 
 
@@ -67,7 +67,7 @@ def is_free(lock: Path) -> bool:
 
 
 def is_stopped(data_dir: Path) -> bool:
-    return is_free(data_dir / supervisor.KEEPER_LOCK) and is_free(data_dir / supervisor.ENGINE_LOCK)
+    return is_free(data_dir / supervisor.SUPERVISOR_LOCK) and is_free(data_dir / supervisor.ENGINE_LOCK)
 
 
 def remove_tree(path: Path) -> None:

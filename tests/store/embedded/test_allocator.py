@@ -55,7 +55,7 @@ def engine_pid(data_dir: Path) -> int:
 
 def _told_pid(data_dir: Path) -> int:
     """0: the engine does not answer."""
-    found = re.search(r"process_id:(\d+)", supervisor.ask(str(data_dir / supervisor.SOCKET), b"INFO server"))
+    found = re.search(r"process_id:(\d+)", supervisor.send_command(str(data_dir / supervisor.SOCKET), b"INFO server"))
     return int(found[1]) if found else 0
 
 
@@ -80,7 +80,7 @@ def test_the_embedded_engine_runs_with_it(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
         assert LIBRARY in libraries_of(data_dir)
         wait_until(notes(data_dir, LIBRARY))
-        assert supervisor.ask(str(data_dir / supervisor.SOCKET), b"SET a 1") == "+OK"
+        assert supervisor.send_command(str(data_dir / supervisor.SOCKET), b"SET a 1") == "+OK"
     assert "jemalloc" not in (data_dir / supervisor.LOG).read_text()
 
 

@@ -17,9 +17,9 @@ from tests.support.embedded_process import (
     increment_file,
     is_free,
     is_known_ready,
-    supervisor_pid,
     new_data_dir,
     remove_tree,
+    supervisor_pid,
     wait_until,
 )
 from tests.support.server_process import is_alive
@@ -186,7 +186,7 @@ def test_a_change_ends_the_wait_at_once(data_dir: Path) -> None:
     if child == 0:
         fd = os.open(data_dir / "lock", os.O_RDONLY)
         watch = DirectoryWatch(str(data_dir), str(data_dir / "lock"), fd)
-        watch.notify()
+        watch.enable_notifications()
         (data_dir / "lock").unlink()
         watch.wait(3600.0)  # else until the test's time is over
         os._exit(0 if not watch.is_intact() else 1)
@@ -200,7 +200,7 @@ def test_other_processes_wait_and_look(data_dir: Path, monkeypatch: pytest.Monke
     (data_dir / "lock").touch()
     fd = os.open(data_dir / "lock", os.O_RDONLY)
     watch = DirectoryWatch(str(data_dir), str(data_dir / "lock"), fd)
-    watch.notify()
+    watch.enable_notifications()
     watch.wait(0.001)
     assert watch.is_intact()
     shutil.rmtree(data_dir)

@@ -36,12 +36,12 @@ for line in sys.stdin:
 VISITOR = """
 import sys
 from pathlib import Path
-from windlass.store import keeper
+from windlass.store.embedded import supervisor
 from windlass.store.embedded.engine import EmbeddedEngine
 engine = EmbeddedEngine(Path(sys.argv[1]))
 for _ in range(20):
     with engine:
-        assert keeper.ask(str(engine.socket_path), b"INCR visits").startswith(":")
+        assert supervisor.send_command(str(engine.socket_path), b"INCR visits").startswith(":")
 """
 
 

@@ -16,7 +16,12 @@ from windlass.core.operations import Finish, Take
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings, load
-from windlass.store.embedded.memory_bound import cgroup_bounds, default_memory_max, available_memory, describe_memory_bound
+from windlass.store.embedded.memory_bound import (
+    available_memory,
+    cgroup_bounds,
+    default_memory_max,
+    describe_memory_bound,
+)
 
 SMALL = 24 * 2**20
 LARGE_JOB = NewJob(queue="mail", name="send", payload=Blob(b'"' + b"x" * 500_000 + b'"', Codec.JSON))

@@ -1,7 +1,7 @@
-"""Which allocator an engine of ours runs with: jemalloc where the system has it (decision 0055).
+"""Choice of an engine's memory allocator: jemalloc where the system has it (decision 0055).
 
-Owns finding out whether it can be preloaded. Doing so, and doing without it after a bad start, is left to who starts
-the engine (`keeper.py`).
+This module finds out whether jemalloc can be preloaded. The supervisor (`supervisor.py`) preloads it, and starts the
+engine without it after a failed start.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIBRARY = "libjemalloc.so.2"  # a name without a slash: the loader looks where it looks for any library
-TRIAL_LIMIT_S = 10.0
+LIBRARY = "libjemalloc.so.2"  # without a slash, the loader searches its usual paths
+VERSION_TIMEOUT_S = 10.0
 
 
 def preload_for(server: Path) -> str:
-    """The LD_PRELOAD for this server: what is set already, and jemalloc behind it. Empty: leave it as it is.
+    """Return the LD_PRELOAD for this server: the current value and jemalloc. Empty: do not change it.
 
-    Tried instead of searched for: only the loader knows where it looks, and whether library and server go together.
+    This starts the server with jemalloc instead of searching for the library: only the loader knows its paths, and
+    whether library and server fit together.
     """
     if sys.platform != "linux":
         return ""
     preload = ":".join(filter(None, (os.environ.get("LD_PRELOAD"), LIBRARY)))
     try:
-        trial = subprocess.run(  # noqa: S603 -- the server that is to be started
+        completed = subprocess.run(  # noqa: S603 -- the server to be started
             [server, "--version"],
             env={**os.environ, "LD_PRELOAD": preload},
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=TRIAL_LIMIT_S,
+            timeout=VERSION_TIMEOUT_S,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    # The loader names what it could not preload, jemalloc begins a complaint with its name, and a server that was built
-    # with it tells that as part of its version.
-    return "" if "jemalloc" in trial.stdout + trial.stderr else preload
+    # The loader names a library that it could not preload, jemalloc starts its error messages with its name, and a
+    # server that was built with jemalloc has it in its version.
+    return "" if "jemalloc" in completed.stdout + completed.stderr else preload

@@ -1,6 +1,7 @@
-"""Files of one data directory: its append-only files, what an engine cut off them, and whether they are still in place.
+"""Files of one data directory: its append-only files, the cuts in them, and a watch for their deletion.
 
-The keeper runs as a file without the package, and imports this module from its own folder: the standard library only.
+The supervisor runs as a script without the package and imports this module from its own folder. So this module imports
+the standard library only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BASE, INCREMENT = "b", "i"
 _ENTRY = re.compile(r'^file "?(\S+?)"? seq (\d+) type ([bhi])', re.MULTILINE)
 _DATA_FILE = re.compile(r"\.(base|incr)\.(rdb|aof)$")
 _TRUNCATION = re.compile(r"!!! Truncating the AOF (\S+) at offset (\d+) !!!")
-# Log lines of an engine with `appendfsync always`, which ends itself when it cannot write.
+# Log lines of an engine with `appendfsync always`, which exits when it cannot write.
 _WRITE_ERROR = re.compile(
     r"(?:Error writing to the AOF file|Can't persist AOF for fsync error[^:\n]*): ([^\n]+?)(?:\. Exiting\.\.\.)?$",
     re.MULTILINE,
@@ -31,7 +32,7 @@ _WRITE_ERROR = re.compile(
 _SHORT_WRITE = "Short write while writing to the AOF file"
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One line of a manifest."""
 
     name: str
@@ -46,21 +47,21 @@ class Cut(NamedTuple):
     offset: int  # where the file ends now
     bytes: int
     at_ms: int
-    by: str  # "start": the engine, as it loaded the file; "repair": `windlass engine repair`
+    by: str  # "start": the engine when it loaded the file; "repair": `windlass engine repair`
 
 
-def read_manifest(data_dir: str) -> list[Entry]:
-    """Return the entries of the manifest; none when there is no manifest."""
+def read_manifest(data_dir: str) -> list[ManifestEntry]:
+    """Return the entries of the manifest; an empty list without a manifest."""
     try:
         with open(os.path.join(data_dir, APPEND_ONLY, MANIFEST), encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:
         return []
-    return [Entry(name, int(sequence), kind) for name, sequence, kind in _ENTRY.findall(text)]
+    return [ManifestEntry(name, int(sequence), kind) for name, sequence, kind in _ENTRY.findall(text)]
 
 
 def data_files(data_dir: str) -> list[str]:
-    """Return the names of all append-only files that are there, whether or not the manifest lists them."""
+    """Return the names of all existing append-only files, whether or not the manifest lists them."""
     try:
         return sorted(filter(_DATA_FILE.search, os.listdir(os.path.join(data_dir, APPEND_ONLY))))
     except OSError:
@@ -75,23 +76,24 @@ def file_sizes(data_dir: str) -> dict[str, int]:
     return sizes
 
 
-def why_not_startable(data_dir: str) -> str | None:
-    """Say why an engine must not be started here: it would start empty beside its data, and begin to overwrite it."""
+def find_start_obstacle(data_dir: str) -> str | None:
+    """Return why an engine must not be started here, or None. Without a manifest, it would start empty beside its data
+    and overwrite it."""
     found = data_files(data_dir)
     if not found or read_manifest(data_dir):
         return None
     return (
         f"{os.path.join(data_dir, APPEND_ONLY)} has data ({', '.join(found[:3])}) but no {MANIFEST} that lists it, "
-        "and the engine would start empty. Put the manifest back from a backup, or make one from the files with "
+        "and the engine would start empty. Restore the manifest from a backup, or create one from the files with "
         f"`windlass engine repair --data-dir {data_dir}`, which keeps a copy"
     )
 
 
-# What was cut off
+# Cuts
 
 
 def find_cut(log: str, sizes: dict[str, int], at_ms: int) -> Cut | None:
-    """Find what the engine cut off at its start, in the log of that start. `sizes`: of the files before it."""
+    """Find in the log of a start what the engine cut off. `sizes`: sizes of the files before the start."""
     found = _TRUNCATION.search(log)
     if found is None:
         return None
@@ -100,7 +102,7 @@ def find_cut(log: str, sizes: dict[str, int], at_ms: int) -> Cut | None:
 
 
 def find_write_error(log: str) -> str | None:
-    """Find why the engine could not write, in the log of its last life."""
+    """Find in the log of the last run why the engine could not write."""
     found = _WRITE_ERROR.search(log)
     if found is not None:
         return found[1]
@@ -123,11 +125,11 @@ def add_cut(data_dir: str, cut: Cut) -> None:
     os.replace(f"{path}.new", path)
 
 
-# Whether the files are still in place
+# Deletion and replacement
 
 
 def is_same_file(path: str, fd: int) -> bool:
-    """Does this path still lead to the open file? An open file's inode number is not given out again."""
+    """Return whether the path still leads to the open file. The inode number of an open file is not reused."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except OSError:
@@ -135,36 +137,36 @@ def is_same_file(path: str, fd: int) -> bool:
 
 
 class DirectoryWatch:
-    """Notices that the directory of a running engine was deleted or replaced.
+    """Detects that the directory of a running engine was deleted or replaced.
 
-    An engine notices nothing: its files are open, and writes to a deleted file succeed. So the path of a lock file that
-    is held open, and of the append-only file that is written now, must lead to the same inodes as before. Other files
-    may be missing without harm to what is acknowledged from now on: a rewrite makes them again.
+    The engine does not notice: its files are open, and writes to a deleted file succeed. So the paths of an open lock
+    file and of the append-only file that is being written must lead to the same inodes as before. Other files may be
+    missing without harm to new writes: a rewrite creates them again.
     """
 
     def __init__(self, data_dir: str, lock_path: str, lock_fd: int) -> None:
         self._data_dir = data_dir
         self._lock_path = lock_path
         self._lock_fd = lock_fd
-        self._written: tuple[str, int] | None = None  # name and inode of the file that is appended to
+        self._written: tuple[str, int] | None = None  # name and inode of the file being appended to
         self._directories: list[int] = []
         self._is_notified = False
 
-    def is_same_place(self) -> bool:
+    def is_same_directory(self) -> bool:
         return is_same_file(self._lock_path, self._lock_fd)
 
     def is_intact(self) -> bool:
-        if not self.is_same_place():
+        if not self.is_same_directory():
             return False
         while True:
             name = self._written_name()
-            if name is None:  # nothing is written yet, or not at all
+            if name is None:  # nothing is written yet, or persistence is off
                 return True
             inode = self._inode(name)
             if inode is not None and self._known_inode(name) in (None, inode):
                 self._written = name, inode
                 return True
-            # A rewrite may have replaced the file after its name was read: then the manifest has another one.
+            # A rewrite may have replaced the file after its name was read: then the manifest has another name.
             if self._written_name() == name:
                 return False
 
@@ -181,11 +183,11 @@ class DirectoryWatch:
         except OSError:
             return None
 
-    def notify(self) -> None:
-        """Have changes in the directories end `wait` at once, where the system can tell (Linux).
+    def enable_notifications(self) -> None:
+        """Make changes in the directories end `wait` at once, where the system supports it (Linux).
 
-        dnotify instead of inotify: the standard library has it, and a signal is all that is needed. Call this before
-        any thread is started: the signal must be blocked in all of them.
+        This uses dnotify, not inotify: the standard library has it, and a signal is enough. Call it before any thread
+        starts: the signal must be blocked in all of them.
         """
         if not hasattr(fcntl, "F_NOTIFY"):
             return
@@ -193,7 +195,7 @@ class DirectoryWatch:
         self._is_notified = self._watch_directory(self._data_dir)
 
     def watch_append_only(self) -> None:
-        """The same for the directory of the append-only files, which is made by the engine."""
+        """Do the same for the directory of the append-only files, which the engine creates."""
         if self._is_notified and len(self._directories) < 2:
             self._watch_directory(os.path.join(self._data_dir, APPEND_ONLY))
 
@@ -212,8 +214,8 @@ class DirectoryWatch:
         return True
 
     def wait(self, limit_s: float) -> None:
-        """Wait for a change, or until the time is over: the system does not report a rename of a
-        parent directory, or a mount."""
+        """Wait for a change, at most `limit_s`: the system does not report a rename of a parent directory, or a
+        mount."""
         if self._is_notified:
             signal.sigtimedwait({signal.SIGIO}, limit_s)
         else:

@@ -34,7 +34,6 @@ from windlass.core.errors import (
 )
 
 from . import data_directory, failure_messages, supervisor
-
 from .allocator import preload_for
 from .data_directory import Cut
 from .lock_file import LockFile
@@ -113,8 +112,7 @@ class EmbeddedEngine:
         start_timeout_s: float = 30.0,
         *,
         server: Path | None = None,
-        memory_max: int
-        | None = 0,  # bytes, for an engine that is started here; 0: a share of the machine's; None: no bound
+        memory_max: int | None = 0,  # bytes, if this starts the engine; 0: a share of the machine's; None: no bound
         extra_arguments: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir.expanduser().absolute()
@@ -163,8 +161,8 @@ class EmbeddedEngine:
         if self._has_joined and not self._is_same_directory():
             raise DataDirectoryLost(
                 f"the data directory {self.data_dir} was deleted or replaced while its engine ran. The engine was "
-                "stopped, and no job is accepted. Put the directory back; or restart all processes that use it, and they "
-                "start with the files that are there then"
+                "stopped, and no job is accepted. Put the directory back; or restart all processes that use it, and "
+                "the engine starts with the files that are there then"
             )
 
     def _is_same_directory(self) -> bool:
@@ -174,7 +172,9 @@ class EmbeddedEngine:
         if self._files_fd is None:
             return True
         # Some files may be deleted already and others not yet. Do not create any file in that state.
-        has_locks = all((self.data_dir / name).exists() for name in (supervisor.SUPERVISOR_LOCK, supervisor.ENGINE_LOCK))
+        has_locks = all(
+            (self.data_dir / name).exists() for name in (supervisor.SUPERVISOR_LOCK, supervisor.ENGINE_LOCK)
+        )
         return has_locks and data_directory.is_same_file(str(self._files), self._files_fd)
 
     @property
@@ -274,7 +274,8 @@ class EmbeddedEngine:
                 return
         waited = f"{self._start_timeout_s:g} s"
         raise EngineUnavailable(
-            f"the engine in {self.data_dir} is still stopping after {waited}; {trouble.log_excerpt(str(self.data_dir))}"
+            f"the engine in {self.data_dir} is still stopping after {waited}; "
+            f"{failure_messages.log_excerpt(str(self.data_dir))}"
         )
 
     def _ensure(self, deadline: float) -> None:
@@ -370,7 +371,8 @@ class EmbeddedEngine:
         reason = failure_messages.find_reason(str(self.data_dir))
         because = f": {reason}" if reason else ""
         return EngineUnavailable(
-            f"the engine in {self.data_dir} does not start{because} ({what}); {trouble.log_excerpt(str(self.data_dir))}"
+            f"the engine in {self.data_dir} does not start{because} ({what}); "
+            f"{failure_messages.log_excerpt(str(self.data_dir))}"
         )
 
 

@@ -1,5 +1,5 @@
-"""Deployments for tests: a private engine that keeps nothing and ends with the process, and a namespace of it for each
-use. No other engine is ever touched from here."""
+"""Deployments for tests: a private engine that persists nothing and ends with the process, with a namespace for each
+use. This module never touches another engine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from windlass.store.topology.requirements import Deployment
 from .engine import LONGEST_SOCKET_PATH, EmbeddedEngine
 from .supervisor import SOCKET
 
-PATIENCE_S = 10.0
-KEYS_AT_ONCE = 1_000
-# What outlives a clearing: counters, which only grow, and those who wait or listen at this moment.
-_LASTING = ("seq", "token", "debts", "limits_version", "limit_number", "workers", "followed", "events")
-_LASTING_KINDS = ("w:", "wj:", "bell:", "waiters:")
+RETRY_FOR_S = 10.0
+KEYS_PER_CALL = 1_000
+# Keys that `clear_test_store` keeps: counters, which only grow, and registrations of waiting and listening clients.
+_KEPT_KEYS = ("seq", "token", "debts", "limits_version", "limit_number", "workers", "followed", "events")
+_KEPT_PREFIXES = ("w:", "wj:", "bell:", "waiters:")
 
 _engine: EmbeddedEngine | None = None
 _starting = threading.Lock()
@@ -31,18 +31,18 @@ _numbers = itertools.count(1)
 
 
 class AlwaysDurable(Deployment):
-    """Whatever durability a call asks for counts as reached: there is nothing to reach it with."""
+    """Deployment that counts every durability as reached, because the test engine has no disk and no replica."""
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         return None
 
 
 def open_test_store() -> Store:
-    """A deployment of its own, whose clock can be moved. Give it back with `close_trial`."""
+    """Open a new namespace, whose clock can be moved. Close it with `close_test_store`."""
     engine = _private_engine()
-    # Named after the process: one that was forked shares the engine.
-    namespace = f"trial-{os.getpid()}-{next(_numbers)}"
-    store = Store(parse_url(engine.url), namespace=namespace, is_test=True, patience_s=PATIENCE_S)
+    # Named after the process, because a forked process shares the engine.
+    namespace = f"test-{os.getpid()}-{next(_numbers)}"
+    store = Store(parse_url(engine.url), namespace=namespace, is_test=True, patience_s=RETRY_FOR_S)
     store.deployment = AlwaysDurable(*store.open_sync())
     return store
 
@@ -53,24 +53,25 @@ def close_test_store(store: Store) -> None:
 
 
 def clear_test_store(store: Store) -> None:
-    """All jobs and what belongs to them, and all that was configured, except limits: these are taken back one by one,
-    since whoever knows them must learn of it."""
+    """Delete all jobs with their data, and all configuration except limits. The caller deletes limits one by one,
+    because caches must see each change."""
     prefix = f"{store.root(0)}:".encode()
     found = store._sync_connection.call("KEYS", f"{store.root(0)}:*")
-    _remove(store, [key for key in found if not _is_lasting(key.removeprefix(prefix).decode(errors="replace"))])
+    _remove(store, [key for key in found if not _is_kept(key.removeprefix(prefix).decode(errors="replace"))])
 
 
-def _is_lasting(name: str) -> bool:
-    return name in _LASTING or name.startswith(_LASTING_KINDS)
+def _is_kept(name: str) -> bool:
+    return name in _KEPT_KEYS or name.startswith(_KEPT_PREFIXES)
 
 
 def _remove(store: Store, keys: list[bytes]) -> None:
-    for start in range(0, len(keys), KEYS_AT_ONCE):
-        store._sync_connection.call("UNLINK", *keys[start : start + KEYS_AT_ONCE])
+    for start in range(0, len(keys), KEYS_PER_CALL):
+        store._sync_connection.call("UNLINK", *keys[start : start + KEYS_PER_CALL])
 
 
 def _private_engine() -> EmbeddedEngine:
-    """Started by the first use, shared by later ones. Joining it again is cheap, and needed by a forked process."""
+    """Return the engine that all test stores of this process share. Joining it again is cheap, and needed after a
+    fork."""
     global _engine  # noqa: PLW0603
     with _starting:
         if _engine is None:
@@ -81,16 +82,16 @@ def _private_engine() -> EmbeddedEngine:
 
 
 def _directory() -> Path:
-    """Short enough for a socket, wherever temporary files go."""
-    made = Path(tempfile.mkdtemp(prefix="windlass-test-"))
-    if len(os.fsencode(made / SOCKET)) > LONGEST_SOCKET_PATH:
-        made.rmdir()
-        made = Path(tempfile.mkdtemp(prefix="windlass-test-", dir="/tmp"))
-    return made
+    """Create a directory whose path is short enough for a socket, wherever temporary files are."""
+    directory = Path(tempfile.mkdtemp(prefix="windlass-test-"))
+    if len(os.fsencode(directory / SOCKET)) > LONGEST_SOCKET_PATH:
+        directory.rmdir()
+        directory = Path(tempfile.mkdtemp(prefix="windlass-test-", dir="/tmp"))
+    return directory
 
 
 def _end(engine: EmbeddedEngine, owner: int) -> None:
-    """Whoever is killed leaves its use to the engine's keeper, which sees it end."""
+    """Leave the engine at exit. If the process is killed instead, the supervisor sees its end."""
     if os.getpid() == owner:
         engine.leave()
         shutil.rmtree(engine.data_dir, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Sentences about what is wrong with an embedded engine, from its log, its disk and its files."""
+"""Messages about failures of an embedded engine, derived from its log, its disk and its files."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ FULL_DISK_BYTES = 64 * 1024
 LOG_TAIL_BYTES = 4096
 LOG_LINES = 5
 
-# What the engine writes into its log, and what a person can do about it.
+# Patterns in the engine's log, each with the reason and the remedy.
 _REASONS = (
     (re.compile("No space left on device|Disk quota exceeded"), "the disk is full: make room for {dir}"),
-    # An older engine calls the files of a newer one damaged, and a "repair" would then cut off good data.
+    # An older engine reports the files of a newer engine as damaged, and a repair would then cut off good data.
     (
         re.compile(
             "Can't handle RDB format version|Bad file format|Wrong signature|Internal error in RDB"
             "|Unexpected end of file|Unknown command|[Uu]nrecoverable error|AOF manifest|AOF file .* doesn't exist"
             "|checksum"
         ),
-        "it cannot read the data in {dir}/appendonlydir. If that was written by another, newer engine (the "
-        "bundled one, where this is the system's), use that one again; else it is damaged: `windlass engine check "
-        "--data-dir {dir}` says where, and `windlass engine repair --data-dir {dir}` cuts that off and keeps a copy",
+        "it cannot read the data in {dir}/appendonlydir. If a newer engine wrote it (for example the bundled engine, "
+        "and this is the system's), use that engine again. Otherwise the data is damaged: `windlass engine check "
+        "--data-dir {dir}` shows where, and `windlass engine repair --data-dir {dir}` cuts off the damaged end and "
+        "keeps a copy",
     ),
-    (re.compile("Permission denied|Read-only file system"), "it may not write in {dir}"),
+    (re.compile("Permission denied|Read-only file system"), "it is not allowed to write in {dir}"),
 )
 
 
-def reason_in_log(data_dir: str) -> str | None:
-    """Say why the engine does not start, if its log or its disk shows it."""
-    # The engine marks what is wrong with "#".
+def find_reason(data_dir: str) -> str | None:
+    """Return why the engine does not start, if its log or its disk shows it."""
+    # The engine marks warnings with "#".
     log = supervisor.log_of_last_start(data_dir, LOG_TAIL_BYTES)
     text = "\n".join(line for line in log.splitlines() if " # " in line)
     for pattern, reason in _REASONS:
@@ -55,15 +56,15 @@ def is_disk_full(data_dir: str) -> bool:
     return disk.f_bavail * disk.f_frsize < FULL_DISK_BYTES
 
 
-def disk_full(data_dir: str, error: str = "") -> str:
+def disk_full_message(data_dir: str, error: str = "") -> str:
     because = f" ({error})" if error else ""
     return (
         f"the disk of the engine is full{because}, and no job is accepted: make room for {data_dir}, for example by "
-        "deleting other files on that disk. The engine goes on by itself when there is room"
+        "deleting other files on that disk. The engine continues by itself when there is room"
     )
 
 
-def what_was_cut(data_dir: str, cut: Cut) -> str:
+def describe_cut(data_dir: str, cut: Cut) -> str:
     path = os.path.join(data_dir, APPEND_ONLY, cut.file)
     if cut.by == "repair":
         return f"A repair cut {cut.bytes:,} bytes off the end of {path}, which now ends at byte {cut.offset:,}."

@@ -1,8 +1,8 @@
 """Check and repair of the append-only files of an embedded engine that does not run.
 
-The tools are part of the server: under the name of `valkey-check-aof` or `valkey-check-rdb` its binary is that tool.
-Each file is given to its tool alone: with a manifest, the `valkey-check-aof` of Valkey 9.1 fails, because it takes the
-base file, a snapshot in Valkey's own format, for commands.
+The tools are part of the server: started under the name `valkey-check-aof` or `valkey-check-rdb`, its binary is that
+tool. Each file is checked separately. Given a manifest, the `valkey-check-aof` of Valkey 9.1 fails: it reads the base
+file, a snapshot in Valkey's own format, as commands.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _COPIED_AT = "%Y%m%dT%H%M%SZ"
 
 
 class FileState(NamedTuple):
-    """One append-only file as its tool sees it."""
+    """State of one append-only file, as its tool reports it."""
 
     name: str
     kind: str  # BASE or INCREMENT
     bytes: int
-    readable: int  # bytes from its beginning
-    problem: str  # empty: all of it can be read
+    readable: int  # bytes from the start
+    problem: str  # empty: the whole file is readable
     is_there: bool = True
 
     @property
@@ -57,7 +57,8 @@ class FilesState(NamedTuple):
 
     @property
     def can_be_repaired(self) -> bool:
-        """Only the last file may be damaged: what follows a cut would belong to a state that is gone."""
+        """Whether a repair is possible. Only the last file may be damaged: data after a cut would belong to a lost
+        state."""
         return all(file.is_whole or self._has_loose_end(file) for file in self.files)
 
     def _has_loose_end(self, file: FileState) -> bool:
@@ -75,7 +76,7 @@ class RepairResult(NamedTuple):
 
 
 class AppendOnlyFiles:
-    """The files of one data directory. No engine can start in it while they are `held`."""
+    """Append-only files of one data directory. No engine can start there while they are `held`."""
 
     def __init__(self, data_dir: Path, server: Path | None = None) -> None:
         self.data_dir = data_dir.expanduser().absolute()
@@ -85,14 +86,14 @@ class AppendOnlyFiles:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         if not self.directory.is_dir():
-            raise BadSetting(f"{self.data_dir} has no data of an embedded engine; name its directory with --data-dir.")
+            raise BadSetting(f"{self.data_dir} has no data of an embedded engine; give its directory with --data-dir.")
         with contextlib.ExitStack() as locks:
             for name in (supervisor.USERS_LOCK, supervisor.ENGINE_LOCK):
                 lock = locks.enter_context(self._lock(name))
                 if not lock.try_lock(fcntl.LOCK_EX):
                     raise EngineUnavailable(
                         f"The engine in {self.data_dir} is in use. Stop all processes that use it (servers, workers), "
-                        "then try again; `windlass doctor` looks at an engine that runs."
+                        "then try again; `windlass doctor` checks a running engine."
                     )
             yield
 
@@ -105,13 +106,13 @@ class AppendOnlyFiles:
             ) from error
 
     def check(self) -> FilesState:
-        """Look at every file, and change nothing."""
+        """Check all files without changing them."""
         listed = [entry for entry in data_directory.read_manifest(str(self.data_dir)) if entry.kind != "h"]
         entries = listed or self._entries_by_name()
         return FilesState([self._check(entry) for entry in entries], has_manifest=bool(listed) or not entries)
 
     def repair(self, state: FilesState) -> RepairResult:
-        """Make a copy of all files, then cut off the unreadable end, and write the manifest if it is missing."""
+        """Copy all files, then cut off the unreadable end, and write the manifest if it is missing."""
         if not state.can_be_repaired:
             raise self._cannot_repair(state)
         last = state.files[-1]
@@ -131,15 +132,15 @@ class AppendOnlyFiles:
         return sorted(entries, key=lambda entry: (entry.kind, entry.sequence))
 
     def _complete_entries(self) -> list[ManifestEntry]:
-        """The entries of a new manifest, if the names leave no doubt."""
+        """Return the entries of a new manifest, if the file names are unambiguous."""
         entries = self._entries_by_name()
         numbers = [entry.sequence for entry in entries if entry.kind == INCREMENT]
-        is_row = numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False
-        if sum(entry.kind == BASE for entry in entries) != 1 or not is_row:
+        is_contiguous = numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False
+        if sum(entry.kind == BASE for entry in entries) != 1 or not is_contiguous:
             raise EngineUnsuitable(
-                f"The manifest cannot be made from the files in {self.directory}: that takes one base file, and files "
-                f"of increments without a gap, and there are {', '.join(entry.name for entry in entries)}. Nothing was "
-                "changed. Restore the directory from a backup, or move files of an unfinished rewrite away."
+                f"The manifest cannot be created from the files in {self.directory}: that needs one base file, and "
+                f"increment files without a gap. Found: {', '.join(entry.name for entry in entries)}. Nothing was "
+                "changed. Restore the directory from a backup, or move away the files of an unfinished rewrite."
             )
         return entries
 
@@ -174,7 +175,7 @@ class AppendOnlyFiles:
         damaged = ", ".join(f"{file.name}: {file.problem}" for file in state.files if not file.is_whole)
         return EngineUnsuitable(
             f"The files in {self.directory} cannot be repaired ({damaged}): only the end of the last file can be cut "
-            "off. Nothing was changed. Restore the directory from a backup; if a newer engine wrote it, use that one."
+            "off. Nothing was changed. Restore the directory from a backup, or use the newer engine that wrote it."
         )
 
     def _copy(self) -> Path:
@@ -183,7 +184,7 @@ class AppendOnlyFiles:
             shutil.copytree(self.directory, copy)
         except OSError as error:
             shutil.rmtree(copy, ignore_errors=True)
-            # copytree gathers what went wrong with each file, as text.
+            # copytree reports the errors of all files as text.
             if error.errno == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(error):
                 raise DiskFull(
                     f"There is no room for a copy of {self.directory}, and nothing was changed: make room on this disk."
@@ -195,7 +196,7 @@ class AppendOnlyFiles:
         path = self.directory / file.name
         code, output = self._run("check-aof", "--fix", str(path))
         if code != 0:
-            raise EngineUnsuitable(f"{path} could not be repaired: {said.strip()}")
+            raise EngineUnsuitable(f"{path} could not be repaired: {output.strip()}")
         size = path.stat().st_size
         cut = Cut(file.name, size, file.bytes - size, time.time_ns() // 1_000_000, "repair")
         data_directory.add_cut(str(self.data_dir), cut)

@@ -1,4 +1,4 @@
-"""Lock files of a data directory, as one process holds them."""
+"""Lock files of a data directory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Self
 
 
 class LockFile:
-    """An open file to `flock`. A child made by fork drops its copy at once: else it would hold the lock too.
+    """Open file for `flock`. A forked child closes its copy at once: otherwise it would hold the lock too.
 
-    It is only ever closed, never unlocked: an unlock through a forked copy would take the parent's lock.
+    The file is only closed, never unlocked: an unlock through a forked copy would release the parent's lock.
     """
 
-    _open: set[LockFile] = set()  # noqa: RUF012 -- this process's open ones, shared on purpose
+    _open: set[LockFile] = set()  # noqa: RUF012 -- open files of this process, shared on purpose
 
     def __init__(self, path: Path) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""Default memory bound of an embedded engine: a share of what this machine or container has."""
+"""Default memory bound of an embedded engine: a share of the memory of this machine or container."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def default_memory_max() -> int:
-    return int(memory_here() * SHARE)
+    return int(available_memory() * SHARE)
 
 
-def memory_words(bound: int) -> str:
-    """Say how much memory an engine may use, for people; 0: there is no bound."""
+def describe_memory_bound(bound: int) -> str:
+    """Return a phrase about the memory that an engine may use; 0 means no bound."""
     if not bound:
         return "as much memory as it needs, without a bound"
     return f"at most {bound / 2**30:,.2f} GiB of memory, and refuses new jobs beyond"
 
 
-def memory_here() -> int:
-    """Return the bytes that this process can have: the machine's memory, or the bound of a cgroup around it."""
+def available_memory() -> int:
+    """Return the bytes available to this process: the machine's memory, or the bound of a cgroup around it."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *cgroup_bounds()])
 
@@ -46,7 +46,7 @@ def cgroup_bounds(mounted: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Iterato
 
 
 def _bounds_upwards(top: Path, path: str, name: str) -> Iterator[int]:
-    # In a container the path may be the host's, or lead out of what is mounted: then only the top is to be seen.
+    # In a container, the path may be the host's, or lead out of the mounted tree: then only the top is visible.
     parts = [part for part in path.split("/") if part]
     inner = [] if ".." in parts else parts
     for depth in range(len(inner), -1, -1):

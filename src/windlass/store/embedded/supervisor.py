@@ -1,7 +1,8 @@
-"""The keeper: a small detached process, the parent of the engine of one data directory.
+"""Supervisor of an embedded engine: a small detached process, the parent of the engine of one data directory.
 
-It owns starting, restarting and stopping the engine; starting a keeper is the users' part (`embedded.py`).
-It is run as a file by a bare interpreter and imports nothing of windlass: it starts fast and stays small.
+It starts, restarts and stops the engine. The users of the engine start the supervisor (`engine.py`).
+It runs as a script in a bare interpreter and imports only its sibling `data_directory.py`, so it starts fast and stays
+small.
 """
 
 from __future__ import annotations
@@ -21,25 +22,24 @@ from types import FrameType
 
 if __package__:
     from . import data_directory as files
-else:  # run as a file: only what lies beside it can be imported
+else:  # run as a script: only siblings can be imported
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import data_directory as files  # type: ignore[import-not-found, no-redef]
 
-# Three locks (flock: the kernel drops them however their holder dies) make this correct by construction.
+# Three locks make this correct by construction. They are flocks: the kernel releases them however their holder dies.
 #
-# users.lock   Every user holds it shared. The keeper waits for it exclusively: when it has it, no user is
-#              left, and none can join until the keeper lets go, which it does when the engine is gone. A user
-#              that joins meanwhile simply waits, then finds no keeper and starts one. So whoever holds the
-#              shared lock knows that nobody is stopping the engine.
-# keeper.lock  Held by the one keeper. The user that starts a keeper takes it and hands it over with its
-#              descriptor, so ten users that start together start one process, not ten that compete.
-# engine.lock  One open file that keeper and engine share (the engine inherits it), held while either lives.
-#              A new keeper that cannot have it knows that an engine has survived its keeper, and the same
-#              lock tells it when that engine ends. A PING cannot decide this: the server removes a socket
-#              that is in its way, so a busy engine that missed a PING would get a second one beside it on
-#              the same files.
+# users.lock   Each user holds it shared. The supervisor waits for it exclusively. Once it has the lock, no user is
+#              left, and none can join until the supervisor releases it after the engine's end. A user that joins in
+#              that time waits, then finds no supervisor and starts one. So while a user holds the shared lock, the
+#              engine is not being stopped.
+# keeper.lock  Held by the only supervisor. The user that starts a supervisor takes the lock and passes it on with its
+#              descriptor. So ten users that start together start one process, not ten that compete.
+# engine.lock  One open file that supervisor and engine share (the engine inherits it), held while either lives.
+#              If a new supervisor cannot get it, an engine has survived its supervisor, and the same lock shows when
+#              that engine ends. A PING cannot show this: the server removes a socket that is in its way, so a busy
+#              engine that missed a PING would get a second engine beside it on the same files.
 USERS_LOCK = "users.lock"
-KEEPER_LOCK = "keeper.lock"
+SUPERVISOR_LOCK = "keeper.lock"
 ENGINE_LOCK = "engine.lock"
 
 SOCKET = "engine.sock"
@@ -48,15 +48,15 @@ STATE = "engine.json"
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
-STEADY_S = 10.0  # an engine that lived this long did not die of its start: the pauses begin anew
+STABLE_S = 10.0  # an engine that ran this long did not fail at its start: the pauses start again at the shortest
 STOP_S = 10.0
-WATCH_S = 1.0  # between looks at the directory when the system reports no change
+WATCH_S = 1.0  # between checks of the directory when the system reports no change
 LOG_TAIL_BYTES = 64 * 1024
-LOG_BYTES = 8 * 1024 * 1024  # a log beyond this is set aside (one old one is kept) before the next start
+LOG_BYTES = 8 * 1024 * 1024  # a longer log is rotated before the next start; one old log is kept
 
 
-def ask(socket_path: str, command: bytes, timeout_s: float = 1.0) -> str:
-    """The engine's answer to an inline command (one line, or one bulk string); empty when there is none."""
+def send_command(socket_path: str, command: bytes, timeout_s: float = 1.0) -> str:
+    """Send an inline command, and return the reply (one line, or one bulk string); empty without a reply."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)
@@ -71,7 +71,8 @@ def ask(socket_path: str, command: bytes, timeout_s: float = 1.0) -> str:
 
 
 def is_ready(ping_answer: str) -> bool:
-    """BUSY is an engine at work on a long script: alive, and what to do is for its client to decide."""
+    """Return whether the engine answered. BUSY means that it runs a long script: it is alive, and its clients decide
+    what to do."""
     return ping_answer.startswith(("+PONG", "-BUSY"))
 
 
@@ -96,17 +97,17 @@ def engine_arguments(data_dir: str) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name}", value)]
 
 
-def environment(preload: str) -> dict[str, str]:
-    """Of an engine, with an LD_PRELOAD as `allocator.preload_for` says it."""
+def engine_environment(preload: str) -> dict[str, str]:
+    """Return the environment of an engine, with the LD_PRELOAD that `allocator.preload_for` returned."""
     return {**os.environ, "LD_PRELOAD": preload} if preload else dict(os.environ)
 
 
 class StateFile:
-    """engine.json: what a person or a waiting user may want to know. Nothing is decided by it."""
+    """engine.json: status for people and for waiting users. No decision depends on it."""
 
     def __init__(self, data_dir: str, is_ours: Callable[[], bool] = lambda: True) -> None:
         self._path = os.path.join(data_dir, STATE)
-        self._is_ours = is_ours  # another engine may have the path by now
+        self._is_ours = is_ours  # False once another engine may use the path
         self._state: dict[str, object] = {}
 
     def read(self) -> dict[str, object]:
@@ -120,14 +121,14 @@ class StateFile:
         self._state.update(changes)
         if not self._is_ours():
             return
-        # A full disk must not end the keeper; users then find the reason themselves.
+        # A full disk must not end the supervisor; users then find the reason themselves.
         with contextlib.suppress(OSError):
             with open(f"{self._path}.new", "w", encoding="utf-8") as file:
                 json.dump(self._state, file)
             os.replace(f"{self._path}.new", self._path)
 
-    def let_go(self) -> None:
-        """Leave the file alone from now on."""
+    def release(self) -> None:
+        """Stop writing and removing the file."""
         self._is_ours = lambda: False
 
     def remove(self) -> None:
@@ -137,7 +138,7 @@ class StateFile:
 
 
 def log_of_last_start(data_dir: str, most: int = LOG_TAIL_BYTES) -> str:
-    """The end of the engine's log, from its last start on."""
+    """Return the end of the engine's log, from its last start on."""
     try:
         with open(os.path.join(data_dir, LOG), "rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - most))
@@ -147,8 +148,8 @@ def log_of_last_start(data_dir: str, most: int = LOG_TAIL_BYTES) -> str:
     return tail.rpartition(" is starting oO0O")[2]
 
 
-class Engine:
-    """The engine process of one directory, kept alive by a thread until `stop`, or until its directory is gone."""
+class EngineProcess:
+    """Engine process of one directory. A thread restarts it until `stop`, or until the directory is gone."""
 
     def __init__(self, data_dir: str, server: str, preload: str, extra_arguments: list[str]) -> None:
         self._data_dir = data_dir
@@ -158,7 +159,7 @@ class Engine:
         self._preload = preload
         self._lock_fd = _open_lock(data_dir, ENGINE_LOCK)
         self._directory = files.DirectoryWatch(data_dir, os.path.join(data_dir, ENGINE_LOCK), self._lock_fd)
-        self._state = StateFile(data_dir, self._directory.is_same_place)
+        self._state = StateFile(data_dir, self._directory.is_same_directory)
         self._failures = 0
         self._send_signal: Callable[[int], None] = lambda _: None
         self._spawning = threading.Lock()
@@ -168,7 +169,7 @@ class Engine:
     def start(self) -> None:
         previous_state = self._state.read()
         self._state.update(keeper_pid=os.getpid(), engine_pid=None, error=None, failures=0)
-        self._directory.notify()
+        self._directory.enable_notifications()
         if not _try_lock(self._lock_fd):
             self._adopt(previous_state)
             self._directory.watch_append_only()
@@ -188,15 +189,15 @@ class Engine:
         self._state.remove()
 
     def _adopt(self, previous_state: dict[str, object]) -> None:
-        about = self._about()
-        pid = about.get("process_id") or previous_state.get("engine_pid")
+        info = self._server_info()
+        pid = info.get("process_id") or previous_state.get("engine_pid")
         if pid is None:
             return
         engine_pid = int(str(pid))
         self._send_signal = lambda signal_number: os.kill(engine_pid, signal_number)
         self._state.update(
             engine_pid=engine_pid,
-            version=_version(about),
+            version=_version(info),
             started_at_ms=previous_state.get("started_at_ms"),
             preload=previous_state.get("preload"),
         )
@@ -207,58 +208,58 @@ class Engine:
         self._abandon()
 
     def _abandon(self) -> None:
-        """End the engine at once: what it acknowledges from now on would be lost with its files.
+        """Kill the engine at once: writes that it acknowledges from now on would be lost with its files.
 
-        SIGKILL, because in its orderly end it would remove a socket that may be another engine's by now.
+        SIGKILL, because an orderly shutdown would remove the socket, which may belong to another engine by now.
         """
         with self._spawning:
             self._stopping.set()
         with contextlib.suppress(ProcessLookupError):
             self._send_signal(signal.SIGKILL)
-        self._state.let_go()
-        print(f"{self._data_dir} was deleted or replaced: its engine was stopped.", file=sys.stderr, flush=True)
+        self._state.release()
+        print(f"{self._data_dir} was deleted or replaced; its engine was stopped.", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _supervise(self) -> None:
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX)  # returns at once, or when an adopted engine has ended
         quick_exits = 0
         while not self._stopping.is_set() and self._directory.is_intact():
-            began = time.monotonic()
-            # Whatever ended it so soon, the preloaded library is not to be what ends the next one.
+            started_at = time.monotonic()
+            # After a quick exit, start without the preloaded library, in case it was the cause.
             self._run_once("" if quick_exits else self._preload)
             pause_s = min(FIRST_PAUSE_S * 2**quick_exits, LONGEST_PAUSE_S)
-            is_steady = time.monotonic() - began > STEADY_S
+            is_steady = time.monotonic() - started_at > STABLE_S
             quick_exits = 0 if is_steady else min(quick_exits + 1, 10)
             self._stopping.wait(pause_s)
 
     def _run_once(self, preload: str) -> None:
-        """One life of the engine, from its start to its end."""
-        if reason := files.why_not_startable(self._data_dir):
-            self._note_failure(reason)
+        """Run the engine once, from its start to its end."""
+        if reason := files.find_start_obstacle(self._data_dir):
+            self._record_failure(reason)
             return
         sizes = files.file_sizes(self._data_dir)
         try:
             process = self._spawn(preload)
         except OSError as error:
-            self._note_failure(f"{self._command[0]} cannot be run: {error.strerror}")
+            self._record_failure(f"{self._command[0]} cannot be run: {error.strerror}")
             return
         if process is None:
             return
         was_ready = self._wait_until_ready(process, sizes)
         status = process.wait()
-        self._state.update(engine_pid=None, **self._why_not_written(was_ready))
+        self._state.update(engine_pid=None, **self._write_failure(was_ready))
         if not was_ready and not self._stopping.is_set():
-            self._note_failure(f"the engine ended with status {status} while it started")
+            self._record_failure(f"the engine ended with status {status} while it started")
 
     def _spawn(self, preload: str) -> subprocess.Popen[bytes] | None:
-        self._set_long_log_aside()
+        self._rotate_log()
         with contextlib.suppress(OSError):
-            os.unlink(self._socket)  # nobody listens on it: we hold engine.lock and have no child
+            os.unlink(self._socket)  # no process listens on it: we hold engine.lock and have no child
         with self._spawning:
             if self._stopping.is_set():
                 return None
             process = subprocess.Popen(  # noqa: S603 -- the command is ours, no shell
-                self._command, stdin=subprocess.DEVNULL, pass_fds=(self._lock_fd,), env=environment(preload)
+                self._command, stdin=subprocess.DEVNULL, pass_fds=(self._lock_fd,), env=engine_environment(preload)
             )
             self._send_signal = process.send_signal
         self._state.update(engine_pid=process.pid, started_at_ms=_now_ms(), preload=preload)
@@ -266,58 +267,58 @@ class Engine:
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], sizes: dict[str, int]) -> bool:
         while process.poll() is None:
-            if is_ready(ask(self._socket, b"PING")):
+            if is_ready(send_command(self._socket, b"PING")):
                 self._failures = 0
                 self._directory.watch_append_only()
                 self._directory.is_intact()
-                self._note_cut(sizes)
-                self._state.update(version=_version(self._about()), error=None, failures=0, ready_pid=process.pid)
+                self._record_cut(sizes)
+                self._state.update(version=_version(self._server_info()), error=None, failures=0, ready_pid=process.pid)
                 return True
             time.sleep(0.01)
         return False
 
-    def _note_cut(self, sizes: dict[str, int]) -> None:
+    def _record_cut(self, sizes: dict[str, int]) -> None:
         cut = files.find_cut(log_of_last_start(self._data_dir), sizes, _now_ms())
         if cut is not None:
             with contextlib.suppress(OSError):
                 files.add_cut(self._data_dir, cut)
 
-    def _why_not_written(self, was_ready: bool) -> dict[str, object]:
+    def _write_failure(self, was_ready: bool) -> dict[str, object]:
         error = files.find_write_error(log_of_last_start(self._data_dir)) if was_ready else None
         return {"write_error": error, "write_failed_at_ms": _now_ms()} if error else {}
 
-    def _note_failure(self, error: str) -> None:
+    def _record_failure(self, error: str) -> None:
         self._failures += 1
         self._state.update(error=error, failures=self._failures, failed_at_ms=_now_ms())
 
-    def _about(self) -> dict[str, str]:
-        lines = ask(self._socket, b"INFO server").splitlines()
+    def _server_info(self) -> dict[str, str]:
+        lines = send_command(self._socket, b"INFO server").splitlines()
         return {name: value for name, _, value in (line.partition(":") for line in lines)}
 
-    def _set_long_log_aside(self) -> None:
+    def _rotate_log(self) -> None:
         with contextlib.suppress(OSError):
             if os.path.getsize(self._log) > LOG_BYTES:
                 os.replace(self._log, f"{self._log}.old")
 
 
 class _EndRequestError(Exception):
-    """SIGTERM, as an exception: it ends the wait for the users."""
+    """SIGTERM as an exception, which ends the wait for the users."""
 
 
-def _end(_signal: int, _frame: FrameType | None) -> None:
+def _raise_end_request(_signal: int, _frame: FrameType | None) -> None:
     raise _EndRequestError
 
 
 def _wait_until_unused(users_fd: int) -> None:
-    """Until the last user has left, or somebody ends this process politely (users then start another)."""
+    """Wait until the last user has left, or until SIGTERM (users then start another supervisor)."""
     with contextlib.suppress(_EndRequestError):
-        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGTERM, _raise_end_request)
         fcntl.flock(users_fd, fcntl.LOCK_EX)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _version(about: dict[str, str]) -> str | None:
-    return about.get("valkey_version") or about.get("redis_version")
+def _version(info: dict[str, str]) -> str | None:
+    return info.get("valkey_version") or info.get("redis_version")
 
 
 def _now_ms() -> int:
@@ -336,28 +337,29 @@ def _try_lock(fd: int) -> bool:
     return True
 
 
-def keep(engine: Engine, users_fd: int, keeper_fd: int) -> None:
+def supervise(engine: EngineProcess, users_fd: int, supervisor_fd: int) -> None:
     engine.start()
     _wait_until_unused(users_fd)
     engine.stop()
     # In this order: a user that gets users.lock must find keeper.lock free.
-    os.close(keeper_fd)
+    os.close(supervisor_fd)
     os.close(users_fd)
 
 
 def main(arguments: list[str]) -> None:
-    """Arguments: directory, server binary, its LD_PRELOAD, descriptor of the held keeper.lock or -, its arguments."""
-    data_dir, server, preload, handed_over, *extra_arguments = arguments
-    keeper_fd = _open_lock(data_dir, KEEPER_LOCK) if handed_over == "-" else int(handed_over)
-    if not _try_lock(keeper_fd):
-        return  # another keeper is there
+    """Run the supervisor. Arguments: directory, server binary, its LD_PRELOAD, descriptor of the held keeper.lock or -,
+    further arguments of the server."""
+    data_dir, server, preload, inherited_fd, *extra_arguments = arguments
+    supervisor_fd = _open_lock(data_dir, SUPERVISOR_LOCK) if inherited_fd == "-" else int(inherited_fd)
+    if not _try_lock(supervisor_fd):
+        return  # another supervisor runs
     os.umask(0o077)
     users_fd = _open_lock(data_dir, USERS_LOCK)
-    engine = Engine(data_dir, server, preload, extra_arguments)
-    # The user that started us waits for this first process only, and learns from its exit status what failed
-    # up to here. The keeper itself is nobody's child: no user gets a zombie.
+    engine = EngineProcess(data_dir, server, preload, extra_arguments)
+    # The user that started us waits for this first process only, and its exit status reports a failure up to here.
+    # The supervisor itself is a grandchild, so it does not become a zombie of a user.
     if os.fork() == 0:
-        keep(engine, users_fd, keeper_fd)
+        supervise(engine, users_fd, supervisor_fd)
 
 
 if __name__ == "__main__":
