@@ -145,7 +145,7 @@ class Apart(Alone):
 
 
 class Embedded:
-    """The engine of a data directory. Its users start it; its keeper starts it again."""
+    """The engine of a data directory. Its users start it, and its supervisor restarts it."""
 
     topology = "embedded"
 
@@ -176,7 +176,7 @@ class Embedded:
         os.kill(self._last_pid, signal.SIGKILL)
 
     def revive(self) -> None:
-        """By its keeper."""
+        """Wait until its supervisor has restarted it."""
         self._present()
 
     def _present(self) -> int:

@@ -15,14 +15,14 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from tests.support.witness import Witness, check_invariants, drain, produce, work
+from tests.support.answer_log import Witness, check_invariants, drain, produce, work
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.embedded.engine import EmbeddedEngine
 from windlass.store.store import Store
 
 ROUNDS = 15
-EMBEDDED_ROUNDS = 5  # the keeper's pauses grow when an engine keeps dying
+EMBEDDED_ROUNDS = 5  # the supervisor's pauses grow when an engine keeps dying
 PRODUCERS, WORKERS = 4, 4
 PATIENCE_S = 60.0  # of a caller that finds the engine away each time it looks
 

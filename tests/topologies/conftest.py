@@ -1,4 +1,4 @@
-"""A cluster and a Sentinel group per session; each test finds them whole, and has a namespace of its own."""
+"""Fixtures: a cluster and a Sentinel group per session. Each test gets them restored, and a namespace of its own."""
 
 from __future__ import annotations
 

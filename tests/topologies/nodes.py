@@ -1,4 +1,4 @@
-"""Real clusters and Sentinel groups as child processes: each node is an engine of its own on loopback."""
+"""Real clusters and Sentinel groups as child processes. Each node is an engine on loopback."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ READY_LIMIT_S = 20.0
 VOLATILE = ("--appendonly", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
 
-def _is(is_so: Callable[[], bool]) -> bool:
-    """A node that is told another role ends its connections, also the one that asks."""
+def _is_true(condition: Callable[[], bool]) -> bool:
+    """Return the condition; False if the connection is lost: a node that changes its role closes its connections."""
     try:
-        return is_so()
+        return condition()
     except ConnectionLost:
         return False
 
 
-def until(is_so: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], what: str) -> None:
     give_up_at_s = time.monotonic() + READY_LIMIT_S
-    while not _is(is_so):
+    while not _is_true(condition):
         assert time.monotonic() < give_up_at_s, f"{what}: not within {READY_LIMIT_S:g} s"
         time.sleep(0.02)
 
 
 class Node(EngineProcess):
-    """An engine on TCP that can be asked and told things."""
+    """Engine on TCP that takes commands."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -120,7 +120,7 @@ class ClusterProcesses:
         for first, last, primary, *_ in self._any_node().ask("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == primary[1])
-        raise AssertionError(f"slot {slot} is served by nobody")
+        raise AssertionError(f"no node serves slot {slot}")
 
     def primary_of_partition(self, partition: int, partitions: int = 16) -> ClusterNode:
         return self.primary_of(slot_of(hash_tags(partitions)[partition]))
@@ -135,7 +135,7 @@ class ClusterProcesses:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Nobody takes a node that is only slow for a dead one: what happens was planned."""
+        """Raise the failure timeout, so that a slow node does not count as dead during a planned change."""
         for node in self.nodes:
             node.ask("CONFIG", "SET", "cluster-node-timeout", 15_000)
         try:
@@ -145,7 +145,7 @@ class ClusterProcesses:
                 node.ask("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
 
     def restore(self) -> None:
-        """Whoever was killed is started again, and all is as at the beginning, in other roles perhaps."""
+        """Start killed nodes, and wait until the cluster is healthy. Nodes may have other roles than at the start."""
         for node in self.nodes:
             if not node.is_running:
                 node.start()
@@ -240,7 +240,7 @@ class SentinelProcesses:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Nobody takes a node that is only slow for a dead one: what happens was planned."""
+        """Raise the failure timeout, so that a slow node does not count as dead during a planned change."""
         self._set_down_after(15_000)
         try:
             yield
@@ -252,7 +252,7 @@ class SentinelProcesses:
             sentinel.ask("SENTINEL", "SET", self.service, "down-after-milliseconds", down_after_ms)
 
     def fail_over(self, *how: str) -> None:
-        """Begins a planned failover, as soon as the sentinel asked has heard from a replica of late."""
+        """Start a planned failover, as soon as the sentinel has recent data from a replica."""
 
         def is_begun() -> bool:
             try:
@@ -269,20 +269,20 @@ class SentinelProcesses:
         for node in self.nodes:
             if not node.is_running:
                 node.start()
-                node.ask("REPLICAOF", "127.0.0.1", self.primary.port)  # the sentinels would take 10 s to say it
+                node.ask("REPLICAOF", "127.0.0.1", self.primary.port)  # the sentinels would do so only after 10 s
         self.wait_healthy()
 
     def wait_healthy(self) -> None:
         until(lambda: all(self._is_settled(at) for at in range(3)), "the sentinels agree")
         until(lambda: len([node for node in self.nodes if node.is_primary]) == 1, "one primary")
-        until(lambda: self._in_step() == 2, "two replicas that have all of it")
+        until(lambda: self._synced_replicas() == 2, "two replicas that have all of it")
 
-    def _in_step(self) -> int:
-        """Replicas that follow the primary; one that is still being sent its data would be promoted without it."""
+    def _synced_replicas(self) -> int:
+        """Count the replicas in sync. A replica that is still receiving its data would be promoted without it."""
         primary = self.primary
         found = (node.info("replication") for node in self.nodes if node is not primary and node.is_running)
         return sum(
-            one.get("master_link_status") == "up" and one.get("master_port") == str(primary.port) for one in found
+            info.get("master_link_status") == "up" and info.get("master_port") == str(primary.port) for info in found
         )
 
     def _is_settled(self, at: int) -> bool:

@@ -1,5 +1,4 @@
-"""The same jobs on one engine with several partitions, behind sentinels, and on a cluster: everything that works in one
-partition works over all of them."""
+"""The same operations over several partitions on one engine, behind sentinels, and on a cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.topologies.conftest import new_store
-from tests.topologies.living import QUEUES
 from tests.topologies.nodes import until
+from tests.topologies.workload import QUEUES
 from windlass.background import runner
 from windlass.core.errors import BadInput, CrossPartition, UnknownWorker
 from windlass.core.job import Blob, Job, NewJob
@@ -63,7 +62,7 @@ def held(jobs: list[Job]) -> list[LeaseRef]:
 async def test_jobs_flow_without_an_event_loop(service: Service, store: Store) -> None:
     ids = [answer.id for answer in service.enqueue(everywhere()).wait()]  # type: ignore[union-attr]
     assert store.partitions > 1
-    assert {store.partition_of_job(one) for one in ids} == {store.partition_of_queue(queue) for queue in QUEUES}
+    assert {store.partition_of_job(job_id) for job_id in ids} == {store.partition_of_queue(queue) for queue in QUEUES}
     some = service.take(Take(queues=QUEUES, most=10, wait_ms=1_000)).wait().jobs
     assert len(some) == 10
     done = [Finish(job.id, job.lease_token, Blob(b"1")) for job in some[:5]]
@@ -95,14 +94,14 @@ async def test_a_waiting_taker_is_woken_from_any_partition(service: Service, sto
             waiting = asyncio.create_task(_taken(service))
             await asyncio.to_thread(
                 until,
-                lambda: sum(one.waiting_takers for one in service.stats(QUEUES).wait()) == len(QUEUES),
+                lambda: sum(stats.waiting_takers for stats in service.stats(QUEUES).wait()) == len(QUEUES),
                 "it waits",
             )
             job = await service.enqueue([NewJob(queue=queue, name="n")]).one()
             (taken,) = (await waiting).jobs
             assert taken.id == job.id
             await asyncio.to_thread(
-                until, lambda: sum(one.waiting_takers for one in service.stats(QUEUES).wait()) == 0, "it left"
+                until, lambda: sum(stats.waiting_takers for stats in service.stats(QUEUES).wait()) == 0, "it left"
             )
 
 
@@ -114,13 +113,15 @@ async def test_a_blocking_taker_is_woken_from_any_partition(service: Service, st
     async with store, asyncio.timeout(20):
         waiting = asyncio.create_task(asyncio.to_thread(service.take(Take(queues=QUEUES, wait_ms=20_000)).wait))
         await asyncio.to_thread(
-            until, lambda: sum(one.waiting_takers for one in service.stats(QUEUES).wait()) == len(QUEUES), "it waits"
+            until,
+            lambda: sum(stats.waiting_takers for stats in service.stats(QUEUES).wait()) == len(QUEUES),
+            "it waits",
         )
         job = await service.enqueue([NewJob(queue=QUEUES[3], name="n")]).one()
-        assert [one.id for one in (await waiting).jobs] == [job.id]
+        assert [taken.id for taken in (await waiting).jobs] == [job.id]
 
 
-async def test_a_cancelled_taker_gives_back_what_it_had_from_every_partition(service: Service, store: Store) -> None:
+async def test_a_cancelled_taker_releases_jobs_of_all_partitions(service: Service, store: Store) -> None:
     async with store, asyncio.timeout(20):
         await service.enqueue(everywhere())
         for _ in range(20):
@@ -136,14 +137,16 @@ async def _take_all(service: Service) -> Taken:
     return await service.take(Take(queues=QUEUES, most=100, wait_ms=1))
 
 
-async def test_the_loops_look_after_every_partition(service: Service, store: Store) -> None:
+async def test_the_loops_serve_every_partition(service: Service, store: Store) -> None:
     async with store, asyncio.timeout(20):
         await service.enqueue(everywhere())
         await service.take(Take(queues=QUEUES, most=100, lease_ms=300))
         loops = asyncio.create_task(runner.run(service))
         await service.enqueue(everywhere(delay_ms=100, expires_in_ms=86_400_000))
         await asyncio.to_thread(
-            until, lambda: sum(one.queued for one in service.stats(QUEUES).wait()) == 2 * len(QUEUES), "all are queued"
+            until,
+            lambda: sum(stats.queued for stats in service.stats(QUEUES).wait()) == 2 * len(QUEUES),
+            "all are queued",
         )
         loops.cancel()
         await asyncio.wait({loops})
@@ -210,13 +213,13 @@ async def test_workers_are_known_in_every_partition(service: Service, store: Sto
         jobs = (await service.take(Take(queues=QUEUES, most=20, worker=WORKER))).jobs
         (worker,) = await service.workers()
         assert (worker.info.host, worker.running_count) == ("here", 20)
-        assert {one.id for one in worker.running} == {job.id for job in jobs}
+        assert {running.id for running in worker.running} == {job.id for job in jobs}
         assert await service.cancel([jobs[0].id, jobs[-1].id]) == ["requested"] * 2
         assert {await heard.get(), await heard.get()} == {jobs[0].id, jobs[-1].id}
         assert await service.beat([WORKER]) == [False]
         assert await service.release(held(jobs[5:])) == ["queued"] * 14 + ["cancelled"]
         store.clock_offset_ms += 1_001
-        assert (await service.recover()).done == 5, "silent, so it loses what it holds everywhere"
+        assert (await service.recover()).done == 5, "a silent worker loses its leases in all partitions"
         assert isinstance((await service.beat([WORKER]))[0], UnknownWorker)
         await service.register(WORKER, WorkerInfo())
         await service.take(Take(queues=QUEUES, most=7, worker=WORKER))

@@ -1,4 +1,4 @@
-"""windlass engine prepare and users that may not load functions, on a cluster and behind Sentinel."""
+"""`windlass engine prepare` and users without the right to load functions, on a cluster and behind Sentinel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def libraries(node: Node) -> str:
 
 
 def as_user(url: str) -> str:
-    """The same nodes for the restricted user."""
+    """Return the URL of the same nodes for the restricted user."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{USER}:{PASSWORD}@{rest.rpartition('@')[2]}"
 

@@ -1,4 +1,4 @@
-"""A worker of the SDK where queues lie in several partitions, through a failover: it goes on by itself."""
+"""SDK worker on queues of several partitions, which continues by itself after a failover."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.topologies.conftest import new_store
-from tests.topologies.living import QUEUES
 from tests.topologies.nodes import ClusterProcesses, SentinelProcesses, until
+from tests.topologies.workload import QUEUES
 from windlass import Call, Windlass, Worker
 from windlass.store.store import Store
 
@@ -19,7 +19,7 @@ JOBS = 200
 
 
 async def _work_through(store: Store, trouble: Callable[[], None]) -> None:
-    """Half of the jobs before the trouble, half after it; a lease lost with a failover is taken again."""
+    """Run half of the jobs before the trouble and half after it. A job whose lease a failover loses is taken again."""
     app = Windlass()
     app.connect(store)
     ran: set[int] = set()
@@ -52,9 +52,9 @@ async def _work_through(store: Store, trouble: Callable[[], None]) -> None:
 async def test_on_a_cluster(cluster: ClusterProcesses) -> None:
     def kill() -> None:
         victim = cluster.primary_of_partition(0)
-        heir = cluster.replica_of(victim)
+        replica = cluster.replica_of(victim)
         victim.kill()
-        until(lambda: heir.is_primary, "the replica takes over")
+        until(lambda: replica.is_primary, "the replica takes over")
         victim.start()
 
     await _work_through(new_store(cluster.url), kill)

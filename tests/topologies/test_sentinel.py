@@ -1,4 +1,4 @@
-"""A real Sentinel group: the primary dies, or hands over, while jobs flow."""
+"""Jobs on a real Sentinel group whose primary dies or fails over."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.topologies.conftest import new_store
-from tests.topologies.living import QUEUES, live_through, wait_for_one
 from tests.topologies.nodes import Node, SentinelProcesses, until
+from tests.topologies.workload import QUEUES, run_through, wait_for_job
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
 from windlass.core.operations import Enqueued, Take
@@ -21,7 +21,7 @@ async def test_a_killed_primary_loses_nothing_that_a_replica_has(sentinels: Sent
     async def kill() -> None:
         await asyncio.to_thread(sentinels.primary.kill)
 
-    witness = await live_through(new_store(sentinels.url), kill, durability="replica")
+    witness = await run_through(new_store(sentinels.url), kill, durability="replica")
     witness.judge(at_least=100, may_run_again=True)
 
 
@@ -32,22 +32,22 @@ async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
 
     with sentinels.patient():
-        (await live_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
+        (await run_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
 
 
-async def test_nobody_stays_with_a_primary_that_was_replaced(sentinels: SentinelProcesses) -> None:
-    """A plain SENTINEL FAILOVER leaves the old primary alive, and it says yes to everything for ten more seconds."""
+async def test_all_connections_leave_a_replaced_primary(sentinels: SentinelProcesses) -> None:
+    """A plain SENTINEL FAILOVER leaves the old primary alive, and it accepts writes for ten more seconds."""
     old = sentinels.primary
     store = new_store(sentinels.url)
     service = Service(store)
     async with store, asyncio.timeout(20):
-        waiting = asyncio.create_task(wait_for_one(service, ("q",)))
+        waiting = asyncio.create_task(wait_for_job(service, ("q",)))
         await asyncio.to_thread(until, lambda: service.stats(["q"]).wait()[0].waiting_takers > 0, "it waits")
         await asyncio.to_thread(sentinels.fail_over)
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
-        assert old.is_primary, "the test wants to see it before it is demoted"
+        assert old.is_primary, "the test needs it before it is demoted"
         new = sentinels.primary
-        await asyncio.to_thread(until, lambda: _clients(new) > 0, "the links have moved")
+        await asyncio.to_thread(until, lambda: _clients(new) > 0, "the connections have moved")
         job = await service.enqueue([NewJob(queue="q", name="n")]).one()
         assert await waiting == job.id
         assert old.is_primary
@@ -62,23 +62,23 @@ async def test_waiting_takers_outlive_a_failover(sentinels: SentinelProcesses) -
     store = new_store(sentinels.url)
     service = Service(store)
     async with store, asyncio.timeout(30):
-        waiting = asyncio.create_task(wait_for_one(service, QUEUES))
+        waiting = asyncio.create_task(wait_for_job(service, QUEUES))
         await asyncio.to_thread(until, lambda: service.stats(QUEUES[:1]).wait()[0].waiting_takers > 0, "it waits")
         sentinels.primary.kill()
         job = await service.enqueue([NewJob(queue=QUEUES[0], name="n")]).one()
         assert await waiting == job.id
 
 
-async def test_sentinels_that_are_away_are_passed_over(sentinels: SentinelProcesses) -> None:
+async def test_unreachable_sentinels_are_skipped(sentinels: SentinelProcesses) -> None:
     store = new_store(sentinels.url.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:", 1))
     assert isinstance(Service(store).enqueue([NewJob(queue="q", name="n")]).one().wait(), Enqueued)
     store.close_sync()
 
 
-async def test_what_is_said_when_the_primary_cannot_be_found(sentinels: SentinelProcesses) -> None:
-    nobody = new_store("redis+sentinel://127.0.0.1:1,127.0.0.1:2/jobs", patience_s=0.2)
+async def test_errors_when_the_primary_cannot_be_found(sentinels: SentinelProcesses) -> None:
+    unreachable = new_store("redis+sentinel://127.0.0.1:1,127.0.0.1:2/jobs", patience_s=0.2)
     with pytest.raises(EngineUnavailable, match="No sentinel"):
-        nobody.open_sync()
+        unreachable.open_sync()
     unknown = new_store(sentinels.url.replace("/jobs/", "/jbos/"))
     with pytest.raises(BadSetting, match="'jbos'"):
         unknown.open_sync()
@@ -86,11 +86,11 @@ async def test_what_is_said_when_the_primary_cannot_be_found(sentinels: Sentinel
     with pytest.raises(EngineError, match="WRONGPASS") as error:
         refused.open_sync()
     assert "wrong" not in str(error.value)
-    for store in (nobody, unknown, refused):
+    for store in (unreachable, unknown, refused):
         store.close_sync()
 
 
-async def test_a_confirmation_that_does_not_come_is_said(sentinels: SentinelProcesses) -> None:
+async def test_a_missing_confirmation_is_reported(sentinels: SentinelProcesses) -> None:
     store = new_store(sentinels.url, durability="replica")
     service = Service(store)
     async with store:

@@ -1,11 +1,11 @@
-"""Jobs that flow while something happens to the engine, and what is judged afterwards."""
+"""Workload that runs while the engine fails over or moves slots, for later checks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from tests.support.witness import Witness, drain, produce, work
+from tests.support.answer_log import Witness, drain, produce, work
 from windlass.background import runner
 from windlass.core.errors import StaleLease, UnknownJob, WrongState
 from windlass.core.job import Durability
@@ -17,12 +17,16 @@ QUEUES = tuple(f"q{number}" for number in range(24))  # in most of 16 partitions
 LIMIT_S = 40.0
 
 
-async def live_through(
+async def run_through(
     store: Store, trouble: Callable[[], Awaitable[None]], durability: Durability | None = None
 ) -> Witness:
-    """Producers, workers and the loops at work; trouble in the middle; then all that is left is worked off."""
+    """Run producers, workers and the background loops, with trouble in the middle; then work off the remaining jobs."""
     service, witness = Service(store), Witness()
-    witness.expected = (StaleLease, UnknownJob, WrongState)  # a failover may forget a lease, or what was not durable
+    witness.expected = (
+        StaleLease,
+        UnknownJob,
+        WrongState,
+    )  # a failover may lose a lease, or jobs that were not durable
     async with store, asyncio.timeout(LIMIT_S):
         loops = asyncio.create_task(runner.run(service))
         tasks = [asyncio.create_task(produce(service, witness, QUEUES, durability)) for _ in range(3)]
@@ -39,7 +43,7 @@ async def live_through(
 
 
 async def _progress(witness: Witness, tasks: Sequence[asyncio.Task[None]], jobs: int = 50) -> None:
-    """Until so many more are accepted and finished: everybody carries on."""
+    """Wait until `jobs` more jobs are accepted and finished, which shows that all tasks continue."""
     goal = len(witness.accepted) + jobs, len(witness.finished) + jobs
     while len(witness.accepted) < goal[0] or len(witness.finished) < goal[1]:
         done, _ = await asyncio.wait(tasks, timeout=0.01, return_when=asyncio.FIRST_COMPLETED)
@@ -47,7 +51,7 @@ async def _progress(witness: Witness, tasks: Sequence[asyncio.Task[None]], jobs:
             await task
 
 
-async def wait_for_one(service: Service, queues: tuple[str, ...]) -> bytes:
-    """A taker that waits, and carries on with waiting whatever happens meanwhile."""
+async def wait_for_job(service: Service, queues: tuple[str, ...]) -> bytes:
+    """Take a job, and wait for it through all trouble."""
     (job,) = (await service.take(Take(queues=queues, wait_ms=30_000))).jobs
     return job.id
