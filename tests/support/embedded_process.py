@@ -1,4 +1,4 @@
-"""The embedded engine of a directory, seen by tests from outside: its processes, locks and answers."""
+"""Embedded engine of a directory, inspected from outside: its processes, locks and replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wait_until(is_true: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def new_data_dir() -> Iterator[Path]:
-    """A directory for an engine, in a parent of its own, so that it can be moved and replaced."""
+    """Yield a directory for an engine in a new parent directory, so that it can be moved and replaced."""
     parent = Path(tempfile.mkdtemp(prefix="wl-"))
     yield parent / "data"
     for directory in parent.iterdir():
@@ -46,7 +46,7 @@ def engine_pid(data_dir: Path) -> int:
 
 
 def is_known_ready(data_dir: Path) -> bool:
-    """Has the keeper seen the engine answer, and its files? Users may be a moment faster."""
+    """Return whether the supervisor knows that the engine is ready. Users may know it slightly earlier."""
     state = json.loads((data_dir / supervisor.STATE).read_text())
     return state.get("ready_pid") is not None and state["ready_pid"] == state["engine_pid"]
 
@@ -71,7 +71,7 @@ def is_stopped(data_dir: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """As people do it: files that others remove at the same time are no error."""
+    """Remove with `rm -rf`, which ignores files that others remove at the same time."""
     subprocess.run(["rm", "-rf", path], check=False)
 
 

@@ -22,11 +22,8 @@ async def run_through(
 ) -> Witness:
     """Run producers, workers and the background loops, with trouble in the middle; then work off the remaining jobs."""
     service, witness = Service(store), Witness()
-    witness.expected = (
-        StaleLease,
-        UnknownJob,
-        WrongState,
-    )  # a failover may lose a lease, or jobs that were not durable
+    # A failover may lose a lease, or jobs that were not durable.
+    witness.expected = (StaleLease, UnknownJob, WrongState)
     async with store, asyncio.timeout(LIMIT_S):
         loops = asyncio.create_task(runner.run(service))
         tasks = [asyncio.create_task(produce(service, witness, QUEUES, durability)) for _ in range(3)]

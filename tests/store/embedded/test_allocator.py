@@ -1,4 +1,4 @@
-"""The embedded engine runs with jemalloc where it can, and runs all the same where it cannot."""
+"""Embedded engine with jemalloc where the system has it, and without it elsewhere."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from windlass.store.embedded.allocator import LIBRARY, preload_for
 from windlass.store.embedded.engine import EmbeddedEngine, find_server_binary
 
 PATIENCE_S = 15.0
-ANOTHER = "libanl.so.1"  # part of the C library, and nothing that an engine needs by itself
+OTHER_LIBRARY = "libanl.so.1"  # part of the C library; an engine does not need it
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="preloading is for Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="preloading works on Linux only")
 
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="wl-"))
     yield path
-    wait_until(lambda: not (path / supervisor.STATE).exists())  # the keeper's last word, when the engine is gone
+    wait_until(lambda: not (path / supervisor.STATE).exists())  # removed by the supervisor after the engine's end
     shutil.rmtree(path)
 
 
@@ -50,22 +50,22 @@ def wait_until(is_so: Callable[[], int]) -> int:
 
 
 def engine_pid(data_dir: Path) -> int:
-    return wait_until(lambda: _told_pid(data_dir))
+    return wait_until(lambda: _reported_pid(data_dir))
 
 
-def _told_pid(data_dir: Path) -> int:
-    """0: the engine does not answer."""
+def _reported_pid(data_dir: Path) -> int:
+    """Return the pid that the engine reports; 0 if it does not answer."""
     found = re.search(r"process_id:(\d+)", supervisor.send_command(str(data_dir / supervisor.SOCKET), b"INFO server"))
     return int(found[1]) if found else 0
 
 
 def libraries_of(data_dir: Path) -> str:
-    """What the engine has loaded. Its environment tells nothing: it writes its title over it."""
+    """Return the libraries that the engine has loaded. Its environment is overwritten by its process title."""
     return Path(f"/proc/{engine_pid(data_dir)}/maps").read_text()
 
 
-def notes(data_dir: Path, preload: str) -> Callable[[], bool]:
-    """Whether the keeper wrote that down. It does so beside the engine's start."""
+def records_preload(data_dir: Path, preload: str) -> Callable[[], bool]:
+    """Return a check that the supervisor has recorded this preload. It does so while the engine starts."""
     return lambda: json.loads((data_dir / supervisor.STATE).read_text()).get("preload") == preload
 
 
@@ -79,24 +79,24 @@ def scripted_server(tmp_path: Path, before: str) -> Path:
 def test_the_embedded_engine_runs_with_it(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
         assert LIBRARY in libraries_of(data_dir)
-        wait_until(notes(data_dir, LIBRARY))
+        wait_until(records_preload(data_dir, LIBRARY))
         assert supervisor.send_command(str(data_dir / supervisor.SOCKET), b"SET a 1") == "+OK"
     assert "jemalloc" not in (data_dir / supervisor.LOG).read_text()
 
 
-def test_nobody_else_gets_it(data_dir: Path) -> None:
+def test_only_the_engine_gets_it(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
-        keeper_pid = json.loads((data_dir / supervisor.STATE).read_text())["keeper_pid"]
-        assert LIBRARY not in Path(f"/proc/{keeper_pid}/maps").read_text()
+        supervisor_pid = json.loads((data_dir / supervisor.STATE).read_text())["keeper_pid"]
+        assert LIBRARY not in Path(f"/proc/{supervisor_pid}/maps").read_text()
     assert LIBRARY not in os.environ.get("LD_PRELOAD", "")
 
 
-def test_what_is_preloaded_already_stays_and_comes_first(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_PRELOAD", ANOTHER)
+def test_an_existing_preload_stays_and_comes_first(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", OTHER_LIBRARY)
     with EmbeddedEngine(data_dir):
         libraries = libraries_of(data_dir)
-        wait_until(notes(data_dir, f"{ANOTHER}:{LIBRARY}"))
-    assert ANOTHER in libraries
+        wait_until(records_preload(data_dir, f"{OTHER_LIBRARY}:{LIBRARY}"))
+    assert OTHER_LIBRARY in libraries
     assert LIBRARY in libraries
 
 
@@ -106,10 +106,10 @@ def test_a_library_that_cannot_be_loaded_is_not_preloaded(
     for library in (broken_library, "libjemalloc-is-not-here.so.2"):
         monkeypatch.setattr(allocator, "LIBRARY", library)
         assert preload_for(find_server_binary()) == ""
-    monkeypatch.setenv("LD_PRELOAD", ANOTHER)
+    monkeypatch.setenv("LD_PRELOAD", OTHER_LIBRARY)
     with EmbeddedEngine(data_dir):
         libraries = libraries_of(data_dir)
-    assert ANOTHER in libraries
+    assert OTHER_LIBRARY in libraries
     assert "jemalloc" not in libraries
     assert "ld.so" not in (data_dir / supervisor.LOG).read_text()
 
@@ -128,7 +128,7 @@ def test_an_engine_that_does_not_start_with_it_is_started_without(data_dir: Path
     assert preload_for(server) == LIBRARY
     with EmbeddedEngine(data_dir, server=server):
         assert "jemalloc" not in libraries_of(data_dir)
-        wait_until(notes(data_dir, ""))
+        wait_until(records_preload(data_dir, ""))
 
 
 def test_an_engine_that_dies_soon_after_its_start_is_started_without(data_dir: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_engine_that_dies_soon_after_its_start_is_started_without(data_dir: P
                 return True
             os.kill(engine_pid(data_dir), signal.SIGKILL)
             engine.ensure()
-            return False  # where the kill came late, another one with it follows
+            return False  # if the kill came late, the next engine has the library again
 
         wait_until(is_without)
 
@@ -149,5 +149,5 @@ def test_a_server_that_has_it_or_does_not_run_gets_no_other(tmp_path: Path, body
     assert preload_for(scripted_server(tmp_path, body)) == ""
 
 
-def test_a_server_that_is_not_there_is_the_keepers_to_report(tmp_path: Path) -> None:
+def test_a_missing_server_gets_no_preload(tmp_path: Path) -> None:
     assert preload_for(tmp_path / "none") == ""

@@ -1,4 +1,4 @@
-"""A data directory that is deleted, replaced or moved while its engine runs: no job is acknowledged into it."""
+"""Data directory that is deleted, replaced or moved while its engine runs: the engine acknowledges no more jobs."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ def test_a_new_process_begins_with_the_new_directory_and_the_old_one_stays_refus
         with pytest.raises(DataDirectoryLost):
             service.ping().wait()
         service.store.close_sync()
-        assert engine_pid(data_dir) == new_pid  # the old user's leave has not touched it
+        assert engine_pid(data_dir) == new_pid  # unaffected by the old user's leave
 
 
 def test_no_job_is_acknowledged_after_the_end_of_the_deletion(service: Service, data_dir: Path) -> None:
-    """The engine is frozen while its files go: whatever it would acknowledge afterwards comes too late."""
+    """The engine is frozen during the deletion, so it cannot acknowledge a job before the deletion is noticed."""
     service.enqueue([JOB]).wait()
     pid = engine_pid(data_dir)
     os.kill(pid, signal.SIGSTOP)
@@ -147,7 +147,7 @@ def test_no_job_is_acknowledged_after_the_end_of_the_deletion(service: Service, 
         pending()
 
 
-def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) -> None:
+def test_readiness_detects_the_loss_without_a_supervisor(service: Service, data_dir: Path) -> None:
     pid = engine_pid(data_dir)
     os.kill(supervisor_pid(data_dir), signal.SIGKILL)
     wait_until(lambda: is_free(data_dir / supervisor.SUPERVISOR_LOCK))
@@ -155,7 +155,7 @@ def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) ->
     delete(data_dir)
     with pytest.raises(DataDirectoryLost):
         service.ping().wait()
-    os.kill(pid, signal.SIGKILL)  # its keeper, which would do so, is dead
+    os.kill(pid, signal.SIGKILL)  # its supervisor, which would do so, is dead
 
 
 def test_an_adopted_engine_is_watched_too(service: Service, data_dir: Path) -> None:
@@ -179,7 +179,7 @@ def test_rewriting_the_file_is_no_loss(service: Service, data_dir: Path) -> None
 
 
 def test_a_change_ends_the_wait_at_once(data_dir: Path) -> None:
-    """In a process of its own: the signal must be blocked in all threads."""
+    """Runs in a forked process, because the signal must be blocked in all threads."""
     data_dir.mkdir()
     (data_dir / "lock").touch()
     child = os.fork()
@@ -188,13 +188,13 @@ def test_a_change_ends_the_wait_at_once(data_dir: Path) -> None:
         watch = DirectoryWatch(str(data_dir), str(data_dir / "lock"), fd)
         watch.enable_notifications()
         (data_dir / "lock").unlink()
-        watch.wait(3600.0)  # else until the test's time is over
+        watch.wait(3600.0)  # without a notification, the test would time out
         os._exit(0 if not watch.is_intact() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_other_processes_wait_and_look(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system cannot tell of changes."""
+def test_the_watch_polls_without_notifications(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For systems that do not report changes."""
     monkeypatch.delattr(data_directory.fcntl, "F_NOTIFY")
     data_dir.mkdir()
     (data_dir / "lock").touch()
@@ -210,10 +210,10 @@ def test_other_processes_wait_and_look(data_dir: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.anyio
-async def test_takers_that_wait_are_refused_and_the_process_stays_calm(
+async def test_waiting_takers_are_refused_and_the_retry_loop_pauses(
     service: Service, data_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refusal comes at once, so a loop that tries for ever has to pause by itself."""
+    """A refusal comes at once, so a retry loop must pause by itself."""
 
     def tries() -> list[float]:
         return [record.created for record in caplog.records if "Cannot wait for jobs" in record.getMessage()]

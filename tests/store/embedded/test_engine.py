@@ -1,4 +1,4 @@
-"""The embedded engine with real processes: sharing it, the death of every part of it, and clear errors."""
+"""Embedded engine with real processes: shared use, death of each process, and error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.store.embedded import engine as embedded
 from windlass.store.embedded import supervisor
 from windlass.store.embedded.engine import EmbeddedEngine, default_data_dir, find_server_binary
 
-# Does what it is told, a word per line: join, ensure, leave.
+# Calls the methods that it reads, one per line: join, ensure, leave.
 USER = """
 import sys
 from pathlib import Path
@@ -56,7 +56,7 @@ class User:
             text=True,
         )
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
@@ -66,7 +66,7 @@ class User:
         assert self._process.stdout.readline() == "done\n"
 
     def do(self, word: str) -> None:
-        self.tell(word)
+        self.send(word)
         self.wait_done()
 
     def kill(self) -> None:
@@ -101,7 +101,7 @@ def engine(data_dir: Path) -> Iterator[EmbeddedEngine]:
         yield engine
 
 
-def about(data_dir: Path, field: str) -> str:
+def server_info(data_dir: Path, field: str) -> str:
     for line in ask(data_dir, b"INFO server").splitlines():
         name, _, value = line.partition(":")
         if name == field:
@@ -114,12 +114,12 @@ def run_tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def is_alive(pid: int) -> bool:
-    # An orphan that has ended stays a zombie until init collects it, which may take seconds.
+    # An orphan that has ended stays a zombie until init reaps it, which may take seconds.
     state = run_tool("ps", "-o", "stat=", "-p", str(pid)).stdout.strip()
     return state != "" and not state.startswith("Z")
 
 
-def kill_keeper(data_dir: Path) -> None:
+def kill_supervisor(data_dir: Path) -> None:
     os.kill(supervisor_pid(data_dir), signal.SIGKILL)
     wait_until(lambda: is_free(data_dir / "keeper.lock"))
 
@@ -147,7 +147,7 @@ def test_the_directory_is_made_for_its_owner_only(data_dir: Path) -> None:
     wait_until(lambda: is_stopped(inner))
 
 
-def test_a_directory_in_which_anybody_can_replace_files_is_refused(data_dir: Path) -> None:
+def test_a_world_writable_directory_is_refused(data_dir: Path) -> None:
     data_dir.mkdir(parents=True, exist_ok=True)
     data_dir.chmod(0o777)
     with pytest.raises(BadSetting, match="chmod 700"), EmbeddedEngine(data_dir):
@@ -172,18 +172,18 @@ def test_extra_arguments_reach_the_engine(data_dir: Path) -> None:
 
 
 def test_a_second_process_shares_the_engine(engine: EmbeddedEngine, new_user: Callable[[], User]) -> None:
-    run_id = about(engine.data_dir, "run_id")
+    run_id = server_info(engine.data_dir, "run_id")
     new_user().do("join")
-    assert about(engine.data_dir, "run_id") == run_id
+    assert server_info(engine.data_dir, "run_id") == run_id
 
 
 def test_two_uses_in_one_process_are_two_users(engine: EmbeddedEngine) -> None:
     second = EmbeddedEngine(engine.data_dir)
     second.join()
-    run_id = about(engine.data_dir, "run_id")
+    run_id = server_info(engine.data_dir, "run_id")
     engine.leave()
     second.ensure()
-    assert about(engine.data_dir, "run_id") == run_id
+    assert server_info(engine.data_dir, "run_id") == run_id
     second.leave()
     wait_until(lambda: is_stopped(engine.data_dir))
 
@@ -191,11 +191,11 @@ def test_two_uses_in_one_process_are_two_users(engine: EmbeddedEngine) -> None:
 def test_it_outlives_the_process_that_started_it(data_dir: Path, new_user: Callable[[], User]) -> None:
     starter, other = new_user(), new_user()
     starter.do("join")
-    run_id = about(data_dir, "run_id")
+    run_id = server_info(data_dir, "run_id")
     other.do("join")
     starter.kill()
     other.do("ensure")
-    assert about(data_dir, "run_id") == run_id
+    assert server_info(data_dir, "run_id") == run_id
 
 
 def test_it_stops_when_the_last_user_leaves(data_dir: Path) -> None:
@@ -229,20 +229,20 @@ def test_data_is_there_at_the_next_start(data_dir: Path) -> None:
 def test_a_killed_engine_is_restarted_with_every_acknowledged_write(engine: EmbeddedEngine) -> None:
     for i in range(200):
         assert ask(engine.data_dir, b"SET key:%d %d" % (i, i)) == "+OK"
-    run_id, pid = about(engine.data_dir, "run_id"), engine_pid(engine.data_dir)
+    run_id, pid = server_info(engine.data_dir, "run_id"), engine_pid(engine.data_dir)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_alive(pid))
     engine.ensure()
-    assert about(engine.data_dir, "run_id") != run_id
+    assert server_info(engine.data_dir, "run_id") != run_id
     assert [ask(engine.data_dir, b"GET key:%d" % i) for i in range(200)] == [str(i) for i in range(200)]
 
 
-def test_a_killed_keeper_is_replaced_and_the_engine_adopted(engine: EmbeddedEngine) -> None:
-    run_id, old_keeper = about(engine.data_dir, "run_id"), supervisor_pid(engine.data_dir)
-    kill_keeper(engine.data_dir)
+def test_a_killed_supervisor_is_replaced_and_the_engine_adopted(engine: EmbeddedEngine) -> None:
+    run_id, old_supervisor = server_info(engine.data_dir, "run_id"), supervisor_pid(engine.data_dir)
+    kill_supervisor(engine.data_dir)
     engine.ensure()
-    wait_until(lambda: supervisor_pid(engine.data_dir) != old_keeper)
-    assert about(engine.data_dir, "run_id") == run_id
+    wait_until(lambda: supervisor_pid(engine.data_dir) != old_supervisor)
+    assert server_info(engine.data_dir, "run_id") == run_id
     pid = engine_pid(engine.data_dir)
     engine.leave()
     wait_until(lambda: is_stopped(engine.data_dir))
@@ -251,47 +251,47 @@ def test_a_killed_keeper_is_replaced_and_the_engine_adopted(engine: EmbeddedEngi
 
 def test_an_adopted_engine_that_dies_is_restarted(engine: EmbeddedEngine) -> None:
     pid = engine_pid(engine.data_dir)
-    kill_keeper(engine.data_dir)
+    kill_supervisor(engine.data_dir)
     engine.ensure()
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: about(engine.data_dir, "process_id") not in ("", str(pid)))
+    wait_until(lambda: server_info(engine.data_dir, "process_id") not in ("", str(pid)))
     engine.ensure()
 
 
-def test_an_engine_that_is_slow_to_answer_gets_no_second_one(engine: EmbeddedEngine) -> None:
-    pid, run_id = engine_pid(engine.data_dir), about(engine.data_dir, "run_id")
+def test_no_second_engine_starts_beside_a_slow_one(engine: EmbeddedEngine) -> None:
+    pid, run_id = engine_pid(engine.data_dir), server_info(engine.data_dir, "run_id")
     os.kill(pid, signal.SIGSTOP)
     try:
-        kill_keeper(engine.data_dir)
+        kill_supervisor(engine.data_dir)
         impatient = EmbeddedEngine(engine.data_dir, start_timeout_s=0.2)
         with pytest.raises(EngineUnavailable, match="did not answer within"):
             impatient.join()
     finally:
         os.kill(pid, signal.SIGCONT)
     engine.ensure()
-    assert about(engine.data_dir, "run_id") == run_id
+    assert server_info(engine.data_dir, "run_id") == run_id
 
 
-def test_leaving_without_a_keeper_still_stops_the_engine(data_dir: Path) -> None:
+def test_leaving_without_a_supervisor_still_stops_the_engine(data_dir: Path) -> None:
     engine = EmbeddedEngine(data_dir)
     engine.join()
     pid = engine_pid(data_dir)
-    kill_keeper(data_dir)
+    kill_supervisor(data_dir)
     engine.leave()
     wait_until(lambda: not is_alive(pid))
 
 
-def test_an_engine_left_behind_by_everybody_is_adopted(data_dir: Path, new_user: Callable[[], User]) -> None:
+def test_an_engine_without_users_and_supervisor_is_adopted(data_dir: Path, new_user: Callable[[], User]) -> None:
     user = new_user()
     user.do("join")
-    run_id = about(data_dir, "run_id")
-    kill_keeper(data_dir)
+    run_id = server_info(data_dir, "run_id")
+    kill_supervisor(data_dir)
     user.kill()
     with EmbeddedEngine(data_dir):
-        assert about(data_dir, "run_id") == run_id
+        assert server_info(data_dir, "run_id") == run_id
 
 
-def test_a_keeper_that_is_terminated_stops_the_engine_and_users_get_another(engine: EmbeddedEngine) -> None:
+def test_a_terminated_supervisor_stops_the_engine_and_users_start_another(engine: EmbeddedEngine) -> None:
     pid = engine_pid(engine.data_dir)
     os.kill(supervisor_pid(engine.data_dir), signal.SIGTERM)
     wait_until(lambda: not is_alive(pid))
@@ -299,17 +299,17 @@ def test_a_keeper_that_is_terminated_stops_the_engine_and_users_get_another(engi
     assert engine_pid(engine.data_dir) != pid
 
 
-def test_a_second_keeper_goes_away(engine: EmbeddedEngine) -> None:
+def test_a_second_supervisor_exits(engine: EmbeddedEngine) -> None:
     command = [sys.executable, supervisor.__file__, str(engine.data_dir), str(find_server_binary()), "", "-"]
-    run_id = about(engine.data_dir, "run_id")
+    run_id = server_info(engine.data_dir, "run_id")
     assert subprocess.run(command, check=False, timeout=PATIENCE_S).returncode == 0
-    assert about(engine.data_dir, "run_id") == run_id
+    assert server_info(engine.data_dir, "run_id") == run_id
 
 
 def test_ten_processes_that_start_together_get_one_engine(data_dir: Path, new_user: Callable[[], User]) -> None:
     users = [new_user() for _ in range(10)]
     for user in users:
-        user.tell("join")
+        user.send("join")
     for user in users:
         user.wait_done()
     assert "connected_clients" in ask(data_dir, b"INFO clients")
@@ -364,7 +364,7 @@ def test_a_directory_that_cannot_be_written_is_refused(data_dir: Path) -> None:
 
 
 def test_a_directory_of_another_user_is_refused(data_dir: Path) -> None:
-    foreign = Path("/usr/lib")  # root's; only root itself can give a directory away
+    foreign = Path("/usr/lib")  # owned by root; only root can change the owner of a directory
     if os.geteuid() == 0:
         os.chown(data_dir, 12345, -1)
         foreign = data_dir
@@ -374,7 +374,7 @@ def test_a_directory_of_another_user_is_refused(data_dir: Path) -> None:
 
 def test_a_full_disk_is_named(data_dir: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("a small disk takes a mount")
+        pytest.skip("a small disk needs a mount")
     if run_tool("mount", "-t", "tmpfs", "-o", "size=64k", "none", str(data_dir)).returncode != 0:
         pytest.skip("no mount here")
     try:
@@ -417,7 +417,7 @@ def fake_server(data_dir: Path, body: str) -> Path:
     return path
 
 
-def test_a_server_that_ends_at_once_is_reported_with_its_last_words(data_dir: Path) -> None:
+def test_a_server_that_exits_at_once_is_reported_with_its_output(data_dir: Path) -> None:
     server = fake_server(data_dir, "echo out of luck; exit 3")
     with pytest.raises(EngineUnavailable, match=r"(?s)ended with status 3.*out of luck"):
         EmbeddedEngine(data_dir, server=server).join()

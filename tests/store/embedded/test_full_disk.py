@@ -1,4 +1,4 @@
-"""The embedded engine on a full disk: clients report it at once, and go on when there is room."""
+"""Embedded engine on a full disk: clients report it at once, and continue when there is space."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def data_dir() -> Iterator[Path]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Path:
-    """An engine whose writes beyond a limit on file sizes fail, as on a full disk, instead of ending it."""
+    """Engine whose writes beyond a file size limit fail, as on a full disk, instead of killing it with SIGXFSZ."""
     path = tmp_path / "server"
     path.write_text(f"#!/bin/sh\ntrap '' XFSZ\nexec {find_server_binary()} \"$@\"\n")
     path.chmod(0o755)
@@ -63,7 +63,7 @@ def test_a_write_that_fails_is_reported_and_later_ones_succeed(data_dir: Path, s
     may_write(pid, increment_file(data_dir).stat().st_size + 100)
     with pytest.raises(DiskFull, match=rf"disk of the engine is full \(.*\).*make room for {data_dir}"):
         service.enqueue([JOB]).wait()
-    wait_until(lambda: _accepts(service))  # the next engine may write
+    wait_until(lambda: _accepts(service))  # the next engine has no limit
     assert not isinstance(service.job([kept.id]).wait()[0], Refusal)
     store.close_sync()
 
@@ -78,9 +78,9 @@ def _accepts(service: Service) -> bool:
 
 @pytest.fixture
 def small_disk(data_dir: Path) -> Iterator[Path]:
-    """A disk of its own, of one MiB."""
+    """Separate disk of one MiB."""
     if os.geteuid() != 0:
-        pytest.skip("a small disk takes a mount; the test above does without")
+        pytest.skip("a small disk needs a mount; the test above does not")
     data_dir.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", data_dir], check=True)
     yield data_dir
@@ -98,7 +98,7 @@ def test_a_disk_that_is_really_full(small_disk: Path) -> None:
             pass
     with pytest.raises(DiskFull, match=f"disk of the engine is full.*make room for {small_disk}"):
         service.enqueue([JOB]).wait()
-    with pytest.raises(DiskFull):  # as /readyz asks
+    with pytest.raises(DiskFull):  # called by /readyz
         service.ping().wait()
     filler.unlink()
     wait_until(lambda: _accepts(service))

@@ -1,4 +1,4 @@
-"""The embedded engine's memory is bounded: it refuses new jobs before the machine has none left, and can be drained."""
+"""Memory bound of the embedded engine: new jobs are refused before the machine runs out of memory; it can be drained."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def test_the_engine_starts_with_its_bound(
 ) -> None:
     with caplog.at_level(logging.INFO), opened(data_dir, memory_max) as service:
         assert bound_of(data_dir) == bound
-        assert describe_memory_bound(bound) in caplog.text  # what `windlass serve` and `worker` show
+        assert describe_memory_bound(bound) in caplog.text  # shown by `windlass serve` and `worker`
         deployment = service.store.deployment
         assert deployment is not None
         assert deployment.memory_max == bound
 
 
-def test_new_jobs_are_refused_and_those_that_are_there_can_be_worked_on(data_dir: Path) -> None:
+def test_new_jobs_are_refused_and_existing_jobs_can_be_worked_off(data_dir: Path) -> None:
     with opened(data_dir, SMALL) as service:
         ids = fill(service)
         with pytest.raises(EngineFull, match="WINDLASS_ENGINE_MEMORY_MAX"):
@@ -96,7 +96,7 @@ def test_a_full_engine_takes_the_functions_of_a_new_version(data_dir: Path) -> N
         assert bound_of(data_dir) == SMALL
 
 
-def test_the_default_is_half_of_what_there_is() -> None:
+def test_the_default_is_half_of_the_available_memory() -> None:
     assert default_memory_max() == available_memory() // 2
     assert available_memory() > 0
 
@@ -130,7 +130,7 @@ def test_without_cgroups_there_is_no_bound(tmp_path: Path) -> None:
     assert list(cgroup_bounds(tmp_path, tmp_path / "missing")) == []
 
 
-def test_how_it_is_set(tmp_path: Path) -> None:
+def test_setting_of_the_bound(tmp_path: Path) -> None:
     def read(value: str) -> int | None:
         return load(environment={"WINDLASS_ENGINE_MEMORY_MAX": value}, directory=tmp_path)[0].engine_memory_max
 
