@@ -1,7 +1,7 @@
--- The oldest holder of a unique key. Changes nothing.
+-- Return the oldest holder of a unique key. Read-only.
 -- arguments: ARGV[1] clock offset; then per key: queue, key
 -- returns:   per key the holder's id, or a refusal
--- refusals:  unknown_job (nobody holds it)
+-- refusals:  unknown_job (the key has no holder)
 -- flags: no-writes
 -- uses: keys, unique
 local answers = {}

@@ -1,4 +1,4 @@
--- The numbers of jobs that were not made under one; who has none gets one.
+-- Return the numbers of jobs that were not created under a number. Assigns a number to each job that has none.
 -- arguments: ARGV[1] clock offset; then ids
 -- returns:   per job its number as text, or a refusal
 -- refusals:  unknown_job, already_ended

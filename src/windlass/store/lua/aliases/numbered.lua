@@ -1,6 +1,6 @@
--- The ids of jobs that got a number later.
+-- Return the ids of jobs whose number was assigned later (number.lua).
 -- arguments: ARGV[1] clock offset; then numbers
--- returns:   per number the id, or a refusal
+-- returns:   per number the job's id, or a refusal
 -- refusals:  unknown_job
 -- flags: no-writes
 -- uses: keys

@@ -1,6 +1,6 @@
--- Draws numbers for jobs that are to be made under them. What is drawn is never drawn again.
+-- Reserve numbers for jobs that will be created under them. Numbers are not reused.
 -- arguments: ARGV[1] clock offset; then per caller how many
--- returns:   per caller the first of its numbers, which follow each other
+-- returns:   per caller the first of its consecutive numbers
 -- refusals:  none
 -- uses: keys
 local total = 0

@@ -1,6 +1,6 @@
--- Callbacks that are owed or were given up, a page at a time, for people to see: payloads and results are cut.
--- arguments: ARGV[1] clock offset, [2] 'owed' | 'given_up', [3] from, [4] most
--- returns:   {{instant at which it is due, or removed}, {id, field, ...}}, ...}; fields as in pending_callbacks.lua
+-- Return a page of pending or given-up callbacks for display. Payloads are truncated, and long results are left out.
+-- arguments: ARGV[1] clock offset, [2] list: 'owed' (pending) | 'given_up', [3] from, [4] most
+-- returns:   {{instant at which it is due or removed, {id, field, ...}}, ...}; fields as in pending_callbacks.lua
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, pending_callbacks

@@ -1,7 +1,8 @@
--- Callbacks of one job that are owed or were given up, for people to see. Looks at a bounded number of all callbacks.
--- arguments: ARGV[1] clock offset, [2] id of the job, [3] most that are looked at in either list, about
--- returns:   {1 when all were looked at, {{instant at which it is due}, {id, field, ...}}, ...}, the same of those that
---            were given up, with the instant of their removal}; fields as in pending_callbacks.lua
+-- Return the pending and given-up callbacks of one job for display. Scans a bounded number of callbacks.
+-- arguments: ARGV[1] clock offset, [2] job id, [3] about how many callbacks to scan in each list
+-- returns:   {1 when all were scanned, {{instant at which it is due, {id, field, ...}}, ... of pending callbacks},
+--            {{instant of its removal, {id, field, ...}}, ... of given-up callbacks}}; fields as in
+--            pending_callbacks.lua
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, pending_callbacks

@@ -1,7 +1,7 @@
--- A person wants callbacks delivered after all that were given up.
--- arguments: ARGV[1] clock offset; then ids of callbacks, or of jobs: all that were given up of this job
+-- Make given-up callbacks pending again, at the request of a person.
+-- arguments: ARGV[1] clock offset; then ids of callbacks, or of jobs: up to 100 given-up callbacks of the job
 -- returns:   per id 'owed' or a refusal
--- refusals:  unknown_callback (of a job: none was given up), wrong_state (it is still owed)
+-- refusals:  unknown_callback (of a job: it has no given-up callback), wrong_state (it is still pending)
 -- flags: allow-oom
 -- uses: keys, clock, wakeups, pending_callbacks
 local JOB_BYTES, MOST_OF_A_JOB = 16, 100
@@ -15,7 +15,7 @@ local function owe_again(debt)
   return 'owed'
 end
 
--- Ids of debts begin with that of their job, so they stand side by side.
+-- A callback id begins with its job's id, so the callbacks of a job are adjacent in the index.
 local function redeliver(id)
   if #id > JOB_BYTES then return owe_again(id) end
   local last = '(' .. id .. string.rep('\255', 7)

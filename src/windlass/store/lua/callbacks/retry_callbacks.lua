@@ -1,7 +1,7 @@
--- Callbacks could not be delivered: they are due again later, or given up and kept for people to see.
--- arguments: ARGV[1] clock offset, [2] how long one that is given up is kept in ms, [3] most that are kept; then per
---            callback: id, token, delay_ms, what becomes of it ('again', 'given_up', or 'unspent': this attempt was not
---            made, and does not count), what went wrong
+-- Record failed deliveries: each callback becomes due again later, or is given up and kept for people to see.
+-- arguments: ARGV[1] clock offset, [2] how long a given-up callback is kept in ms, [3] most that are kept; then per
+--            callback: id, token, delay_ms, outcome ('again', 'given_up', or 'unspent': the attempt was not made and
+--            does not count), error
 -- returns:   per callback 'owed', 'given_up' or a refusal
 -- refusals:  unknown_callback, stale_lease
 -- flags: allow-oom
@@ -35,6 +35,6 @@ end
 
 local answers = {}
 for i = 4, #ARGV, 5 do table.insert(answers, retry_callback(unpack(ARGV, i, i + 4))) end
--- Whoever waits learns of the earlier instant.
+-- A waiting process must learn of the new due time.
 if has_retries then ring(OWED, nil) end
 return answers

@@ -1,7 +1,7 @@
--- Callbacks were delivered: they are no longer owed.
+-- Remove callbacks that were delivered.
 -- arguments: ARGV[1] clock offset; then per callback: id, token
 -- returns:   per callback 'ok' or a refusal
--- refusals:  unknown_callback (settled before, or never owed), stale_lease
+-- refusals:  unknown_callback (settled already, or never pending), stale_lease
 -- flags: allow-oom
 -- uses: pending_callbacks
 local answers = {}

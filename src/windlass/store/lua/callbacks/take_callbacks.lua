@@ -1,8 +1,8 @@
--- Leases callbacks that are due to somebody who delivers them; registers the bell when there is none.
--- arguments: ARGV[1] clock offset, [2] most, [3] lease_ms, [4] bell ('': do not register), [5] registered for ms,
---            [6] '1' when others wait behind the same bell: it stays registered, [7] most of a destination; then
---            destinations of which fewer are wanted, each with how many
--- returns:   {now, next instant at which one is due that is wanted (0: none), {{id, field, ...}, ...}}; fields as in
+-- Lease due callbacks to a process that delivers them. If none is due, register the process for a wakeup.
+-- arguments: ARGV[1] clock offset, [2] most, [3] lease_ms, [4] wakeup list ('': do not register), [5] registration in
+--            ms, [6] '1' when others wait on the same wakeup list, so that it stays registered, [7] most per
+--            destination; then destinations with a smaller maximum, each with its maximum
+-- returns:   {now, next instant at which a wanted callback is due (0: none), {{id, field, ...}, ...}}; fields as in
 --            pending_callbacks.lua
 -- refusals:  none
 -- flags: allow-oom
@@ -36,13 +36,13 @@ local function lease_from(destination)
   mark_destination(destination)
 end
 
--- Before taking, so that what is left can be offered to them.
+-- Register before taking, so that the remaining callbacks can be offered to the others.
 if ARGV[6] == '1' then register_bell() end
 for _, destination in ipairs(redis.call('ZRANGEBYSCORE', P .. 'owed_to', '-inf', now_ms, 'LIMIT', 0, most + full)) do
   lease_from(destination)
 end
 if #answers == 0 and ARGV[4] ~= '' then register_bell() end
--- What is left is offered to the next who waits: they may have room where the caller has none.
+-- Offer the rest to the next waiting process: it may have room for destinations where the caller has none.
 if #answers > 0 and is_debt_due() then ring(OWED, nil) end
 local following = redis.call('ZRANGE', P .. 'owed_to', 0, full, 'WITHSCORES')
 for i = 1, #following, 2 do

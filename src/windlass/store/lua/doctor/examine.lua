@@ -1,7 +1,7 @@
--- Looks whether keys agree with each other, and, if wanted, puts right what does not, in the same step.
--- arguments: ARGV[1] clock offset, [2] '1' to repair, [3] about how many entries to look at; then per key: key without
+-- Check whether keys agree with each other. On request, repair those that do not, in the same step.
+-- arguments: ARGV[1] clock offset, [2] '1' to repair, [3] about how many entries to check; then per key: key without
 --            the root, cursor within it ('0' to start)
--- returns:   {jobs looked at, {code, example, 1 when repaired, ...}, {key, cursor, ... still to be looked at}}
+-- returns:   {jobs checked, {code, example, 1 when repaired, ...}, {key, cursor, ... still to be checked}}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: batch, wakeups, ending, findings, checkup, wake_takers

@@ -1,9 +1,11 @@
--- Adds up what a queue's jobs weigh, in steps, and compares it with what the queue counts. A count over several steps
--- is good only if nothing changed meanwhile: a witness that is handed from step to step says so.
--- arguments: ARGV[1] clock offset, [2] '1' to repair, [3] queue, [4] most jobs, [5] index to go on with ('1' to start),
---            [6] entries of it that were seen, [7] bytes so far, [8] bytes of the history so far, [9] witness
--- returns:   {'more', index, entries, bytes, bytes of the history, witness}, {'changed'}, {'unreadable'} or
---            {'done', bytes off, bytes of the history off, 1 when repaired}
+-- Add up the bytes of a queue's jobs, in steps, and compare the sums with the queue's counters. A sum over several
+-- steps is valid only if nothing changed in between. The caller passes a witness from step to step, which detects
+-- changes.
+-- arguments: ARGV[1] clock offset, [2] '1' to repair, [3] queue, [4] most jobs, [5] index to continue with ('1' to
+--            start), [6] entries of it that were counted, [7] bytes so far, [8] history bytes so far, [9] witness (''
+--            to start)
+-- returns:   {'more', index, entries, bytes, history bytes, witness}, {'changed'}, {'unreadable'} or {'done', bytes
+--            off, history bytes off, 1 when repaired}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys, record, expected_index
@@ -19,7 +21,7 @@ local function witness()
   return table.concat(parts, ' ')
 end
 
--- An overdue job is in two indexes; it counts among the running ones.
+-- An overdue retake job is in two indexes. It counts as running.
 local function weigh_entry(index, entry)
   local r = safe_load(id_of_entry(entry))
   if not r or r.queue ~= queue or not places_of(r)[queue_key(index, queue)] then return end

@@ -1,5 +1,5 @@
--- One page of all keys of the partition, for those who look after it.
--- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many keys to pass by
+-- Return a page of all keys of the partition, for the doctor.
+-- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many keys to scan
 -- returns:   {next cursor ('0' at the end), {key without the root, ...}}
 -- refusals:  none
 -- flags: no-writes

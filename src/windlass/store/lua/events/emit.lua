@@ -1,5 +1,5 @@
--- The holder of a lease tells those who follow a value. Nothing is kept of it when nobody follows.
--- arguments: ARGV[1] clock offset; then per value: id, token (0: whoever holds it), value with its codec
+-- Publish values of lease holders to the followers of events. Without followers nothing is stored.
+-- arguments: ARGV[1] clock offset; then per value: id, token (0: the current holder's), value with its codec
 -- returns:   per value 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom

@@ -1,6 +1,6 @@
--- Somebody follows what happens: it is recorded from now on, for a minute; what was recorded since a place is read.
--- arguments: ARGV[1] clock offset, [2] epoch and [3] ordinal of the next event that is wanted ('': none yet), [4] most
--- returns:   {epoch, ordinal of the next event to come, {{id, {'e', event}}, ...}}
+-- Record events for another minute on behalf of a follower, and read the events recorded since a position.
+-- arguments: ARGV[1] clock offset, [2] epoch and [3] ordinal of the next wanted event ('': none yet), [4] most
+-- returns:   {epoch, ordinal of the next event, {{id, {'e', event}}, ...}}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys, clock, events
@@ -11,7 +11,7 @@ if newest then last_epoch, last_ordinal = string.match(newest[1], '^(%d+)-(%d+)$
 
 local current = redis.call('GET', P .. 'followed')
 if not current then
-  -- Later than all that is there, also when the clock was set back.
+  -- A new epoch is later than every recorded event, even if the clock was set back.
   current = string.format('%.0f', math.max(now_ms, (tonumber(last_epoch) or 0) + 1))
 end
 redis.call('SET', P .. 'followed', current, 'PX', FOLLOWED_TTL_MS)

@@ -1,4 +1,4 @@
--- The jobs that one waits for, a page of its members at a time: export asks for what is behind its first page.
+-- Return a page of the jobs that a job waits for. Export reads the members behind the first page with it.
 -- arguments: ARGV[1] clock offset, [2] id, [3] cursor
 -- returns:   {next cursor ('': none), {id + queue, ...}}
 -- refusals:  none

@@ -1,10 +1,11 @@
--- Reads entries of one kind as they are stored, until the answer is big enough. Changes nothing.
+-- Read entries of one kind as they are stored, until the answer is large enough. Read-only.
 -- arguments: ARGV[1] clock offset, [2] kind: 'j' jobs, 'b' callbacks, 's' schedules, 'q' queues; then names
--- returns:   per name, as far as it got: false (it is gone), or of a job {record, {attempt, ...}, result ('': none), instant
---            of its removal ('': none), 1 when others hold its unique key too, queue of its parent ('': none), cursor of
---            more members ('': none), {id + queue of a job it waits for, ...}}; of a callback {'owed' or 'given_up', its
---            score, {field, value, ...}}; of a schedule {{field, value, ...}, {job, ...}}; of a queue {{field, value,
---            ...}, {what is paused, since + reason, ...}, {lane, weight, ...}}
+-- returns:   per name, as far as the answer reaches: false (it is gone), or of a job {record, {attempt, ...}, {log
+--            entry, ...}, result ('': none), instant of its removal ('': none), 1 when other jobs hold its unique key
+--            too, queue of its parent ('': none), cursor of more members ('': none), {id + queue of a job it waits for,
+--            ...}}; of a callback {'owed' or 'given_up', its score, {field, value, ...}}; of a schedule {{field, value,
+--            ...}, {job, ...}}; of a queue {{field, value, ...}, {what is paused, since + reason, ...}, {lane, weight,
+--            ...}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, record, dependencies, schedules, pending_callbacks, export_entries

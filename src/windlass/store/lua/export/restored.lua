@@ -1,6 +1,8 @@
--- After an import: jobs find those they belong to, in steps. First all are linked, then waits that are over end.
+-- Link imported jobs to their parents and dependencies, in steps: first link all jobs, then end the waits that are
+-- over.
 -- arguments: ARGV[1] clock offset, [2] most jobs
--- returns:   {1 when there is more to do, jobs to wait for that are not known: whoever waits for them stays waiting}
+-- returns:   {1 when there is more to do, number of awaited jobs that are unknown: the jobs that wait for them stay
+--            waiting}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys, batch, record, wakeups, ending, propagation, wake_takers, relink

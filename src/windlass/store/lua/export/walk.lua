@@ -1,6 +1,7 @@
--- Names of all keys of one kind, a page at a time. What is there from the first page to the last is named at least once.
+-- Return a page of the names of all keys of one kind. A key that exists from the first page to the last is returned at
+-- least once.
 -- arguments: ARGV[1] clock offset, [2] kind: 'j' jobs, 'b' callbacks, [3] cursor ('0' to start), [4] about how many
--- returns:   {the engine's run (a cursor means nothing to another), next cursor ('0' at the end), {name, ...}}
+-- returns:   {run id of the engine (a cursor is valid only within a run), next cursor ('0' at the end), {name, ...}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys

@@ -1,8 +1,9 @@
--- Cancels jobs: one that waits ends at once; one that runs is asked to stop, durably. A cancel reaches the members.
--- arguments: ARGV[1] clock offset; then per job: id, reason, '1' when siblings that wait keep its parent waiting,
---            '1' when a failed job becomes cancelled too, '1' when one that runs is left alone
+-- Cancel jobs. A job without a lease ends at once; a leased job gets a durable request to stop. Ending a job cancels
+-- its children, and ending a group all of its members.
+-- arguments: ARGV[1] clock offset; then per job: id, reason, '1' when waiting siblings keep its parent waiting, '1' to
+--            cancel a failed job too, '1' to leave a leased job alone
 -- returns:   per job 'cancelled', 'requested' or a refusal
--- refusals:  unknown_job, already_ended, wrong_state (it runs, and is left alone)
+-- refusals:  unknown_job, already_ended, wrong_state (it is leased, and is left alone)
 -- flags: allow-oom
 -- uses: batch, ending, cancel_job, propagation, wake_takers
 local answers = {}

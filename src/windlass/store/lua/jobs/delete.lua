@@ -1,4 +1,4 @@
--- Removes jobs and all that belongs to them.
+-- Delete jobs and everything stored with them.
 -- arguments: ARGV[1] clock offset, [2] '1' to delete leased jobs too, [3] '1' to delete waiting jobs too; then ids
 -- returns:   per job 'deleted' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased, or waiting)

@@ -1,15 +1,15 @@
--- Changes jobs that wait (or, when asked, jobs in any state): name, priority, run_at, payload, repeat rule,
--- attempts.
--- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision guard (0: none), '1' when any
---            state will do, name ('': as it is), priority ('': as it is), run_at ('': as it is), payload codec
---            ('': it stays), payload, '1' when limits follow, limits joined by \2, repeat rule ('': as it is, '-': none),
---            attempts that count as made ('': as it is)
+-- Change jobs that have not started (on request, jobs in any state): name, priority, run_at, payload, limits, repeat
+-- rule, attempts.
+-- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision guard (0: none), '1' to accept
+--            any state, name ('': unchanged), priority ('': unchanged), run_at ('': unchanged), payload codec
+--            ('': payload unchanged), payload, '1' when limits follow, limits joined by \2, repeat rule ('': unchanged,
+--            '-': none), attempts that count as made ('': unchanged)
 -- returns:   per job {revision, state} or a refusal
--- refusals:  unknown_job, already_ended, wrong_state, revision_conflict, limits_changed (match it anew)
+-- refusals:  unknown_job, already_ended, wrong_state, revision_conflict, limits_changed (match again)
 -- flags: allow-oom
 -- uses: keys, clock, batch, record, limits, wakeups, index, ending, amend, wake_takers
 
--- The time of a job that runs and may be taken over is the deadline of its lease.
+-- A new run_at of a running retake job moves the deadline of its lease.
 local function move_deadline(r)
   if r.ready_at > now_ms then unmark(r, 'retakeable') end
   r.deadline = r.ready_at

@@ -1,16 +1,17 @@
--- Adds jobs. Repeating an id is harmless; a unique key may name an existing job instead.
--- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
---            as packed by the caller, and its terms: '' or what to do about its unique key: B 0 nothing; B 1 keep; B 2
---            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
---            I6 period; B 5 refuse; then the ids of jobs to wait for. Before all that: B 255 this job and the next one come
---            in together or not at all; then B 254, I2 length, I2 length of a holdup, the holdup ('': it matches no such
---            limit), I4 its cap if it has none yet, what callers keep with it. Jobs that are to get numbers bring a slip
---            (numbers.lua), between [1] and [2]: 'N' and the number of the call, name of the slip; their ids say number 0
--- returns:   per job its id, where it is queued as it came, or {status, id, revision}; status 'queued', 'scheduled',
+-- Add jobs. Repeating an id changes nothing; a unique key can lead to an existing job instead.
+-- arguments: ARGV[1] clock offset, [2] version of the limits that the jobs were matched against; then per job: id +
+--            record as packed by the caller, and its terms. Terms are '', or the action for its unique key (B 0 none;
+--            B 1 keep; B 2 replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 longest delay from creation
+--            (0: unbounded); B 4 throttle, I6 period; B 5 refuse) and the ids of the jobs to wait for. Two parts can
+--            precede the action, in this order: B 255 (this job and the next one are added together or not at all);
+--            B 254, I2 length, I2 length of a limit key, the limit key ('': the job matches no such limit), I4 cap to
+--            set if the key has none, data that callers keep with the cap. A call that needs numbers for its jobs has a
+--            request id (numbers.lua) between [1] and [2]: 'N' + number of the call, name; the ids of its jobs contain
+--            the number 0
+-- returns:   per job its id, if the fast path added it, or {status, id, revision}; status 'queued', 'scheduled',
 --            'waiting', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
---            unknown_limit (for a cap); limits_changed for
---            all of them: match them anew
+--            unknown_limit (for a cap); limits_changed for all of them: match again
 -- first: come_in_plainly
 -- uses: keys, batch, record, events, wakeups, caps, ending, insert, link_dependencies, atomic_batch, propagation, wake_takers, numbers, plain_single
 local CAME_IN = {queued = true, scheduled = true, waiting = true, replaced = true}
@@ -29,7 +30,8 @@ if (marks[1] or '0') ~= ARGV[2] then
 end
 local some_stored = redis.call('EXISTS', unpack(keys)) > 0
 local ended = is_drawn and {} or ended_lately(ids)
--- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
+-- The general path always writes, even if it adds no job: a confirmation (WAITAOF) of a repeated call then covers the
+-- first call.
 local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
 local function entry_of(i) return ARGV[2 * i + 1] end
 local function terms_of(i) return ARGV[2 * i + 2] end

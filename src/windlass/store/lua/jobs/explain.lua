@@ -1,17 +1,17 @@
--- Why a job is where it is: all that decides it, read in one step. The words are made by the caller.
--- arguments: ARGV[1] clock offset, [2] id, [3] most ids of each list, [4] most workers looked at
--- returns:   {now, record without payload beyond 1 KiB, last attempt that ended badly or '', {fact, ...}}; a fact is one of
---            {'pause', what ('' the queue, 'l' + lane, 'n' + name), since (6 bytes) + why},
---            {'limit', holdup, definition, running, next token at (0: no rate), {id of a holder, ...}, own cap (0: none)},
---            {'place', jobs ahead, 1 when the queue is fair, lanes, lanes held back, weight of its lane},
---            {'takers', waiting, of those that want it, jobs of the queue that are taken, {filter of one that does not, ...}},
---            {'workers', all, {{worker, silent at, beats every ms, description, jobs held}, ...}},
---            {'strangers', {worker that jobs are pushed to and that does not know its name, ...}},
+-- Return the facts that decide the state of a job, read in one step. The caller turns them into sentences.
+-- arguments: ARGV[1] clock offset, [2] id, [3] most ids per list, [4] most workers to read
+-- returns:   {now, record without payload beyond 1 KiB, last unsuccessful attempt or '', {fact, ...}}; a fact is one of
+--            {'pause', what ('' the queue, 'l' + lane, 'n' + name), since (6 bytes) + reason},
+--            {'limit', limit key, definition, running, next token at (0: none), {holder's id, ...}, own cap (0: none)},
+--            {'place', jobs ahead, 1 when the queue is fair, lanes, blocked lanes, weight of its lane},
+--            {'takers', waiting, of those that want it, leased jobs of the queue, {filter that does not match, ...}},
+--            {'workers', all, {{worker, silent at, heartbeat interval in ms, description, jobs held}, ...}},
+--            {'strangers', {push worker that does not know its name, ...}},
 --            {'holder', lease_ms of the queue, its worker as above or nothing},
 --            {'parent', id, state (0: it is gone)},
 --            {'members', not ended, {{id, state (0: gone)}, ...}, deleted before their end, {id, ...}},
---            {'step', kind of a step on its family that is still to be done (dependencies.lua)},
---            {'kept', instant of its removal (0: not known), 1 when others need its outcome}
+--            {'step', kind of a pending step on its dependencies (dependencies.lua)},
+--            {'kept', instant of its removal (0: not known), 1 when other jobs need its outcome}
 -- refusals:  unknown_job, already_ended
 -- flags: no-writes
 -- uses: keys, clock, record, dependencies, config, fair, lanes, ending, queue_position, candidates

@@ -1,4 +1,4 @@
--- Reads jobs with their attempts. Changes nothing.
+-- Return jobs with their unsuccessful attempts. Read-only.
 -- arguments: ARGV[1] clock offset; then ids
 -- returns:   per job {record, {attempt, ...}} or a refusal
 -- refusals:  unknown_job, already_ended

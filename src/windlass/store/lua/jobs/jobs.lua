@@ -1,12 +1,12 @@
--- One page of jobs from one index, in its order. Looks at a bounded number of jobs, however few of them match.
--- arguments: ARGV[1] clock offset, [2] index: 'ready', 'laned', 'scheduled', 'running', … or 't' for a tag, [3] queue or
---            tag, [4] most, [5] looked at, [6] 'up' or 'down', [7] cursor score ('': from the start), [8] cursor member,
---            [9] queue to match ('': any), [10] name to match, a GLOB ('': any), [11] state to match (0: any),
---            [12] created from, [13] created before, [14] ended from, [15] ended before (0: no bound),
---            [16] 'created' or 'ended' when that is the index's score ('': neither), [17] '1': with last attempts,
---            [18...] texts that its last attempt holds, in lower case: per text \1 + its forms, divided by \1
--- returns:   {cursor score, cursor member ('' at the end), {id + record without payload beyond 1 KiB, ...},
---            {score, member, ... of these}, how many were looked at, {last attempt ('': none), ... of these, if wanted}}
+-- Return a page of jobs from one index, in its order. Reads a bounded number of jobs, however few of them match.
+-- arguments: ARGV[1] clock offset, [2] index: 'ready', 'laned', 'scheduled', 'running', … or 't' for a tag, [3] queue
+--            or tag, [4] most, [5] most jobs to read, [6] 'up' or 'down', [7] cursor score ('': from the start),
+--            [8] cursor member, [9] queue to match ('': any), [10] name to match, a GLOB ('': any), [11] state to match
+--            (0: any), [12] created from, [13] created before, [14] ended from, [15] ended before (0: no bound),
+--            [16] 'created' or 'ended' when that is the index's score ('': neither), [17] '1' to return last attempts,
+--            [18...] texts that the last attempt must contain, in lower case: per text \1 + its forms, separated by \1
+-- returns:   {cursor score, cursor member ('' at the end), {id + record without payload beyond 1 KiB, ...}, {score,
+--            member, ... of these}, number of jobs read, {last attempt ('': none), ... of these, if requested}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, cursor, record, lanes, glob
@@ -31,7 +31,7 @@ local function read_page()
   if ARGV[7] ~= '' then
     local score = tonumber(ARGV[7])
     before = rank_after(key, score, ARGV[8])
-    -- The entry itself was on the last page, unless it is gone or stands elsewhere by now.
+    -- The entry at the cursor was on the last page, unless it has been removed or moved since.
     if tonumber(redis.call('ZSCORE', key, ARGV[8]) or nil) == score then before = before - 1 end
   elseif score_before > 0 then
     before = rank_after(key, score_before, '')
@@ -40,7 +40,7 @@ local function read_page()
   return redis.call('ZREVRANGE', key, size - before, size - before + looked_at - 1, 'WITHSCORES')
 end
 
--- The index is in the order of the time that is asked for: behind it there is nothing more.
+-- Return whether no further entry can match, because the index is in the order of the requested time.
 local function is_beyond(score)
   if is_up then return score_before > 0 and score >= score_before end
   return score_from > 0 and score < score_from

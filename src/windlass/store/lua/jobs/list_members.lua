@@ -1,8 +1,8 @@
--- One page of a job's members (its children, and the jobs it waits for) by state, with payloads and outcomes.
--- arguments: ARGV[1] clock offset, [2] id, [3] most, [4] looked at, [5] most bytes, [6] cursor score ('': from the start),
---            [7] cursor member, [8...] states wanted (none: all)
--- returns:   {cursor score, cursor member ('' at the end), {{id + record, result with its codec or nil, last attempt that
---            ended badly or nil}, ...}} or a refusal
+-- Return a page of a job's members (its children, and the jobs it waits for) by state, with payloads and outcomes.
+-- arguments: ARGV[1] clock offset, [2] id, [3] most, [4] most jobs to read, [5] most bytes, [6] cursor score ('': from
+--            the start), [7] cursor member, [8...] states wanted (none: all)
+-- returns:   {cursor score, cursor member ('' at the end), {{id + record, result with its codec or nil, last
+--            unsuccessful attempt or nil}, ...}} or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: no-writes
 -- uses: keys, cursor, record, dependencies, ending
@@ -19,7 +19,7 @@ end
 
 local function first_rank()
   if ARGV[6] ~= '' then return rank_after(key, tonumber(ARGV[6]), ARGV[7]) end
-  -- Of a job that is not a child the list knows only whether it has ended.
+  -- For a member that is not a child, the list shows only whether it has ended.
   if lowest < STATE.finished or lowest == math.huge then return 0 end
   return redis.call('ZCOUNT', key, '-inf', '(' .. lowest)
 end

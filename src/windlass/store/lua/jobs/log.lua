@@ -1,6 +1,7 @@
--- The holder of a lease leaves lines with its job; of more than are kept, the oldest go. When the engine's memory is full
--- they are refused, unlike reports that end a job.
--- arguments: ARGV[1] clock offset; then per job: id, token (0: whoever holds it), lines, each with its length before it
+-- Append log lines of lease holders to their jobs. Beyond the limit the oldest lines are removed. When the engine's
+-- memory is full the lines are refused, unlike reports that end a job.
+-- arguments: ARGV[1] clock offset; then per job: id, token (0: the current holder's), lines, each preceded by its
+--            length
 -- returns:   per job 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- uses: batch, record, reports, job_log

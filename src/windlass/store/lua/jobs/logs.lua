@@ -1,7 +1,7 @@
--- Reads the lines that are kept with a job. Changes nothing.
+-- Return the log lines that are kept with a job. Read-only.
 -- arguments: ARGV[1] clock offset, [2] id
 -- returns:   {entry, ...} (job_log.lua), oldest first
--- refusals:  unknown_job, already_ended (as a plain string)
+-- refusals:  unknown_job, already_ended (as a string)
 -- flags: no-writes
 -- uses: record, ending, job_log
 local r = load(ARGV[2])

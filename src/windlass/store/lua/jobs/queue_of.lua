@@ -1,4 +1,4 @@
--- The queues that jobs are in. Reads the head of each record only, so a large payload costs nothing.
+-- Return the queues of jobs. Reads only the head of each record, so a large payload adds no cost.
 -- arguments: ARGV[1] clock offset; then ids
 -- returns:   per job {queue} or a refusal
 -- refusals:  unknown_job, already_ended

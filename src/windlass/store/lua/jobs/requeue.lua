@@ -1,8 +1,9 @@
--- Puts jobs back into their queue whatever their state; a lease on them ends.
+-- Put jobs back into their queue from any state. A lease on them ends.
 -- arguments: ARGV[1] clock offset, [2] '1' to give attempts back, [3] version of the limits; then per job: id, revision
---            it was read with, limits
+--            at which it was read, limits
 -- returns:   per job 'queued' or a refusal
--- refusals:  unknown_job, already_ended, unique_conflict, wrong_state (a group), unsettled, limits_changed (match it anew)
+-- refusals:  unknown_job, already_ended, unique_conflict, wrong_state (a group), unsettled, limits_changed (match
+--            again)
 -- flags: allow-oom
 -- uses: keys, batch, record, limits, dependencies, wakeups, index, ending, requeued, propagation, wake_takers
 local is_stale = have_limits_changed(ARGV[3])

@@ -1,8 +1,8 @@
--- Reads how a job ended, and its kept result; a bell may be left to be rung at the end of a job that has not ended yet.
--- arguments: ARGV[1] clock offset, [2] id, [3] '1' to consume the result (read once), [4] bell ('': do not wait),
---            [5] '1' when the bell is to be taken away: its owner waits no longer
--- returns:   {state, result with its codec or nil, last attempt that ended badly or nil}
--- refusals:  unknown_job, already_ended (as a plain string)
+-- Return the state of a job and its kept result. Can register a wakeup for the end of a job that has not ended.
+-- arguments: ARGV[1] clock offset, [2] id, [3] '1' to consume the result (read once), [4] wakeup list ('': do not
+--            wait), [5] '1' to remove the wakeup list, because its owner no longer waits
+-- returns:   {state, result with its codec or nil, last unsuccessful attempt or nil}
+-- refusals:  unknown_job, already_ended (as a string)
 -- flags: allow-oom
 -- uses: keys, batch, record, ending
 local id, consumes, bell = ARGV[2], ARGV[3] == '1', ARGV[4]

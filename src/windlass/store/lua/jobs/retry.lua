@@ -1,7 +1,7 @@
--- A person sends failed or cancelled jobs on their way again, with all attempts anew.
--- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision it was read with, limits
+-- Queue failed or cancelled jobs again, with all of their attempts, at the request of a person.
+-- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision at which it was read, limits
 -- returns:   per job 'queued' or a refusal
--- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled, limits_changed (match it anew)
+-- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled, limits_changed (match again)
 -- flags: allow-oom
 -- uses: keys, batch, record, limits, wakeups, ending, requeued, wake_takers
 local is_stale = have_limits_changed(ARGV[2])

@@ -1,7 +1,7 @@
--- Ends the wait of jobs now, whatever they wait for. A group ends well.
+-- End the wait of jobs now, whatever they wait for. A group finishes.
 -- arguments: ARGV[1] clock offset; then ids
 -- returns:   per job 'queued', 'scheduled', 'finished' (a group) or a refusal
--- refusals:  unknown_job, already_ended, wrong_state (it does not wait), unsettled
+-- refusals:  unknown_job, already_ended, wrong_state (it is not waiting), unsettled
 -- flags: allow-oom
 -- uses: batch, record, dependencies, wakeups, ending, propagation, wake_takers
 local function wake(id)

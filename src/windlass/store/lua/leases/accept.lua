@@ -1,6 +1,6 @@
--- A worker takes on the jobs dispatched to it: their leases begin.
+-- Accept jobs that were dispatched to a worker: their leases begin.
 -- arguments: ARGV[1] clock offset, [2] lease_ms (0: the job's or the queue's); then per job: id, token
--- returns:   per job its deadline as text ('0': none) or a refusal; a job that runs already is left as it is
+-- returns:   per job its deadline as text ('0': none) or a refusal; a job that already runs is left unchanged
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: clock, batch, record, index, reports, leasing

@@ -1,12 +1,13 @@
--- Ends runs with content of the caller's, in one step: well, badly, or to go on at another time.
--- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, token (0: whoever holds it), revision guard
---            (0: none), conditions (letters: a in any state, p only while its parent waits, k members that have ended
---            stay), 'finish' | 'again' | 'fail', run_at ('': none), delay in ms ('': none), name ('': as it is), unique key
---            ('': as it is), priority ('': as it is), payload codec ('': it stays), payload, '1' when limits follow, limits
---            joined by \2, repeat rule ('': as it is, '-': none), attempts that count as made, reason
--- returns:   per job 'finished', 'waiting' (it handed over), 'again', 'failed', 'cancelled' or a refusal
+-- End runs with content from the caller, in one step: finish, fail, or run again at another time.
+-- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, token (0: the current holder's),
+--            revision guard (0: none), conditions (letters: a accept any state, p only while its parent waits, k keep
+--            members that have ended), 'finish' | 'again' | 'fail', run_at ('': none), delay in ms ('': none), name
+--            ('': unchanged), unique key ('': unchanged), priority ('': unchanged), payload codec ('': payload
+--            unchanged), payload, '1' when limits follow, limits joined by \2, repeat rule ('': unchanged, '-': none),
+--            attempts that count as made, reason
+-- returns:   per job 'finished', 'waiting' (it yields to its children), 'again', 'failed', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state, revision_conflict, parent_state, unsettled,
---            unique_conflict, limits_changed (match it anew)
+--            unique_conflict, limits_changed (match again)
 -- flags: allow-oom
 -- uses: clock, batch, record, limits, wakeups, ending, reports, complete, propagation, wake_takers
 local function find_job(id, token, in_any_state)

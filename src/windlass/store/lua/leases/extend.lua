@@ -1,6 +1,6 @@
--- Heartbeat: moves the deadlines of leases ahead, many in one call.
+-- Extend leases (heartbeat of their holders), many in one call.
 -- arguments: ARGV[1] clock offset, [2] lease_ms (0: the job's or the queue's); then per job: id, token
--- returns:   per job {deadline (0: none), 1 when it is asked to stop} or a refusal
+-- returns:   per job {deadline (0: none), 1 when its cancel was requested} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: batch, record, reports, leasing

@@ -1,5 +1,5 @@
--- Ends attempts badly: the job is retried at an instant, fails for good, or a requested cancel is acknowledged.
--- arguments: ARGV[1] clock offset; then per job: id, token (0: whoever holds it), 'retry' | 'final' | 'cancelled',
+-- End attempts unsuccessfully: the job is retried later, fails for good, or confirms a requested cancel.
+-- arguments: ARGV[1] clock offset; then per job: id, token (0: the current holder's), 'retry' | 'final' | 'cancelled',
 --            delay_ms of the retry, reason, error with its codec ('': none)
 -- returns:   per job 'retried', 'failed', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state

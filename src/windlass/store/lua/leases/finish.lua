@@ -1,10 +1,10 @@
--- Ends jobs well. The result is kept when the job says so. A job with members that have not ended waits for them; one that
--- repeats goes back to wait for its next run.
--- arguments: ARGV[1] clock offset; then per job: what reports.lua reads, its next run: '' (to be asked for), 'end', 'never' or
---            an instant
--- returns:   per job 'ok', 'waiting' (it handed over), 'failed' or 'cancelled' (as its members' ends demand), a refusal, or
---            for one that repeats {rule, planned instant, start, now, revision}: nothing was changed, and the next run has
---            to be computed
+-- Finish jobs. The result is kept if the job asks for it. A job with members that have not ended waits for them; a
+-- repeating job waits for its next run.
+-- arguments: ARGV[1] clock offset; then per job: a finish as packed for reports.lua, with its next run: '' (not
+--            computed yet), 'end', 'never' or an instant
+-- returns:   per job 'ok', 'waiting' (it yields to its children), 'failed' or 'cancelled' (the end of a member
+--            decides), a refusal, or for a repeating job {rule, planned instant, start, now, revision}: nothing was
+--            changed, and the caller must compute the next run
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- first: finish_plainly

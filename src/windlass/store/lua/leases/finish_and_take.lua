@@ -1,10 +1,11 @@
--- Reports outcomes and takes the next jobs in one call.
--- arguments: ARGV[1] clock offset, [2]..[10] as of take, [11] number of finishes, [12] number of failures, then the
+-- Report outcomes and take the next jobs in one call.
+-- arguments: ARGV[1] clock offset, [2]..[10] as in take, [11] number of finishes, [12] number of failures, then the
 --            items of finish and of fail, then the queues
--- returns:   {answers of finish (their number: all ended well), answers of fail, what take returns}; or, when a job repeats whose next run was not
---            computed yet, {what finish asks or nil, ...}, {}, nil: then nothing was changed
+-- returns:   {answers of finish (only their number, if the fast path finished all), answers of fail, answer of take};
+--            or, if the next run of a repeating job was not computed yet, {{what finish asks or nil, ...}, {}, nil}:
+--            then nothing was changed
 -- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either;
---            partition_stopped in the place of what take returns
+--            partition_stopped in place of the answer of take, after the reports
 -- flags: allow-oom
 -- first: exchange_plainly
 -- uses: batch, reports, taking, plain_take

@@ -1,5 +1,5 @@
--- Gives jobs back unworked: same place, no attempt spent.
--- arguments: ARGV[1] clock offset; then per job: id, token (0: whoever holds it)
+-- Give jobs back without working on them: they keep their position, and no attempt is spent.
+-- arguments: ARGV[1] clock offset; then per job: id, token (0: the current holder's)
 -- returns:   per job 'queued', 'scheduled', 'cancelled' (a cancel was requested) or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom

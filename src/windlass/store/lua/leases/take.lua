@@ -1,10 +1,11 @@
--- Leases up to `most` jobs from the given queues, in their order; registers the bell when there is nothing.
--- arguments: ARGV[1] clock offset, [2] filter (filter.lua), [3] most, [4] worker (16 bytes), [5] lease_ms (0: the
---            job's or the queue's), [6] accept_ms (0: running at once), [7] bell ('': do not register),
---            [8] registered for ms, [9] '1' when others wait behind the same bell: it stays registered; '2' when the worker
---            may be handed a job with the ring, [10] where a long walk over lanes goes on, [11...] queues
--- returns:   {now, next instant at which something may be due (0: none), resume (0: done), {id + record, ...},
---            {id, when it was taken the time before, ... of those that had been}, jobs that failed for want of attempts}
+-- Lease up to `most` jobs from the given queues, in their order. If there are none, register the caller for a wakeup.
+-- arguments: ARGV[1] clock offset, [2] filter (filter.lua), [3] most, [4] worker (16 bytes), [5] lease_ms (0: the job's
+--            or the queue's), [6] accept_ms (0: running at once), [7] wakeup list ('': do not register),
+--            [8] registration in ms, [9] '1' when others wait on the same wakeup list, so that it stays registered; '2'
+--            when the worker accepts a direct handoff, [10] where a long scan over lanes resumes, [11...] queues
+-- returns:   {now, next instant at which something may be due (0: none), resume (0: done), {id + record, ...}, {id,
+--            instant of its previous lease, ... of jobs that were leased before}, number of jobs that failed because
+--            they had no attempt left}
 -- refusals:  names_need_lanes, no_exact_priority, partition_stopped (instead of the answer)
 -- flags: allow-oom
 -- first: take_plainly

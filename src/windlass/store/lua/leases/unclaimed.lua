@@ -1,5 +1,5 @@
--- Leases of holders that do not beat, which these holders do not know. Changes nothing.
--- arguments: ARGV[1] clock offset; then per holder: holder (16 bytes), the ids of all jobs that it holds (16 bytes each)
+-- Return leases that are unknown to their holders, for holders that send no heartbeats. Read-only.
+-- arguments: ARGV[1] clock offset; then per holder: holder (16 bytes), ids of all jobs that it holds (16 bytes each)
 -- returns:   per holder {id, token, ...}
 -- refusals:  none
 -- flags: no-writes

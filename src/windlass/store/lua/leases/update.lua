@@ -1,7 +1,7 @@
--- The holder of a lease reports progress, leaves a note, or writes back the payload.
--- arguments: ARGV[1] clock offset; then per job: id, token, progress in millionths ('': as it is),
---            '1' when a note follows, note, '1' when a payload follows, payload codec (flag bits), payload
--- returns:   per job {revision, 1 when it is asked to stop} or a refusal
+-- Report the progress of leased jobs, set their notes, or replace their payloads.
+-- arguments: ARGV[1] clock offset; then per job: id, token, progress in millionths ('': unchanged), '1' when a note
+--            follows, note, '1' when a payload follows, payload codec (flag bits), payload
+-- returns:   per job {revision, 1 when its cancel was requested} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: batch, record, note, reports, events

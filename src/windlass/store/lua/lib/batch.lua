@@ -1,9 +1,9 @@
--- Writes are gathered and sent as few variadic commands. For one key (and member) the last word wins.
-local MAX_ARGUMENTS = 4000 -- Lua's stack bounds what unpack can pass
+-- Batch of pending writes, sent as few variadic commands. For each key (and member) the last write wins.
+local MAX_ARGUMENTS = 4000 -- Lua's stack limits how many arguments unpack can pass
 
 local z_pending, value_pending, count_pending
 local after_flush = {}
-local consequences = {} -- steps that may write again, and then say so
+local consequences = {} -- steps that may write again; each returns whether it did
 at_start[#at_start + 1] = function() z_pending, value_pending, count_pending = {}, {}, {} end
 
 local function z_set(key, member, score)
@@ -46,7 +46,8 @@ local function flush_sorted_sets()
     local a, d = 0, 0
     for member, score in pairs(members) do
       if score then
-        adds[a + 1] = score -- one after the other: of two at once the last is set first, which costs a hash
+        -- Two statements: a multiple assignment sets the last element first, which makes the table a hash.
+        adds[a + 1] = score
         adds[a + 2] = member
         a = a + 2
       else

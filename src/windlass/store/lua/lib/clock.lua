@@ -1,4 +1,4 @@
--- The engine's own time in milliseconds. ARGV[1] is an offset that only a deployment marked as a test accepts.
+-- Engine time in milliseconds. ARGV[1] is a clock offset, which only a deployment marked as a test accepts.
 local now_ms
 
 at_begin[#at_begin + 1] = function()

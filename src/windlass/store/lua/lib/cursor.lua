@@ -1,7 +1,7 @@
 -- uses: order
--- Where a page goes on: by score and member, since the entry it ended with may be gone by now.
+-- Page cursors: a score and a member, because the entry at the end of the last page may have been removed since.
 
--- How many entries come before or at (score, member).
+-- Return the number of entries up to and including (score, member).
 local function rank_after(key, score, member)
   local low, high = 0, redis.call('ZCARD', key)
   while low < high do

@@ -1,18 +1,19 @@
 -- uses: keys, clock
--- What happens, told to those who follow: one bounded stream. Nothing is written while nobody follows.
--- An entry's id is <epoch>-<ordinal>. An epoch is a time through which somebody followed; within it the events are
--- numbered without a gap, so that a reader sees from the ids alone what it has missed.
-local EVENT_LAYOUT = '>BI6I4I4c16Bc0I2c0' -- then a value with its codec, a note, or nothing
+-- Event stream: one bounded stream, written only while there are followers. The id of an entry is <epoch>-<ordinal>. An
+-- epoch is a period without a gap between followers. Within an epoch the events are numbered without gaps, so a reader
+-- sees from the ids alone what it has missed.
+local EVENT_LAYOUT = '>BI6I4I4c16Bc0I2c0' -- followed by a value with its codec, a note, or nothing
 local EVENTS_KEPT = 10000
-local EVENTS_BYTES = 16777216 -- a large value leaves room for fewer entries: all as large as it would fit in here
-local EVENTS_TTL_MS = 600000 -- longer than a following lasts without being renewed: ordinals never start again in an epoch
+local EVENTS_BYTES = 16777216 -- of all entries, if they were as large as the newest one
+-- Longer than FOLLOWED_TTL_MS, so that ordinals do not restart within an epoch.
+local EVENTS_TTL_MS = 600000
 local FOLLOWED_TTL_MS = 60000
 
-local epoch -- nil: not asked yet in this call; false: nobody follows
+local epoch -- nil: not read yet in this call; false: there are no followers
 local is_stream_renewed
 at_start[#at_start + 1] = function() epoch, is_stream_renewed = nil, false end
 
--- For a call that reads the mark of followers together with others.
+-- Set the epoch, for a call that reads it together with other keys.
 local function know_followers(found) epoch = found end
 
 local function announce(kind, r, value)
@@ -28,7 +29,7 @@ local function announce(kind, r, value)
   end
 end
 
--- A job has entered its state; `told` is the one that was told last, or that it was loaded with.
+-- Announce that a job entered its state. `r.told` is the last announced state, or the state it was loaded with.
 local function announce_state(r)
   r.told = r.state
   announce(r.state, r, '')

@@ -1,6 +1,6 @@
 -- uses: order
 -- SQLite's GLOB: `*`, `?`, `[a-z]`, `[^…]`, over UTF-8 characters, case-sensitive, whole string.
--- Two pointers with one point to return to: linear in practice, at worst pattern times text.
+-- Two pointers with one backtracking point: linear in practice, at worst pattern times text.
 local function char_at(text, at)
   local byte = string.byte(text, at)
   if not byte then return nil, at end
@@ -8,7 +8,8 @@ local function char_at(text, at)
   return string.sub(text, at, at + size - 1), at + size
 end
 
--- Is the character in the class that starts behind `[` at `at`? Returns that, and where the pattern goes on (nil: no `]`).
+-- Return whether the character is in the class that starts behind `[` at `at`, and the position behind the class
+-- (nil: no `]`).
 local function in_class(pattern, at, char)
   local negated = false
   local c, after = char_at(pattern, at)
@@ -70,8 +71,8 @@ local function glob(pattern, text)
   end
 end
 
--- The same for a pattern without `?` and `[`, whose parts between stars must follow each other in the text: plain
--- searches, some ten times faster. Bytes will do, as no character of UTF-8 is found inside another.
+-- Match a pattern without `?` and `[`: its parts between stars must follow each other in the text. Plain searches are
+-- about ten times faster. Bytes suffice, because no UTF-8 character is part of another.
 local function matches_parts(parts, text)
   local first, last = parts[1], parts[#parts]
   if #parts == 1 then return text == first end
@@ -86,7 +87,7 @@ local function matches_parts(parts, text)
   return true
 end
 
--- What stands before, between and behind the stars; nil when the pattern has more than stars.
+-- Return the texts before, between and behind the stars; nil if the pattern has other wildcards.
 local function parts_of(pattern)
   if string.find(pattern, '[%?%[]') then return nil end
   local parts = {}

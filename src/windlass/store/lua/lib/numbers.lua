@@ -1,8 +1,8 @@
 -- uses: keys, batch, record
--- Numbers that jobs are known by in a dialect. A job made under a number has it in its id; another gets one when it is
--- first shown, kept both ways and removed with it. A number is never given out twice.
+-- Numbers of jobs, used by dialects. A job created under a number has it in its id. Another job gets a number when it
+-- is first shown; that mapping is stored in both directions and removed with the job. Numbers are not reused.
 
--- The number that an id is made of, as in core/ids.py; or nil.
+-- Return the number that an id contains (core/ids.py), or nil.
 local function number_in(id)
   if string.sub(id, 1, 6) ~= 'number' or bit.rshift(string.byte(id, 7), 4) ~= 8 then return nil end
   local high, low = struct.unpack('>I4I4', id, 9)
@@ -15,7 +15,7 @@ local function raise_number(number)
   end
 end
 
--- The record must be saved afterwards.
+-- The caller must save the record afterwards.
 local function give_number(r)
   local number = string.format('%.0f', redis.call('INCR', P .. 'number'))
   redis.call('HSET', P .. 'numbers', r.id, number)
@@ -31,9 +31,10 @@ local function forget_number(id)
   redis.call('HDEL', P .. 'numbered', number)
 end
 
--- Jobs that come in without numbers get theirs in the same step. Such a call may be repeated when its answer was lost, and
--- must draw no others then: it brings a slip, which its caller uses for one call after the other, each with a higher
--- number. An earlier one than the last has been answered long ago: it is a message that was lost on its way until now.
+-- An enqueue can reserve the numbers of its jobs in the same step. If its answer is lost, the call is repeated and must
+-- get the same numbers. So it brings a request id (`slip` in the code): a name that one call at a time uses, and a
+-- number that grows with each call. A smaller number than the last one belongs to a call that was answered long ago:
+-- its message was delayed in transit.
 local SLIP_MS = 3600000
 local function brings_slip() return string.sub(ARGV[2], 1, 1) == 'N' end
 local function slip_of_call() return P .. 'slip:' .. ARGV[3], tonumber(string.sub(ARGV[2], 2)) end
@@ -41,10 +42,10 @@ local function last_drawn(slip)
   local of_call, first = string.match(slip or '', '^(%d+):(%d+)$')
   return tonumber(of_call or 0), tonumber(first)
 end
-local NUMBERED_ID = '>c8BI7' -- what the caller's placeholder begins with, a bit of the variant, the number
+local NUMBERED_ID = '>c8BI7' -- first bytes of the caller's placeholder, variant bit, number
 local function numbered_id(placeholder, number) return struct.pack(NUMBERED_ID, placeholder, 128, number) end
 
--- The first number, and whether it has just been drawn.
+-- Return the first number, and whether it was reserved by this call.
 local function draw_once(key, of_call, size)
   local known, first = last_drawn(redis.call('GET', key))
   if known > of_call then error('a call that was answered before') end
@@ -54,8 +55,9 @@ local function draw_once(key, of_call, size)
   return first, true
 end
 
--- Leaves the call as one without a slip. Jobs that were matched against old limits will come again: they get no numbers.
--- True: they got new ones, so that none of them can have ended, whatever ids others make.
+-- Remove the request id from the arguments, and put the numbers into the ids. Jobs that were matched against old limits
+-- get no numbers, because they will be sent again. Returns true if the numbers are new: then none of the jobs can have
+-- ended, whatever ids other callers use.
 local function bring_numbers()
   if not brings_slip() then return false end
   local key, of_call = slip_of_call()

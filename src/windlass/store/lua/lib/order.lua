@@ -1,4 +1,4 @@
--- Lua compares strings by the locale the engine was started with; the engine orders members by their bytes.
+-- Byte order of strings. Lua compares strings by the engine's locale, but the engine orders members by their bytes.
 local function comes_before(a, b)
   for i = 1, #a do
     local x, y = string.byte(a, i, i), string.byte(b, i, i)

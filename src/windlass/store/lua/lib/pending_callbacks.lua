@@ -1,9 +1,10 @@
 -- uses: keys, clock, record, wakeups
--- Callbacks owed: a debt is written in the step that ends its job, and outlives it until somebody has delivered it.
--- A debt's id is the job's and a number: one per end, since a job that is retried may end again. Debts stand in one list
--- for all, and in one for each destination: whoever has no room for a destination passes over all of its debts at once.
-local OWED_BYTES = 65536 -- of a payload or a result; what is longer is cut, or left out
-local OWED = '\2owed' -- where those who deliver wait to be rung: no queue has such a name
+-- Pending callbacks (`debt` and `owed` in the code). A pending callback is written in the step that ends its job, and
+-- outlives the job until it is delivered or given up. Its id is the job's id and a number, because a job that is
+-- retried may end again. Pending callbacks are in one list for all, and in one per destination: a process that has no
+-- room for a destination skips all of its callbacks at once.
+local OWED_BYTES = 65536 -- of a payload or a result; a longer payload is truncated, a longer result left out
+local OWED = '\2owed' -- the queue name under which delivering processes wait; no queue has such a name
 local DESTINATION = '^[\128-\143]\161d\176(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)'
 local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token', 'to'}
 local has_new_debts
@@ -12,7 +13,8 @@ at_start[#at_start + 1] = function() has_new_debts = false end
 local function debt_key(debt) return P .. 'b:' .. debt end
 local function destination_key(destination) return P .. 'od:' .. destination end
 
--- Its mark is the first entry of the extras (store/records/record.py), behind a rule of repetition: nothing else is decoded.
+-- The destination is the first entry of the extras (store/records/record.py), behind a repeat rule. Nothing else is
+-- decoded.
 local function destination_of(r)
   local at = has(r, 'repeats') and 8 + string.byte(r.extras, 7) or 1
   return string.match(r.extras, DESTINATION, at) or ''
@@ -20,7 +22,7 @@ end
 
 local function to_of(debt) return redis.call('HGET', debt_key(debt), 'to') or '' end
 
--- A destination stands at the instant of its first debt.
+-- Set the score of a destination to the instant of its first callback.
 local function mark_destination(destination)
   local first = redis.call('ZRANGE', destination_key(destination), 0, 0, 'WITHSCORES')
   if first[2] then
@@ -36,7 +38,7 @@ local function list_owed(debt, destination, at)
   mark_destination(destination)
 end
 
--- One that stands nowhere yet can only bring the instant of its destination forward.
+-- A new callback can only make its destination due earlier.
 local function list_new(debt, destination, at)
   redis.call('ZADD', P .. 'owed', at, debt)
   redis.call('ZADD', destination_key(destination), at, debt)
@@ -54,13 +56,13 @@ local function list_given_up(debt, at)
   redis.call('ZADD', P .. 'given_up_ids', 0, debt)
 end
 
--- Says whether it was there.
+-- Return whether it was listed.
 local function unlist_given_up(debt)
   redis.call('ZREM', P .. 'given_up_ids', debt)
   return redis.call('ZREM', P .. 'given_up', debt) == 1
 end
 
--- The record as the job ended, with the beginning of its payload.
+-- Return the record as the job ended, with the beginning of its payload.
 local function record_owed(r)
   local last = r.head_bytes + OWED_BYTES
   local raw = #r.raw < math.min(r.bytes, last) and redis.call('GETRANGE', job_key(r.id), 0, last - 1) or r.raw
@@ -90,7 +92,7 @@ local function is_debt_due()
   return first[2] ~= nil and tonumber(first[2]) <= now_ms
 end
 
--- Nil when the caller holds the debt, else the refusal.
+-- Return nil if the caller holds the lease of the callback, else the refusal.
 local function refused_debt(debt, token)
   local held_by = redis.call('HGET', debt_key(debt), 'token')
   if held_by == token then return nil end
@@ -102,7 +104,8 @@ local function forget_given_up(debt)
   redis.call('DEL', debt_key(debt))
 end
 
--- {id, field, ...} of a debt; `longest` cuts the payload and leaves out a longer result, for those who only look.
+-- Return {id, field, ...} of a callback, and its bytes. `longest` truncates the payload and leaves out a longer result,
+-- for display.
 local function read_debt(debt, longest)
   local values = redis.call('HMGET', debt_key(debt), unpack(DEBT_FIELDS))
   local bytes = #debt

@@ -1,5 +1,5 @@
 -- uses: keys, clock, record, wakeups, insert, cancel_job
--- Schedules: where they stand, and how an occurrence makes its job.
+-- Schedules: their state, and the jobs of their occurrences.
 local JOBS_REMEMBERED = 20
 
 local function schedule_key(name) return P .. 's:' .. name end
@@ -8,7 +8,7 @@ local function schedule_jobs_key(name) return P .. 'sj:' .. name end
 local function revision_of_schedule(name) return tonumber(redis.call('HGET', schedule_key(name), 'revision') or 0) end
 local function is_paused(name) return redis.call('HEXISTS', schedule_key(name), 'paused') == 1 end
 
--- Its next occurrence (0: none).
+-- Set the next occurrence (0: none).
 local function plan_schedule(name, next_at)
   redis.call('HSET', schedule_key(name), 'next_at', next_at)
   local fires = next_at > 0 and not is_paused(name)
@@ -16,7 +16,7 @@ local function plan_schedule(name, next_at)
   if fires then tell_loops(next_at) end
 end
 
--- Its jobs that have not ended, of those it made last.
+-- Return the jobs that have not ended, of the last ones that the schedule created.
 local function open_jobs(name)
   local found = {}
   for _, id in ipairs(redis.call('LRANGE', schedule_jobs_key(name), 0, -1)) do
@@ -34,7 +34,7 @@ end
 
 local IS_MADE = {queued = true, scheduled = true, waiting = true, replaced = true}
 
--- Makes the job of an occurrence. The caller has made sure that its id is new.
+-- Create the job of an occurrence. The caller has checked that its id is new.
 local function make_job(name, planned_at, entry, terms)
   local id = string.sub(entry, 1, 16)
   local answer = enqueue_one(id, job_key(id), entry, terms, redis.call('INCR', P .. 'seq'), false, false)
@@ -45,7 +45,7 @@ local function make_job(name, planned_at, entry, terms)
   return answer, counted == 'fired'
 end
 
--- Whether an occurrence may make its job now; one that is replaced is cancelled first.
+-- Return whether an occurrence may create its job now. With the overlap 'replace', open jobs are cancelled first.
 local function makes_way(name, overlap)
   if overlap == 'allow' then return true end
   local open = open_jobs(name)

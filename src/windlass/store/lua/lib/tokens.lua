@@ -1,5 +1,5 @@
 -- uses: keys, clock
--- Tokens of those who may ask a server, sessions that ended before their time, and the version by which servers see that they have changed.
+-- API tokens, sessions that were ended early, and the version by which servers notice a change.
 local TOKEN_LAYOUT = '>I6I6' -- created_at, expires_at (0: never); then the definition as the callers keep it
 
 local function tokens_key() return P .. 'tokens' end
@@ -16,8 +16,8 @@ end
 
 local function tokens_version() return tonumber(redis.call('GET', P .. 'tokens_version') or 0) end
 
--- By the time, not by one: a deployment that was emptied, or lost its last writes in a failover, must not come to a
--- version again under which a server knows something else.
+-- The version follows the clock: a deployment that was emptied, or lost its last writes in a failover, must not reach a
+-- version again under which a server has other content.
 local function renew_tokens_version()
   redis.call('SET', P .. 'tokens_version', string.format('%d', math.max(tokens_version() + 1, now_ms)))
 end

@@ -1,6 +1,6 @@
--- One key of a limit that may have caps of their own.
+-- Return one key of a limit whose keys may have their own caps.
 -- arguments: ARGV[1] clock offset, [2] name of the limit, [3] key
--- returns:   {key, queued, scheduled or waiting, dispatched or running, cap + what is kept with it ('': none)}
+-- returns:   {key, queued, scheduled or waiting, dispatched or running, cap + data kept with it ('': none)}
 -- refusals:  unknown_limit
 -- flags: no-writes
 -- uses: keys, clock, caps

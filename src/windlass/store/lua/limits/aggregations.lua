@@ -1,7 +1,7 @@
--- Keys of a limit that may have caps of their own, in the order of their names: what each has, and its cap.
--- arguments: ARGV[1] clock offset, [2] name of the limit, [3] key to go on after ('' to start), [4] most keys
--- returns:   {key to go on after ('': that was all), {{key, queued, scheduled or waiting, dispatched or running, cap + what
---            is kept with it ('': none)}, ...}}
+-- Return a page of the keys of a limit whose keys may have their own caps, by name: their jobs and their caps.
+-- arguments: ARGV[1] clock offset, [2] name of the limit, [3] key to continue after ('' to start), [4] most keys
+-- returns:   {key to continue after ('': no more), {{key, queued, scheduled or waiting, dispatched or running, cap +
+--            data kept with it ('': none)}, ...}}
 -- refusals:  unknown_limit
 -- flags: no-writes
 -- uses: keys, clock, limits, caps

@@ -1,5 +1,5 @@
--- Jobs that run under a limit, or under one key of it, those first that have run longest.
--- arguments: ARGV[1] clock offset, [2] holdup: number, or number:key, [3] how many to pass over, [4] most
+-- Return a page of the jobs that run under a limit, or under one key of it, longest running first.
+-- arguments: ARGV[1] clock offset, [2] limit key: number, or number:key, [3] how many to skip, [4] most
 -- returns:   {how many there are, {id, since, ...}}
 -- refusals:  none
 -- flags: no-writes

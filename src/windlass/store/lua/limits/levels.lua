@@ -1,7 +1,7 @@
--- How full a limit is: a page of its keys that run or hold something back, or the limit as a whole.
+-- Return how full a limit is: a page of its keys that have running jobs or block lanes, or the limit as a whole.
 -- arguments: ARGV[1] clock offset, [2] number, [3] cursor ('0' to start), [4] about how many
--- returns:   {now, next cursor ('0' at the end), {holdup, running, lanes held back, room (-1: no bound), next token at
---            (0: does not apply)}, ...}
+-- returns:   {now, next cursor ('0' at the end), {{limit key, running, blocked lanes, room (-1: no bound), next token
+--            at (0: does not apply)}, ...}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock, lanes, limits

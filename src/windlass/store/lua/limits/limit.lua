@@ -1,6 +1,7 @@
--- Sets a limit: a new one, or another content for one of that name.
--- arguments: ARGV[1] clock offset, [2] name, [3] kind, amount and burst (limits.lua) + definition as the callers keep it
--- returns:   {number, version of the limits, what it was before ('': nothing)}
+-- Create a limit, or replace the content of the limit with that name.
+-- arguments: ARGV[1] clock offset, [2] name, [3] kind, amount and burst (limits.lua) + definition as the callers keep
+--            it
+-- returns:   {number, version of the limits, previous content ('': none)}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys

@@ -1,6 +1,6 @@
--- All limits of a partition, as callers match against them.
+-- Return all limits of a partition, for callers that match jobs against them.
 -- arguments: ARGV[1] clock offset
--- returns:   {version, version whose jobs are still being matched anew (0: none), {number, kind, amount and burst +
+-- returns:   {version, version whose jobs are still being matched again (0: none), {number, kind, amount and burst +
 --            definition, ...}}
 -- refusals:  none
 -- flags: no-writes

@@ -1,7 +1,7 @@
--- Gives jobs the limits they match now, after the limits have changed.
--- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision it was read with, limits
--- returns:   per job 'ok' or a refusal; one that was edited meanwhile was matched then
--- refusals:  unknown_job, already_ended, revision_conflict, limits_changed (match it anew)
+-- Set the limits that jobs match now, after the limits have changed.
+-- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision at which it was read, limits
+-- returns:   per job 'ok' or a refusal; a job with a revision_conflict was matched when it was edited
+-- refusals:  unknown_job, already_ended, revision_conflict, limits_changed (match again)
 -- flags: allow-oom
 -- uses: keys, batch, record, lanes, limits, caps, wakeups, index, ending, wake_takers
 local is_stale = have_limits_changed(ARGV[2])

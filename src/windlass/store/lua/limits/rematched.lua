@@ -1,6 +1,6 @@
--- All jobs have been matched against this version of the limits: nothing is left to do, unless they changed again.
+-- Record that all jobs were matched against this version of the limits. Has no effect if the limits changed again.
 -- arguments: ARGV[1] clock offset, [2] version
--- returns:   1 when it is still the version
+-- returns:   1 when it is still the current version
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys

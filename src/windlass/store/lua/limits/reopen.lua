@@ -1,4 +1,4 @@
--- After a limit has changed or gone: what it holds back and now has room is let go, a page of its keys at a time.
+-- Release the lanes that a changed or removed limit no longer blocks, a page of its keys at a time.
 -- arguments: ARGV[1] clock offset, [2] number, [3] cursor ('0' to start), [4] about how many
 -- returns:   next cursor ('0' at the end)
 -- refusals:  none

@@ -1,6 +1,6 @@
--- Takes a limit away. What it holds back is let go by reopen, in steps.
+-- Remove a limit. reopen.lua releases the lanes that it blocks, in steps.
 -- arguments: ARGV[1] clock offset, [2] name
--- returns:   {number, version of the limits, what it was} or a refusal
+-- returns:   {number, version of the limits, previous content} or a refusal
 -- refusals:  unknown_limit
 -- flags: allow-oom
 -- uses: keys

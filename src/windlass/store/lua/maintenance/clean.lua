@@ -1,5 +1,5 @@
--- The janitor's step: removes ended jobs whose retention is over, fails waiting jobs that expired unreached, forgets
--- callbacks that were given up long ago, and caps of keys that have had no jobs for a while.
+-- The janitor's step: remove ended jobs whose retention is over, fail jobs that expired before they started, remove
+-- given-up callbacks that are old, and caps of keys that have had no jobs for a while.
 -- arguments: ARGV[1] clock offset, [2] most jobs of each kind
 -- returns:   {now, removed (jobs and callbacks), expired, next instant (0: none)}
 -- refusals:  none

@@ -1,6 +1,6 @@
--- The scheduler's step: scheduled jobs whose time has come become queued; what was left of work on families goes on.
+-- The scheduler's step: queue scheduled jobs whose time has come, and continue pending steps on dependencies.
 -- arguments: ARGV[1] clock offset, [2] most queues, [3] most jobs per queue
--- returns:   {now, jobs moved, next due instant (0: none; now: there is work left)}
+-- returns:   {now, jobs moved, next due instant (0: none; now: steps are left)}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys, clock, wakeups, expiry, ending, propagation, wake_takers

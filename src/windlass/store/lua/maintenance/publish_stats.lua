@@ -1,7 +1,9 @@
--- What an instance of a component counted last, for a while; those that have said nothing for longer are forgotten.
--- arguments: ARGV[1] clock offset, [2] component, [3] instance, [4] for how long in ms, [5] numbers (opaque), [6] most instances
+-- Store the latest figures of an instance of a component, for a while. Instances whose figures have expired are
+-- removed.
+-- arguments: ARGV[1] clock offset, [2] component, [3] instance, [4] lifetime in ms, [5] figures (opaque), [6] most
+--            instances
 -- returns:   1
--- refusals:  too_large (there are too many instances)
+-- refusals:  too_large (too many instances)
 -- uses: keys, clock
 local key, for_ms = P .. 'stats:' .. ARGV[2], tonumber(ARGV[4])
 local known, others = redis.call('HGETALL', key), 0

@@ -1,5 +1,5 @@
--- The recoverer's step: leases that ran out go back; execution timeouts are handed out to be decided, then ended;
--- lost rings are repeated; silent workers lose what they hold.
+-- The recoverer's step: return expired leases, collect execution timeouts for a decision, repeat lost wakeups, and take
+-- jobs back from silent workers.
 -- arguments: ARGV[1] clock offset, [2] most queues, [3] most jobs per queue
 -- returns:   {now, leases returned, next instant (0: none), {id + record without payload, ... of timed-out jobs}}
 -- refusals:  none
@@ -20,7 +20,7 @@ for _, queue in ipairs(due_of('timers:lease')) do
   reset_timer('lease', queue, 'running')
 end
 
--- A ring may have gone to somebody who died on the way: while there is work and somebody waits, all of them are rung.
+-- A wakeup may have gone to a process that died: while there is work, all waiters are woken.
 for _, queue in ipairs(due_of('timers:ring')) do
   redis.call('ZREM', P .. 'timers:ring', queue)
   local has_work = queue == OWED and is_debt_due() or queue == PUSH and has_push_workers() or not config_of(queue).is_paused
@@ -37,7 +37,7 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now_
       lose_lease(r)
       returned = returned + 1
     end
-    -- A retake job runs on until somebody takes it; the worker is lost all the same.
+    -- A retake job keeps running until another worker takes it, but its worker is lost.
     z_drop(P .. 'wj:' .. worker, id)
   end
   flush()

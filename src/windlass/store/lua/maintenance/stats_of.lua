@@ -1,6 +1,6 @@
--- What the instances of a component counted last, of those that have said so lately.
+-- Return the latest figures of the instances of a component that have not expired.
 -- arguments: ARGV[1] clock offset, [2] component
--- returns:   {instance, numbers (opaque), ...}
+-- returns:   {instance, figures (opaque), ...}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock

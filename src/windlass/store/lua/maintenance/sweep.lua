@@ -1,5 +1,5 @@
--- The janitor's walk over queue names: forgets a queue that holds nothing and was never configured; trims histories that
--- were made smaller or switched off; says which queues have waiting jobs that are not where their configuration wants them.
+-- The janitor's scan of queue names: forget queues that hold nothing and were never configured, trim histories that
+-- were made smaller or switched off, and return the queues whose waiting jobs must be relaned.
 -- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many
 -- returns:   {next cursor ('0' at the end), {queue to relane, ...}, queues forgotten}
 -- refusals:  none

@@ -1,6 +1,6 @@
--- Ends attempts that ran longer than their execution timeout, as decided by the recoverer.
+-- End attempts that exceeded their execution timeout, as decided by the recoverer.
 -- arguments: ARGV[1] clock offset; then per job: id, token, 'retry' | 'final', delay_ms of the retry
--- returns:   per job 'retried', 'failed', 'cancelled', 'stale_lease' (somebody was faster) or another refusal
+-- returns:   per job 'retried', 'failed', 'cancelled', 'stale_lease' (another report came first) or another refusal
 -- refusals:  unknown_job, already_ended, stale_lease
 -- flags: allow-oom
 -- uses: batch, record, wakeups, ending, reports, expiry, wake_takers

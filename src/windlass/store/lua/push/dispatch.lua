@@ -1,15 +1,16 @@
--- Leases jobs to workers that want them pushed: always to the one with most free room, never beyond its slots.
--- arguments: ARGV[1] clock offset, [2] most, [3] accept_ms, [4] bell ('': do not register), [5] registered for ms,
---            [6] '1' when others wait behind the same bell
--- returns:   {now, next instant at which something may be due (0: none), {id + record, ...}, {worker, description, ...},
---            {queue, filter, ... where it waits}}
+-- Lease jobs to push workers. Each job goes to the worker with the most free slots; no worker gets more jobs than it
+-- has slots.
+-- arguments: ARGV[1] clock offset, [2] most, [3] accept_ms, [4] wakeup list ('': do not register), [5] registration in
+--            ms, [6] '1' when others wait on the same wakeup list
+-- returns:   {now, next instant at which something may be due (0: none), {id + record, ...}, {worker, description,
+--            ...}, {queue, filter, ... where the dispatcher waits}}
 -- refusals:  partition_stopped (instead of the answer)
 -- flags: allow-oom
 -- uses: keys, clock, config, filter, wakeups, push_workers, ending, leasing, propagation, wake_takers, taking
 local most, accept_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 if is_stopped() then return 'partition_stopped' end
 
--- Names can be told apart only where they have lanes.
+-- Only name lanes allow a filter by name.
 local function filter_in(queue, candidate) return config_of(queue).name_lanes == 1 and candidate.filter or '' end
 
 local following = math.huge

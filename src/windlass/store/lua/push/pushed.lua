@@ -1,11 +1,12 @@
--- What pushes came to.
--- arguments: ARGV[1] clock offset; then per job: id, token, worker (16 bytes), outcome, lease_ms of an accepted one
---            outcomes: 'accepted', 'unknown' (the worker does not know the name), 'unreachable', 'gone'
+-- Record the outcomes of pushes.
+-- arguments: ARGV[1] clock offset; then per job: id, token, worker (16 bytes), outcome ('accepted', 'unknown': the
+--            worker does not know the name, 'unreachable', 'gone'), lease_ms if accepted
 -- returns:   per job 'running', 'queued', 'scheduled', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: keys, clock, batch, record, config, wakeups, push_workers, index, ending, reports, leasing, wake_takers
-local UNTOLD_APART_MS = 1000 -- a queue without lanes for names cannot keep the name from the worker: it waits instead
+-- Without name lanes, a queue cannot keep jobs of this name from the worker: the job waits instead.
+local UNTOLD_APART_MS = 1000
 
 local function give_back_unknown(r)
   if config_of(r.queue).name_lanes == 1 or has(r, 'cancel_requested') then return give_back(r) end
@@ -25,7 +26,7 @@ local function pushed(id, token, worker, outcome, lease_ms)
   local r, refused = held(id, token)
   note(worker, outcome, r)
   if not r then return refused end
-  -- An answer that comes late changes nothing for a job that runs.
+  -- A late answer does not change a running job.
   if outcome == 'accepted' or r.state ~= STATE.dispatched then
     accept(id, token, lease_ms)
     return 'running'

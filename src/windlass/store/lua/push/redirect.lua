@@ -1,7 +1,7 @@
--- A pushed job was refused by its worker: it is leased to another one that knows its name, with a new token.
+-- Lease a pushed job that its worker refused to another worker that knows its name, with a new token.
 -- arguments: ARGV[1] clock offset, [2] id, [3] token, [4] accept_ms, [5...] workers that have refused it
--- returns:   {now, id + record, worker, description}; or 'later': others have no room now, so that it waits a while in
---            its queue, no attempt spent; or 'nobody': all have refused it, and it is left as it is
+-- returns:   {now, id + record, worker, description}; or 'later': other workers have no free slot now, so the job waits
+--            in its queue, without a spent attempt; or 'nobody': all workers have refused it, and it is left unchanged
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: keys, clock, batch, record, filter, wakeups, push_workers, index, ending, reports, leasing, wake_takers

@@ -1,5 +1,5 @@
--- Sets properties of a queue, and reads them all. What changes the places of waiting jobs is done by relane, in steps.
--- arguments: ARGV[1] clock offset, [2] queue; then field, value, ... (none: only read; value '': back to the default)
+-- Set properties of a queue, and return all of them. relane.lua moves waiting jobs that belong elsewhere now, in steps.
+-- arguments: ARGV[1] clock offset, [2] queue; then field, value, ... (none: only read; value '': reset to the default)
 -- returns:   {field, value, ...} as stored
 -- refusals:  none
 -- flags: allow-oom

@@ -1,8 +1,8 @@
--- Counters of queues per minute, for a range of minutes that ends now.
--- arguments: ARGV[1] clock offset, [2] first minute (since 1970; 0: that of [3]), [3] minutes before the present one,
+-- Return the counters of queues per minute, for a range of minutes that ends now.
+-- arguments: ARGV[1] clock offset, [2] first minute (since 1970; 0: that of [3]), [3] minutes before the current one,
 --            [4...] queues
--- returns:   {now, {per queue {hour, {field, value, ...}, ...}}}; a field is <minute>:<what>; of an hour of which more
---            than a few minutes are wanted, or that has few, all are told
+-- returns:   {now, {per queue {hour, {field, value, ...}, ...}}}; a field is <minute>:<what>; all fields of an hour are
+--            returned if more than a few of its minutes are wanted, or if it has few fields
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock, counters

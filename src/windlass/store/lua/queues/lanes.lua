@@ -1,6 +1,7 @@
--- Lanes of a queue with what waits in them, a page at a time by name; on the first page the default lane too.
+-- Return a page of a queue's lanes by name, with their waiting jobs. The first page includes the default lane.
 -- arguments: ARGV[1] clock offset, [2] queue, [3] cursor ('': from the start), [4] most
--- returns:   {now, next cursor ('' at the end), {lane, jobs, ready time of its first, what holds it back ('': nothing)}, ...}
+-- returns:   {now, next cursor ('' at the end), {{lane, jobs, ready time of its first, limit key that blocks it
+--            ('': none)}, ...}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock, lanes

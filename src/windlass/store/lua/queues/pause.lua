@@ -1,6 +1,6 @@
--- Stops the taking of jobs from a queue, or of one lane or name of it. What runs goes on.
+-- Pause takes from a queue, or from one lane or name of it. Running jobs continue.
 -- arguments: ARGV[1] clock offset, [2] queue, [3] what: '' the queue, 'l' + lane, 'n' + name, [4] reason
--- returns:   1 when it was not paused before; a new reason replaces the old
+-- returns:   1 when it was not paused before; a new reason replaces the old one
 -- refusals:  names_need_lanes
 -- flags: allow-oom
 -- uses: keys, clock, config

@@ -1,4 +1,4 @@
--- What is paused in a queue.
+-- Return the pauses of a queue.
 -- arguments: ARGV[1] clock offset, [2] queue
 -- returns:   {what, since (6 bytes) + reason, ...}; what is '' for the queue, 'l' + lane, 'n' + name
 -- refusals:  none

@@ -1,4 +1,4 @@
--- Names of queues, a page at a time.
+-- Return a page of queue names.
 -- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many
 -- returns:   {next cursor ('0' at the end), {name, ...}}
 -- refusals:  none

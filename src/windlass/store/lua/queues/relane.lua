@@ -1,5 +1,5 @@
--- Puts waiting jobs of a queue where its configuration wants them now, a bounded number per call: into name lanes, into
--- the order of aging, into fair turns. Where it goes on is kept with the queue, so anybody may do the next step.
+-- Move waiting jobs of a queue to where its configuration wants them now, a bounded number per call: into name lanes,
+-- into aging order, into fair turns. The position is stored with the queue, so any process may do the next step.
 -- arguments: ARGV[1] clock offset, [2] queue, [3] about how many jobs
 -- returns:   1 when there is more to do
 -- refusals:  none
@@ -10,7 +10,8 @@ local mark_now = redis.call('HGET', key, 'relane')
 if not mark_now then return 0 end
 local index, cursor = string.match(mark_now, '^(%a+) (%d+)$')
 
--- A walk with a cursor meets every job that is there all the time; one that it meets twice is put right twice.
+-- A scan with a cursor meets every job that is there from beginning to end. A job that it meets twice is moved twice,
+-- which is harmless.
 local page = redis.call('ZSCAN', queue_key(index, queue), cursor, 'COUNT', ARGV[3])
 for i = 1, #page[2], 2 do
   local r = load(id_in_place(page[2][i]))

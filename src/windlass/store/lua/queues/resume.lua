@@ -1,4 +1,4 @@
--- Lets jobs be taken again; whoever waits for them is told at once.
+-- Resume takes from a queue, a lane or a name, and wake waiting takers.
 -- arguments: ARGV[1] clock offset, [2] queue, [3] what: '' the queue, 'l' + lane, 'n' + name
 -- returns:   1 when it was paused
 -- refusals:  none

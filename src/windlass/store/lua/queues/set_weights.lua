@@ -1,4 +1,4 @@
--- Sets how much of a fair queue its lanes get, against each other; reads all weights that are not 1.
+-- Set the weights of lanes in a fair queue, and return all weights that are not 1.
 -- arguments: ARGV[1] clock offset, [2] queue; then lane, weight, ... (none: only read)
 -- returns:   {lane, weight, ...}
 -- refusals:  none

@@ -1,16 +1,16 @@
--- Counts and ages of queues, read from the indexes themselves.
+-- Return counts and ages of queues, read from the indexes.
 -- arguments: ARGV[1] clock offset; then queue names
--- returns:   per queue {queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes,
---            waiting takers, ready time of the oldest queued job (0: none), next due time (0: none), lanes held back,
---            1 when it is paused}
+-- returns:   {now, {{queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes, waiting
+--            takers, ready time of the oldest queued job (0: none), next due time (0: none), blocked lanes, 1 when it
+--            is paused}, ... per queue}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock
-local BANDS = 64 -- distinct priorities looked at for the oldest job
+local BANDS = 64 -- distinct priorities that are searched for the oldest job
 
 local function size(kind, queue) return redis.call('ZCARD', queue_key(kind, queue)) end
 
--- The first of each priority is the oldest of it; the bands are visited one by one.
+-- The first job of each priority is its oldest. The priorities are visited one by one.
 local function oldest_in(key)
   local oldest, from = math.huge, '-inf'
   for _ = 1, BANDS do

@@ -1,4 +1,4 @@
--- Schedules whose time has come. Changes nothing: what they do is computed by the caller, and done by fire.
+-- Return schedules whose time has come. Read-only: the caller computes their occurrences, and fire creates the jobs.
 -- arguments: ARGV[1] clock offset, [2] most
 -- returns:   {now, next occurrence of any schedule (0: none), {{name, next occurrence, revision, definition}, ...}}
 -- refusals:  none

@@ -1,10 +1,11 @@
--- Makes the jobs of occurrences that are due and moves their schedules on, in one step: whoever comes second with the same
--- occurrence finds another one expected, and changes nothing.
--- arguments: ARGV[1] clock offset, [2] version of the limits; then per schedule: name, expected next occurrence, expected revision, next occurrence
---            after these (0: none), occurrences skipped, occurrences missed, overlap 'allow' | 'skip' | 'replace', number
---            of jobs; then per job: planned instant, id + record, terms (see enqueue)
--- returns:   per schedule the number of jobs made, or a refusal
--- refusals:  unknown_schedule, revision_conflict (it was changed, or somebody was faster), limits_changed
+-- Create the jobs of occurrences that are due and advance their schedules, in one step. A second caller with the same
+-- occurrence finds that another one is expected, and changes nothing.
+-- arguments: ARGV[1] clock offset, [2] version of the limits; then per schedule: name, expected next occurrence,
+--            expected revision, next occurrence after these (0: none), occurrences skipped, occurrences missed, overlap
+--            'allow' | 'skip' | 'replace', number of jobs; then per job: planned instant, id + record, terms (see
+--            enqueue)
+-- returns:   per schedule the number of jobs created, or a refusal
+-- refusals:  unknown_schedule, revision_conflict (it was changed, or another caller was faster), limits_changed
 -- uses: keys, batch, limits, wakeups, ending, schedules, wake_takers
 local at = 3
 local is_stale = have_limits_changed(ARGV[2])

@@ -1,5 +1,5 @@
--- Stops a schedule from firing until it is resumed.
--- arguments: ARGV[1] clock offset, [2] name, [3] why
+-- Stop a schedule from firing until it is resumed.
+-- arguments: ARGV[1] clock offset, [2] name, [3] reason
 -- returns:   revision
 -- refusals:  unknown_schedule
 -- flags: allow-oom

@@ -1,4 +1,4 @@
--- Lets a paused schedule fire again, from its next occurrence on.
+-- Resume a paused schedule from its next occurrence.
 -- arguments: ARGV[1] clock offset, [2] name, [3] expected revision, [4] next occurrence (0: it is over)
 -- returns:   revision
 -- refusals:  unknown_schedule, revision_conflict

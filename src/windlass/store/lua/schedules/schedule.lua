@@ -1,6 +1,6 @@
--- Makes a schedule, or changes one.
+-- Create or change a schedule.
 -- arguments: ARGV[1] clock offset, [2] name, [3] expected revision (0: there is none yet), [4] definition, [5] next
---            occurrence, or '' to leave it as it is
+--            occurrence ('': unchanged)
 -- returns:   revision
 -- refusals:  revision_conflict
 -- uses: keys, clock, schedules

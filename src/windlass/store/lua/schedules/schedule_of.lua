@@ -1,4 +1,4 @@
--- Reads schedules by name.
+-- Return schedules by name.
 -- arguments: ARGV[1] clock offset; then names
 -- returns:   per schedule {field, value, ...}, empty when there is none
 -- refusals:  none

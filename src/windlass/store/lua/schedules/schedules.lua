@@ -1,5 +1,5 @@
--- Names of schedules in the order of their bytes, a page at a time.
--- arguments: ARGV[1] clock offset, [2] the last name of the page before ('': from the start), [3] most
+-- Return a page of schedule names, in byte order.
+-- arguments: ARGV[1] clock offset, [2] last name of the previous page ('': from the start), [3] most
 -- returns:   {name, ...}
 -- refusals:  none
 -- flags: no-writes

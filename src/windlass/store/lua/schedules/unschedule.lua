@@ -1,4 +1,4 @@
--- Removes a schedule. The jobs it made stay.
+-- Remove a schedule. The jobs it created stay.
 -- arguments: ARGV[1] clock offset, [2] name, [3] revision guard (0: none)
 -- returns:   1
 -- refusals:  unknown_schedule, revision_conflict

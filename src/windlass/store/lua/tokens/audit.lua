@@ -1,5 +1,5 @@
--- Appends to the audit log; of more entries than are kept, the oldest go. The engine's own time numbers them, so that
--- pages stay in order whatever the offset; the instant that people read is in the entry.
+-- Append entries to the audit log. Beyond the limit the oldest are removed. The engine's own time numbers the entries,
+-- so that pages stay in order whatever the clock offset is. The entry contains the instant that people read.
 -- arguments: ARGV[1] clock offset, [2] most entries kept; then entries (opaque)
 -- returns:   per entry its id in the stream
 -- refusals:  none

@@ -1,5 +1,5 @@
--- The audit log, newest first, a page at a time.
--- arguments: ARGV[1] clock offset, [2] id of the last entry of the page before ('': from the newest), [3] most
+-- Return a page of the audit log, newest first.
+-- arguments: ARGV[1] clock offset, [2] id of the last entry of the previous page ('': from the newest), [3] most
 -- returns:   {{id, {'e', instant (6 bytes) + entry}}, ...}
 -- refusals:  none
 -- flags: no-writes

@@ -1,7 +1,7 @@
--- Keeps a new token under its name. The same again, after a lost answer, is answered as the first time.
+-- Store a new token under its name. A repeated call after a lost answer gets the same answer.
 -- arguments: ARGV[1] clock offset, [2] name, [3] definition (opaque), [4] expires in ms (0: never), [5] most tokens
 -- returns:   {created_at, expires_at (0: never)}
--- refusals:  token_exists, too_large (there are too many)
+-- refusals:  token_exists, too_large (too many tokens)
 -- uses: keys, clock, tokens
 local name, definition, expires_in = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local known = redis.call('HGET', tokens_key(), name)

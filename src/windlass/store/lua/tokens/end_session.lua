@@ -1,6 +1,6 @@
--- Ends sessions of browsers before their time: servers refuse their cookies.
--- arguments: ARGV[1] clock offset, [2] which: a token's id, a dot and a session's id, or the token's id alone (all that it
---            has begun so far), [3] until when it is remembered, in s
+-- End browser sessions early: servers refuse their cookies.
+-- arguments: ARGV[1] clock offset, [2] which: a token's id, a dot and a session's id, or the token's id alone (all of
+--            its sessions so far), [3] until when it is remembered, in s
 -- returns:   1
 -- refusals:  none
 -- flags: allow-oom

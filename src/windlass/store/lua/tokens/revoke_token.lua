@@ -1,4 +1,4 @@
--- Removes a token.
+-- Remove a token.
 -- arguments: ARGV[1] clock offset, [2] name
 -- returns:   1
 -- refusals:  unknown_token

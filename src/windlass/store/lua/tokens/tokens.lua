@@ -1,7 +1,7 @@
--- All tokens and the sessions that were ended, unless the caller has them.
--- arguments: ARGV[1] clock offset, [2] version that the caller has (-1: none)
--- returns:   {version, now, {name, token (tokens.lua), ...}, {session, until (s), ...}}; without the lists when the caller's
---            version is this one
+-- Return all tokens and ended sessions, unless the caller has the current version.
+-- arguments: ARGV[1] clock offset, [2] the caller's version (-1: none)
+-- returns:   {version, now, {name, token (tokens.lua), ...}, {session, until (s), ...}}; without the lists if the
+--            caller has this version
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock, tokens

@@ -1,9 +1,9 @@
--- Leases jobs to workers that have said that they are idle: one to each, to be accepted; registers the bell at queues
--- whose idle workers have nothing to do.
--- arguments: ARGV[1] clock offset, [2] most, [3] accept_ms, [4] '1' when a dispatch spends an attempt, accepted or not,
---            [5] bell ('': do not register), [6] registered for ms, [7...] queues
--- returns:   {now, next instant at which something may be due (0: none), {id + record, ...}, {worker, description, ...},
---            {}}
+-- Lease jobs to workers that reported that they are idle: one to each, to be accepted. Registers the caller for wakeups
+-- at queues that have idle workers and no jobs.
+-- arguments: ARGV[1] clock offset, [2] most, [3] accept_ms, [4] '1' when a dispatch spends an attempt even if it is not
+--            accepted, [5] wakeup list ('': do not register), [6] registration in ms, [7...] queues
+-- returns:   {now, next instant at which something may be due (0: none), {id + record, ...}, {worker, description,
+--            ...}, {}}
 -- refusals:  partition_stopped (instead of the answer)
 -- flags: allow-oom
 -- uses: keys, clock, filter, wakeups, ending, leasing, idle_workers, wake_takers, taking
@@ -23,7 +23,7 @@ for i = 7, #ARGV do
   local wanted = math.min(most - #taken, idle_count(queue))
   if wanted > 0 then assign_in(queue, wanted) end
   if idle_count(queue) == 0 then
-    -- A ring that came here may have been meant for work that somebody else waits for.
+    -- The wakeup that led here may have been for a job that another taker waits for.
     offer_the_rest(queue, anything)
   elseif ARGV[5] ~= '' then
     wait_for_ring(queue, ARGV[5], '', tonumber(ARGV[6]))

@@ -1,7 +1,7 @@
--- Workers say that they are alive, and which jobs they hold.
--- arguments: ARGV[1] clock offset; then per worker: worker (16 bytes), '' or '=' and the ids of all jobs that it holds
--- returns:   per worker 'ok', 'stop' when it was asked to end, a refusal; or, when leases under its name are not among
---            the jobs that it holds, {'ok' or 'stop', {id, token, ... of these leases}}
+-- Record heartbeats of workers, and compare the jobs that they hold with their leases.
+-- arguments: ARGV[1] clock offset; then per worker: worker (16 bytes), '' or '=' + the ids of all jobs that it holds
+-- returns:   per worker 'ok', 'stop' when it was asked to stop, or a refusal; if it has leases of jobs that it does not
+--            hold, {'ok' or 'stop', {id, token, ... of these leases}}
 -- refusals:  unknown_worker
 -- flags: allow-oom
 -- uses: keys, clock, reports

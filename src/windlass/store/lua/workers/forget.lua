@@ -1,6 +1,7 @@
--- A worker leaves: what it still holds goes back unspent (or ends, where a cancel was requested), a bounded number per call.
+-- Remove a worker that leaves. The jobs that it still holds return without a spent attempt (or end, if a cancel was
+-- requested), a bounded number per call.
 -- arguments: ARGV[1] clock offset, [2] worker (16 bytes), [3] most jobs
--- returns:   {jobs given back, 1 when the worker is gone, 0 when it still holds some} or a refusal
+-- returns:   {jobs given back, 1 when the worker is removed, 0 when it may hold more} or a refusal
 -- refusals:  unknown_worker
 -- flags: allow-oom
 -- uses: keys, batch, record, wakeups, push_workers, ending, reports, wake_takers

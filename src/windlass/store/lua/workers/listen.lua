@@ -1,5 +1,5 @@
--- The loops' own waiting place: they are told when something becomes due earlier than they knew.
--- arguments: ARGV[1] clock offset, [2] bell, [3] registered for ms
+-- Register a background loop for wakeups: it is woken when something becomes due earlier than it knew.
+-- arguments: ARGV[1] clock offset, [2] wakeup list, [3] registration in ms
 -- returns:   {now, next instant at which the scheduler or the recoverer is needed (0: none)}
 -- refusals:  none
 -- flags: allow-oom
@@ -9,6 +9,6 @@ for _, timer in ipairs({'timers:due', 'timers:lease', 'timers:ring', 'schedules'
   local first = redis.call('ZRANGE', P .. timer, 0, 0, 'WITHSCORES')
   following = math.min(following, tonumber(first[2] or math.huge))
 end
--- For as long as it will sleep: so others can see what it would sleep past.
+-- Register for as long as the loop will sleep, so that others can see what it would sleep past.
 wait_for_ring('', ARGV[2], '', math.max(0, math.min(tonumber(ARGV[3]), following - now_ms)))
 return {now_ms, following < math.huge and following or 0}

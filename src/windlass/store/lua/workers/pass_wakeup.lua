@@ -1,10 +1,10 @@
--- A process that was rung for a queue and has nobody for it (any more) passes the ring on.
--- arguments: ARGV[1] clock offset, [2] bell of the caller, [3] queue, [4...] filters it no longer waits with
--- returns:   1 when somebody else was rung
+-- Pass on a wakeup, for a process that was woken for a queue and has no taker for it.
+-- arguments: ARGV[1] clock offset, [2] wakeup list of the caller, [3] queue, [4...] filters it no longer waits with
+-- returns:   1 when another waiter was woken
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys, record, filter, wakeups, pending_callbacks, select
-local OFFERED = 8 -- the ring was for one job, but others may stand before it whose rings are still on their way
+local OFFERED = 8 -- the wakeup was for one job, but jobs ahead of it may have wakeups that are in transit
 local queue = ARGV[3]
 local is_rung = false
 for i = 4, #ARGV do redis.call('ZREM', queue_key('waiters', queue), ARGV[2] .. '\1' .. ARGV[i]) end

@@ -1,6 +1,6 @@
--- A worker says what it is. Registering again replaces what it said.
--- arguments: ARGV[1] clock offset, [2] worker (16 bytes), [3] beats at least every ms, [4] bell ('': none), [5] description,
---            [6] slots \1 queue \1 queue... of a worker that jobs are pushed to (else '')
+-- Register a worker. Registering again replaces its description.
+-- arguments: ARGV[1] clock offset, [2] worker (16 bytes), [3] heartbeat interval in ms, [4] wakeup list ('': none),
+--            [5] description, [6] slots \1 queue \1 queue... of a push worker (else '')
 -- returns:   now
 -- refusals:  none
 -- flags: allow-oom

@@ -1,11 +1,13 @@
--- What workers said in messages, in their order: that they are idle, and what they do with jobs. A worker acts on what it
--- holds; a job that went back to its queue, and that nobody else has, is its own again when it speaks of it.
--- arguments: ARGV[1] clock offset, [2] how long workers may be silent, in ms: that is also the lease of what they run;
+-- Process messages of workers, in their order: they are idle, or they report on jobs. A worker acts on the jobs that it
+-- holds. A job that returned to its queue and has no other holder is leased to the worker again when it reports on it.
+-- arguments: ARGV[1] clock offset, [2] how long workers may be silent, in ms, which is also the lease of their jobs;
 --            then per message: queue, worker (16 bytes), description, 'idle' | 'accepted' | 'progress' | 'finished' |
---            'heard', the job's unique key ('': none), its id ('': not known), age of the message in ms, for how many ms
---            the worker counts as idle (0: it is busy), progress in millionths, result
--- returns:   per message 'ok', what finish says, a refusal, or {id, token} of a finished job that repeats: finish it so
--- refusals:  unknown_job, already_ended, stale_lease (another worker has it), wrong_state (it waits, or a limit is full)
+--            'heard', the job's unique key ('': none), its id ('': not known), age of the message in ms, for how many
+--            ms the worker counts as idle (0: it is busy), progress in millionths, result
+-- returns:   per message 'ok', the answer of finish, a refusal, or {id, token} of a finished repeating job, for which
+--            the caller must call finish
+-- refusals:  unknown_job, already_ended, stale_lease (another worker has it), wrong_state (it is not queued, or a limit
+--            is full)
 -- flags: allow-oom
 -- uses: keys, batch, record, note, limits, wakeups, counters, unique, events, ending, reports, leasing, idle_workers, wake_takers
 local silent_ms = tonumber(ARGV[2])
@@ -29,7 +31,7 @@ local function take_again(r, worker)
   return r
 end
 
--- The job that the worker speaks of, leased to it; else nil and the refusal.
+-- Return the job that the worker reports on, leased to it; else nil and the refusal.
 local function own(queue, worker, unique, id)
   local r, refused = find(queue, unique, id)
   if not r then return nil, refused end
@@ -62,8 +64,8 @@ local function awaits_acceptance(worker)
   return false
 end
 
--- Workers that have finished a job say also that they are idle, before they can know that the end has brought them the
--- next one. Without this they would be given two.
+-- Workers that have finished a job also report that they are idle, before they can know that the finish has brought
+-- them the next job. Without this check they would get two jobs.
 local function is_echo(worker, what)
   local key = P .. 'w:' .. worker
   if what == 'finished' then

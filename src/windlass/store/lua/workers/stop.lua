@@ -1,7 +1,7 @@
--- Stops the takers of this partition for a while, or lets them go on. The mark lies in the root, by which every call
--- finds its node: where the scripts run, it is seen, even while keys are on their way to another node.
--- arguments: ARGV[1] clock offset, [2] for ms (0: go on), [3] reason
--- returns:   1 when the mark is new, or was there and is gone; else 0
+-- Stop the takers of this partition for a while, or let them continue. The mark is in the root key, by which every call
+-- finds its node: scripts see it even while other keys are being moved to another node.
+-- arguments: ARGV[1] clock offset, [2] for ms (0: continue), [3] reason
+-- returns:   1 when the mark is new, or was removed; else 0
 -- refusals:  none
 -- flags: allow-oom
 -- uses: clock

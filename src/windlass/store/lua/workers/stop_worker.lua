@@ -1,4 +1,4 @@
--- A worker is to end gently: it hears so with its next heartbeat. Jobs are pushed to it no more.
+-- Ask a worker to stop gracefully: it learns of it with its next heartbeat. No more jobs are pushed to it.
 -- arguments: ARGV[1] clock offset, [2] worker (16 bytes)
 -- returns:   1, or 0 when it was asked before
 -- refusals:  unknown_worker

@@ -1,7 +1,7 @@
--- Registered workers, a page at a time, with what each holds.
+-- Return a page of registered workers, with the jobs that each holds.
 -- arguments: ARGV[1] clock offset, [2] from, [3] most, [4] most jobs per worker, [5...] these workers instead of a page
--- returns:   per worker {worker, silent at, started at, description, jobs held, {id, since, ...}, asked to stop at (0),
---            beats every ms}
+-- returns:   per worker {worker, silent at, started at, description, jobs held, {id, since, ...}, stop requested at
+--            (0: not), heartbeat interval in ms}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys

@@ -1,7 +1,7 @@
 -- uses: keys, batch, record, dependencies, index, ending
--- A new job finds its place among others: under its parent, after the jobs it waits for.
+-- Links of a new job: its parent, and the jobs it waits for.
 
--- A refusal, or nil and the parent.
+-- Return a refusal, or nil and the parent.
 local function find_parent(r)
   if r.links == '' then return nil end
   local id = links_of(r).parent
@@ -12,7 +12,8 @@ local function find_parent(r)
   return nil, parent
 end
 
--- A refusal, or nil and the records of the jobs to wait for. What ended lately and is gone counts as finished.
+-- Return a refusal, or nil and the records of the jobs to wait for. A job that ended recently and was removed counts as
+-- finished.
 local function find_awaited(after)
   local awaited = {}
   for at = 1, #after, 16 do
@@ -36,7 +37,7 @@ end
 local function wait_for(r, awaited)
   mark(r, 'has_members')
   for _, member in ipairs(awaited) do
-    -- Only its end will be told: until then it counts as one that may start.
+    -- Only the end of a member is notified: until then it counts as queued.
     local told, score = NOT_ENDED, STATE.queued
     if is_ended(member) then
       told, score = member.state, member.state
@@ -48,7 +49,7 @@ local function wait_for(r, awaited)
   end
 end
 
--- A refusal, or nil and those a new job belongs to (nil: nobody). Nothing is written.
+-- Return a refusal, or nil and the dependencies of a new job (nil: none). Writes nothing.
 local function find_kin(r, after)
   if r.links == '' and after == '' and is_plain(r) then return nil end
   local refusal, parent = find_parent(r)
@@ -57,7 +58,7 @@ local function find_kin(r, after)
   return unknown, {parent = parent, awaited = awaited, awaits = after ~= ''}
 end
 
-local may_be_over -- ids of new jobs whose wait may end with this call
+local may_be_over -- ids of new jobs whose wait may end in this call
 at_start[#at_start + 1] = function() may_be_over = {} end
 
 local function join_in(r, kin)
@@ -77,7 +78,7 @@ end
 
 local STATUS_OF = {'scheduled', 'queued', 'waiting'} -- by state
 
--- A wait may be over before it began.
+-- Correct the answers for jobs whose wait ended in the same call.
 local function correct_waits(answers)
   for _, answer in ipairs(answers) do
     if may_be_over[answer[2]] and answer[1] == 'waiting' then

@@ -1,14 +1,14 @@
 -- uses: keys, clock, batch, record, dependencies, wakeups, index, counters, ending, cancel_job, yield_to_children
--- What follows from the change of one job for those that belong to it: after each flush, in bounded steps. What one call
--- does not get done stays in `work`, and takers with nothing to do and the scheduler go on with it.
-local STEP_BUDGET = 200 -- members touched by one call
-local LOOK_BUDGET = 1200 -- waiting jobs looked at by one call: one for each of its items, and more
+-- Effects of a job's change on its members and dependents, in bounded steps after each flush. Steps that a call does
+-- not complete stay in `work`. Idle takers and the scheduler continue them.
+local STEP_BUDGET = 200 -- members handled by one call
+local LOOK_BUDGET = 1200 -- waiting jobs checked by one call: one for each of its items, and more
 local WORK_READ = 8
 
 local budget, looks_left, rings
 at_start[#at_start + 1] = function() budget, looks_left, rings = STEP_BUDGET, LOOK_BUDGET, {} end
 
--- Ends the wait of a job.
+-- End the wait of a job: a group finishes, any other job becomes queued or scheduled.
 local function end_wait(r)
   if has(r, 'joins') then
     tally_finished(r.queue, nil)
@@ -29,7 +29,7 @@ local function settle(id, ignores_waiting)
   local state, member = verdict(r)
   if state then return end_by_member(r, state, member) end
   if has(r, 'held') or (has(r, 'has_members') and blockers(id, ignores_waiting) > 0) then return end
-  -- While the last round is dissolved, the next one must not begin.
+  -- The next round must not begin before the members of the last one are removed.
   if not is_unsettled(id, 'f0', 'f1') then end_wait(r) end
 end
 
@@ -44,14 +44,15 @@ local function let_child_start(r)
   end
 end
 
--- One member of a job that has ended, is gone, or has seen the member's outcome.
+-- Release one member of a job that has ended, was deleted, or has read the member's outcome.
 local function let_go(owner_id, id, kind)
   local r = load(id)
   local is_child = r and is_child_of(r, owner_id)
   if is_child then
     cut_parent(r)
   else
-    z_drop(dependents_key(id), owner_id) -- also when it is gone: its end may still be on the way to its dependents
+    -- Also if it was removed: the notification of its dependents may still be pending.
+    z_drop(dependents_key(id), owner_id)
     unclaimed[#unclaimed + 1] = id
   end
   if not r then return end
@@ -77,7 +78,8 @@ local function of_score(id, score, most)
   return redis.call('ZRANGEBYSCORE', members_key(id), score, score, 'LIMIT', 0, most)
 end
 
--- Each does a part of its work on at most `most` members, and returns how many it was: fewer means that it is done.
+-- Steps by the first letter of their kind. Each step handles at most `most` members and returns how many it handled;
+-- fewer means that it is done.
 local DO = {}
 
 function DO.e(id, kind, most)
@@ -94,7 +96,7 @@ end
 
 function DO.r(id, _, most)
   local owner = load(id)
-  -- Somebody has put it back into its queue: it will hand over again.
+  -- The owner was put back into its queue: it will yield again.
   if not owner or owner.state ~= STATE.waiting then return 0 end
   local ids = of_score(id, STATE.waiting + HELD_BACK, most)
   for _, child_id in ipairs(ids) do
@@ -117,7 +119,7 @@ local function tell(r, id, told, waiter_id)
     unclaimed[#unclaimed + 1] = id
     return
   end
-  -- One that was deleted will never end: for those who wait for it that is a cancel.
+  -- A deleted job never ends: its dependents treat that as a cancel.
   local state = told or STATE.cancelled
   z_add(members_key(waiter_id), state == NOT_ENDED and STATE.queued or ended_score(waiter, state), id)
   if state ~= NOT_ENDED then look_at(waiter_id) end
@@ -155,12 +157,12 @@ local function take_step(step)
   end
   local done = DO[string.sub(step.kind, 1, 1)](step.id, step.kind, most)
   budget = budget - done
-  -- Looks that follow from looks have their own bound; a step that found nothing costs one, so that none is free.
+  -- Checks have their own budget. A step that found nothing costs 1, so that no step is free.
   if done == 0 then budget = budget - 1 end
   if done >= most then steps[#steps + 1] = step else end_step(step) end
 end
 
--- Needed by nobody any longer? Then its own retention holds.
+-- Apply the job's own retention if no other job needs it any longer.
 local function release_claim(id)
   local r = load(id)
   if not r or not has(r, 'has_dependents') or redis.call('EXISTS', dependents_key(id)) == 1 then return end
@@ -187,7 +189,7 @@ consequences[#consequences + 1] = function()
   return true
 end
 
--- Goes on with what earlier calls left. Returns whether there was any, and whether some is left.
+-- Continue the steps that earlier calls left. Returns whether there were any, and whether some are left.
 local function work_on()
   local items = redis.call('ZRANGE', P .. 'work', 0, WORK_READ - 1)
   if #items == 0 then return false, false end

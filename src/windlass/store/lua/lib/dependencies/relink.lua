@@ -1,12 +1,12 @@
 -- uses: keys, batch, record, dependencies, ending, link_dependencies, propagation
--- After an import, jobs find those they belong to, in two phases: all are linked, then waits that are over end.
+-- Links of imported jobs, in two phases: all jobs are linked, then waits that are over end.
 local LINKING, SETTLING = 1, 2 -- scores in `restoring`
 local LINKED_PER_CALL = 2000
 local not_known
 at_start[#at_start + 1] = function() not_known = 0 end
 local function unknown_awaited() return not_known end
 
--- A child under its parent, or on its own when that is not there.
+-- Link a child to its parent. Without a parent the child becomes independent.
 local function link_to_parent(r)
   if r.links == '' or links_of(r).parent == NOBODY then return end
   local parent = parent_of(r)
@@ -18,7 +18,7 @@ local function link_to_parent(r)
   if is_ended(r) then retire(r, false) elseif has(r, 'held') then let_child_start(r) end
 end
 
--- What it waits for stands as deleted so far. What ended lately and is gone counts as finished.
+-- Awaited jobs are listed as deleted so far. A job that ended recently and was removed counts as finished.
 local function link_to_awaited(r)
   local ids = redis.call('ZRANGEBYSCORE', members_key(r.id), DELETED, DELETED)
   for _, id in ipairs(ids) do
@@ -45,7 +45,8 @@ local function link_restored(r)
   return 1 + link_to_awaited(r)
 end
 
--- One job of `restoring`; returns how many jobs were looked at. A waiting job has handed over: what it held may start.
+-- Process one job of `restoring`; return how many jobs were read. A waiting job has yielded before, so the children
+-- that it held may start.
 local function reunite(id, phase)
   local r = load(id)
   if not r then

@@ -1,7 +1,7 @@
 -- uses: keys, batch, record, dependencies, index, counters, ending, attempts, requeued
--- A parent reports that it is done while members are not: it hands over to them and waits.
+-- Yield of a parent to its children: it finishes while members have not ended, and waits for them.
 
--- The end that a member brings about: the attempt that is logged names the member.
+-- End a job because of a member. The logged attempt names the member.
 local function end_by_member(r, state, member)
   local hex = string.gsub(member, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
   local key = string.gsub(hex, '^(' .. string.rep('.', 8) .. ')(....)(....)(....)', '%1-%2-%3-%4-')
@@ -11,7 +11,7 @@ local function end_by_member(r, state, member)
   return state == STATE.failed and 'failed' or 'cancelled'
 end
 
--- What the parent has seen is dissolved: what ends from now on belongs to the next round.
+-- Begin the next round: members whose end the parent has seen are removed, and later ends belong to the next round.
 local function begin_round(r)
   local was_odd = has(r, 'odd_round')
   if was_odd then unmark(r, 'odd_round') else mark(r, 'odd_round') end
@@ -26,7 +26,7 @@ end
 local function become_waiting(r)
   if policy_of(r).expires_at > 0 then forget_expiry(r) end
   leave(r)
-  -- Due the moment it is resumed. Handing over is no failure: the attempts begin anew.
+  -- It is due when it resumes. A yield is not a failure, so attempts are counted from 0 again.
   r.ready_at, r.attempt = r.started_at, 0
   r.token, r.deadline, r.worker = 0, 0, NOBODY
   r.state = STATE.waiting
@@ -36,10 +36,10 @@ local function become_waiting(r)
   begin_step('r.', r.id)
 end
 
--- At the finish of a job with members: what becomes of it instead of a good end, or nil.
+-- Return the outcome of a job with members that replaces its finish, or nil.
 local function hand_over(r)
   if z_pending[members_key(r.id)] then flush() end
-  if not is_leased(r) then return 'already_ended' end -- what this call did before has ended it
+  if not is_leased(r) then return 'already_ended' end -- an earlier part of this call has ended it
   local state, member = verdict(r)
   if state then return end_by_member(r, state, member) end
   if pending_members(r.id) == 0 then return nil end

@@ -1,7 +1,7 @@
 -- uses: keys, batch, record, lanes, findings, expected_index, checkup_job, checkup_dependencies, checkup_lanes, checkup_lists, caps, checkup_caps
--- What each kind of key must agree with. A key is looked at as a whole first, then entry by entry in bounded pages.
+-- Checks of each kind of key. A key is checked as a whole first, then entry by entry in bounded pages.
 local PAGE = 200
-local OWN_EXPIRY_MS = 172800000 -- given to what should go by itself and would not: no use of it lasts longer
+local OWN_EXPIRY_MS = 172800000 -- set on keys that must expire and would not; no use of them lasts longer
 local SCAN = {zset = 'ZSCAN', set = 'SSCAN', hash = 'HSCAN'}
 
 local function drop_entry(name, kind, rest, entry)
@@ -11,7 +11,7 @@ local function drop_entry(name, kind, rest, entry)
   z_drop(P .. name, entry)
 end
 
--- An entry of an index of jobs: its record must say that it stands there.
+-- Check an entry of an index of jobs: the job's record must imply it.
 local function check_entry(name, kind, rest, entry)
   local id = id_of_entry(entry)
   local r, is_unreadable = safe_load(id)
@@ -94,7 +94,7 @@ local KIND = {
   stats = passing('hash'), idle = passing('zset'), push_workers = plain('zset'), push_full = plain('set'), wn = plain('zset'),
 }
 
--- Is the key what it should be? What goes by itself must have an end; what has an owner must not.
+-- Check the type of a key and its expiry: temporary keys must expire, and others must not.
 local function check_key(name, kind)
   local key, found = P .. name, redis.call('TYPE', P .. name).ok
   if found == 'none' then return false end
@@ -142,7 +142,8 @@ local function look_at_key(name, cursor)
   return check_page(name, kind_name, kind, rest, cursor)
 end
 
--- One step: nil when the key is done, else where to go on. What cannot be read is a finding, and stops nothing else.
+-- Check a key, one step at a time. Returns nil when the key is done, else the next cursor. An error is a finding and
+-- does not stop the examination.
 local function examine_key(name, cursor)
   local is_done, answer = pcall(look_at_key, name, cursor)
   if is_done then return answer end

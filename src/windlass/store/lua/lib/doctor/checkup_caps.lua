@@ -1,7 +1,7 @@
 -- uses: keys, clock, batch, limits, caps, findings
--- Keys with caps of their own: what is known of each agrees with the jobs it has.
+-- Checks of limit keys with their own caps: the marks of each agree with its jobs.
 
-local CLOCKS_DIFFER_MS = 60000 -- of a node that took over
+local CLOCKS_DIFFER_MS = 60000 -- between a node and its successor after a failover
 
 local function settle_again(holdup)
   return function()

@@ -1,5 +1,5 @@
 -- uses: keys, batch, record, dependencies, index, ending, link_dependencies, propagation, findings, expected_index
--- Jobs that belong to each other: their lists against their records. What is still to be done (`work`) is not wrong.
+-- Checks of dependencies: lists against records. Pending steps (`work`) are not an error.
 local function is_parting(id) return is_unsettled(id, 'el', 'ek', 'ea', 'eo') end
 local function is_telling(id) return is_unsettled(id, 'd0', 'd6', 'd7', 'd8', 'dx') end
 
@@ -38,7 +38,8 @@ local function is_held_in_vain(r)
   return parent and parent.state == STATE.waiting and not is_unsettled(parent.id, 'r.')
 end
 
--- The deletion of a child is not an end, nor is a job that an import did not find: somebody must wake who waits for it.
+-- A deleted child has not ended, and neither has an awaited job that an import did not find: a person must wake the
+-- waiting job.
 local function check_wait(r)
   if r.state ~= STATE.waiting or is_unsettled(r.id, 'w.', 'r.', 'f0', 'f1') then return end
   if has(r, 'held') then
@@ -50,7 +51,7 @@ local function check_wait(r)
   end
 end
 
--- An import puts its families together at the end.
+-- An import links its jobs at the end.
 local function is_restoring(id) return redis.call('ZSCORE', P .. 'restoring', id) end
 
 local function check_kin(r)
@@ -59,7 +60,7 @@ local function check_kin(r)
   check_wait(r)
 end
 
--- The list as a whole: says whether its entries are worth looking at.
+-- Check the list as a whole; return whether its entries should be checked.
 local function check_members_list(id)
   local owner, is_unreadable = safe_load(id)
   if is_unreadable or is_parting(id) or is_restoring(id) then return false end
@@ -73,7 +74,7 @@ local function check_members_list(id)
   return true
 end
 
--- Nobody starts before what it waits for has ended, also when one of the two lists was lost.
+-- Restore a lost list entry, so that no job starts before the jobs it waits for have ended.
 local function wait_again(owner_id, r)
   local told = is_ended(r) and r.state or NOT_ENDED
   local owner = load(owner_id)

@@ -1,6 +1,6 @@
 -- uses: keys, batch, record, dependencies, lanes, wakeups, index, ending, numbers, propagation, findings, expected_index
--- A job's record against everything that must agree with it.
-local listed -- queue -> is it listed, asked once per call
+-- Checks of a job's record against everything that must agree with it.
+local listed -- queues that were checked in this call
 local highest -- the counters, read once per call
 at_start[#at_start + 1] = function() listed, highest = {}, {} end
 
@@ -17,7 +17,7 @@ local function check_listed(queue)
   end
 end
 
--- A counter that fell behind would give a number out twice.
+-- A counter that fell behind would give out a number twice.
 local function check_counter(name, number)
   highest[name] = highest[name] or tonumber(redis.call('GET', P .. name) or 0)
   if number <= highest[name] then return end
@@ -57,7 +57,7 @@ local function check_number(r)
   end
 end
 
--- A good end that was kept for others, who are gone.
+-- Return whether a finished job was kept for other jobs that are gone.
 local function is_kept_for_nobody(r)
   return r.state == STATE.finished and not has(r, 'in_history') and not has(r, 'has_dependents') and r.revision == 1
     and policy_of(r).result_ttl_ms < FOREVER_MS and links_of(r).parent == NOBODY

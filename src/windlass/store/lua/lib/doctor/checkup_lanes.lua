@@ -1,5 +1,5 @@
 -- uses: keys, clock, batch, record, config, lanes, limits, blocked_lanes, wakeups, findings
--- Lanes, their heads, and what holds them back.
+-- Checks of lanes, their heads, and the limits and pauses that block them.
 
 local function check_timer(kind, queue, index)
   local first = redis.call('ZRANGE', queue_key(index, queue), 0, 0, 'WITHSCORES')[2]
@@ -37,7 +37,7 @@ local function check_lane(name)
   end)
 end
 
--- An entry of `heads` (holdup nil), or of a line of parked lanes.
+-- Check an entry of `heads` (holdup nil) or of a line of blocked lanes.
 local function check_head(queue, holdup, entry, score)
   local lane = lane_of_head(entry)
   if is_head(queue, lane, holdup, entry, score) then return end
@@ -67,7 +67,7 @@ local function check_mark(index, queue, holdup)
   find('ghost', key_example(index .. ':' .. queue), function() tidy(queue, holdup) end)
 end
 
--- Will somebody look at this line when it has room?
+-- Return whether a taker or a timer will look at this line when it has room.
 local function is_line_watched(queue, holdup)
   if redis.call('ZSCORE', queue_key('room', queue), holdup) then return true end
   local opens_at = tonumber(redis.call('ZSCORE', queue_key('rates', queue), holdup) or math.huge)
@@ -97,7 +97,7 @@ local function check_line(name)
     end)
   end
   look_at_rooms_again()
-  -- Limits that have just been changed let go in steps.
+  -- Limits that have just changed release their lanes in steps.
   if redis.call('EXISTS', P .. 'rematch') == 1 or is_line_watched(queue, holdup) then return end
   find('room_forgotten', queue_example(queue), function() open_again(queue, holdup) end)
 end
@@ -119,7 +119,7 @@ local function check_holders(holdup)
   end)
 end
 
--- The place in a limit that somebody seems to hold is free.
+-- Free the place in a limit that a job no longer holds.
 local function free_holder(holdup, id)
   z_drop(P .. 'holders:' .. holdup, id)
   freed_now[holdup] = true

@@ -1,5 +1,6 @@
 -- uses: keys, clock, batch, record, dependencies, wakeups, ending, reports, pending_callbacks, numbers, schedules, findings, expected_index, checkup_job
--- Lists beside the jobs: queues, retention, schedules, callbacks owed, workers, and what belongs to a job.
+-- Checks of lists beside the jobs: queues, retention, schedules, pending callbacks, workers, and keys that belong to a
+-- job.
 
 local function check_retention(id)
   local r, is_unreadable = safe_load(id)
@@ -21,7 +22,7 @@ local function check_belonging(kind, id)
   end)
 end
 
--- Both ways, and only of jobs that are there.
+-- Check that both directions agree and that the job exists.
 local function check_numbers(id, number)
   local r, is_unreadable = safe_load(id)
   if is_unreadable then return end
@@ -83,7 +84,7 @@ local function check_debt(debt)
   end)
 end
 
--- Of one of the lists of debts; `is_right`: it has its place there.
+-- Check an entry of a list of callbacks. `is_right`: the entry belongs in this list.
 local function check_debt_entry(key, debt, is_right)
   if is_right and redis.call('EXISTS', debt_key(debt)) == 1 then return end
   find('ghost', job_example(string.sub(debt, 1, 16)), function() redis.call('ZREM', P .. key, debt) end)
@@ -103,8 +104,8 @@ local function check_destination(destination, at)
   find('ghost', key_example('od:' .. destination), function() mark_destination(destination) end)
 end
 
--- A living worker has not named these jobs in two heartbeats. One alone says little: the answer that brings the job may
--- be late. Of a silent worker the recoverer takes everything back.
+-- Find jobs that an active worker has not listed in two heartbeats. A single heartbeat proves little, because the
+-- answer that brings the job may be late. The recoverer takes all jobs of a silent worker back.
 local function check_unclaimed(worker, silent_at)
   local said = redis.call('HMGET', P .. 'w:' .. worker, 'unclaimed', 'beat_ms')
   if not said[1] or silent_at <= now_ms then return end
@@ -117,14 +118,14 @@ local function check_unclaimed(worker, silent_at)
   end
 end
 
--- A worker that nobody expects to beat would stay for ever: the recoverer is told to look.
+-- A worker without an entry in `workers` would stay forever. The repair makes the recoverer check it.
 local function check_worker(worker)
   local silent_at = redis.call('ZSCORE', P .. 'workers', worker)
   if silent_at then return check_unclaimed(worker, tonumber(silent_at)) end
   find('worker_not_listed', key_example('w:' .. worker), function() redis.call('ZADD', P .. 'workers', now_ms, worker) end)
 end
 
--- What the loops look at first: when it is long overdue, none of them runs.
+-- If the first entry of a list is long overdue, no background loop runs.
 local BEHIND_MS = 300000
 local function check_loops(name)
   local first = redis.call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2]

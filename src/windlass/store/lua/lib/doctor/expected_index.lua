@@ -1,7 +1,7 @@
 -- uses: keys, clock, batch, record, config, lanes, limits, caps, wakeups, index, ending, unique
--- Where a job stands, said by its record alone: what indexes are compared with, and put right by.
+-- Index entries that a job must have, derived from its record alone. Checks compare with them, and repairs write them.
 
--- nil and false when there is none, nil and true when it cannot be read.
+-- Return the record and false; nil and false if there is none; nil and true if it cannot be read.
 local function safe_load(id)
   local is_read, r = pcall(load, id)
   if is_read then return r, false end
@@ -26,7 +26,7 @@ end
 
 local function add_lane(places, r)
   local lane, place = lane_of(r), {member = place_in_lane(r), score = score_in_lane(r, config_of(r.queue))}
-  -- Jobs that wait for their new place still have the score of the old one.
+  -- Jobs that are not relaned yet still have their old score.
   if config_of(r.queue).is_relaning then place.score = nil end
   places[lane_key(r.queue, lane)] = place
   if lane ~= '' then places[queue_key('laned', r.queue)] = place end
@@ -34,7 +34,7 @@ end
 
 local function add_lease(places, r)
   if r.worker ~= NOBODY then
-    -- A worker that went silent no longer lists what others may take over.
+    -- A worker that went silent no longer lists jobs that others may take over.
     places[P .. 'wj:' .. r.worker] = {member = r.id, score = r.started_at, may_miss = has(r, 'retakeable')}
   end
   if has(r, 'retakeable') then return end
@@ -43,7 +43,7 @@ local function add_lease(places, r)
   end)
 end
 
--- By key: the member, its score (nil: any), and whether it may be missing.
+-- Return by key: the member, its score (nil: any), and whether it may be missing.
 local function places_of(r)
   local places = {}
   if r.state ~= STATE.queued then

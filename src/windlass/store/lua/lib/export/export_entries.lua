@@ -1,10 +1,10 @@
 -- uses: keys, record, dependencies, unique, schedules, pending_callbacks, job_log
--- What is read of each kind of entry for an export, and what reading it weighs.
-local EXPORTED_WEIGHT = 4194304 -- bytes of one answer, about
-local MEMBER_WEIGHT = 1024 -- of a look at one member
+-- Parts that an export reads of each kind of entry, and the weight of reading them.
+local EXPORTED_WEIGHT = 4194304 -- bytes of one answer, approximately
+local MEMBER_WEIGHT = 1024 -- of reading one member
 local MEMBERS_PER_PAGE = 500
 
--- Jobs that one waits for, a page of its members at a time: {id + queue, ...}, the next cursor ('': none), members seen.
+-- Return a page of the jobs that a job waits for: {id + queue, ...}, the next cursor ('': none), members read.
 local function awaited_page(id, cursor)
   local page = redis.call('ZSCAN', members_key(id), cursor, 'COUNT', MEMBERS_PER_PAGE)
   local found = {}

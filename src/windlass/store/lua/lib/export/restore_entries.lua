@@ -1,6 +1,6 @@
 -- uses: keys, clock, batch, record, dependencies, config, wakeups, index, unique, ending, link_dependencies, schedules, pending_callbacks, job_log, numbers, relink
--- How entries of an export come in. A job that belongs to others stands in `restoring` until all jobs are there: only
--- then can be said whom it has and for whom it waits (relink.lua). Until then a placeholder among its members keeps it
+-- Restore of exported entries. A job with a parent or members stays in `restoring` until all jobs are restored, because
+-- only then are its members and awaited jobs known (relink.lua). Until then a placeholder among its members keeps it
 -- waiting.
 local PLACEMENT = {name_lanes = true, aging_ms = true, fair_share = true}
 local highest_sequence
@@ -73,13 +73,14 @@ end
 
 local RESTORE = {}
 
--- body: record, attempts, logs, result, removed_at (0: never), is_shared (its unique key), after (ids of jobs it waits for)
+-- body: record, attempts, logs, result, removed_at (0: never), is_shared (other jobs hold its unique key too), after
+-- (ids of jobs it waits for)
 function RESTORE.j(id, body)
   local r = parse(id, body.record)
   local refused = refused_job(r, body)
   if refused then return refused end
   records[id] = r
-  r.told = nil -- news for those who follow
+  r.told = nil -- announce it to followers
   restore_belongings(r, body)
   restore_kin(r, body.after)
   enter(r)
@@ -133,7 +134,8 @@ local function add_missing(key, wanted)
   return added
 end
 
--- body: fields, paused (reason and since; '': it is not), pauses, weights. What is set already and otherwise is a conflict.
+-- body: fields, paused (since + reason; '': not paused), pauses, weights. A field or weight with another stored value
+-- is a conflict.
 function RESTORE.q(queue, body)
   local key, weights, pauses = queue_key('q', queue), queue_key('weights', queue), queue_key('pauses', queue)
   if is_other(key, body.fields) or is_other(weights, body.weights) then return 'id_conflict' end

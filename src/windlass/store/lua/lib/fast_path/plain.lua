@@ -1,26 +1,26 @@
 -- uses: keys, clock, batch, record, new_record
--- What most jobs are: plain. A plain job has a queue, a name, a payload and a policy, and nothing that another key would
--- have to follow: no flag, lane, unique key, tag, parent, limit or expiry. While nobody follows what happens, and those
--- who wait at its queue want anything, it comes in, is taken and ends by a few commands that can be told beforehand. The
--- plain ways
--- (plain_*.lua) do just these; they read first, and where anything is not plain they have changed nothing and leave the
--- call to the general way. What they do must be what the general way would have done.
--- Lists are filled value by value, in order: of `a[1], a[2] = x, y` the last is set first, which costs a hash.
+-- Fast path for simple jobs (`plain` in the code). A simple job has a queue, a name, a payload and a policy, and
+-- nothing that other keys must follow: no flag, lane, unique key, tag, parent, limit or expiry. While there are no
+-- followers, and the takers that wait for its queue have no filter, a few known commands add it, lease it and end it.
+-- The fast path (plain_*.lua) runs only these commands. It reads first; if anything is not simple, it has changed
+-- nothing and leaves the call to the general path. Its effect must be that of the general path.
+-- Tables are filled element by element, in order: `a[1], a[2] = x, y` sets the last element first, which makes the
+-- table a hash.
 local PLAIN_MOST = 1000 -- jobs of one call
 local QUEUES_KEPT = 100
-local PLACE = '>I6I6c16' -- in a lane
-local AFTER_HEADER = 17 + NEW_HEADER_BYTES -- of what the caller of enqueue sends: the id comes first
-local STRINGS_AT = HEADER_BYTES + 9 -- in a record, after its fingerprint
+local PLACE = '>I6I6c16' -- member of a lane
+local AFTER_HEADER = 17 + NEW_HEADER_BYTES -- in the enqueue argument of a job, which begins with its id
+local STRINGS_AT = HEADER_BYTES + 9 -- in a record, behind its fingerprint
 local REMEMBERED, REMEMBERED_BYTES = 1000, 512
 
--- A look-up of `string.sub` costs as much as its work; at the file's level there is no `string` yet.
+-- Looking up `string.sub` costs as much as running it. `string` does not exist yet when the file is loaded.
 local call, sub, pack, unpacked
 at_begin[#at_begin + 1] = function()
   if not call then call, sub, pack, unpacked = redis.call, string.sub, struct.pack, struct.unpack end
 end
 
--- Most records are alike but for id, times and payload: what one part of them says is read once, and known again from call
--- to call. What `read` answers with nil, or is long, is not kept.
+-- Most records differ only in id, times and payload. The parsed form of their other parts is cached from call to call.
+-- A nil result and a long text are not cached.
 local function remembering(read)
   local known, number = {}, 0
   return function(text)
@@ -35,8 +35,8 @@ local function remembering(read)
   end
 end
 
--- Each option of a format costs as much as a command's argument, also one that skips a byte: so none skips many.
-local STRINGS = '>Bc0Bc0I2c0Bc0I2c0I4' -- policy, queue, name, lane, unique key, the lengths of tags and links in one number
+-- Each option of a format costs as much as a command argument, even if it skips only a byte.
+local STRINGS = '>Bc0Bc0I2c0Bc0I2c0I4' -- policy, queue, name, lane, unique key, lengths of tags and links as one number
 local kind_of = remembering(function(strings)
   local policy, queue, name, lane, unique, others = unpacked(STRINGS, strings)
   local lease_ms, timeout_ms, kept_ms, expires_at = 0, 0, 0, 0
@@ -48,7 +48,7 @@ local kind_of = remembering(function(strings)
   }
 end)
 
--- The header of a new record as its caller packs it, or nil: the job is to wait for its time.
+-- Parse the header of a new record as its caller packs it. Returns nil if the job has a run time.
 local start_of = remembering(function(header)
   local format, _, flags, priority, _, _, ready_at = unpacked(NEW_HEADER, header)
   if format ~= FORMAT or ready_at > 0 then return nil end
@@ -58,7 +58,7 @@ local start_of = remembering(function(header)
   }
 end)
 
--- Of a job as its caller sends it: what its header says, and its strings; or nil.
+-- Return the parsed header and strings of a job as its caller sends it, or nil.
 local function start_and_kind(entry)
   local start = start_of(sub(entry, 17, 16 + HEADER_BYTES))
   if start then return start, kind_of(sub(entry, 16 + STRINGS_AT, start.strings_end)) end
@@ -66,8 +66,8 @@ end
 
 local function is_set(found, field) return tonumber(found or DEFAULT[field]) > 0 end
 
--- Names of keys are kept from call to call: they follow from the root, the queue and the time alone, and to join them
--- costs as much as to look something up under them.
+-- Key names are cached from call to call. They depend only on the root, the queue and the time, and joining them costs
+-- as much as a lookup.
 local names_by_root, names_made = {}, 0
 
 local function make_names(queue)

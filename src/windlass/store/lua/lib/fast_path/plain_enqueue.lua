@@ -1,7 +1,7 @@
 -- uses: keys, clock, batch, record, new_record, wakeups, counters, ending, numbers, plain, plain_numbered
--- Plain jobs of one queue come in (plain.lua says what that is).
+-- Enqueue of simple jobs of one queue (plain.lua).
 
--- The jobs of the call, what is said of each, and their queue; or nil: not all of them are plain.
+-- Return the jobs of the call, their parsed headers, and their queue; nil if not all of them are simple.
 local function plain_jobs()
   local ids, starts, queue, seen = {}, {}, nil, {}
   for i = 1, (#ARGV - 2) / 2 do
@@ -15,14 +15,15 @@ local function plain_jobs()
   return ids, starts, queue
 end
 
--- Known, without bounds, and its default lane is where a plain job goes, by its priority alone.
+-- Return whether the queue is known, has no bounds, and orders simple jobs in its default lane by priority alone.
 local function lets_in(names)
   local found = call('HMGET', names.q, 'bytes', 'max_length', 'max_bytes', 'name_lanes', 'aging_ms')
   return found[1] and not (is_set(found[2], 'max_length') or is_set(found[3], 'max_bytes')
     or is_set(found[4], 'name_lanes') or is_set(found[5], 'aging_ms'))
 end
 
--- Who hears of so many jobs: the bells, and the waiters that go for it; nil: one of them does not want just anything.
+-- Return the wakeup lists for this many jobs and the waiters to remove; nil if a waiter has a filter or the queue is
+-- paused.
 local function audience(names, size, is_nothing_set)
   if not is_nothing_set and call('HGET', names.q, 'paused') then return nil end
   local list, bells, gone = call('ZRANGE', names.waiters, 0, WAITERS_LOOKED_AT - 1, 'WITHSCORES'), {}, {}
@@ -46,7 +47,7 @@ local function ring_plainly(names, queue, bells, gone)
   end
 end
 
--- What is written for each: its place in the lane, its record.
+-- Return the lane entries, the records and their bytes.
 local function written_forms(names, ids, starts, before)
   local places, forms, bytes, now = {}, {}, 0, pack('>I6', now_ms)
   for i = 1, #ids do
@@ -60,7 +61,7 @@ local function written_forms(names, ids, starts, before)
   return places, forms, bytes
 end
 
--- What comes in is queued, as its caller made it: its id says it all.
+-- Return the ids of the added jobs, or nil.
 local function enqueue_plainly()
   if brings_slip() then return enqueue_numbered() end
   if #ARGV > 2 * PLAIN_MOST + 2 then return nil end
@@ -75,7 +76,7 @@ local function enqueue_plainly()
     if not bells then return nil end
   end
   local places, forms, bytes = written_forms(names, ids, starts, tonumber(marks[3] or 0))
-  -- Is there a record of one of them? Then nothing was written.
+  -- If one of the records exists, MSETNX writes nothing.
   if call('MSETNX', unpack(forms)) == 0 then return nil end
   call('INCRBY', names.seq, size)
   call('ZADD', names.ready, unpack(places))

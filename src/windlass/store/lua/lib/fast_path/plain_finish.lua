@@ -1,14 +1,14 @@
 -- uses: keys, clock, batch, record, counters, ending, reports, plain
--- Plain jobs end well (plain.lua says what that is). Their lane does not matter any more.
+-- Finish of simple jobs (plain.lua). Their lane no longer matters.
 
--- As HEADER in record.lua, with format and state in one number.
+-- As HEADER in record.lua, with format and state as one number.
 local HELD_PLAIN = '>I2I4i4I6I6I6I6I6I6I6c16I4I4I4I2'
-local MANY = 16 -- records read at once, with their payloads: where the first is small, the others will be too
+local MANY = 16 -- records read at once, with payloads: if one is small, the next are probably small too
 local COMPLETE = 1000000 -- as progress
 local NOTHING = {}
 
--- The beginnings of the records, or nil: one is missing, or they are long. Only the first may be cut off: its length comes with
--- them.
+-- Return the beginnings of the records and the length of the first, which alone may be truncated; nil if one is
+-- missing, or they are long.
 local function read_beginnings(keys)
   local raws = {call('GETRANGE', keys[1], 0, PEEK_BYTES - 1)}
   local length = #raws[1] < PEEK_BYTES and #raws[1] or call('STRLEN', keys[1])
@@ -26,7 +26,7 @@ end
 local RUNNING_FORM
 at_begin[#at_begin + 1] = function() RUNNING_FORM = 256 * FORMAT + STATE.running end
 
--- What ends in one queue.
+-- Return an empty summary of the ends in one queue.
 local function new_ends() return {ids = {}, number = 0, bytes = 0, ran_ms = 0, spans = {}} end
 
 local function note_end(of_queue, id, length, ran_ms)
@@ -41,7 +41,7 @@ local function append(list, first, second)
   list[#list + 1] = second
 end
 
--- The record as it is kept: only its header changes.
+-- Add the record of a job that is kept. Only its header changes.
 local function keep_end(ends, key, queue, id, raw, length, result, kept_ms)
   ends.kept = ends.kept or {ids = {}, written = {}, patched = {}, finished = {}, retention = {}}
   local kept, header = ends.kept, {unpacked(HEADER, raw)}
@@ -67,7 +67,7 @@ local function result_in(item)
   return result
 end
 
--- Adds an end to `ends`; false: the caller does not hold the job, or it is not plain.
+-- Add an end to `ends`. Returns false if the caller does not hold the job, or it is not simple.
 local function add_end(ends, key, id, raw, length, token, item)
   local form, flags, _, _, _, _, started_at, _, own_token, _, worker, _, _, _, head_bytes = unpacked(HELD_PLAIN, raw)
   if form ~= RUNNING_FORM or flags > CODEC_BITS or (token ~= 0 and token ~= own_token) or head_bytes > #raw then return false end
@@ -81,7 +81,7 @@ local function add_end(ends, key, id, raw, length, token, item)
   return true
 end
 
--- Ids, keys and tokens of `count` finishes from ARGV[at] on, or nil: one of them is there twice.
+-- Return ids, keys and tokens of `count` finishes from ARGV[at] on; nil if a job occurs twice.
 local function held_by_call(at, count)
   local ids, keys, tokens, seen, prefix = {}, {}, {}, {}, P .. 'j:'
   for i = 1, count do
@@ -92,7 +92,7 @@ local function held_by_call(at, count)
   return ids, keys, tokens
 end
 
--- The ends of these jobs, or nil: not all of them are plain, or held by the caller.
+-- Return the ends of these jobs; nil if one is not simple, or not held by the caller.
 local function plain_ends(at, count)
   if count > PLAIN_MOST then return nil end
   local ids, keys, tokens = held_by_call(at, count)
@@ -125,7 +125,7 @@ local function those_not_kept(ends)
   return ids, keys
 end
 
--- What is not kept goes, and is remembered by its mark.
+-- Delete the jobs that are not kept, and mark their ids as ended.
 local function write_gone(ends)
   local ids, gone = ends.ids, ends.keys
   if ends.kept then ids, gone = those_not_kept(ends) end
@@ -151,7 +151,7 @@ local function write_ends(ends)
   if ends.kept then write_kept(ends.kept) end
 end
 
--- Does one of the queues keep what has ended? Not asked of those that are known not to.
+-- Return whether one of the queues keeps a history. Skips queues that are known to keep none.
 local function is_history_kept(ends, known)
   for queue in pairs(ends.of_queue) do
     if not known[queue] and is_set(call('HGET', names_of(queue).q, 'history_length'), 'history_length') then return true end

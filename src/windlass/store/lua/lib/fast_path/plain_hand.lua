@@ -1,11 +1,12 @@
 -- uses: keys, clock, batch, record, new_record, wakeups, counters, plain, plain_take
--- A plain job that comes into an idle queue is handed to a worker that waits there: what the worker would be rung for, and
--- take, travels with the ring. It is dispatched, so that it goes back unspent when the worker does not say soon that it has
--- it; a dead one is nobody whose lease must run out.
+-- Direct handoff: a simple job that is added to an idle queue is leased to a waiting worker and travels with the
+-- wakeup. The job is dispatched, so it returns to its queue without a spent attempt if the worker does not accept it in
+-- time. The lease of a dead worker need not expire first.
 local HAND_MS = 2000
-local HANDED_BYTES = 16384 -- a longer record is better read by who takes it
+local HANDED_BYTES = 16384 -- a take reads a longer record more cheaply
 
--- The worker behind a bell, if it may be handed what comes next in this queue: only what it would take itself.
+-- Return the worker of a wakeup list if it may be handed the next job of this queue: only a job that it would take
+-- itself.
 local function hand_of(names, queue, bell, is_nothing_set)
   local worker = bell and #ARGV[3] <= HANDED_BYTES and call('GET', names.hand .. bell)
   if not worker or call('HGET', KEYS[1], 'stopped') or not next_instants(names, queue)

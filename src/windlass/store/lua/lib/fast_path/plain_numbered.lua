@@ -1,10 +1,10 @@
 -- uses: keys, clock, batch, record, new_record, counters, lanes, numbers, plain
--- Jobs that get numbers and are plain but for two things: each goes into the lane of its name, and holds a unique key that
--- it only declares. So are those of Bedrock.
+-- Enqueue of jobs that get numbers and are simple except for two things: each goes into the lane of its name, and holds
+-- a unique key that is not checked. Bedrock enqueues such jobs.
 
 local function is_as_usual(flags) return flags <= CODEC_BITS or flags - bit.band(flags, CODEC_BITS) == FLAG.unique_while_kept end
 
--- What is said of each of the jobs, and whether all have one name; or nil: they are not all plain.
+-- Return the parsed headers and strings of the jobs, and whether all have one name; nil if not all of them are simple.
 local function numbered_jobs(size)
   local starts, kinds, are_alike = {}, {}, true
   for i = 1, size do
@@ -17,7 +17,7 @@ local function numbered_jobs(size)
   return starts, kinds, are_alike
 end
 
--- Its record begins with this: besides what its caller says, it goes into the lane of its name.
+-- Return the beginning of its record, with the flag for the lane of its name.
 local function beginning_by_name(start)
   if not start.by_name then
     start.by_name = pack('>BBI4i4', FORMAT, STATE.queued, bit.bor(start.flags, FLAG.name_lane), start.priority)
@@ -25,15 +25,15 @@ local function beginning_by_name(start)
   return start.by_name
 end
 
--- Known, without bounds, and a job goes into the lane of its name, by its priority alone.
+-- Return whether the queue is known, has no bounds, and orders jobs in name lanes by priority alone.
 local function lets_in_by_name(names)
   local found = call('HMGET', names.q, 'bytes', 'max_length', 'max_bytes', 'aging_ms', 'fair_share', 'name_lanes', 'relane')
   return found[1] and not (is_set(found[2], 'max_length') or is_set(found[3], 'max_bytes') or is_set(found[4], 'aging_ms')
     or is_set(found[5], 'fair_share') or found[7]) and is_set(found[6], 'name_lanes')
 end
 
--- The ids that the jobs will have and the keys of their records, or nil: somebody knows one of them, or waits for one, or
--- holds lanes back.
+-- Return the ids of the jobs and the keys of their records (and two more keys); nil if an id is known, a taker waits,
+-- or a lane is blocked.
 local function new_ids(names, last, size)
   local ids, keys = {}, {}
   for i = 1, size do
@@ -57,7 +57,7 @@ local function joined(groups, group, score, member)
   list[size + 2] = member
 end
 
--- The jobs of a lane come after those of their priority that are in it already; so its head may be another.
+-- Add jobs to a lane behind those of their priority. The head of the lane may change.
 local function fill_lane(names, queue, lane, places)
   local key = lane_key(queue, lane)
   local before, score_before = first_of(key)

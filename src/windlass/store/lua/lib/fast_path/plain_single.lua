@@ -1,21 +1,22 @@
 -- uses: keys, clock, batch, record, new_record, counters, ending, numbers, plain, plain_hand, plain_enqueue
--- One plain job comes in (plain.lua says what that is): what most callers bring. The same as for many of them, without the
--- lists that these need.
+-- Enqueue of one simple job (plain.lua), which is the most frequent call. The effect is that of plain_enqueue.lua,
+-- without its lists.
 
--- Known, and nothing was ever set for it: mostly its bytes are all that is kept of a queue.
+-- Return whether the queue is known and nothing was ever set for it: then its bytes are the only field.
 local function is_bare(names)
   local found = call('HGETALL', names.q)
   return #found == 2 and found[1] == 'bytes'
 end
 
--- To be asked when there is no record of it and nobody follows. Then also whether the queue is bare.
+-- Return whether the job may be added, and whether the queue is bare. Call it if there is no record of the job and no
+-- follower.
 local function is_let_in(names, id)
   local is_nothing_set = is_bare(names)
   return (is_nothing_set or lets_in(names)) and (call('GET', names.limits_version) or '0') == ARGV[2] and not has_ended(id),
     is_nothing_set
 end
 
--- A worker that waits is handed it, if it may be; else it is brought in as many are.
+-- Hand the job to a waiting worker, if possible; otherwise plain_enqueue.lua adds it.
 local function hand_single(names, queue, id, start, is_nothing_set)
   local bells, gone = audience(names, 1, is_nothing_set)
   local worker = bells and hand_of(names, queue, bells[1], is_nothing_set)
@@ -28,7 +29,7 @@ local function enqueue_single(entry)
   local queue = kind.queue
   local names, id = names_of(queue), sub(entry, 1, 16)
   local key = names.job .. id
-  -- If one is there, it is either somebody who waits, or nobody is found who does.
+  -- If exactly one of these keys exists, it must be `waiters`; otherwise hand_single finds no waiter and returns nil.
   local found = call('EXISTS', key, names.waiters, names.followed)
   if found > 1 then return nil end
   local is_new, is_nothing_set = is_let_in(names, id)

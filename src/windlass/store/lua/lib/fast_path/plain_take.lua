@@ -1,13 +1,13 @@
 -- uses: keys, clock, batch, record, new_record, wakeups, counters, plain, plain_finish
--- Plain jobs are taken from default lanes, alone or with the ends of others (plain.lua says what that is).
+-- Take of simple jobs from default lanes, alone or together with finishes (plain.lua).
 
--- Of a queued record: format and state in one number, flags, what stays as it is up to the ready time, what a first lease
--- overwrites, bytes of the head. The ready time stands in the job's place too.
+-- Fields of a queued record: format and state as one number, flags, unchanged fields up to the ready time, fields that
+-- a first lease overwrites, bytes of the head. The job's lane entry contains the ready time too.
 local QUEUED_PLAIN = '>I2I4c22c52I2'
-local LEASED_PLAIN = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4c0' -- a header as in record.lua; from the bytes of the head on as it was
+local LEASED_PLAIN = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4c0' -- a header as in record.lua; the rest is unchanged
 local AFTER_PROGRESS = HEADER_BYTES - 1
 
-local MANY_ADDED = 32 -- scores and members
+local MANY_ADDED = 32 -- elements: scores and members
 local LONG_MEMBER = '-----------------------------------------------------------------' -- 65 bytes
 
 local QUEUED_FORM, UNTAKEN, RUNNING
@@ -18,7 +18,7 @@ at_begin[#at_begin + 1] = function()
   for flags = 0, CODEC_BITS do RUNNING[flags] = pack('>BBI4', FORMAT, STATE.running, flags) end
 end
 
--- The instants of a queue's timers; nil: something is due.
+-- Return the instants of a queue's timers; nil if something is due.
 local function next_instants(names, queue)
   local overdue = tonumber(call('ZSCORE', names.lease, queue) or math.huge)
   local due = tonumber(call('ZSCORE', names.due, queue) or math.huge)
@@ -26,8 +26,8 @@ local function next_instants(names, queue)
   return overdue, due
 end
 
--- A taker from a queue finds only what can be told beforehand: no other lanes, nothing due. Then the instants of its timers
--- and whether others wait there, else nil.
+-- Return the instants of a queue's timers, and whether others wait there; nil if the queue has other lanes or something
+-- is due.
 local function quiet_queue(queue)
   local names = names_of(queue)
   local found = call('EXISTS', names.heads, names.room, names.waiters, names.followed, names.push_full)
@@ -36,8 +36,8 @@ local function quiet_queue(queue)
   return overdue, due, found == 1
 end
 
--- The leases of one kind of job in this call: deadline, when the recoverer looks at it, and how the header of one that was
--- never taken goes on after its token. Nil: such a lease is not plain.
+-- Return the lease of one kind of job in this call: deadline, instant at which the recoverer checks it, and the header
+-- after the token for a first lease. Returns nil if such a lease is not simple.
 local function make_terms(leases, of_queue, kind)
   local lease_ms, timeout_ms = leases.lease_ms, kind.timeout_ms
   if lease_ms == 0 then lease_ms = kind.lease_ms end
@@ -52,7 +52,7 @@ local function make_terms(leases, of_queue, kind)
   return terms
 end
 
--- The record, when the job was taken before, or changed.
+-- Return the record of a job that was leased or changed before.
 local function leased_again(leases, id, raw, token, deadline)
   local _, _, flags, priority, sequence, created_at, ready_at, started_at, ended_at, _, _, _, attempt, revision =
     unpacked(HEADER, raw)
@@ -71,7 +71,7 @@ local function note_wait(of_queue, waited_ms)
   of_queue.waited_ms = of_queue.waited_ms + waited_ms
 end
 
--- Of a long record only the header is written; the others are written at once.
+-- Of a long record only the header is written; the other records are written together.
 local function write_later(leases, key, leased)
   if #leased > SMALL_BYTES then
     leases.patched[key] = sub(leased, 1, HEADER_BYTES)
@@ -83,7 +83,7 @@ local function write_later(leases, key, leased)
   leases.size = size + 2
 end
 
--- Adds a lease to `leases`; false: it is not plain.
+-- Add a lease to `leases`; return false if it is not simple.
 local function add_lease(leases, of_queue, place, key, raw)
   local form, flags, since, taken, head_bytes = unpacked(QUEUED_PLAIN, raw)
   local kind = form == QUEUED_FORM and flags <= CODEC_BITS and kind_of(sub(raw, STRINGS_AT, head_bytes))
@@ -109,7 +109,7 @@ local function add_lease(leases, of_queue, place, key, raw)
   return true
 end
 
--- Adds what a queue has; nil: not all of it is plain.
+-- Add the jobs of a queue; return nil if not all of them are simple.
 local function add_leases(leases, queue, most)
   local names = names_of(queue)
   local found = call('HMGET', names.q, 'paused', 'fair_share', 'lease_ms', 'history_length')
@@ -120,7 +120,7 @@ local function add_leases(leases, queue, most)
   leases.following = math.min(leases.following, overdue, due)
   local places = call('ZRANGE', names.ready, 0, most - 1)
   if #places == 0 then return true end
-  -- What a full batch leaves behind is offered to others.
+  -- The general path offers the rest of a full batch to other takers.
   if do_others_wait and #places == most and call('ZCARD', names.ready) > most then return nil end
   local of_queue = {queue = queue, places = places, lease_ms = tonumber(found[3] or DEFAULT.lease_ms), overdue = overdue,
     terms = {}, running = {}, size = 0, spans = {}, waited_ms = 0}
@@ -140,8 +140,8 @@ local function no_leases(lease_ms, worker)
     began = pack('>I6I6', now_ms, 0), instant = string.format('%.0f', now_ms)}
 end
 
--- Leases of up to `most` jobs of the queues from ARGV[at] on, in their order; nil: not all are plain, or there are none and
--- steps of families are to be done first.
+-- Return leases of up to `most` jobs of the queues from ARGV[at] on, in their order; nil if not all of them are simple,
+-- or if there are none and steps on dependencies are pending.
 local function plain_leases(at, most, lease_ms)
   if most > PLAIN_MOST then return nil end
   local leases = no_leases(lease_ms, ARGV[4])
@@ -156,8 +156,8 @@ local function plain_leases(at, most, lease_ms)
   return leases
 end
 
--- A short sorted set is a list, unless the engine is told otherwise, and each step walks past all others: where many come
--- and go, that is a quarter of the work. A long member makes it a tree, which it stays while there is anything in it.
+-- By default the engine stores a short sorted set as a list, and each operation scans it: with many changes that is a
+-- quarter of the work. A long member makes it a skiplist, which it stays until it is empty.
 local function z_add_many(key, list)
   if #list < MANY_ADDED or call('OBJECT', 'ENCODING', key) == 'skiplist' then
     call('ZADD', key, unpack(list))
@@ -174,7 +174,7 @@ local function write_leased(leases)
   if leases.worker ~= NOBODY then z_add_many(P .. 'wj:' .. leases.worker, leases.holding) end
 end
 
--- Who finds nothing waits, if there is a bell to be rung.
+-- Register a caller that found nothing, if it has a wakeup list.
 local function register_from(at)
   if ARGV[7] == '' then return end
   local for_ms = tonumber(ARGV[8])
@@ -199,7 +199,8 @@ local function write_leases(leases, queues_at)
   return {now_ms, following, 0, leases.answers, leases.started_before, 0}
 end
 
--- No filter, running at once, nobody waits behind the same bell, a walk that begins, and no slot that is being moved.
+-- Return whether the take is simple: no filter, running at once, no others on the wakeup list, a scan from the start,
+-- and a partition that is not stopped.
 local function is_plain_take()
   return ARGV[2] == '' and ARGV[6] == '0' and ARGV[9] ~= '1' and ARGV[10] == '0'
     and not call('HGET', KEYS[1], 'stopped')
@@ -214,14 +215,14 @@ end
 local function exchange_plainly()
   local finishes = tonumber(ARGV[11])
   if ARGV[12] ~= '0' or not is_plain_take() then return nil end
-  -- First the queues: where they have other lanes, that is known after three commands.
+  -- Queues first: three commands show whether they have other lanes.
   local queues_at = 13 + finishes
   local leases = plain_leases(queues_at, tonumber(ARGV[3]), tonumber(ARGV[5]))
   if not leases then return nil end
   if finishes == 0 then return {{}, {}, write_leases(leases, queues_at)} end
   local ends = plain_ends(13, finishes)
   if not ends or is_history_kept(ends, leases.has_no_history) then return nil end
-  -- In this order the indexes of what runs do not become empty in between.
+  -- In this order the indexes of running jobs do not become empty in between.
   local taken = write_leases(leases, queues_at)
   write_ends(ends)
   return {finishes, {}, taken}

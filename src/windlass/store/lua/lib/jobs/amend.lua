@@ -1,7 +1,8 @@
 -- uses: record, limits, caps, repeat_rule
--- What a job is made of is changed: shared by edit and conclude. The record must be written anew afterwards.
+-- Changes to the content of a job, shared by edit and complete_with_children. The caller must rewrite the record
+-- afterwards.
 
--- A new time is a new plan too: a rule counts from it. `rule`: '' as it is, '-' none any more.
+-- A new run time is a new plan: the rule counts from it. `rule`: '' unchanged, '-' none.
 local function change_repeat(r, rule, run_at)
   local repeats = has(r, 'repeats')
   if rule == '' and not (repeats and run_at ~= '') then return end
@@ -11,7 +12,7 @@ local function change_repeat(r, rule, run_at)
   set_repeat(r, planned_at, rule == '-' and '' or rule == '' and known or rule)
 end
 
--- Whatever is '' stays as it is. It must have left its lane.
+-- Fields that are '' stay unchanged. The job must have left its lane.
 local function amend(r, content)
   if content.name ~= '' then r.name = content.name end
   if content.priority ~= '' then r.priority = tonumber(content.priority) end

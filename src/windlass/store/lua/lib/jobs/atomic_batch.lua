@@ -1,11 +1,11 @@
 -- uses: keys, record, new_record, config, caps, unique, ending, link_dependencies, insert
--- Jobs that come in together or not at all: all of them are looked at before the first is written.
-local TOGETHER = 255 -- as the first byte of a job's terms: it comes in with the next one
+-- Jobs that are added together or not at all: all of them are checked before the first is written.
+local TOGETHER = 255 -- first byte of a job's terms: it is added with the next job
 
 local function is_with_next(terms) return string.byte(terms) == TOGETHER end
-local CAPPED = 254 -- as the next byte: I2 length of a cap, and the cap
+local CAPPED = 254 -- next byte: I2 length of a cap, and the cap
 
--- What is left of a job's terms, and the cap it brings with it, or nil.
+-- Return the rest of a job's terms, and the cap that it brings, or nil.
 local function own_terms(terms)
   if is_with_next(terms) then terms = string.sub(terms, 2) end
   if string.byte(terms) ~= CAPPED then return terms, nil end
@@ -18,7 +18,8 @@ local function lacks_parent(r, before)
   return (find_parent(r))
 end
 
--- The one check of a unique key that can be made beforehand; of two jobs of the call with one key, the second is refused.
+-- Make the one check of a unique key that is possible in advance. If two jobs of the call have the same key, the second
+-- is refused.
 local function lacks_key(r, terms, before)
   if terms == '' or string.byte(terms) ~= CHECK.refuse then return nil end
   local key = unique_key(r)
@@ -28,7 +29,7 @@ local function lacks_key(r, terms, before)
 end
 
 local function lacks_awaited(terms, before)
-  for at = 2, #terms, 16 do -- its terms have one byte, and the ids follow
+  for at = 2, #terms, 16 do -- terms of one byte; the ids follow
     local id = string.sub(terms, at, at + 15)
     if not before[id] and not load(id) and missing(id) == 'unknown_job' then return 'unknown_member' end
   end
@@ -47,7 +48,8 @@ local function lacks_room(r, needed)
   return (is_too_long or is_too_large) and 'queue_full' or nil
 end
 
--- Why the jobs from the first to the last cannot come in, or nil. `entry_of` and `terms_of` give what the caller sent.
+-- Return why the jobs from the first to the last cannot be added, or nil. `entry_of` and `terms_of` return what the
+-- caller sent.
 local function refusal_together(first, last, entry_of, terms_of, has_ended)
   local before, needed = {}, {}
   for i = first, last do

@@ -1,5 +1,5 @@
 -- uses: keys, clock, record
--- Attempts that ended badly, and other reasons for a bad end: the last few are kept with the job.
+-- Log of unsuccessful attempts and of other reasons for an unsuccessful end. The last few are kept with the job.
 local ATTEMPTS_KEPT = 20
 
 local function log_attempt(r, reason, content)

@@ -1,12 +1,12 @@
 -- uses: keys, record, wakeups, index, counters, events, ending, attempts
--- How a job that has not ended is cancelled: one that waits ends at once; one that runs is asked to stop, durably.
+-- Cancel of a job that has not ended: without a lease it ends at once; with a lease it gets a durable request to stop.
 local function tell_worker(r)
   if r.worker == NOBODY then return end
   local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
   if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
 end
 
--- `spares_running`: one that runs is left alone, or ends at once when others may take it over.
+-- `spares_running`: a leased job is left alone; a retake job ends at once instead.
 local function cancel_job(r, reason, ignores_waiting, spares_running)
   if is_leased(r) and spares_running and not has(r, 'retake') then return 'wrong_state' end
   if is_leased(r) and not spares_running and not has(r, 'retakeable') then
@@ -17,12 +17,12 @@ local function cancel_job(r, reason, ignores_waiting, spares_running)
   end
   log_attempt(r, reason, '')
   tally(r.queue, 'cancelled', 1)
-  -- A group has no work of its own: to cancel it is to cancel all that it joins.
+  -- A group has no work of its own: its cancel reaches all of its members.
   end_job(r, STATE.cancelled, {reach = has(r, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})
   return 'cancelled'
 end
 
--- A failed job that is called off after all: whoever needs its outcome sees it as cancelled.
+-- Cancel a failed job: jobs that need its outcome see it as cancelled.
 local function call_off(r, ignores_waiting)
   leave(r)
   r.state = STATE.cancelled

@@ -1,5 +1,5 @@
 -- uses: keys, clock, batch
--- Counters per queue and minute, for plots. Counts of what exists now come from the indexes, never from here.
+-- Counters per queue and minute, for charts. Counts of current jobs come from the indexes, not from here.
 local TALLY_TTL_S = 172800
 local MINUTE_MS = 60000
 local tallies
@@ -14,7 +14,7 @@ local function tally(queue, what, delta)
   fields[what] = (fields[what] or 0) + delta
 end
 
--- Spans are counted by their number of bits, so that a median can be told from few counters: bits 3 are 4 to 7 ms.
+-- Durations are counted by their number of bits, so that few counters suffice for a median: 3 bits are 4 to 7 ms.
 local BITS_MAX = 31
 local WAITED, RAN = {}, {}
 for bits = 0, BITS_MAX do WAITED[bits], RAN[bits] = 'w' .. bits, 'r' .. bits end
@@ -32,17 +32,19 @@ end
 local function wait_span(waited_ms) return span_name(WAITED, waited_ms) end
 local function run_span(ran_ms) return span_name(RAN, ran_ms) end
 
--- The jobs taken are the sum over their waits; there is no counter beside.
+-- A taken job is counted by its wait. Only report_worker.lua counts `taken` instead, for leases without a wait; readers
+-- add both.
 local function tally_taken(queue, waited_ms)
   tally(queue, wait_span(waited_ms), 1)
 end
 
--- The jobs finished are that of their runs, and those that ended without one (`ran_ms` nil).
+-- The sum of the run counters is the number of jobs that finished after a run. `finished` counts the others (`ran_ms`
+-- nil).
 local function tally_finished(queue, ran_ms)
   tally(queue, ran_ms and run_span(ran_ms) or 'finished', 1)
 end
 
--- The hash of the queue's hour, and what its fields of this minute begin with.
+-- Return the hash of the queue's hour, and the prefix of this minute's fields.
 local function tally_place(queue)
   local minute = math.floor(now_ms / 60000)
   return P .. 'm:' .. queue .. '\0' .. math.floor(minute / 60), (minute % 60) .. ':'
@@ -56,7 +58,7 @@ local function write_tally(key, field, delta)
   if total == delta then tally_call('EXPIRE', key, TALLY_TTL_S) end
 end
 
--- Counts at once, for ways that gather nothing; `names` (plain.lua) keep the fields of a minute.
+-- Count at once, for the fast path, which does not batch its writes. `names` (plain.lua) caches the fields of a minute.
 local function tally_now(names, queue, what, delta)
   if now_ms >= names.minute_ends_at or now_ms < names.minute_ends_at - MINUTE_MS then
     names.minute_ends_at = MINUTE_MS * (math.floor(now_ms / MINUTE_MS) + 1)

@@ -1,10 +1,10 @@
 -- uses: keys, clock, batch, record, dependencies, config, wakeups, index, unique, events, pending_callbacks, job_log, numbers
--- How a job ends, what is kept of it, and how it goes.
+-- End of a job, retention of ended jobs, and their removal.
 local BUCKET_MS = 600000
 local ended_now, trim_wanted
 at_start[#at_start + 1] = function() ended_now, trim_wanted = {}, {} end
 
--- The buckets of now and of the time before; kept while they stay the same.
+-- Return the current bucket and the previous one. Cached while they stay the same.
 local root_of_buckets, bucket, newer_bucket, older_bucket
 local function ended_buckets()
   local current = math.floor(now_ms / BUCKET_MS)
@@ -14,7 +14,7 @@ local function ended_buckets()
   end
   return newer_bucket, older_bucket
 end
--- A look-up of `string.sub` costs as much as its work.
+-- Looking up `string.sub` costs as much as running it.
 local ending_call, ending_sub
 at_begin[#at_begin + 1] = function()
   if not ending_call then ending_call, ending_sub = redis.call, string.sub end
@@ -33,7 +33,7 @@ after_flush[#after_flush + 1] = function()
   ended_now = {}
 end
 
--- Did this id end within the last ten minutes or more?
+-- Return per id whether it ended recently, which covers at least the last 10 minutes.
 local function ended_lately(ids)
   local answer, marks, newer, older = {}, {}, ended_buckets()
   for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
@@ -60,7 +60,7 @@ local function has_any_ended(ids)
   return is_any_in(newer, marks) or is_any_in(older, marks)
 end
 
--- Why there is no record of this id.
+-- Return why there is no record of this id.
 local function missing(id)
   return (records[id] == false or ended_lately({id})[1]) and 'already_ended' or 'unknown_job'
 end
@@ -79,7 +79,7 @@ local function drop_belongings(r)
   if has(r, 'in_history') then count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes) end
 end
 
--- Removes everything of a job that has left the index of its state.
+-- Remove everything of a job that has left the index of its state.
 local function drop(r)
   remove(job_key(r.id))
   if r.links ~= '' or not is_plain(r) then leave_kin(r) end
@@ -130,7 +130,7 @@ local function keep(r, for_ms)
   if for_ms < FOREVER_MS then z_add(P .. 'retention', r.ended_at + for_ms, r.id) end
 end
 
--- A finished job that is kept has got another policy: it goes when that one says so, counted from its end.
+-- Reset the removal of a kept finished job whose policy has changed. The time counts from its end.
 local function keep_anew(r)
   if has(r, 'in_history') or is_needed(r) then return end
   local for_ms = policy_of(r).result_ttl_ms
@@ -151,7 +151,7 @@ local function kept_ms_of(r)
   return config_of(r.queue).retention_ms
 end
 
--- What becomes of a job that has ended, left its place, and is needed by nobody.
+-- Keep, move to the history, or remove a job that has ended, left its index, and is not needed by other jobs.
 local function leave_behind(r, kept_ms)
   if kept_ms > 0 then
     keep(r, kept_ms)
@@ -162,8 +162,8 @@ local function leave_behind(r, kept_ms)
   end
 end
 
--- An ended job that was kept for others: now its own retention holds, counted from its end. `is_spent`: its outcome was
--- for a parent that has seen it, so a cancelled one is not kept any longer.
+-- Apply its own retention to an ended job that was kept for others. The time counts from its end. `is_spent`: the
+-- parent has read its outcome, so a cancelled job is not kept any longer.
 local function retire(r, is_spent)
   if is_needed(r) then return end
   leave(r)
@@ -174,19 +174,21 @@ local function retire(r, is_spent)
   leave_behind(r, (is_spent and r.state == STATE.cancelled) and 0 or kept_ms_of(r))
 end
 
--- An ended job that somebody begins to need: neither its retention nor the history's bounds may take it away.
+-- Keep an ended job that another job begins to need: neither its retention nor the bounds of the history may remove it.
 local function claim(r)
   if has(r, 'in_history') then
     leave(r)
     unmark(r, 'in_history')
-    unmark(r, 'unique_while_kept') -- its key was let go when it went into the history: it may be another's by now
+    -- It released its key when it entered the history: another job may hold the key.
+    unmark(r, 'unique_while_kept')
     count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes)
     enter(r)
   end
   z_drop(P .. 'retention', r.id)
 end
 
--- A job that has ended and left its old place: kept for those who need it, who hear of it, or by its retention.
+-- Store a job that has ended and left its old index: keep it for the jobs that need it and notify them, or apply its
+-- retention.
 local function come_to_rest(r, ignores_waiting)
   if is_needed(r) then
     keep(r, FOREVER_MS)
@@ -196,9 +198,9 @@ local function come_to_rest(r, ignores_waiting)
   end
 end
 
--- Ends a job that is in its old state's place. `how.reach` 'all': a cancel that reaches also members that are not its
--- children; `how.ignores_waiting`: its parent does not wait for siblings that wait themselves; `how.result`: what was
--- reported with the end.
+-- End a job that is in the index of its old state. `how.reach` 'all': a cancel also reaches members that are not its
+-- children. `how.ignores_waiting`: its parent does not wait for siblings that are waiting themselves. `how.result`: the
+-- result reported with the end.
 local NO_HOW = {}
 local function end_job(r, state, how)
   how = how or NO_HOW

@@ -1,6 +1,7 @@
 -- uses: keys, clock, batch, record, dependencies, config, lanes, limits, caps, blocked_lanes, wakeups, push_workers, events
--- The only code that puts a job into the indexes of its state and takes it out again.
--- `enter` may mark the record (its kind of lane), so it comes before the record is saved.
+-- Index entries of a job, for the general path: `enter` adds the entries of its state and `leave` removes them. The
+-- fast path (lib/fast_path) writes such entries itself, and the doctor restores lost ones (expected_index.lua). `enter`
+-- may mark the record (its kind of lane), so call it before the record is saved.
 local function overdue_at(r)
   local timeout_ms = policy_of(r).timeout_ms
   local at = (r.deadline > 0 and not has(r, 'retakeable')) and r.deadline or math.huge
@@ -8,10 +9,10 @@ local function overdue_at(r)
   return at
 end
 
--- A number is sent with 17 digits, so exactly; only infinity needs its own word.
+-- A number is sent with 17 digits, so exactly. Only infinity needs a text.
 local function score_of(at) return at == math.huge and '+inf' or at end
 
--- A timer is a lower bound: it is lowered here, and set right by the loop that finds nothing due.
+-- A timer is a lower bound. It is lowered here, and corrected by the loop that finds nothing due.
 local timers
 at_start[#at_start + 1] = function() timers = {due = {}, lease = {}} end
 local function note_timer(kind, queue, at)
@@ -21,7 +22,7 @@ end
 
 after_flush[#after_flush + 1] = function()
   for queue, at in pairs(timers.due) do
-    -- Takers wait until the next due time they know of: an earlier one must wake somebody to learn of it.
+    -- Takers wait until the next due time that they know. An earlier one must wake a taker.
     if redis.call('ZADD', P .. 'timers:due', 'LT', 'CH', at, queue) == 1 then
       ring(queue, nil)
       tell_loops(at)
@@ -63,14 +64,14 @@ local function leave_lane(r)
   z_drop(lane_key(r.queue, lane), member)
 end
 
--- When the recoverer looks at it; to be called again when that instant changes.
+-- Set when the recoverer checks the job. Call it again when that instant changes.
 local function watch(r)
   local at = overdue_at(r)
   z_add(queue_key('running', r.queue), score_of(at), r.id)
   note_timer('lease', r.queue, at)
 end
 
--- An overdue job that may be taken by another holds no limit: its own must not keep it from being taken.
+-- An overdue job that others may take holds no limit: its own limits must not prevent the take.
 local function enter_running(r)
   watch(r)
   if r.links ~= '' and not has(r, 'retakeable') then hold_limits(r) end
@@ -88,7 +89,7 @@ local function leave_running(r)
   if r.worker ~= NOBODY then note_room(r.worker) end
 end
 
--- It must have started by its expiry: one that waits for its next attempt has.
+-- A job must start before its expiry. A job that waits for its next attempt has started.
 local function may_expire(r)
   return r.state <= STATE.waiting and r.attempt == 0 and policy_of(r).expires_at > 0
 end
@@ -131,7 +132,7 @@ local function leave(r)
   if policy_of(r).expires_at > 0 and state <= STATE.waiting then z_drop(P .. 'expiry', r.id) end
 end
 
--- Queued when its time has come, scheduled before.
+-- Return queued if its time has come, else scheduled.
 local function state_by_time(r)
   return r.ready_at <= now_ms and STATE.queued or STATE.scheduled
 end

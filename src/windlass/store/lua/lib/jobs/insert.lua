@@ -1,7 +1,7 @@
 -- uses: keys, clock, batch, record, new_record, repeat_rule, config, limits, caps, wakeups, index, counters, unique, ending, link_dependencies
--- How a job comes in: shared by enqueue and by schedules that fire.
-local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5} -- what to do about a unique key
-local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each; the ids of jobs to wait for follow
+-- Insert of a job, shared by enqueue and by schedules.
+local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5} -- action for a unique key
+local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each action; the ids of the jobs to wait for follow
 local CONTENT_BITS = CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
   + FLAG.whole_seconds
 
@@ -49,8 +49,8 @@ local function grows_too_much(existing, r)
   return config.max_bytes > 0 and grown > 0 and not is_ended(existing) and config.bytes + grown > config.max_bytes
 end
 
--- The new content goes into the job that holds the key; its id, place in time and history stay. Name and lane are
--- content: the payload was made for that name, and the limits were matched with both.
+-- Write the new content to the job that holds the key. Its id, creation and attempts stay, and its run time if there is
+-- no new one. Name and lane are content: the payload was made for that name, and the limits were matched with both.
 local function replace(existing, r, guard)
   if guard > 0 and guard ~= existing.revision then return {'revision_conflict', existing.id, existing.revision} end
   if grows_too_much(existing, r) then return {'queue_full', existing.id, 0} end
@@ -68,17 +68,18 @@ local function replace(existing, r, guard)
   existing.revision = existing.revision + 1
   if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end
   if is_pending then enter(existing) elseif is_retakeable then enter_lane(existing) end
-  if is_leased(existing) then watch(existing) end -- its execution timeout may be another
-  if existing.state == STATE.finished then keep_anew(existing) end -- its result may be kept for another time
+  if is_leased(existing) then watch(existing) end -- its execution timeout may have changed
+  if existing.state == STATE.finished then keep_anew(existing) end -- its result may have another TTL
   local config, bytes_before = config_of(existing.queue), existing.bytes
   rewrite(existing, string.sub(r.raw, r.head_bytes + 1))
-  -- Jobs that follow in the same call are measured against what the queue holds now.
+  -- Later jobs of the same call are checked against the new size of the queue.
   if not is_ended(existing) then config.bytes = config.bytes + existing.bytes - bytes_before end
   return {'replaced', existing.id, existing.revision}
 end
 
--- It runs when nobody has called for a while: a call that finds it untaken puts its content into it and moves its time,
--- at most so far from its creation. The id of such a call counts as ended: repeated, it must not run a second time.
+-- Debounce: the job runs when there was no call for a while. A call that finds it not taken yet replaces its content
+-- and moves its run time, at most `most_ms` from its creation. The id of such a call counts as ended, so that a
+-- repeated call does not run it a second time.
 local function debounce(r, entry, terms, sequence, after)
   local pause_ms, most_ms = struct.unpack('>I6I6', terms, 2)
   local holder = newest_holder(r)
@@ -91,7 +92,7 @@ local function debounce(r, entry, terms, sequence, after)
   return answer
 end
 
--- The first call wins for a period, whatever becomes of its job.
+-- Throttle: the first call of a period wins, whatever happens to its job.
 local function throttle(r, terms, sequence, after)
   local key, period_ms = P .. 'throttle:' .. r.queue .. '\0' .. r.unique, struct.unpack('>I6', terms, 2)
   local known = redis.call('GET', key)

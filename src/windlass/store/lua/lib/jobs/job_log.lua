@@ -1,7 +1,7 @@
 -- uses: keys, record
--- Lines that holders have said, kept with their job: a list, bounded in number and bytes.
--- An entry carries the number of entries and of bytes that came before it, dropped ones included, so the ends of the
--- list tell how many were dropped and how much there is; then its attempt; then the line as its writer packed it.
+-- Log lines of lease holders, stored with their job: a list, bounded in number and bytes. An entry contains the number
+-- of entries and bytes before it, including dropped ones. So the ends of the list show how much was dropped and how
+-- much is stored. Its attempt follows, then the line as its writer packed it.
 local ENTRY_HEAD = '>I4I6I4'
 
 local function log_key(id) return P .. 'l:' .. id end
@@ -11,7 +11,7 @@ local function begin_of(entry)
   return number, bytes
 end
 
--- What comes before the next entry.
+-- Return the numbers of entries and bytes before the next entry.
 local function end_of_log(r)
   local last = has(r, 'has_logs') and redis.call('LINDEX', log_key(r.id), -1)
   if not last then return 0, 0 end
@@ -32,7 +32,7 @@ local function pack_entries(r, lines)
   return entries, bytes
 end
 
--- Of lines that would not all fit, the last ones.
+-- Return the first entry to keep: if not all fit, the last ones are kept.
 local function first_that_fits(entries, bytes)
   local first = math.max(1, #entries - LOG.lines_kept + 1)
   while bytes - select(2, begin_of(entries[first])) > LOG.bytes_kept do first = first + 1 end
@@ -44,7 +44,7 @@ local function trim_log(key, length, bytes)
   while bytes - select(2, begin_of(redis.call('LINDEX', key, 0))) > LOG.bytes_kept do redis.call('LPOP', key) end
 end
 
--- `lines`: each with its length before it. The record must be saved when it had none so far.
+-- Append lines, each preceded by its length. The caller must save the record if it had no log before.
 local function append_lines(r, lines)
   local key = log_key(r.id)
   local entries, bytes = pack_entries(r, lines)

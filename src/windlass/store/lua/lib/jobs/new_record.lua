@@ -1,6 +1,6 @@
 -- uses: keys, batch, record
--- A record as a caller packs it: of its header only format, flags, priority and ready time say something. Half the
--- fields are half the cost, and jobs are enqueued by the thousand.
+-- Record of a new job as its caller packs it: of its header only format, flags, priority and ready time are read. Half
+-- the fields are half the cost, and jobs are enqueued by the thousand.
 local NEW_LAYOUT = '>Bc1I4i4c12I6c54c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0'
 local NEW_HEADER = '>BBI4i4I6I6I6'
 local NEW_HEADER_BYTES = 28

@@ -1,13 +1,13 @@
 -- uses: keys, batch, record
--- The last note of a job's holder. It stands at the end of the record's extras, so whoever reads a record reads it too:
--- text, zeros up to the room it has, bytes used, bytes of room.
+-- Last note of a lease holder. It is at the end of the record's extras, so that it is read with the record: text, zeros
+-- up to its room, bytes used, bytes of room.
 local NOTE_SIZES = '>I2I2'
 local NOTE_SIZES_BYTES = 4
-local NOTE_ROOM = 256 -- in a long record: it is not to be written anew for every note
+local NOTE_ROOM = 256 -- in a long record, so that not every note rewrites it
 
 local function note_sizes(r) return struct.unpack(NOTE_SIZES, r.extras, #r.extras - NOTE_SIZES_BYTES + 1) end
 
--- The note as it is stored; '' where there never was one.
+-- Return the note as it is stored; '' if there is none.
 local function stored_note(r)
   if not has(r, 'has_note') then return '' end
   local _, room = note_sizes(r)
@@ -26,7 +26,7 @@ end
 
 local function extras_without_note(r) return string.sub(r.extras, 1, #r.extras - #stored_note(r)) end
 
--- A new attempt has said nothing yet.
+-- A new attempt begins without a note.
 local function drop_note(r)
   if not has(r, 'has_note') then return end
   local payload = payload_of(r)
@@ -51,7 +51,7 @@ local function enter_note(r, note)
   rewrite(r, payload)
 end
 
--- The record must be saved afterwards.
+-- The caller must save the record afterwards.
 local function set_note(r, note)
   local room = has(r, 'has_note') and select(2, note_sizes(r)) or 0
   if #note > room then

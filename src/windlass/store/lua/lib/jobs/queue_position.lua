@@ -1,13 +1,14 @@
 -- uses: keys, cursor, record, config, lanes, fair, limits
--- Where a takeable job stands: what holds its lane back, and what comes before it. Only reads.
+-- Position of a takeable job: what blocks its lane, and which jobs are ahead of it. Read-only.
 
--- Pauses of its queue, lane and name: {what, since and why}; what is '' for the queue, else as in limits.lua.
+-- Return the pauses of its queue, lane and name: {what, since + reason}; what is '' for the queue, else as in
+-- limits.lua.
 local function pauses_on(r)
   local found, wanted = {}, {}
   local whole = redis.call('HGET', queue_key('q', r.queue), 'paused')
   if whole then found[1] = {'', whole} end
   if r.lane ~= '' then wanted[1] = 'l' .. r.lane end
-  -- A scheduled job gets its lane when its time has come.
+  -- A scheduled job gets its lane when its time comes.
   local has_name = has(r, 'name_lane') or (r.state == STATE.scheduled and config_of(r.queue).name_lanes == 1)
   if has_name then wanted[#wanted + 1] = 'n' .. r.name end
   for _, holdup in ipairs(wanted) do
@@ -17,8 +18,8 @@ local function pauses_on(r)
   return found
 end
 
--- Every limit on the lane that has no room, with its definition, how many it counts, the instant of its next token
--- (0: it is no rate), the first of those that hold it, and its own cap (0: it has none).
+-- Return every full limit of the lane, with its definition, number of holders, instant of the next token (0: not a
+-- rate), first holders, and own cap (0: none).
 local function full_limits(queue, lane, most)
   local found = {}
   each_limit(limits_of_lane(lane), function(holdup)
@@ -33,7 +34,7 @@ local function full_limits(queue, lane, most)
   return found
 end
 
--- By the queue's order; in a fair queue, where lanes take turns, within its own lane.
+-- Count in the queue's order; in a fair queue, where lanes take turns, within its own lane.
 local function jobs_ahead(r)
   local lane, member = lane_of(r), place_in_lane(r)
   if is_fair(r.queue) then return redis.call('ZRANK', lane_key(r.queue, lane), member) or 0 end

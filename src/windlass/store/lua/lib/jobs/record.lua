@@ -1,19 +1,19 @@
 -- uses: keys, batch
--- The stored job: a fixed-width header that is patched in place, then strings, then the opaque payload.
--- The same layout stands in store/records/record.py; a test compares the two.
+-- Stored record of a job: a fixed-width header that is patched in place, then strings, then the opaque payload.
+-- store/records/record.py has the same layout; a test compares the two.
 local HEADER = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4I2'
 local HEADER_BYTES = 82
 local LAYOUT = HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
 local POLICY = '>I4I6I6I6I6'
-local LINKS = '>c16BI2c0' -- parent, what a failed member means, limits joined by \2
+local LINKS = '>c16BI2c0' -- parent, policy for failed members, limits joined by \2
 local FORMAT = 1
-local CODEC_BITS = 3 -- of the flags; a record with no other flag has no belongings beside it
+local CODEC_BITS = 3 -- of the flags; a record without other flags has nothing in the keys beside it
 local PEEK_BYTES = 1024 -- enough for the strings of almost every record
-local SMALL_BYTES = 1024 -- beyond this a change writes only the header
+local SMALL_BYTES = 1024 -- a change of a longer record writes only the header
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local FOREVER_MS = 281474976710655
 
-local records -- what this call has read or made, by id; false: removed in this call
+local records -- records that this call has read or created, by id; false: removed in this call
 at_start[#at_start + 1] = function() records = {} end
 
 local function has(r, flag) return bit.band(r.flags, FLAG[flag]) ~= 0 end
@@ -70,7 +70,7 @@ local function set_links(r, links)
   r.links_read = nil
 end
 
--- The record without (all of) its payload, or nil. Costs the same for a megabyte as for ten bytes.
+-- Return the record without (all of) its payload, or nil. The cost does not depend on the size of the payload.
 local function load(id)
   if records[id] ~= nil then return records[id] or nil end
   local key = job_key(id)
@@ -88,7 +88,7 @@ local function load(id)
   return r
 end
 
--- Records with their payloads, in order, false where there is none, until they are enough: the rest is not read.
+-- Return records with their payloads, in order (false: there is none), until they are enough. The rest is not read.
 local READ_AT_FIRST, READ_AT_ONCE = 8, 64
 local ENOUGH_BYTES = 8388608
 local function read_whole(keys)
@@ -100,7 +100,7 @@ local function read_whole(keys)
       raws[first + i - 1] = found[i]
       bytes = bytes + (found[i] and #found[i] or 0)
     end
-    -- As many as fit, if they are like those so far.
+    -- As many as fit if they have the size of those so far.
     size = math.max(1, math.min(READ_AT_ONCE, math.floor((ENOUGH_BYTES - bytes) / (bytes / last + 1))))
     first = last + 1
   end
@@ -119,7 +119,7 @@ end
 
 local function patch_raw(r) r.raw = pack_header(r) .. string.sub(r.raw, HEADER_BYTES + 1) end
 
--- Writes header, strings and payload as they stand in `raw`.
+-- Write header, strings and payload from `raw`.
 local function write(r)
   patch_raw(r)
   put(job_key(r.id), r.raw)
@@ -129,14 +129,14 @@ local function is_written_whole(r)
   return value_pending[job_key(r.id)] or (r.bytes <= SMALL_BYTES and #r.raw == r.bytes)
 end
 
--- Writes the changed header; strings and payload stay as they are.
+-- Write the changed header. Strings and payload are unchanged.
 local function save(r)
   if is_written_whole(r) then return write(r) end
   patch_raw(r)
   redis.call('SETRANGE', job_key(r.id), 0, string.sub(r.raw, 1, HEADER_BYTES))
 end
 
--- Writes the record anew after its strings or its payload have changed.
+-- Rewrite the record after its strings or its payload have changed.
 local function rewrite(r, payload)
   local strings = struct.pack('>c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0', r.fingerprint, #r.policy, r.policy, #r.queue, r.queue,
     #r.name, r.name, #r.lane, r.lane, #r.unique, r.unique, #r.tags, r.tags, #r.links, r.links, #r.extras, r.extras)

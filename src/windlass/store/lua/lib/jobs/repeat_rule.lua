@@ -1,5 +1,5 @@
 -- uses: record, note
--- A job that repeats carries its planned instant (0: its creation) and its rule in front of its extras.
+-- Repeat rule of a job: its planned instant (0: its creation) and the rule are at the beginning of its extras.
 local REPEAT = '>I6Bc0'
 
 local function repeat_of(r)
@@ -7,7 +7,7 @@ local function repeat_of(r)
   return planned_at > 0 and planned_at or r.created_at, rule
 end
 
--- An empty rule ends the repeating. The record must be written anew afterwards.
+-- An empty rule ends the repetition. The caller must rewrite the record afterwards.
 local function set_repeat(r, planned_at, rule)
   local rest = r.extras
   if has(r, 'repeats') then
@@ -23,8 +23,8 @@ local function set_repeat(r, planned_at, rule)
   end
 end
 
--- The extras of a job that replaces the content of another; without a time of its own it keeps the other's plan. A note
--- is the holder's, not part of the content.
+-- Take over the extras of a job that replaces the content of another. Without its own time it keeps the existing plan.
+-- A note belongs to the holder, not to the content.
 local function adopt_extras(existing, r)
   local planned_at = existing.ready_at
   if has(existing, 'repeats') then planned_at = repeat_of(existing) end

@@ -1,5 +1,5 @@
 -- uses: keys, clock, batch, record, note, limits, caps, dependencies, index, unique
--- Back to queued from an end: retry and requeue share it.
+-- Return of an ended job to queued, shared by retry, requeue and complete_with_children.
 local function drop_expiry(r)
   local policy = policy_of(r)
   if policy.expires_at == 0 then return end
@@ -12,7 +12,7 @@ local function forget_expiry(r)
   rewrite(r, payload_of(r))
 end
 
--- Limits may have changed since it ended: it counts against those it matches now.
+-- Limits may have changed since the job ended: it counts against those it matches now.
 local function adopt_limits(r, limits)
   if links_of(r).limits == limits then return end
   local payload = payload_of(r)
@@ -20,7 +20,7 @@ local function adopt_limits(r, limits)
   rewrite(r, payload)
 end
 
--- `revision`: with which it was read to be matched against the limits; 0: there never were any.
+-- `revision`: at which the job was matched against the limits; 0: there never were any.
 local function revive(r, revision, limits)
   if has(r, 'joins') then return 'wrong_state' end
   if is_unsettled(r.id, 'el', 'ek', 'ea') then return 'unsettled' end
@@ -44,7 +44,7 @@ local function revive(r, revision, limits)
   r.state, r.attempt, r.progress, r.ended_at = STATE.queued, 0, 0, 0
   r.token, r.worker, r.ready_at = 0, NOBODY, now_ms
   drop_note(r)
-  -- An expiry in the past would end it again before anybody could take it.
+  -- An expiry in the past would end the job again before a worker could take it.
   local expires_at = policy_of(r).expires_at
   if expires_at > 0 and expires_at <= now_ms then forget_expiry(r) end
   enter(r)

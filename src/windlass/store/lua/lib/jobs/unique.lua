@@ -1,5 +1,5 @@
 -- uses: keys, record
--- Holders of unique keys, oldest first. Written at once, so that later jobs of the same call see them.
+-- Holders of unique keys, oldest first. Written immediately, so that later jobs of the same call see them.
 local function unique_key(r) return P .. 'u:' .. r.queue .. '\0' .. r.unique end
 
 local function oldest_holder(r)

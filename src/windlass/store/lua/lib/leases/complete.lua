@@ -1,5 +1,5 @@
 -- uses: keys, clock, batch, record, note, dependencies, index, counters, unique, events, ending, attempts, requeued, yield_to_children, amend
--- How a run is concluded with content of the caller's: the guards, then one of three moves.
+-- End of a run with content from the caller: guards, then finish, fail or run again.
 
 local function refused_conclusion(r, terms)
   if terms.guard > 0 and terms.guard ~= r.revision then return 'revision_conflict' end
@@ -10,7 +10,7 @@ local function refused_conclusion(r, terms)
   return nil
 end
 
--- The record must be in no place whose key follows from what is changed, or be put there anew.
+-- The record must not be in an index whose key depends on the changed fields, or must enter it again.
 local function adopt(r, content)
   local payload = content.codec ~= '' and content.payload or payload_of(r)
   amend(r, content)
@@ -22,14 +22,14 @@ local function adopt(r, content)
   return payload
 end
 
--- `content.run_at` was given. Ended members are dissolved, unless they are to stay for its next run.
+-- `content.run_at` is set. Ended members are removed, unless they are kept for the next run.
 local function go_again(r, content, keeps_members)
   if is_ended(r) then
     local answer = revive(r, r.revision, content.limits or links_of(r).limits)
     if answer ~= 'queued' then return answer end
   end
   leave(r)
-  r.state, r.progress = STATE.queued, 0 -- it holds none of its limits from here on
+  r.state, r.progress = STATE.queued, 0 -- from here on it holds none of its limits
   r.token, r.deadline, r.worker = 0, 0, NOBODY
   unmark(r, 'cancel_requested')
   unmark(r, 'held')
@@ -59,7 +59,7 @@ local function write_content(r, content)
   rewrite(r, payload)
 end
 
--- One that has ended already, by whatever way, ends well instead.
+-- A job that has already ended, in whatever state, becomes finished.
 local function end_well(r, ran_ms)
   tally_finished(r.queue, ran_ms)
   if is_ended(r) then

@@ -1,7 +1,8 @@
 -- uses: keys, clock, batch, record, limits, blocked_lanes, index, counters, ending, attempts, reports
--- Time that has passed: scheduled jobs that are due, leases that ran out. take looks at both itself and waits for no loop.
+-- Effects of time: scheduled jobs that are due, and expired leases. take handles both itself and waits for no
+-- background loop.
 
--- Sets a queue's timer to what is really next in its indexes, or removes it.
+-- Set a queue's timer to the next instant in its indexes, or remove it.
 local function reset_timer(kind, queue, ...)
   local following = math.huge
   for _, index in ipairs({...}) do
@@ -43,7 +44,7 @@ local function is_timed_out(r)
   return r.state == STATE.running and timeout_ms > 0 and r.started_at + timeout_ms <= now_ms
 end
 
--- A lease that ran out (the execution timeout is decided by the recoverer, in Python).
+-- End an expired lease. (The recoverer decides execution timeouts, in Python.)
 local function lose_lease(r)
   local is_unspent = r.state == STATE.dispatched and not has(r, 'dispatch_counts')
   if has(r, 'cancel_requested') then
@@ -90,20 +91,20 @@ end
 
 local DUE_PER_TAKE = 200
 
--- Brings a queue up to now, in a bounded step. Returns the next instant at which something happens in it.
+-- Bring a queue up to date, in a bounded step. Returns the next instant at which something is due in it.
 local function settle_due(queue)
   local overdue = tonumber(redis.call('ZSCORE', P .. 'timers:lease', queue) or math.huge)
   if overdue <= now_ms then
     return_overdue(queue, DUE_PER_TAKE)
     overdue = reset_timer('lease', queue, 'running') or math.huge
   end
-  -- After the leases: a job that comes back may be due only later.
+  -- After the leases, because a job that comes back may be due only later.
   local due = tonumber(redis.call('ZSCORE', P .. 'timers:due', queue) or math.huge)
   if due <= now_ms then
     local _, following = promote(queue, DUE_PER_TAKE)
     due = following or math.huge
   end
-  -- What is still due is more than one step, or waits for the recoverer: a taker that waits must not spin on it.
+  -- Anything that is still due needs more than one step, or the recoverer. A waiting taker must not spin on it.
   if due <= now_ms then due = now_ms + 10 end
   if overdue <= now_ms then overdue = now_ms + 1000 end
   return math.min(due, overdue)

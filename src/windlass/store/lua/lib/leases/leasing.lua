@@ -1,7 +1,8 @@
 -- uses: keys, batch, record, note, config, fair, limits, blocked_lanes, wakeups, index, counters, ending, attempts, reports, expiry, scan, select
--- Gives leases: the one place where a job gets a token, a deadline and a holder.
-local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often in one call
-local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: others like them may stand behind
+-- Leases on the general path: a job gets a token, a deadline and a holder. Three files grant leases themselves: the
+-- fast path (plain_take.lua), direct handoff (plain_hand.lua), and push/redirect.lua.
+local ROUNDS = 4 -- per call, in which expired or used-up heads are dropped and replaced
+local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: more such heads may follow
 
 local function load_whole(ids)
   local loaded, keys = {}, {}
@@ -13,12 +14,12 @@ local function load_whole(ids)
 end
 
 local used_up -- jobs that had no attempt left
-local started_before -- {id, instant, ...} of jobs that had been taken before
+local started_before -- {id, instant, ...} of jobs that were leased before
 at_start[#at_start + 1] = function() used_up, started_before = 0, {} end
 local function used_up_now() return used_up end
 local function started_before_now() return started_before end
 
--- False when the head must not be given out: it is ended instead.
+-- Return false if the job must not start. It is ended instead.
 local function may_start(r)
   local policy = policy_of(r)
   if may_expire(r) and policy.expires_at <= now_ms then
@@ -44,17 +45,17 @@ local function lease_ms_of(r, terms)
   return config_of(r.queue).lease_ms
 end
 
--- The deadline of a lease that is given or extended now; 0: none.
+-- Return the deadline of a lease that is granted or extended now; 0: none.
 local function deadline_of(r, terms)
   local lease_ms = lease_ms_of(r, terms)
   if lease_ms >= FOREVER_MS then return 0 end
   if not has(r, 'whole_seconds') then return now_ms + lease_ms end
-  -- The shortest lease there is stands for none: it must not reach into the next second.
+  -- The shortest lease (1 ms) stands for no lease: its deadline must not be in the next second.
   local deadline = lease_ms > 1 and now_ms + lease_ms or now_ms
   return deadline - deadline % 1000
 end
 
--- A dispatched job is taken on: its lease begins. Answers its deadline as text.
+-- Accept a dispatched job: its lease begins. Returns its deadline as text.
 local function accept(id, token, lease_ms)
   local r, refused = held(id, token)
   if not r then return refused end
@@ -69,11 +70,11 @@ local function accept(id, token, lease_ms)
   return string.format('%.0f', r.deadline)
 end
 
--- Moves the deadline of a lease ahead; the refusal, or nil.
+-- Extend a lease. Returns a refusal, or nil.
 local function renew(r, lease_ms)
   if r.state ~= STATE.running or r.deadline == 0 then return nil end
   if has(r, 'retakeable') then
-    -- Its place under the limits was free for others meanwhile.
+    -- Other jobs could use its place under the limits while it was overdue.
     if full_limit(r.queue, links_of(r).limits) then return 'stale_lease' end
     leave_lane(r)
     unmark(r, 'retakeable')
@@ -95,7 +96,7 @@ local function lease(r, token, terms)
   r.token = token
   r.worker = terms.next_worker and terms.next_worker() or terms.worker
   r.attempt = r.attempt + 1
-  r.told = nil -- a new lease is news, also of a job that was running
+  r.told = nil -- announce a new lease even if the job was running
   r.started_at = now_ms
   r.progress = 0
   drop_note(r)
@@ -127,7 +128,7 @@ local function lease_all(queue, chosen, terms, taken)
   tally(queue, 'wait_ms', waited_ms)
 end
 
--- What a full batch left behind is offered to the next waiter, if this taker could have had it.
+-- Offer the rest of a full batch to the next waiter, if this taker could have taken it.
 local function offer_the_rest(queue, filter)
   if redis.call('EXISTS', queue_key('waiters', queue)) == 0 then return end
   local id = pick(queue, filter, 1, 0)[1]
@@ -144,7 +145,7 @@ local function choose(loaded, most)
   return chosen, dropped
 end
 
--- Adds to `taken` up to `most` jobs of a queue. Returns the next due instant, and where a long walk goes on.
+-- Add up to `most` jobs of a queue to `taken`. Returns the next due instant, and where a long scan resumes.
 local function take_from(queue, filter, most, terms, from, taken)
   local following = settle_due(queue)
   local wanted = #taken + most

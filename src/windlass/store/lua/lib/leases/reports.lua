@@ -1,7 +1,7 @@
 -- uses: keys, clock, batch, record, note, repeat_rule, dependencies, index, counters, ending, attempts, requeued, yield_to_children
--- What the holder of a lease may report. Token 0 stands for whoever holds it now (dialects without tokens).
+-- Reports of lease holders. Token 0 stands for the current holder (dialects without tokens).
 
--- The record when the caller holds its lease, else nil and the refusal.
+-- Return the record if the caller holds its lease, else nil and the refusal.
 local function held(id, token)
   local r = load(id)
   if not r then return nil, missing(id) end
@@ -11,9 +11,10 @@ local function held(id, token)
   return nil, 'wrong_state'
 end
 
--- Ends the lease and puts the job back, to its old place or to another time; that decides between queued and scheduled.
+-- End the lease and put the job back, to its old position or to another time, which decides between queued and
+-- scheduled.
 local function put_back(r, ready_at)
-  leave(r) -- by the old time: an overdue retake job stands in its lane under it
+  leave(r) -- with the old time, under which an overdue retake job is in its lane
   r.ready_at = ready_at or r.ready_at
   r.token, r.deadline, r.worker = 0, 0, NOBODY
   r.state = state_by_time(r)
@@ -21,7 +22,7 @@ local function put_back(r, ready_at)
   save(r)
 end
 
--- Gives a held job back unspent; a requested cancel ends it instead.
+-- Give a leased job back without a spent attempt. A requested cancel ends it instead.
 local function give_back(r)
   if has(r, 'cancel_requested') then
     tally(r.queue, 'cancelled', 1)
@@ -33,7 +34,7 @@ local function give_back(r)
   return r.state == STATE.queued and 'queued' or 'scheduled'
 end
 
--- The next run of a job that repeats: all attempts anew, the same id and payload. Its expiry held for the first run.
+-- Begin the next run of a repeating job: attempts from 0, the same id and payload. Its expiry was for the first run.
 local function run_again(r, at)
   leave(r)
   r.ready_at, r.attempt, r.progress = at, 0, 0
@@ -62,23 +63,24 @@ end
 
 local function is_to_repeat(r, then_at) return has(r, 'repeats') and then_at ~= 'end' and not has(r, 'cancel_requested') end
 
--- What has to be known of a finished job that repeats before its next run can be computed; nil: nothing.
+-- Return what the caller needs to compute the next run of a finished repeating job; nil: nothing.
 local function question(r, then_at, revision)
   if not is_to_repeat(r, then_at) or (then_at ~= '' and revision == r.revision) then return nil end
   local planned_at, rule = repeat_of(r)
   return {rule, planned_at, r.started_at, now_ms, r.revision}
 end
 
--- A finish as its caller packs it: id, token (0: whoever holds it), revision that the next run was computed from, that run, and
--- the result with its codec ('': none).
+-- A finish as its caller packs it: id, token (0: the current holder's), revision from which the next run was computed,
+-- that run, and the result with its codec ('': none).
 local FINISH = '>c16I6I4Bc0'
 local function read_finish(item)
   local id, token, revision, then_at, at = struct.unpack(FINISH, item)
   return id, token, string.sub(item, at), then_at, revision
 end
 
--- `then_at`: '' when a next run was not computed yet; 'end': there is to be none; 'never': the rule leads nowhere; else
--- the instant of the next run, computed from the record of this revision. A question changes nothing.
+-- `then_at`: '' if the next run was not computed yet; 'end': there is none; 'never': the rule has no further instant;
+-- else the instant of the next run, computed from the record of this revision. If the next run must be computed first,
+-- nothing changes.
 local function finish(id, token, result, then_at, revision)
   local r, refused = held(id, token)
   if not r then return refused end
@@ -119,13 +121,13 @@ local function fail(id, token, then_what, delay_ms, reason, content)
   return 'retried'
 end
 
--- Leases that their holder does not know: a call granted them, and its answer never arrived.
-local SETTLED_MS = 2000 -- the answer of a younger lease may still be on its way
-local UNCLAIMED_MOST = 100 -- of one holder in one call; the next call finds the rest
-local NOTED_BYTES = 22 -- an id, and the instant at which a heartbeat first missed it
+-- Leases that are unknown to their holder: a call granted them, and its answer was lost.
+local SETTLED_MS = 2000 -- the answer with a younger lease may still be in transit
+local UNCLAIMED_MOST = 100 -- per holder and call; the next call finds the rest
+local NOTED_BYTES = 22 -- an id, and the instant of the first heartbeat that missed it
 
--- {id, token, ...} of running leases under the holder's name whose ids are not in `known` (16 bytes each). What was only
--- dispatched goes back without this, unless it is accepted; so does what has run out.
+-- Return {id, token, ...} of running leases of the holder whose ids are not in `known` (16 bytes each). Dispatched jobs
+-- are left out, because they return by themselves unless they are accepted. So are expired leases.
 local function unclaimed_leases(holder, known)
   local most = #known / 16 + UNCLAIMED_MOST
   local ids = redis.call('ZRANGEBYSCORE', P .. 'wj:' .. holder, '-inf', now_ms - SETTLED_MS, 'LIMIT', 0, most)
@@ -143,7 +145,7 @@ local function unclaimed_leases(holder, known)
   return found
 end
 
--- {id = instant as stored, ...}
+-- Return {id = instant as stored, ...}.
 local function read_noted(noted)
   local since = {}
   for at = 1, #(noted or ''), NOTED_BYTES do
@@ -152,7 +154,7 @@ local function read_noted(noted)
   return since
 end
 
--- Keeps with the worker what its heartbeats miss, for the doctor. Writes nothing while nothing is missed.
+-- Store with a worker the leases that its heartbeats miss, for the doctor. Writes nothing while none is missed.
 local function note_unclaimed(worker, noted, found)
   local key, since, parts = P .. 'w:' .. worker, read_noted(noted), {}
   if #found == 0 then

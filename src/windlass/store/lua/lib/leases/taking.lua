@@ -1,5 +1,5 @@
 -- uses: keys, clock, config, filter, wakeups, ending, leasing, propagation, wake_takers
--- take over several queues: shared by take and exchange.
+-- Take from several queues, shared by take and finish_and_take.
 local function register(arguments)
   if arguments.bell == '' then return end
   for i = arguments.queues_at, #ARGV do
@@ -8,7 +8,7 @@ local function register(arguments)
   if arguments.by_hand then offer_hand(arguments.bell, ARGV[4], arguments.registered_ms) end
 end
 
--- Can all queues be taken from with this filter? Asked before anything is changed; the refusal, or nil.
+-- Return the refusal if a queue does not support the filter, else nil. Called before anything changes.
 local function refused_filter(arguments)
   local filter = parse_filter(arguments.filter)
   if filter.any then return nil end
@@ -20,13 +20,13 @@ local function refused_filter(arguments)
   return nil
 end
 
--- While a slot is moved key by key, a script on either node sees only some of the keys (stop.lua).
+-- While a slot is migrated key by key, a script on either node sees only some of the keys (stop.lua).
 local function is_stopped()
   local mark = redis.call('HGET', KEYS[1], 'stopped')
   return mark and tonumber(string.match(mark, '^%d+')) > now_ms
 end
 
--- Takes from one queue until something was found, in bounded rounds. Answers an instant at which more may be due.
+-- Take from one queue until a job is found, in bounded rounds. Returns an instant at which more may be due.
 local ROUNDS_OF_A_WALK = 8
 local A_LONG_WALK_MS = 100
 local function walk(queue, filter, wanted, terms, taken)
@@ -58,11 +58,11 @@ local function take_all(arguments, terms)
   local refused = refused_filter(arguments)
   if refused then return refused end
   local filter, taken = parse_filter(arguments.filter), {}
-  -- Before taking, so that what this call leaves behind can be offered to them.
+  -- Register before taking, so that the rest can be offered to the others.
   if arguments.others_wait then register(arguments) end
   local following, resume = take_in_order(arguments, terms, filter, taken)
   if #taken == 0 and not resume then
-    -- A taker with nothing to do helps to release children and to wake those who wait: it may get one of them.
+    -- An idle taker helps with pending steps on dependencies: they may release a job for it.
     local was_some, is_left = work_on()
     if was_some then following, resume = take_in_order(arguments, terms, filter, taken) end
     if is_left then following = math.min(following, now_ms + WORK_PAUSE_MS) end

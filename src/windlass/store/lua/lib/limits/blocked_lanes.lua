@@ -1,15 +1,16 @@
 -- uses: keys, clock, batch, record, config, lanes, limits, wakeups
--- Lanes that are held back stand parked under what holds them back, in the order of their heads, and nobody looks at
--- them. When room appears a few go back to `heads`; of many, takers are pointed at the whole line (`room`).
+-- Blocked lanes (parked, in the code): they are listed under the limit key that blocks them, in the order of their
+-- heads, and takers skip them. When room appears, a few lanes return to `heads`; if there are many, takers are pointed
+-- to the whole line (`room`).
 local UNPARKED_AT_ONCE = 4
-local LINES_MAX = 50 -- pointed at; beyond this, lanes of the oldest go back to `heads`
+local LINES_MAX = 50 -- with room, per queue; beyond this, lanes of the oldest line return to `heads`
 local PARKED_PER_CALL = 300
-local parked_now, opened, rate_due -- lanes parked in this call; queues with fresh room; next token per queue
+local parked_now, opened, rate_due -- lanes blocked in this call; queues with new room; next token per queue
 at_start[#at_start + 1] = function() parked_now, opened, rate_due = 0, clean(opened), clean(rate_due) end
 
 local function may_park_more() return parked_now < PARKED_PER_CALL end
 
--- Nobody is parked there any more: every trace of it goes.
+-- Remove all marks of a limit key that no longer blocks a lane of the queue.
 local function tidy(queue, holdup)
   if redis.call('EXISTS', line_of(queue, holdup)) == 1 then return end
   redis.call('ZREM', queue_key('room', queue), holdup)
@@ -21,7 +22,7 @@ local function tidy(queue, holdup)
   end
 end
 
--- A rate opens by itself: the queue's timer says when.
+-- A rate opens by itself, at the instant to which the queue's timer is set.
 local function await_room(queue, holdup)
   local limit = not is_pause(holdup) and definition_of(holdup)
   if not limit or not limit.is_rate then return end
@@ -34,7 +35,7 @@ local function await_room(queue, holdup)
   end
 end
 
--- Moves a lane's head from one line to another (nil: `heads`). False: the lane is empty.
+-- Move a lane's head from one line to another (nil: `heads`). Returns false if the lane is empty.
 local function move_head(queue, lane, from, to)
   local member, score = first_of(lane_key(queue, lane))
   if not member then return false end
@@ -72,7 +73,7 @@ local function unpark(queue, holdup, most)
   tidy(queue, holdup)
 end
 
--- There is room for what is parked there.
+-- Open a line that has room.
 local function open_line(queue, holdup)
   local size = redis.call('ZCARD', line_of(queue, holdup))
   if size > UNPARKED_AT_ONCE then
@@ -88,7 +89,7 @@ local function open_lines(holdup)
   for _, queue in ipairs(redis.call('SMEMBERS', P .. 'parked_in:' .. holdup)) do open_line(queue, holdup) end
 end
 
--- Rates whose next token has come.
+-- Open the lines of rates whose next token has come.
 local function open_rates(queue)
   local key = queue_key('rates', queue)
   for _, holdup in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, 100)) do
@@ -98,7 +99,7 @@ local function open_rates(queue)
   end
 end
 
--- The lines a taker looks at: `heads`, and those of parked lanes that have room.
+-- Return the lines that a taker scans: `heads`, and the lines of blocked lanes that have room.
 local function open_lines_of(queue)
   local lines, key = {queue_key('heads', queue)}, queue_key('room', queue)
   local marked = redis.call('ZRANGE', key, 0, LINES_MAX)

@@ -1,8 +1,8 @@
 -- uses: keys, clock, batch, record, limits
--- Keys of a limit that may have a cap of their own (their holdups are number=key). The first job of a key brings its cap;
--- it stays as it is while the key has jobs that have not ended, and is forgotten some time after the last one.
+-- Limit keys that may have their own cap (number=key). The first job of a key brings its cap. The cap does not change
+-- while the key has jobs that have not ended, and is removed a while after the last one.
 local IDLE_MS = 5000
-local met -- holdups that jobs came to or left in this call: true when one came
+local met -- limit keys that jobs entered or left in this call: true if a job entered
 at_start[#at_start + 1] = function() met = clean(met) end
 
 local function each_key(r, visit)
@@ -20,7 +20,7 @@ local function forget_cap(holdup)
   redis.call('ZREM', P .. 'idle_caps', holdup)
 end
 
--- A cap whose time has passed counts no more, whether or not somebody has looked.
+-- An expired cap no longer counts, even if it was not removed yet.
 local function is_over(holdup)
   local idle_until = redis.call('ZSCORE', P .. 'idle_caps', holdup)
   return idle_until and tonumber(idle_until) <= now_ms
@@ -32,8 +32,8 @@ local function arrive(holdup)
   if is_over(holdup) then forget_cap(holdup) end
 end
 
--- A job that has not ended enters a state. `away`: it has only left the one before ('same'), or was given other limits
--- meanwhile ('moved').
+-- A job that has not ended enters a state. `r.away`: it has only left its previous state ('same'), or its limits have
+-- changed since then ('moved').
 local function come_under(r)
   each_key(r, function(holdup)
     z_add(P .. 'under:' .. holdup, r.state, r.id)
@@ -58,7 +58,7 @@ local function change_links(r, limits)
   if is_there then come_under(r) end
 end
 
--- The limits of a job that stands in no lane just now (one that is overdue and takeable has left its own).
+-- Change the limits of a job that is in no lane now (an overdue takeable job has left its lane).
 local function change_limits(r, limits)
   if links_of(r).limits == limits then return end
   local is_holding = is_leased(r) and not has(r, 'retakeable')
@@ -67,15 +67,15 @@ local function change_limits(r, limits)
   if is_holding then hold_limits(r) end
 end
 
--- A job that has come in brings a cap: of no effect where there is one. `terms`: I2 length of holdup, holdup, I4 cap, and
--- what callers keep with it.
+-- Set the cap that an added job brings, unless there is one. `terms`: I2 length of the limit key, limit key, I4 cap,
+-- and data that callers keep with it.
 local function give_cap(terms)
   local holdup, at = struct.unpack('>I2c0', terms)
   if redis.call('HSETNX', caps_key(holdup), holdup, string.sub(terms, at)) == 1 then freed_now[holdup] = true end
 end
 local function lacks_limit(terms) return terms and string.byte(terms, 1) + string.byte(terms, 2) == 0 end
 
--- Puts right what is known of a key, by the jobs it has.
+-- Correct the marks of a limit key, by the jobs it has.
 local function settle_key(holdup, is_new)
   local keyed = P .. 'keyed:' .. limit_number(holdup)
   if redis.call('EXISTS', P .. 'under:' .. holdup) == 1 then
@@ -99,7 +99,7 @@ after_flush[#after_flush + 1] = function()
   for holdup, is_new in pairs(now_met) do settle_key(holdup, is_new) end
 end
 
--- The janitor's step: caps whose time has passed. Answers how many it has looked at.
+-- Remove expired caps, for the janitor. Returns how many were checked.
 local function forget_idle_caps(most)
   local due = redis.call('ZRANGEBYSCORE', P .. 'idle_caps', '-inf', now_ms, 'LIMIT', 0, most)
   for _, holdup in ipairs(due) do
@@ -111,7 +111,7 @@ end
 
 local function key_of(holdup) return string.match(holdup, '^%d+=(.*)$') end
 
--- As it is told to callers.
+-- Return the jobs and the cap of a limit key, as callers get them.
 local function standing_of(holdup)
   local jobs = P .. 'under:' .. holdup
   return {

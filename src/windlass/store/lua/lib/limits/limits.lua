@@ -1,15 +1,17 @@
 -- uses: keys, clock, batch, record, config, lanes
--- What may hold a lane back: limits and pauses. A holdup is named by the limit's number, with `:key` when it is per key
--- ('7', '7:acme'; '7=acme' when a key may have a cap of its own), or, for a pause within the queue, by 'l' + lane or 'n' + name.
+-- Limits and pauses, which block lanes. A limit key (`holdup` in the code) is the limit's number, with `:key` if the
+-- limit is per key ('7', '7:acme'; '7=acme' if a key may have its own cap). For a pause within the queue it is 'l' +
+-- lane or 'n' + name.
 local RUNNING_KIND = 1 -- jobs at once; the other kind is a rate
 local definitions, rooms, arrivals
-local held_now, freed_now -- holdups that got, or lost, a holder in this call
+local held_now, freed_now -- limit keys that gained, or lost, a holder in this call
 at_start[#at_start + 1] = function()
   definitions, rooms, arrivals = clean(definitions), clean(rooms), clean(arrivals)
   held_now, freed_now = clean(held_now), clean(freed_now)
 end
 
--- Jobs were matched against this version of the table; enqueue asks by itself, together with other marks.
+-- Return whether the limits have changed since the jobs were matched. enqueue reads the version itself, with other
+-- keys.
 local function have_limits_changed(since) return (redis.call('GET', P .. 'limits_version') or '0') ~= since end
 
 local function each_limit(limits, visit)
@@ -19,7 +21,7 @@ end
 local function limit_number(holdup) return string.match(holdup, '^%d+') end
 local function is_pause(holdup) return limit_number(holdup) == nil end
 
--- A rate is a bucket that starts full: `interval_ms` per token, `burst` of them at most. false: the limit is gone.
+-- A rate is a bucket that starts full: one token per `amount` ms, at most `burst` of them. false: the limit is gone.
 local function definition_of(holdup)
   local number = limit_number(holdup)
   if definitions[number] == nil then
@@ -34,13 +36,13 @@ local function definition_of(holdup)
   return definitions[number]
 end
 
--- A key's own cap, or nil.
+-- Return a key's own cap, or nil.
 local function cap_of(holdup)
   local raw = string.find(holdup, '^%d+=') and redis.call('HGET', P .. 'caps:' .. limit_number(holdup), holdup)
   return raw and struct.unpack('>I4', raw) or nil
 end
 
--- When the bucket will be full again. One number is all there is to keep.
+-- Return when the bucket will be full again. This number is its whole state.
 local function full_at(holdup)
   if not arrivals[holdup] then
     arrivals[holdup] = {at = tonumber(redis.call('GET', P .. 'full_at:' .. holdup) or 0)}
@@ -48,7 +50,7 @@ local function full_at(holdup)
   return math.max(now_ms, arrivals[holdup].at)
 end
 
--- A thousandth of a millisecond forgives what fractions lose.
+-- A tolerance of 0.001 ms covers rounding errors.
 local function tokens_of(holdup, limit)
   return math.floor((now_ms + limit.burst * limit.amount - full_at(holdup) + 0.001) / limit.amount)
 end
@@ -66,7 +68,7 @@ local function room_under(queue, holdup)
   return (cap_of(holdup) or limit.amount) - redis.call('ZCARD', P .. 'holders:' .. holdup)
 end
 
--- How many more jobs may start now. Read once; jobs that are picked use it up.
+-- Return how many more jobs may start now. It is read once, and selected jobs reduce it.
 local function room_of(queue, holdup)
   local key = is_pause(holdup) and queue .. '\0' .. holdup or holdup
   if not rooms[key] then rooms[key] = room_under(queue, holdup) end
@@ -74,7 +76,7 @@ local function room_of(queue, holdup)
 end
 local function look_at_rooms_again() rooms = clean(rooms) end
 
--- The first of these limits that has no room, or nil.
+-- Return the first of these limits that has no room, or nil.
 local function full_limit(queue, limits)
   for holdup in string.gmatch(limits, '[^\2]+') do
     if room_of(queue, holdup) <= 0 then return holdup end
@@ -82,7 +84,7 @@ local function full_limit(queue, limits)
   return nil
 end
 
--- Pauses of the lane itself and of its name; then its limits. nil: it may be taken from.
+-- Return the pause of the lane or of its name, or the full limit, that blocks the lane; nil: jobs may be taken.
 local function held_back_by(queue, lane)
   if lane == '' then return nil end
   if config_of(queue).pauses > 0 then
@@ -113,7 +115,7 @@ local function free_limits(r)
   end)
 end
 
--- A lease was given: one token of each rate.
+-- Spend a token of each rate for a new lease.
 local function spend_tokens(r)
   each_limit(links_of(r).limits, function(holdup)
     local limit = definition_of(holdup)

@@ -1,5 +1,5 @@
 -- uses: keys
--- A queue's configuration, read once per call. What was never configured has the defaults of core/queue.py.
+-- Configuration of a queue, read once per call. Fields that were never set have the defaults of core/queue.py.
 local CONFIG_FIELDS = {
   'lease_ms', 'max_length', 'max_bytes', 'history_length', 'history_bytes', 'retention_ms', 'name_lanes', 'aging_ms',
   'fair_share',
@@ -16,7 +16,7 @@ local function config_of(queue)
     is_known = values[1] and true or false, bytes = tonumber(values[1] or 0), is_paused = values[2] and true or false,
     pauses = tonumber(values[3] or 0), -- of lanes and names
     is_relaning = values[4] and true or false,
-    has_hidden = values[5] and true or false, -- or had, once
+    has_hidden = values[5] and true or false, -- or had such a job before
   }
   for i, field in ipairs(CONFIG_FIELDS) do config[field] = tonumber(values[i + 5] or DEFAULT[field]) end
   configs[queue] = config

@@ -1,9 +1,10 @@
 -- uses: keys, batch, record, config
--- Fair share: lanes (tenants) of a queue take turns by weight. Each has a virtual time that grows with every job taken
--- from it, more slowly the heavier it is; the smallest comes next. Who was idle starts at the queue's own virtual time.
+-- Fair share: lanes (tenants) of a queue take turns by weight. Each tenant has a virtual time that grows with every job
+-- taken from it, more slowly the greater its weight. The smallest virtual time is next. A tenant that was idle starts
+-- at the queue's own virtual time.
 local TURN = 100 -- virtual time of one job of weight 1
 local LATEST = 281474976710655
-local clocks -- queue -> {now, times and weights by tenant, changed ones}
+local clocks -- queue -> {now, times and weights by tenant, changed tenants}
 at_start[#at_start + 1] = function() clocks = clean(clocks) end
 
 local function is_fair(queue) return config_of(queue).fair_share == 1 end
@@ -32,10 +33,10 @@ local function turn_of(queue, tenant)
   return TURN / weights[tenant]
 end
 
--- A virtual time as the first six bytes of a place.
+-- Encode a virtual time as the first six bytes of a lane entry.
 local function order_bytes(at) return struct.pack('>I6', math.min(math.floor(at), LATEST)) end
 
--- A job of this tenant was leased.
+-- Advance the virtual time of a tenant whose job was leased.
 local function charge(queue, tenant)
   local clock = clock_of(queue)
   local at = virtual_time(queue, tenant)
@@ -51,7 +52,7 @@ after_flush[#after_flush + 1] = function()
       for tenant in pairs(clock.changed) do redis.call('ZADD', key, clock.times[tenant], tenant) end
       clock.changed = {}
       redis.call('HSET', queue_key('q', queue), 'virtual_now', string.format('%.17g', clock.now))
-      -- A time that is not ahead says as much as none.
+      -- A time that is not ahead of the queue's has no effect.
       redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.17g', clock.now))
     end
   end

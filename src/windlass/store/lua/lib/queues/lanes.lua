@@ -1,11 +1,11 @@
 -- uses: keys, batch, record, config, fair
--- Lanes other than the default one: their heads and the index of their names follow what is in them. The head of a lane
--- stands in one line: in `heads`, or, while a limit or a pause holds the lane back, among those parked under it.
+-- Lanes other than the default lane: keeps their heads and the index of their names up to date. The head of a lane is
+-- in one line: in `heads`, or, while a limit or a pause blocks the lane, among the lanes blocked by it.
 local touched_lanes, has_parked
 at_start[#at_start + 1] = function() touched_lanes, has_parked = clean(touched_lanes), clean(has_parked) end
 
--- A job's lane, from its record alone: tenant \0 name \0 limits, the last only when there are any; \1 before the tenant's
--- when it is hidden. '' is the default lane.
+-- Return a job's lane, from its record alone: tenant \0 name \0 limits, the last only if there are any; \1 precedes the
+-- tenant if the job is hidden. '' is the default lane.
 local function lane_of(r)
   local is_hidden = has(r, 'hidden')
   if r.links == '' and r.lane == '' and not has(r, 'name_lane') and not is_hidden then return '' end
@@ -27,7 +27,7 @@ end
 local function id_in_place(member) return string.sub(member, 13, 28) end
 local function lane_of_head(entry) return string.sub(entry, 29) end
 
--- With aging, a step of priority is worth so much waiting; the order then needs no clock.
+-- With aging, a step of priority is worth `aging_ms` of waiting, so the order needs no clock.
 local function score_in_lane(r, config)
   local aging_ms = config.aging_ms
   return aging_ms > 0 and r.priority * aging_ms + r.ready_at or r.priority
@@ -38,7 +38,7 @@ local function first_of(key)
   return first[1], first[2]
 end
 
--- What a lane is parked under (limits.lua), or nil.
+-- Return the limit key that blocks a lane (limits.lua), or nil.
 local function parked_under(queue, lane)
   if has_parked[queue] == nil then has_parked[queue] = redis.call('EXISTS', queue_key('parked_at', queue)) == 1 end
   return has_parked[queue] and redis.call('HGET', queue_key('parked_at', queue), lane) or nil
@@ -47,8 +47,8 @@ local function line_of(queue, holdup)
   return holdup and P .. 'parked:' .. queue .. '\0' .. holdup or queue_key('heads', queue)
 end
 
--- The entry of a lane in its line. In a fair queue, or one that was fair before, it begins with the virtual time it was
--- entered with.
+-- Return the entry of a lane in its line. If the queue is fair, or is being relaned, it begins with the virtual time at
+-- which it was entered.
 local function keeps_entered(queue) return is_fair(queue) or config_of(queue).is_relaning end
 local function entry_of(queue, lane, member)
   local entered = keeps_entered(queue) and redis.call('HGET', queue_key('entered', queue), lane)
@@ -66,7 +66,7 @@ local function enter_line(queue, lane, line, member, score)
   redis.call('ZADD', line, score, member .. lane)
 end
 
--- Must be called before a lane changes: remembers its head. Forced, its entry is made anew in any case.
+-- Remember a lane's head. Must be called before the lane changes. `is_forced`: rewrite its entry in any case.
 local function touch_lane(queue, lane, is_forced)
   local key = lane_key(queue, lane)
   if not touched_lanes[key] then
@@ -76,7 +76,7 @@ local function touch_lane(queue, lane, is_forced)
   touched_lanes[key].is_forced = touched_lanes[key].is_forced or is_forced
 end
 
-local emptied -- {queue, what it was parked under} of lanes that are gone
+local emptied -- {queue, limit key that blocked it} of lanes that are gone
 at_start[#at_start + 1] = function() emptied = clean(emptied) end
 
 local function forget_lane(queue, lane, holdup)

@@ -1,5 +1,5 @@
 -- uses: order, keys, lanes, fair
--- Lanes side by side: each is read from its front in small steps, and the fronts are kept in order.
+-- Merge of lanes: each lane is read from its front in small steps, and the fronts are kept in order.
 local function is_before(a, b)
   if a.score ~= b.score then return a.score < b.score end
   return comes_before(a.place, b.place)
@@ -14,7 +14,7 @@ local function insert_in_order(fronts, front)
   table.insert(fronts, low, front)
 end
 
--- In a fair queue the tenant's virtual time stands for the ready time; picked jobs move it ahead.
+-- In a fair queue the tenant's virtual time replaces the ready time. Selected jobs advance it.
 local function set_place(front)
   front.place = front.member
   if front.turns then
@@ -29,7 +29,7 @@ local function use_turn(front)
   if front.turns then front.turns[front.tenant] = front.at_turn + turn_of(front.queue, front.tenant) end
 end
 
--- The next members of one lane, read in small steps.
+-- Move to the next member of a lane. Members are read in small steps.
 local function advance(front, step)
   if front.buffer and front.at + 2 <= #front.buffer then
     front.at = front.at + 2
@@ -48,7 +48,7 @@ local function advance(front, step)
   return front.member ~= nil
 end
 
--- `turns`: virtual times of tenants as this pick moves them; nil when the queue is not fair.
+-- `turns`: virtual times of tenants as this selection advances them; nil if the queue is not fair.
 local function add_front(fronts, queue, lane, filter, turns)
   local front = {key = lane_key(queue, lane), queue = queue, lane = lane, read = 0, priority = filter.priority,
     turns = turns, tenant = turns and tenant_of_lane(lane)}

@@ -1,10 +1,10 @@
 -- uses: keys, lanes, fair, limits, blocked_lanes, glob, filter
--- Which lanes a taker may find something in: a walk over the heads in order, or over the names that its filter wants;
--- never over jobs. A lane that is held back is parked when the walk meets it, so that the next walk does not.
-local LANES_WALKED = 1000 -- per call; a longer walk is continued by the caller, and others are served in between
+-- Lanes in which a taker may find a job: a scan over the heads in order, or over the names that its filter wants, but
+-- not over jobs. A blocked lane that the scan meets is moved out of the way, so that the next scan does not meet it.
+local LANES_WALKED = 1000 -- per call; the caller continues a longer scan, so that other calls run in between
 local HEADS_READ = 100
 local LANES_BY_NAME = 200
-local FROM_THE_START = -1 -- as `resume`: look again
+local FROM_THE_START = -1 -- value of `resume`: scan again from the start
 
 local function lanes_by_prefix(queue, from, to)
   local entries = redis.call('ZRANGEBYLEX', queue_key('names', queue), '[' .. from, '(' .. to, 'LIMIT', 0, LANES_BY_NAME + 1)
@@ -14,7 +14,7 @@ local function lanes_by_prefix(queue, from, to)
   return lanes
 end
 
--- Whether a lane may be taken from; if not, it is parked.
+-- Return whether jobs may be taken from a lane. If not, it is moved to the blocked lanes.
 local function is_open(queue, lane)
   local holdup = held_back_by(queue, lane)
   if not holdup then return true end
@@ -22,7 +22,7 @@ local function is_open(queue, lane)
   return false
 end
 
--- Lanes that the names index narrows down, or nil when only a walk over the heads will do.
+-- Return the lanes that the index of names yields, or nil if only a scan over the heads will do.
 local function narrowed_lanes(queue, filter)
   local lanes = {}
   local function add_open(candidates)
@@ -46,9 +46,9 @@ local function narrowed_lanes(queue, filter)
   return lanes
 end
 
--- Collects lanes until there are enough: no more than `most` can contribute, and the first are the best. In a fair queue
--- that is true of tenants, since each job taken puts all lanes of its tenant behind. With an exact priority every lane
--- counts: its head may hide a job of that priority.
+-- Return a collector of lanes that returns true when there are enough: no more than `most` can contribute, and the
+-- first are the best. In a fair queue that is true of tenants, because each taken job moves all lanes of its tenant
+-- back. With an exact priority every lane counts: its head may hide a job of that priority.
 local function collector(queue, filter, most, lanes)
   local found, of_tenant = 0, is_fair(queue) and {} or nil
   return function(lane)
@@ -61,7 +61,8 @@ local function collector(queue, filter, most, lanes)
   end
 end
 
--- Walks one line of heads in order. Adds to `lanes`; returns where the walk stopped (nil: it is through).
+-- Scan one line of heads in order. Adds to `lanes`; returns where the scan stopped (nil: at the end, or with enough
+-- lanes).
 local function walk_line(queue, line, filter, most, from, steps, lanes)
   local at, looked_at, is_enough_with = from, 0, collector(queue, filter, most, lanes)
   while looked_at < steps do
@@ -85,7 +86,7 @@ local function walk_line(queue, line, filter, most, from, steps, lanes)
   return at
 end
 
-local REFRESHED = 100 -- entries per look and line
+local REFRESHED = 100 -- entries per scan and line
 
 local function refresh_entry(queue, line, entry, score)
   local lane = lane_of_head(entry)
@@ -97,8 +98,8 @@ local function refresh_entry(queue, line, entry, score)
   return true
 end
 
--- Entries carry the virtual time they were entered with; a tenant with several lanes is further by now. They are lower
--- bounds, so when those of the first `most` tenants are right, nobody behind them is better.
+-- Entries contain the virtual time at which they were entered. A tenant with several lanes may be further by now, so
+-- the entries are lower bounds: when those of the first `most` tenants are right, no tenant behind them is better.
 local function refresh_turns(queue, line, most)
   local moved, read = 0, math.min(most, HEADS_READ)
   repeat
@@ -125,7 +126,7 @@ local function walk_lines(queue, filter, most, from, steps)
   return lanes, resume
 end
 
--- A short look at the best heads, then the index of names, then the long walk.
+-- A short scan of the best heads, then the index of names, then the long scan.
 local function lanes_for(queue, filter, most, from)
   if from == 0 and filter.kind ~= 'only' and not filter.priority then
     local lanes, stopped_at = walk_lines(queue, filter, most, 0, HEADS_READ)

@@ -1,6 +1,6 @@
 -- uses: keys, lanes, fair, limits, merge, config, scan
--- Which jobs of a queue come next for a taker: ids in order, taken out of nothing yet. With other lanes the best heads
--- are merged.
+-- Selection of the next jobs of a queue for a taker: their ids in order. The jobs stay where they are. If the queue has
+-- other lanes, the best heads are merged.
 local function ids_of(members)
   local ids = {}
   for i, member in ipairs(members) do ids[i] = id_in_place(member) end
@@ -15,7 +15,7 @@ local function pick_default_lane(queue, filter, most)
   return ids_of(redis.call('ZRANGE', key, 0, most - 1))
 end
 
--- All lanes of one priority at once, from the index of all jobs: only where nothing can hold a lane back.
+-- Add all lanes at one priority, from the index of all jobs. Only where nothing can block a lane.
 local function add_laned_front(fronts, queue, filter, most)
   local front = {key = queue_key('laned', queue), queue = queue, lane = '', read = 0, priority = filter.priority}
   if advance(front, most) then insert_in_order(fronts, front) end
@@ -25,7 +25,7 @@ local function is_unlimited(queue)
   return config_of(queue).pauses == 0 and redis.call('EXISTS', P .. 'limits_version', queue_key('parked_at', queue)) == 0
 end
 
--- Returns the ids, and whether some front had to be left for want of room.
+-- Return the ids, and whether a front was left out because a limit had no room.
 local function merge_fronts(queue, fronts, most)
   local ids, is_cut = {}, false
   while #ids < most and #fronts > 0 do
@@ -60,8 +60,8 @@ local function pick_from_lanes(queue, filter, most, from)
   return ids, resume, is_cut
 end
 
--- Returns ids in order; where to go on when a long walk over lanes found nothing yet; whether another look, after these
--- were taken, may find more than is returned here.
+-- Return ids in order; where to resume if a long scan over lanes found nothing yet; whether another selection, after
+-- these jobs are taken, may find more.
 local function pick(queue, filter, most, from)
   look_at_rooms_again()
   if config_of(queue).is_paused then return {} end

@@ -1,15 +1,15 @@
 -- uses: keys, clock, filter, wakeups
--- Who could take a job: those who wait at the queue's bells, and the workers that are registered. Only reads.
+-- Takers that could take a job: those that wait for its queue, and the registered workers. Read-only.
 
--- How many wait; how many of them want this job; how many of its queue's jobs are taken; the first filters of those who
--- wait for others.
+-- Return how many takers wait, how many of them want this job, how many jobs of its queue are leased, and the first
+-- filters that do not match it.
 local function waiting_takers(r, most)
   local waiting, wanting, unfit, is_wanted = 0, 0, {}, {}
   local list = load_waiters(r.queue)
   for i = 1, #list, 2 do
     if tonumber(list[i + 1]) >= now_ms then
       local filter = string.match(list[i], '^[^\1]*\1(.*)$')
-      -- Many wait with the same filter.
+      -- Many takers wait with the same filter.
       if is_wanted[filter] == nil then
         is_wanted[filter] = wants(parse_filter(filter), r)
         if not is_wanted[filter] and #unfit < most then unfit[#unfit + 1] = filter end
@@ -21,7 +21,7 @@ local function waiting_takers(r, most)
   return {waiting, wanting, redis.call('ZCARD', queue_key('running', r.queue)), unfit}
 end
 
--- {worker, silent at, beats every ms, what it says of itself, jobs it holds}, or nil: not registered.
+-- Return {worker, silent at, heartbeat interval in ms, description, jobs held}, or nil if it is not registered.
 local function describe_worker(worker)
   local silent_at = redis.call('ZSCORE', P .. 'workers', worker)
   if not silent_at then return nil end
@@ -29,14 +29,14 @@ local function describe_worker(worker)
   return {worker, tonumber(silent_at), tonumber(said[1] or 0), said[2] or '', redis.call('ZCARD', P .. 'wj:' .. worker)}
 end
 
--- Of very many only those that beat last are looked at.
+-- If there are very many, return those with the latest heartbeat deadlines.
 local function registered_workers(most)
   local found = {}
   for i, worker in ipairs(redis.call('ZREVRANGE', P .. 'workers', 0, most - 1)) do found[i] = describe_worker(worker) end
   return found
 end
 
--- Those of the workers that jobs are pushed to that have said that they do not know its name.
+-- Return the push workers that reported that they do not know its name.
 local function strangers_to(r, most)
   local found = {}
   for _, worker in ipairs(redis.call('ZRANGE', P .. 'push_workers', 0, most - 1)) do

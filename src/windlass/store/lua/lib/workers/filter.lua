@@ -1,6 +1,6 @@
 -- uses: glob, record, lanes
--- What a taker wants, in one string: '' is anything that is not hidden; else priority \1 kind \1 names joined by \0, with
--- 'h' before the priority when it wants hidden jobs too.
+-- Filter of a taker, as a string: '' matches every job that is not hidden; else priority \1 kind \1 names joined by \0,
+-- with 'h' before the priority if hidden jobs match too.
 -- Kinds: '' any name, 'only' these names, 'except' these names, 'glob' a pattern.
 local function parse_filter(text)
   if text == '' then return {any = true, kind = ''} end
@@ -11,7 +11,7 @@ local function parse_filter(text)
   else
     filter.names, filter.list = {}, {}
     for name in string.gmatch(rest, '[^%z]+') do
-      -- A name given twice would have its lanes walked twice, and their jobs leased twice.
+      -- Without this check the lanes of a repeated name would be scanned twice, and their jobs leased twice.
       if not filter.names[name] then table.insert(filter.list, name) end
       filter.names[name] = true
     end
@@ -27,7 +27,7 @@ local function wants_name(filter, name)
   return glob(filter.pattern, name)
 end
 
--- Of a lane by its name, and of the hidden ones only for those who want these.
+-- Match a lane by its name. Hidden lanes match only if the filter includes them.
 local function wants_lane(filter, lane)
   return (filter.hidden or not is_hidden_lane(lane)) and wants_name(filter, name_of_lane(lane))
 end

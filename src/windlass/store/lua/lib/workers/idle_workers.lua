@@ -1,8 +1,8 @@
 -- uses: keys, clock, wakeups
--- Workers that say by messages whether they are idle: until when each may be given a job, and when it was last heard.
+-- Workers that report by messages whether they are idle: until when each may be given a job, and when it last reported.
 local function idle_key(queue) return queue_key('idle', queue) end
 
--- The mark goes with the message that made it: what a worker said a while ago says nothing of now.
+-- The mark expires with the message that set it: an old message says nothing about now.
 local function is_idle_for(queue, worker, for_ms)
   local key = idle_key(queue)
   if for_ms <= 0 then return redis.call('ZREM', key, worker) end
@@ -11,22 +11,22 @@ local function is_idle_for(queue, worker, for_ms)
   redis.call('PEXPIRE', key, for_ms, 'GT')
 end
 
--- How many workers of a queue may be given a job now.
+-- Return how many workers of a queue may be given a job now.
 local function idle_count(queue)
   local key = idle_key(queue)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now_ms)
   return redis.call('ZCARD', key)
 end
 
--- Any of them; it is idle no more.
+-- Return any idle worker, and mark it as not idle.
 local function next_idle(queue)
   local worker = redis.call('ZRANDMEMBER', idle_key(queue))
   redis.call('ZREM', idle_key(queue), worker)
   return worker
 end
 
--- A worker was heard so long ago. One that is new must be known to the recoverer, or it would look too late. Says whether
--- the worker counts as there.
+-- Note when a worker last reported. The recoverer must learn of a new worker, or it would look too late. Returns
+-- whether the worker counts as present.
 local function note_heard(worker, description, age_ms, silent_ms)
   if age_ms >= silent_ms then return false end
   local key = P .. 'w:' .. worker

@@ -1,9 +1,9 @@
 -- uses: keys, clock, wakeups
--- Workers that jobs are pushed to: what each can have now, and what is known of it from earlier pushes. `w:<worker>` has
--- `push` (slots \1 queue ...), and after pushes that failed `failing_since`, `failed_at`, `failures`, `suspended_until`.
-local PUSH = '\2push' -- where those who push wait for workers and their room: no queue has such a name
-local PUSH_WORKERS_MAX = 500 -- looked at by one call
-local NAMES_UNKNOWN_MAX = 100 -- of one worker; what is forgotten is asked again
+-- Push workers, to which jobs are pushed: what each can take now, and what earlier pushes showed. `w:<worker>` has
+-- `push` (slots \1 queue ...), and after failed pushes `failing_since`, `failed_at`, `failures`, `suspended_until`.
+local PUSH = '\2push' -- the queue name under which dispatchers wait for free slots; no queue has such a name
+local PUSH_WORKERS_MAX = 500 -- read by one call
+local NAMES_UNKNOWN_MAX = 100 -- per worker; a forgotten name is tried again
 local FIRST_SUSPENSION_MS, LONGEST_SUSPENSION_MS = 250, 4000
 local DROPPED_AFTER_MS = 10000
 local is_some_full
@@ -25,7 +25,7 @@ local function is_reachable_again(worker)
   redis.call('HDEL', P .. 'w:' .. worker, 'failing_since', 'failed_at', 'failures', 'suspended_until')
 end
 
--- What it said of itself is new: so is all that was learned of it.
+-- A new description replaces everything learned from earlier pushes.
 local function describe_push(worker, push)
   forget_push(worker)
   is_reachable_again(worker)
@@ -35,7 +35,7 @@ local function describe_push(worker, push)
   ring_dispatchers()
 end
 
--- A job has left the worker: somebody may wait to push it another one.
+-- A job has left the worker: a dispatcher may wait to push another job to it.
 local function note_room(worker)
   if is_some_full == nil then is_some_full = redis.call('EXISTS', P .. 'push_full') == 1 end
   if is_some_full and redis.call('SREM', P .. 'push_full', worker) == 1 then ring(PUSH, nil) end
@@ -48,7 +48,7 @@ local function note_unknown_name(worker, name)
   redis.call('ZREMRANGEBYRANK', key, 0, -NAMES_UNKNOWN_MAX - 1)
 end
 
--- The recoverer takes back what it holds, as from any worker that has gone silent.
+-- The recoverer takes its jobs back, as from any silent worker.
 local function drop_push_worker(worker)
   if redis.call('ZSCORE', P .. 'push_workers', worker) == false then return end
   forget_push(worker)
@@ -56,7 +56,7 @@ local function drop_push_worker(worker)
   ring('', nil)
 end
 
--- Pauses grow with every failure in a row; those of one moment are one.
+-- Pauses grow with every failure in a row. Failures during a pause do not count.
 local function suspend(worker)
   if redis.call('ZSCORE', P .. 'push_workers', worker) == false then return end
   local key = P .. 'w:' .. worker
@@ -70,7 +70,7 @@ local function suspend(worker)
     'suspended_until', now_ms + pause_ms)
 end
 
--- Nil: jobs are not pushed to it, or not now; then also the instant of its next chance, if that is known.
+-- Return nil if no job can be pushed to the worker now; then also the instant of its next chance, if that is known.
 local function push_candidate(worker)
   local said = redis.call('HMGET', P .. 'w:' .. worker, 'push', 'suspended_until', 'failing_since', 'description', 'beat_ms')
   local slots, queues = nil, {}
@@ -84,21 +84,22 @@ local function push_candidate(worker)
     return nil
   end
   if tonumber(said[2] or 0) > now_ms then return nil, tonumber(said[2]) end
-  -- One that failed last is tried with a single job.
+  -- A worker whose last push failed is tried with a single job.
   if said[3] then room = 1 end
   local unknown = redis.call('ZRANGE', P .. 'wn:' .. worker, 0, -1)
   return {worker = worker, room = room, queues = queues, description = said[4], beat_ms = tonumber(said[5]),
     filter = #unknown > 0 and '\1except\1' .. table.concat(unknown, '\0') or ''}
 end
 
--- They need not beat: one that is looked at is known to be there, and one that does not answer is found out by a push.
+-- Push workers need not send heartbeats: reading one counts as a heartbeat, and a push finds out if it does not answer.
 local function keep_push_workers(candidates)
   for _, one in ipairs(candidates) do
     redis.call('ZADD', P .. 'workers', 'XX', 'GT', now_ms + one.beat_ms, one.worker)
   end
 end
 
--- Those that could have a job now, and the earliest next chance of one that is suspended.
+-- Return the workers to which a job could be pushed now, and the earliest instant at which a suspended one can be
+-- tried.
 local function push_candidates()
   local found, following = {}, math.huge
   for _, worker in ipairs(redis.call('ZRANGE', P .. 'push_workers', 0, PUSH_WORKERS_MAX - 1)) do
@@ -109,7 +110,7 @@ local function push_candidates()
   return found, following
 end
 
--- The place in the list of the one with most room, and how much the next one has.
+-- Return the index of the candidate with the most free slots, and the free slots of the next one.
 local function roomiest(candidates)
   local best, second = 1, 0
   for i = 2, #candidates do

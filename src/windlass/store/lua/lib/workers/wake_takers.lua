@@ -1,9 +1,9 @@
 -- uses: keys, record, config, lanes, limits, blocked_lanes, filter, wakeups, select
--- Tells waiting takers what they may take: jobs that became takeable, and room that appeared for parked lanes.
+-- Wakeups of waiting takers: for jobs that became takeable, and for blocked lanes that got room.
 local FILTERS_ASKED = 50
 local OFFERED = 8
 
--- Room appeared: each kind of waiting taker is asked whether there is something for it.
+-- Room appeared: look for jobs for each distinct filter of the waiting takers.
 local function offer_room(queue)
   local asked, filters = 0, {}
   local list = load_waiters(queue)
@@ -22,7 +22,8 @@ local function offer_room(queue)
   end
 end
 
--- Nobody is woken for a job that may not run now: its lane is parked, and rings when room appears.
+-- A job that may not run now wakes no taker: its lane is moved to the blocked lanes, and takers are woken when room
+-- appears.
 local function may_run_now(r)
   local lane = lane_of(r)
   local holdup = held_back_by(r.queue, lane)
@@ -30,7 +31,7 @@ local function may_run_now(r)
   return not holdup
 end
 
--- After the flush of the last phase: the jobs are in place when somebody is told of them.
+-- Call it after the last flush, so that the jobs are in place when takers learn of them.
 local function ring_all()
   look_at_rooms_again()
   for queue, list in pairs(ring_wanted) do

@@ -1,14 +1,15 @@
 -- uses: keys, clock, record, filter
--- Wakes those who wait. All paths that make work takeable come through here, so none can forget it.
+-- Wakeups of waiting takers and loops. On the general path every job that becomes takeable passes `became_takeable`, so
+-- no operation can forget to wake takers. The fast path finds the waiting takers itself (plain_enqueue.lua).
 local BELL_TTL_MS = 120000
-local RING_CHECK_MS = 1000 -- a ring lost with a killed taker is repeated after this
+local RING_CHECK_MS = 1000 -- a wakeup that was lost with a killed taker is repeated after this
 local WAITERS_LOOKED_AT = 1000
-local LOOPS_TOLD = 8 -- of those who sleep past something
-local FILTERS_TRIED = 20000 -- by one call; after that the recoverer's ring, a second later, has to do
+local LOOPS_TOLD = 8 -- of those that sleep past an instant
+local FILTERS_TRIED = 20000 -- by one call; the recoverer wakes the other takers a second later
 
 local waiters_of
-local ring_wanted -- queue -> list of records made takeable in this call
-local unwilling -- queue -> kind of job -> how far the waiters are known not to want it
+local ring_wanted -- queue -> records that became takeable in this call
+local unwilling -- queue -> kind of job -> index up to which no waiter wants it
 local parsed_filters, tried
 at_start[#at_start + 1] = function()
   waiters_of, ring_wanted, unwilling, parsed_filters, tried = {}, {}, {}, {}, 0
@@ -20,7 +21,7 @@ local function strike(bell, message)
   redis.call('PEXPIRE', key, BELL_TTL_MS)
 end
 
--- Registers a bell. What is over goes with the next registration; the key goes by itself when no more come.
+-- Register a wakeup list. Expired registrations are removed with the next one; the key expires if there is none.
 local function wait_for_ring(queue, bell, filter, for_ms)
   local key = queue_key('waiters', queue)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('(%.0f', now_ms))
@@ -28,13 +29,13 @@ local function wait_for_ring(queue, bell, filter, for_ms)
   redis.call('PEXPIRE', key, math.max(BELL_TTL_MS, for_ms))
 end
 
--- Who waits with this bell can be handed a job for this worker (plain_hand.lua).
+-- Note that the taker on this wakeup list accepts a direct handoff for this worker (plain_hand.lua).
 local function offer_hand(bell, worker, for_ms)
   redis.call('SET', P .. 'hand:' .. bell, worker, 'PX', math.max(BELL_TTL_MS, for_ms))
 end
 
--- The loops sleep until the earliest instant they know of, which is how long they are registered. Those who would sleep past
--- this one are told: not only one of them, since a process may die with what only it knows.
+-- Background loops sleep until the earliest instant they know, and are registered for that long. Wake those that would
+-- sleep past this instant: several of them, because a process may die with what only it knows.
 local function tell_loops(at)
   local key = queue_key('waiters', '')
   local sleeping = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', at), '+inf', 'LIMIT', 0, LOOPS_TOLD)
@@ -44,7 +45,7 @@ local function tell_loops(at)
   end
 end
 
--- Somebody looks later whether a ring was heard. Until then, more of them need nobody else.
+-- Check later whether a wakeup had an effect. Until then, further wakeups need no check of their own.
 local function check_ring(queue)
   local at = now_ms + RING_CHECK_MS
   if redis.call('ZADD', P .. 'timers:ring', 'LT', 'CH', at, queue) == 1 then tell_loops(at) end
@@ -66,7 +67,7 @@ local function waiter_wants(filter, r)
   return wants(parsed_filters[filter], r)
 end
 
--- Takes the waiter at this place off the list; rings it, unless its time is over.
+-- Remove the waiter at this index from the list. Wake it, unless its registration has expired.
 local function ring_waiter(queue, list, i, bell, filter)
   redis.call('ZREM', queue_key('waiters', queue), list[i])
   list[i] = false
@@ -76,8 +77,8 @@ local function ring_waiter(queue, list, i, bell, filter)
   return true
 end
 
--- Rings the first waiter of the queue that wants this job (nil: any waiter). Says whether somebody was rung. Jobs of one
--- name and priority are wanted by the same waiters: those that were passed over once are not asked again.
+-- Wake the first waiter of the queue that wants this job (nil: any waiter). Returns whether a waiter was woken. Jobs of
+-- one name and priority match the same waiters: those that were skipped once are not tried again.
 local function ring(queue, r)
   local list, kind = load_waiters(queue), r and r.priority .. (has(r, 'hidden') and '\1h' or '\1') .. r.name
   if not unwilling[queue] then unwilling[queue] = {} end
@@ -93,7 +94,7 @@ local function ring(queue, r)
     i = i + 2
   end
   if r then unwilling[queue][kind] = i end
-  -- Not asked for want of time: somebody must look again.
+  -- Waiters were not tried because there are too many filters: the queue must be checked again.
   if tried > FILTERS_TRIED then check_ring(queue) end
   return is_rung
 end
