@@ -1,4 +1,4 @@
-"""A receiver of callbacks, on a real socket: answers as a test wants, and keeps what it was sent."""
+"""Receiver of callbacks on a real socket. It answers as the test wants and records the requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Received(NamedTuple):
     body: bytes
 
     @property
-    def told(self) -> Any:
+    def decoded(self) -> Any:
         return msgspec.json.decode(self.body)
 
     @property
@@ -29,7 +29,7 @@ Answer = Callable[[Received], Awaitable[web.StreamResponse]]
 
 
 class Receiver:
-    """`answer`: a status, or a coroutine function from what came to a response."""
+    """Receiver. `answer` is a status, or a coroutine function from a request to a response."""
 
     def __init__(self, answer: int | Answer = 200) -> None:
         self.answer = answer
@@ -66,7 +66,7 @@ class Receiver:
 
 @contextlib.asynccontextmanager
 async def raw_receiver(answer: bytes) -> AsyncIterator[str]:
-    """The URL of one that says these bytes to whatever it is sent, and keeps the connection open."""
+    """Yield the URL of a receiver that answers every request with these bytes and keeps the connection open."""
     held: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,6 +86,6 @@ async def raw_receiver(answer: bytes) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def silent_receiver() -> AsyncIterator[str]:
-    """The URL of one that takes connections and never says anything."""
+    """Yield the URL of a receiver that accepts connections and never answers."""
     async with raw_receiver(b"") as url:
         yield url

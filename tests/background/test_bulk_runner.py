@@ -1,4 +1,4 @@
-"""Actions on all jobs that match: carried out in steps, seen, called off, survived."""
+"""Bulk actions: run in steps, shown, stopped, and continued after a crash."""
 
 from __future__ import annotations
 

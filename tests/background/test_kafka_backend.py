@@ -1,5 +1,5 @@
-"""Callbacks to Kafka, against the broker that librdkafka brings for tests: real messages over real sockets of this
-machine, but not Kafka's own broker."""
+"""Callbacks to Kafka, against the test broker of librdkafka: real messages over local sockets, but not Kafka's own
+broker."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _read(metadata: Any, topic: str, count: int) -> list[Any]:
 
 
 async def test_messages_arrive_with_the_body_of_the_queue(opened: Service, kafka: KafkaBackend) -> None:
-    one = Notifier({"kafka": kafka}, bodies={"q": lambda debt: debt.job.name.encode()})
+    one = Notifier({"kafka": kafka}, bodies={"q": lambda pending: pending.job.name.encode()})
     await ended(opened, "ends", "a", "b", "c")
     assert await one.deliver_once(opened) == 3
     assert (await opened.callbacks()).callbacks == []
@@ -75,8 +75,8 @@ async def test_messages_arrive_with_the_body_of_the_queue(opened: Service, kafka
 
 async def _given_up(service: Service, one: Notifier) -> PendingCallback:
     await one.deliver_once(service)
-    (debt,) = (await service.callbacks(given_up=True)).callbacks
-    return debt
+    (pending,) = (await service.callbacks(given_up=True)).callbacks
+    return pending
 
 
 async def test_a_failed_report_is_final(opened: Service) -> None:
@@ -85,9 +85,9 @@ async def test_a_failed_report_is_final(opened: Service) -> None:
     try:
         one = Notifier({"kafka": backend})
         await ended(opened, "ends", "a")
-        debt = await _given_up(opened, one)
-        assert debt.attempt == 1
-        assert "could not deliver the message to topic 'ends'" in debt.error
+        pending = await _given_up(opened, one)
+        assert pending.attempt == 1
+        assert "could not deliver the message to topic 'ends'" in pending.error
         assert one.counters()["failedCallbacks"] == 1
     finally:
         await backend.close()
@@ -98,8 +98,8 @@ async def test_an_unknown_topic_is_counted(opened: Service) -> None:
     try:
         one = Notifier({"kafka": backend})
         await ended(opened, "no such topic", "a")
-        debt = await _given_up(opened, one)
-        assert "no such topic" in debt.error
+        pending = await _given_up(opened, one)
+        assert "no such topic" in pending.error
         assert one.counters()["unknownTopicOrPartition"] == 1
     finally:
         await backend.close()
@@ -116,15 +116,15 @@ async def test_without_the_extra_it_is_a_failed_attempt(opened: Service, monkeyp
     monkeypatch.setattr(builtins, "__import__", importing)
     await ended(opened, "ends", "a")
     await Notifier({"kafka": KafkaBackend({})}).deliver_once(opened)
-    (debt,) = (await opened.callbacks()).callbacks
-    assert "pip install 'windlass[kafka]'" in debt.error
+    (pending,) = (await opened.callbacks()).callbacks
+    assert "pip install 'windlass[kafka]'" in pending.error
 
 
 async def test_settings_that_the_client_refuses(opened: Service) -> None:
     await ended(opened, "ends", "a")
     await Notifier({"kafka": KafkaBackend({"no.such.setting": "1"})}).deliver_once(opened)
-    (debt,) = (await opened.callbacks()).callbacks
-    assert "no.such.setting" in debt.error
+    (pending,) = (await opened.callbacks()).callbacks
+    assert "no.such.setting" in pending.error
 
 
 async def test_settings_as_they_are_written(opened: Service) -> None:

@@ -1,4 +1,4 @@
-"""Targets on this machine: called by default only while no token exists, whichever process makes the request."""
+"""Targets on loopback: allowed by default only while no token exists, in every process that sends requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def create_token(service: Service) -> str:
 
 
 async def end_job(service: Service, url: str) -> bytes:
-    """Finish a job that owes a callback to this URL."""
+    """Finish a job with a callback to this URL."""
     await service.enqueue([NewJob(queue="q", name="n", callback=Callback(url=url))])
     [job] = (await service.take(Take(queues=("q",)))).jobs
     await service.finish([Finish(job.id, job.lease_token, None)]).one()
@@ -94,15 +94,15 @@ async def test_the_first_token_ends_callbacks_to_this_machine(
 
         await until(is_refused)  # a process knows of a new token within a second
         count = len(receiver.all)
-        debt = await failed_callback(service, await end_job(service, receiver.url))
-        assert SETTING in debt.error
-        assert "no token exists" in debt.error
+        pending = await failed_callback(service, await end_job(service, receiver.url))
+        assert SETTING in pending.error
+        assert "no token exists" in pending.error
         assert len(receiver.all) == count
 
 
 async def _is_settled_or_failed(service: Service, job_id: bytes) -> bool:
-    debts = (await service.job_callbacks(job_id)).callbacks
-    return not debts or bool(debts[0].error)
+    callbacks = (await service.job_callbacks(job_id)).callbacks
+    return not callbacks or bool(callbacks[0].error)
 
 
 @pytest.mark.parametrize(("allowed", "is_delivered"), [

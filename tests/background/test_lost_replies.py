@@ -1,4 +1,4 @@
-"""Loops whose take or dispatch the engine carried out and whose answer was lost: the job is done all the same."""
+"""Takes and dispatches that the engine executed and whose answer was lost: the job still runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.background.worker_server import WorkerServer
 from tests.downloads.origin import Origin, answer, at_work, end_of, put
 from tests.support.engine_process import EngineProcess
-from tests.support.lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from windlass.background import reconciler
 from windlass.background.push_dispatcher import ACCEPT_MS, PushDispatcher
 from windlass.core.job import Job, NewJob
@@ -41,7 +41,7 @@ async def read(service: Service, job_id: bytes) -> Job:
     return (await service.job([job_id]).one()).job
 
 
-async def test_a_download_that_its_process_never_heard_of(
+async def test_a_download_whose_take_was_lost(
     lossy: Service, service: Service, way: LossyWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "BEAT_EVERY_S", 0.1)

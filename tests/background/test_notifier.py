@@ -1,4 +1,4 @@
-"""The notifier against real receivers: good ones, slow, dead, failing, redirecting and confused ones."""
+"""Notifier against real receivers: good, slow, dead, failing, redirecting and invalid ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def notifying(service: Service, **options: Any) -> AsyncIterator[Notifier]
 
 
 async def end(service: Service, *urls: str | Callback, result: Blob | None = None, **fields: Any) -> None:
-    """Jobs that end well and owe a callback."""
+    """Finish jobs with callbacks."""
     callbacks = [Callback(url=url) if isinstance(url, str) else url for url in urls]
     jobs = [NewJob(**({"queue": "q", "name": "n", "callback": one} | fields)) for one in callbacks]
     await service.enqueue(jobs)
@@ -61,7 +61,7 @@ async def end(service: Service, *urls: str | Callback, result: Blob | None = Non
     await service.finish([Finish(job.id, job.lease_token, result) for job in taken.jobs])
 
 
-async def owed(service: Service, *, given_up: bool = False) -> list[PendingCallback]:
+async def pending_callbacks(service: Service, *, given_up: bool = False) -> list[PendingCallback]:
     return (await service.callbacks(given_up=given_up)).callbacks
 
 
@@ -71,14 +71,14 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def until_settled(service: Service) -> None:
-    while await owed(service):  # noqa: ASYNC110 (the engine's news, not ours)
+    while await pending_callbacks(service):  # noqa: ASYNC110 (the engine's news, not ours)
         await asyncio.sleep(0.002)
 
 
-# What a receiver is told
+# Callback bodies
 
 
-async def test_a_receiver_is_told_of_a_good_end(opened: Service) -> None:
+async def test_a_receiver_gets_the_callback_of_a_finished_job(opened: Service) -> None:
     callback = Callback(url="", headers=(("X-Key", "mine"), ("Windlass-Event", "lies")), data=Blob(b'{"order":7}'))
     async with Receiver(202).open() as receiver, notifying(opened) as one:
         callback = Callback(url=receiver.url, headers=callback.headers, data=callback.data)
@@ -92,13 +92,13 @@ async def test_a_receiver_is_told_of_a_good_end(opened: Service) -> None:
             "undefinedBackendWithCallback": 0,
             "unknownTopicOrPartition": 0,
         }
-    told = received.told
+    body = received.decoded
     assert received.path == "/hook"
-    assert (told["event"], told["result"], told["reason"], told["error"]) == ("finished", [1, 2], None, None)
-    assert (told["job"]["queue"], told["job"]["name"], told["job"]["payload"]) == ("q", "n", {"a": 1})
-    assert (told["job"]["tags"], told["job"]["unique"], told["job"]["attempt"]) == (["t"], "u", 1)
-    assert told["data"] == {"order": 7}
-    assert told["id"] == received.id == f"{told['job']['id']}-1"
+    assert (body["event"], body["result"], body["reason"], body["error"]) == ("finished", [1, 2], None, None)
+    assert (body["job"]["queue"], body["job"]["name"], body["job"]["payload"]) == ("q", "n", {"a": 1})
+    assert (body["job"]["tags"], body["job"]["unique"], body["job"]["attempt"]) == (["t"], "u", 1)
+    assert body["data"] == {"order": 7}
+    assert body["id"] == received.id == f"{body['job']['id']}-1"
     headers = received.headers
     assert (headers["content-type"], headers["windlass-event"], headers["x-key"]) == (
         "application/json", "finished", "mine"
@@ -107,15 +107,15 @@ async def test_a_receiver_is_told_of_a_good_end(opened: Service) -> None:
     assert "windlass-signature" not in headers
 
 
-async def test_a_receiver_is_told_of_a_bad_end(opened: Service) -> None:
+async def test_a_receiver_gets_the_callback_of_a_failed_job(opened: Service) -> None:
     async with Receiver().open() as receiver, notifying(opened):
         await opened.enqueue([NewJob(queue="q", name="n", callback=Callback(url=receiver.url))])
         (job,) = (await opened.take(Take(queues=("q",)))).jobs
         error = Blob(b'{"message": "no"}')
         await opened.fail([Fail(id=job.id, token=job.lease_token, then="final", reason="boom", error=error)])
-        told = (await receiver.got.get()).told
-        assert (told["event"], told["reason"], told["error"]) == ("failed", "boom", {"message": "no"})
-        assert told["result"] is None
+        body = (await receiver.got.get()).decoded
+        assert (body["event"], body["reason"], body["error"]) == ("failed", "boom", {"message": "no"})
+        assert body["result"] is None
         await until_settled(opened)
 
 
@@ -125,41 +125,44 @@ async def test_what_json_cannot_say_comes_as_base64(opened: Service) -> None:
             opened, receiver.url, result=Blob(b"\0\xff", Codec.RAW), payload=Blob(b"\x81\xa1a\x01", Codec.MSGPACK)
         )
         await one.deliver_once(opened)
-        told = receiver.all[0].told
-        assert (told["result"], told["result_base64"], told["result_codec"]) == (None, "AP8=", "raw")
-        assert told["job"]["payload"] == {"a": 1}
+        body = receiver.all[0].decoded
+        assert (body["result"], body["result_base64"], body["result_codec"]) == (None, "AP8=", "raw")
+        assert body["job"]["payload"] == {"a": 1}
 
 
 async def test_a_queue_may_have_a_body_and_a_hook_of_its_own(opened: Service) -> None:
     seen: list[tuple[str, int]] = []
 
-    async def hook(debt: PendingCallback) -> None:
-        seen.append((debt.key, len(await owed(opened))))  # not settled yet
+    async def hook(pending: PendingCallback) -> None:
+        seen.append((pending.key, len(await pending_callbacks(opened))))  # not settled yet
 
-    options: dict[str, Any] = {"bodies": {"d": lambda debt: b"own " + debt.job.name.encode()}, "on_delivered": {"d": hook}}
+    options: dict[str, Any] = {
+        "bodies": {"d": lambda pending: b"own " + pending.job.name.encode()},
+        "on_delivered": {"d": hook},
+    }
     async with Receiver().open() as receiver, notifier(**options) as one:
         await end(opened, receiver.url, queue="d", name="x")
         await one.deliver_once(opened)
         assert receiver.all[0].body == b"own x"
         assert seen == [(receiver.all[0].id, 1)]
-        assert await owed(opened) == []
+        assert await pending_callbacks(opened) == []
 
 
 async def test_a_body_that_cannot_be_made_is_a_failed_attempt(opened: Service) -> None:
-    def broken(debt: PendingCallback) -> bytes:
+    def broken(pending: PendingCallback) -> bytes:
         raise ValueError("no such field")
 
     async with Receiver().open() as receiver, notifier(bodies={"q": broken}) as one:
         await end(opened, receiver.url)
         await one.deliver_once(opened)
-        assert "no such field" in (await owed(opened))[0].error
+        assert "no such field" in (await pending_callbacks(opened))[0].error
         assert receiver.all == []
 
 
 async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Store) -> None:
     """It is delivered again with the hook, a limited number of times: neither for ever nor never."""
 
-    async def hook(debt: PendingCallback) -> None:
+    async def hook(pending: PendingCallback) -> None:
         raise OSError("disk gone")
 
     async with Receiver().open() as receiver, notifier(on_delivered={"q": hook}, attempts=2) as one:
@@ -167,22 +170,22 @@ async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Sto
         await one.deliver_once(opened)
         store.clock_offset_ms += HOUR_MS
         await one.deliver_once(opened)
-        (debt,) = await owed(opened, given_up=True)
-        assert "disk gone" in debt.error
+        (pending,) = await pending_callbacks(opened, given_up=True)
+        assert "disk gone" in pending.error
         assert len(receiver.all) == 2
         assert one.counters()["successfulCallbacks"] == 0
 
 
 async def test_a_backend_that_breaks_is_a_failed_attempt(opened: Service) -> None:
     class Broken:
-        async def deliver(self, debt: PendingCallback, body: bytes) -> None:
+        async def deliver(self, pending: PendingCallback, body: bytes) -> None:
             raise KeyError("oh")
 
         async def close(self) -> None: ...
 
     await end(opened, Callback(type="broken", destination="x"))
     await Notifier({"broken": Broken()}).deliver_once(opened)
-    assert "KeyError('oh')" in (await owed(opened))[0].error
+    assert "KeyError('oh')" in (await pending_callbacks(opened))[0].error
 
 
 # Attempts
@@ -193,13 +196,13 @@ async def test_attempts_say_the_same_until_one_is_received(opened: Service, stor
         await end(opened, receiver.url, result=Blob(b'{"b": 1, "a": [1.50]}'))
         for attempt in (1, 2, 3):
             assert await one.deliver_once(opened) == 1
-            (debt,) = await owed(opened)
-            assert (debt.attempt, debt.error) == (attempt, "The receiver answered 503.")
+            (pending,) = await pending_callbacks(opened)
+            assert (pending.attempt, pending.error) == (attempt, "The receiver answered 503.")
             assert await one.deliver_once(opened) == 0  # not before its delay
             store.clock_offset_ms += 1_200 * 2 ** (attempt - 1)
         receiver.answer = 204
         assert await one.deliver_once(opened) == 1
-        assert await owed(opened) == []
+        assert await pending_callbacks(opened) == []
         assert [received.headers["windlass-attempt"] for received in receiver.all] == ["1", "2", "3", "4"]
         assert len({received.body for received in receiver.all}) == 1
         assert len({received.id for received in receiver.all}) == 1
@@ -213,14 +216,13 @@ async def test_attempts_are_limited_and_redeliver_grants_new_ones(opened: Servic
         for expected in (2, 2, 1, 0):
             assert await one.deliver_once(opened) == expected
             store.clock_offset_ms += HOUR_MS
-        assert sorted((debt.job.queue, debt.attempt) for debt in await owed(opened, given_up=True)) == [
-            ("d", 2), ("q", 3)
-        ]  # fmt: skip
-        for debt in await owed(opened, given_up=True):
-            await opened.redeliver([debt.job.id]).one()
+        given_up = await pending_callbacks(opened, given_up=True)
+        assert sorted((pending.job.queue, pending.attempt) for pending in given_up) == [("d", 2), ("q", 3)]
+        for pending in await pending_callbacks(opened, given_up=True):
+            await opened.redeliver([pending.job.id]).one()
         receiver.answer = 200
         assert await one.deliver_once(opened) == 2
-        assert await owed(opened) == await owed(opened, given_up=True) == []
+        assert await pending_callbacks(opened) == await pending_callbacks(opened, given_up=True) == []
         bodies = {received.id: received.body for received in receiver.all}
         assert all(received.body == bodies[received.id] for received in receiver.all)
         assert len(bodies) == 2
@@ -261,9 +263,9 @@ async def test_whatever_is_no_2xx_is_tried_again(opened: Service, answer: Any, s
     async with Receiver(answer).open() as receiver, notifier() as one:
         await end(opened, receiver.url)
         await one.deliver_once(opened)
-        (debt,) = await owed(opened)
-        assert said in debt.error
-        assert debt.error.isprintable()
+        (pending,) = await pending_callbacks(opened)
+        assert said in pending.error
+        assert pending.error.isprintable()
         assert [received.path for received in receiver.all] == ["/hook"]
 
 
@@ -275,7 +277,7 @@ async def test_a_huge_answer_is_not_read_and_settles_all_the_same(opened: Servic
     async with Receiver(_huge).open() as receiver, notifier() as one:
         await end(opened, receiver.url)
         await one.deliver_once(opened)
-        assert await owed(opened) == []
+        assert await pending_callbacks(opened) == []
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ async def test_answers_that_are_cut_or_none(
     async with raw_receiver(answer) as url, notifier(timeout_s=0.5 if not answer else 20) as one:
         await end(opened, url)
         await one.deliver_once(opened)
-        assert (await owed(opened) == []) == is_settled
+        assert (await pending_callbacks(opened) == []) == is_settled
 
 
 async def test_a_receiver_that_is_not_there(opened: Service) -> None:
@@ -303,7 +305,7 @@ async def test_a_receiver_that_is_not_there(opened: Service) -> None:
     async with notifier() as one:
         await end(opened, url)
         await one.deliver_once(opened)
-        assert "cannot be reached" in (await owed(opened))[0].error
+        assert "cannot be reached" in (await pending_callbacks(opened))[0].error
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "[::ffff:192.168.0.1]", "0.0.0.0"])  # noqa: S104
@@ -311,17 +313,17 @@ async def test_private_addresses_are_not_dialled(opened: Service, host: str) -> 
     async with notifier() as one:
         await end(opened, f"http://{host}/")
         await one.deliver_once(opened)
-        assert "is not a public address" in (await owed(opened))[0].error
+        assert "is not a public address" in (await pending_callbacks(opened))[0].error
 
 
-async def test_a_type_that_nobody_knows_is_a_failed_attempt(opened: Service, store: Store) -> None:
+async def test_an_unknown_type_is_a_failed_attempt(opened: Service, store: Store) -> None:
     async with notifier(attempts=2) as one:
         await end(opened, Callback(type="pigeon", destination="the old town"))
         await one.deliver_once(opened)
-        assert "no callbacks of type 'pigeon'" in (await owed(opened))[0].error
+        assert "no callbacks of type 'pigeon'" in (await pending_callbacks(opened))[0].error
         store.clock_offset_ms += HOUR_MS
         await one.deliver_once(opened)
-        assert len(await owed(opened, given_up=True)) == 1
+        assert len(await pending_callbacks(opened, given_up=True)) == 1
         assert one.counters()["undefinedBackendWithCallback"] == one.counters()["failedCallbacks"] == 2
 
 
@@ -329,10 +331,10 @@ async def test_a_destination_that_is_no_url_is_a_failed_attempt(opened: Service)
     async with notifier() as one:
         await end(opened, Callback(type="http", destination="httpfoo"))
         await one.deliver_once(opened)
-        assert "must begin with http" in (await owed(opened))[0].error
+        assert "must begin with http" in (await pending_callbacks(opened))[0].error
 
 
-async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt(opened: Service) -> None:
+async def test_a_connection_that_was_closed_in_between_costs_no_attempt(opened: Service) -> None:
     """As with a receiver whose patience with idle connections is shorter than ours."""
     answered = dropped = 0
 
@@ -352,7 +354,7 @@ async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt(opened: S
         for _ in range(3):
             await end(opened, url)
             await one.deliver_once(opened)
-        assert await owed(opened) == []
+        assert await pending_callbacks(opened) == []
         assert one.counters()["failedCallbacks"] == 0
     assert (answered, dropped) == (3, 2)
     server.close()
@@ -406,18 +408,18 @@ async def test_a_dead_receiver_does_not_hold_up_the_others(opened: Service, monk
         left = await opened.callbacks(most=100)
         # Only as many are leased as are under way: the rest could be delivered by others at once.
         now_ms = await opened.now()
-        assert sum((debt.due_at_ms or 0) > now_ms for debt in left.callbacks) <= 3
-        assert sum(debt.attempt for debt in left.callbacks) <= 3
+        assert sum((pending.due_at_ms or 0) > now_ms for pending in left.callbacks) <= 3
+        assert sum(pending.attempt for pending in left.callbacks) <= 3
 
 
 class Pigeons:
-    """A backend of our own: silent until it is told to answer."""
+    """Backend that answers only after `answer` is set."""
 
     def __init__(self) -> None:
         self.is_silent = True
         self.under_way = self.most_under_way = 0
 
-    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
+    async def deliver(self, pending: PendingCallback, body: bytes) -> None:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(0)
@@ -445,7 +447,7 @@ async def test_a_silent_destination_is_asked_one_at_a_time_until_it_answers(open
 
 
 async def test_room_of_a_full_destination_is_used_as_it_appears(opened: Service) -> None:
-    """No ring tells of it: the callbacks were there before."""
+    """There is no wakeup: the callbacks exist already."""
     async with Receiver().open() as receiver, notifying(opened, max_in_flight=2, max_per_destination=1) as one:
         await end(opened, *[receiver.url] * 25)
         for _ in range(25):
@@ -456,7 +458,7 @@ async def test_room_of_a_full_destination_is_used_as_it_appears(opened: Service)
 
 
 async def test_two_notifiers_share_the_work(opened: Service) -> None:
-    """Two processes as far as the engine can tell: each with a store of its own."""
+    """Two notifiers with a store each, like two processes."""
     other = Service(Store(opened.store.endpoint, namespace=opened.store.namespace, is_test=True, patience_s=10.0))
     async with (
         other.store,
@@ -501,7 +503,7 @@ async def test_one_that_stops_lets_what_is_under_way_end(opened: Service) -> Non
         await asyncio.sleep(0)
         hold.set()
         await asyncio.wait({running})
-        assert await owed(opened) == []
+        assert await pending_callbacks(opened) == []
 
 
 async def test_what_is_under_way_for_too_long_is_due_again_at_once(
@@ -514,5 +516,5 @@ async def test_what_is_under_way_for_too_long_is_due_again_at_once(
         await until(lambda: not one._in_flight.is_idle)
         running.cancel()
         await asyncio.wait({running})
-        (debt,) = (await opened.take_callbacks()).callbacks
-        assert (debt.attempt, debt.error) == (2, "The server stopped before there was an answer.")
+        (pending,) = (await opened.take_callbacks()).callbacks
+        assert (pending.attempt, pending.error) == (2, "The server stopped before there was an answer.")

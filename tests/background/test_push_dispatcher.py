@@ -1,4 +1,4 @@
-"""The dispatcher against real workers: good ones, slow, dead, lying and confused ones."""
+"""Push dispatcher against real workers: good, slow, dead, lying and invalid ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def read(service: Service, job_id: bytes) -> Job:
     return (await service.job([job_id]).one()).job
 
 
-async def test_a_worker_is_told_all_it_must_know(opened: Service) -> None:
+async def test_a_push_has_all_that_the_worker_needs(opened: Service) -> None:
     payload = Blob(msgspec.msgpack.encode({"text": "ü", "bin": b"\0\xff", "big": 2**63, "nil": None}), Codec.MSGPACK)
     async with WorkerServer().open() as worker, dispatching(opened):
         await worker.register(opened)
@@ -92,7 +92,7 @@ async def test_an_accepted_job_runs_until_its_timeout_decides(opened: Service, s
         await one.push_once(opened)
         job = await read(opened, job_id)
         assert (job.state, job.attempt) == (State.RUNNING, 1)
-        store.clock_offset_ms += 60_000  # the lease is longer than that: nobody beats for it
+        store.clock_offset_ms += 60_000  # the lease is longer: it gets no heartbeats
         await opened.recover()
         found = await opened.job([job_id]).one()
         assert [attempt.reason for attempt in found.attempts] == ["timeout"]
@@ -100,7 +100,7 @@ async def test_an_accepted_job_runs_until_its_timeout_decides(opened: Service, s
 
 
 async def test_a_worker_that_is_silent_after_its_202_keeps_nothing(opened: Service, store: Store) -> None:
-    """A liar: it says that it has taken the job on, and never speaks again. Its room is free after the timeout."""
+    """The worker accepts the job and never reports again. Its slot is free after the timeout."""
     async with WorkerServer(slots=1).open() as worker, dispatcher() as one:
         await worker.register(opened)
         first, second = await put(opened, 2, timeout_ms=5_000, retry=Backoff(tries=1))
@@ -142,7 +142,7 @@ async def test_a_name_that_is_unknown_to_one_goes_to_another(opened: Service) ->
         assert len(ignorant.jobs) == 1  # it is not asked twice
 
 
-async def test_a_name_that_nobody_knows_stays_queued_until_somebody_registers(opened: Service) -> None:
+async def test_an_unknown_name_stays_queued_until_a_worker_registers(opened: Service) -> None:
     async with WorkerServer(404, worker=A).open() as ignorant, WorkerServer(worker=B).open() as late:
         async with dispatching(opened):
             await ignorant.register(opened)
@@ -265,7 +265,7 @@ async def test_a_job_that_is_cancelled_while_it_is_pushed_stays_cancelled(opened
 
 
 async def test_a_dispatcher_that_dies_in_the_middle_loses_nothing(opened: Service, store: Store) -> None:
-    """What it had leased and not accepted goes back; nobody else does anything for it."""
+    """Jobs that it leased and that were not accepted go back by themselves."""
     async with WorkerServer().open() as worker, dispatcher() as one:
         await worker.register(opened)
         jobs = await put(opened, 5, retry=Backoff(tries=1))
@@ -277,7 +277,7 @@ async def test_a_dispatcher_that_dies_in_the_middle_loses_nothing(opened: Servic
         assert {(await read(opened, job)).attempt for job in jobs} == {1}
 
 
-async def test_a_dispatcher_that_stops_still_hears_the_answers_under_way(opened: Service) -> None:
+async def test_a_stopping_dispatcher_still_processes_answers_in_flight(opened: Service) -> None:
     may_answer = asyncio.Event()
 
     async def wait(_: dict[str, Any]) -> int:
@@ -297,7 +297,7 @@ async def test_a_dispatcher_that_stops_still_hears_the_answers_under_way(opened:
 
 
 async def test_two_dispatchers_push_no_job_twice_and_never_exceed_the_room(opened: Service) -> None:
-    """Two processes as far as the engine can tell: each with a store of its own."""
+    """Two dispatchers with a store each, like two processes."""
     other = Service(Store(opened.store.endpoint, namespace=opened.store.namespace, is_test=True, patience_s=10.0))
     running: Counter[int] = Counter()
     most: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""A server that is killed while it pushes: nothing is lost, and nothing is spent."""
+"""Server that is killed while it pushes: no job is lost, and no attempt is spent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_killed_server_loses_no_job_that_it_was_pushing(service: Service
     is_first_dead = asyncio.Event()
 
     async def hold_then_work(message: dict[str, Any]) -> int:
-        """The first server never hears the answer; the second does, after the result."""
+        """The first server never gets the answer; the second gets it after the result."""
         if not is_first_dead.is_set():
             await is_first_dead.wait()
             return 202

@@ -1,4 +1,4 @@
-"""The decision about leases that a heartbeat found unclaimed: what is given back, what stays, and late answers."""
+"""Reconciler of unclaimed leases: given-back leases, kept leases and late answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops: each can be called once and says when it wants to run next; together they wake for what comes earlier."""
+"""Background loops: each can run once and returns when it must run next; together they wake up for earlier work."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_turn_pauses_until_the_earliest_of_all(service: Service, store: 
 
 
 async def test_running_loops_wake_for_what_is_due_earlier_than_they_knew(service: Service, store: Store) -> None:
-    """Nobody takes: only the loops can move these jobs, and they sleep for a minute when idle."""
+    """There is no taker: only the loops can move these jobs, and they sleep for a minute when idle."""
     async with store, asyncio.timeout(20):
         loops = asyncio.create_task(runner.run(service))
         await asyncio.to_thread(_until, lambda: service.stats(["q"]).wait()[0].queued == 0)
@@ -98,7 +98,7 @@ async def test_the_scheduler_fires_and_says_when_the_next_occurrence_is(service:
 
 
 async def test_running_loops_wake_for_a_schedule_they_did_not_know(service: Service, store: Store) -> None:
-    """They sleep for a minute when idle; a schedule that is made or resumed rings them."""
+    """Idle loops sleep for a minute; a new or resumed schedule wakes them."""
     async with store, asyncio.timeout(20):
         loops = asyncio.create_task(runner.run(service))
         await _until_listening(store)

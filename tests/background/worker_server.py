@@ -1,4 +1,4 @@
-"""A worker that jobs are pushed to, on a real socket: answers as a test wants, and keeps what it was sent."""
+"""Push worker on a real socket. It answers as the test wants and records the messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_MS = 2**40
 
 
 class WorkerServer:
-    """`answer`: a status, or a coroutine function from the message to one."""
+    """Push worker. `answer` is a status, or a coroutine function from a message to a status."""
 
     def __init__(self, answer: int | Answer = 202, *, worker: bytes = b"w" * 16, slots: int = 10) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""An origin on loopback that answers as a test wants it, down to the bytes; and a processor at work beside it."""
+"""Origin server on loopback that answers as the test wants, down to the bytes; and a running download worker."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ LOCAL = parse_policy("", is_local=True)
 BASE = "http://files.example/d"
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     method: str
     target: str
     headers: dict[str, str]
 
 
-Handler = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
+Handler = Callable[[ReceivedRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 def answer(body: bytes = b"", status: str = "200 OK", *, length: int | None = None, **headers: str) -> Handler:
-    """`length`: another than the true one."""
+    """Return a handler. `length` overrides the true length."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body) if length is None else length}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     head = "\r\n".join([*lines, "", ""]).encode()
 
-    async def handler(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def handler(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(head + body)
         await writer.drain()
         if length is not None:
@@ -47,11 +47,11 @@ def answer(body: bytes = b"", status: str = "200 OK", *, length: int | None = No
 
 
 def in_turn(*handlers: Handler) -> Handler:
-    """The last one for ever."""
+    """Use the handlers in turn, and the last one forever."""
     left = list(handlers)
 
-    async def handler(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await (left.pop(0) if len(left) > 1 else left[0])(asked, writer)
+    async def handler(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        await (left.pop(0) if len(left) > 1 else left[0])(request, writer)
 
     return handler
 
@@ -59,7 +59,7 @@ def in_turn(*handlers: Handler) -> Handler:
 class Origin:
     def __init__(self, routes: dict[str, Handler] | Handler) -> None:
         self._routes = routes
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.scheme = "http"
         self.port = 0
         self._serving: set[asyncio.Task[None]] = set()
@@ -86,9 +86,9 @@ class Origin:
         self._serving.add(task)
         with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):
             while not writer.is_closing():
-                asked = _read(await reader.readuntil(b"\r\n\r\n"))
-                self.asked.append(asked)
-                await self._handler_of(asked.target)(asked, writer)
+                request = _read(await reader.readuntil(b"\r\n\r\n"))
+                self.requests.append(request)
+                await self._handler_of(request.target)(request, writer)
         writer.close()
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await writer.wait_closed()
@@ -99,15 +99,15 @@ class Origin:
         return self._routes.get(target.partition("?")[0], answer(b"nothing here", "404 Not Found"))
 
 
-def _read(head: bytes) -> Asked:
+def _read(head: bytes) -> ReceivedRequest:
     first, *lines = head.decode().rstrip("\r\n").split("\r\n")
     method, target, _ = first.split(" ")
     pairs = [line.partition(":") for line in lines]
-    return Asked(method, target, {name.strip().lower(): value.strip() for name, _, value in pairs})
+    return ReceivedRequest(method, target, {name.strip().lower(): value.strip() for name, _, value in pairs})
 
 
 class AtWork:
-    """A processor that runs, and what tests ask about it."""
+    """Running download worker, with the queries that tests need."""
 
     def __init__(self, service: Service, processor: DownloadWorker, directory: Path) -> None:
         self.service = service
@@ -165,7 +165,7 @@ async def end_of(service: Service, job_id: bytes) -> dict[str, Any]:
 async def at_work(
     service: Service, directory: Path, *, policy: Policy = LOCAL, given: dict[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[AtWork]:
-    """`given`: to the processor beside its options."""
+    """Run a download worker. `given` are arguments beside its options."""
     async with Outbound(policy) as outbound:
         wanted = {"directory": directory, "base": BASE, "retry_delay_ms": 1, "slots": 8} | options
         processor = DownloadWorker(outbound, DownloadOptions(**wanted), **(given or {}))

@@ -1,4 +1,4 @@
-"""What a content is, by its first bytes; whether that was wanted; how large an image is; where it is written to."""
+"""MIME type by the first bytes, MIME patterns, image sizes and temporary files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ BMP = b"BM" + struct.pack("<IHHIIiiHH", 70, 0, 0, 54, 40, 2, 2, 1, 24) + b"\0" *
         (b"GIF is a format", "text/plain"),
         (bytes(100), "application/octet-stream"),
         (b"text, and then\0\x01", "application/octet-stream"),
-        (b"x" * 1024 + b"\0" * 10, "text/plain"),  # nobody looks further
+        (b"x" * 1024 + b"\0" * 10, "text/plain"),  # only the first bytes count
     ],
 )
 def test_the_first_bytes_say_what_it_is(content: bytes, found: str) -> None:

@@ -1,4 +1,4 @@
-"""Downloads from real origins: good, slow, cut, lying, failing and dead ones."""
+"""Downloads from real origins: good, slow, truncated, lying, failing and dead ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.downloads.origin import BASE, Asked, AtWork, Handler, Origin, answer, at_work, in_turn, png
+from tests.downloads.origin import BASE, AtWork, Handler, Origin, ReceivedRequest, answer, at_work, in_turn, png
 from windlass.core.errors import EngineUnavailable
 from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
@@ -56,8 +56,8 @@ async def test_a_download_is_stored_and_reported_word_for_word(work: AtWork) -> 
             "delivery_error": "",
         }
         assert work.files() == {f"abc/{NAME}": content}
-        assert origin.asked[0].target == "/a.bin?x=%7E1&y=a+b"  # as it was written
-        assert origin.asked[0].headers["accept-encoding"] == "identity"
+        assert origin.requests[0].target == "/a.bin?x=%7E1&y=a+b"  # as it was written
+        assert origin.requests[0].headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_a_status_of_400_and_more_is_final(work: AtWork) -> None:
             "Error while downloading, Received status code 404 Not Found, retriable: false, internal: false"
         )
         assert end["response_code"] == 404
-        assert (len(origin.asked), work.files()) == (1, {})
+        assert (len(origin.requests), work.files()) == (1, {})
         assert work.worker.counters()["download.response.404"] == 1
 
 
@@ -86,7 +86,7 @@ async def test_a_status_of_500_and_more_is_tried_again(work: AtWork) -> None:
     trouble = in_turn(answer(b"", "500 Oops"), answer(b"", "503 Later"), answer(b"fine"))
     async with Origin(trouble).open() as origin:
         end = await work.download(origin.url())
-        assert (end["success"], len(origin.asked)) == (True, 3)
+        assert (end["success"], len(origin.requests)) == (True, 3)
         counted = work.worker.counters()
         assert [counted[f"download.response.{code}"] for code in (500, 503, 200)] == [1, 1, 1]
 
@@ -95,7 +95,7 @@ async def test_a_status_of_500_and_more_is_tried_again(work: AtWork) -> None:
 async def test_there_are_as_many_attempts_as_were_asked_for(work: AtWork, retries: int) -> None:
     async with Origin(answer(b"", "502 Bad Gateway")).open() as origin:
         end = await work.download(origin.url(), max_retries=retries)
-        assert (end["attempt"], len(origin.asked)) == (retries + 1, retries + 1)
+        assert (end["attempt"], len(origin.requests)) == (retries + 1, retries + 1)
         assert "Received status code 502 Bad Gateway, retriable: true, internal: false" in end["message"]
 
 
@@ -113,7 +113,7 @@ async def test_pauses_grow_with_each_attempt(opened: Service, store: Store, tmp_
 
 
 def cut(*, chunked: bool) -> Handler:
-    async def handler(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def handler(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         how = b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" if chunked else b"Content-Length: 10\r\n\r\nhello"
         writer.write(b"HTTP/1.1 200 OK\r\n" + how)
         await writer.drain()
@@ -126,7 +126,7 @@ def cut(*, chunked: bool) -> Handler:
 async def test_a_body_that_is_cut_is_tried_again(work: AtWork, chunked: bool) -> None:
     async with Origin(in_turn(cut(chunked=chunked), answer(b"hello all"))).open() as origin:
         end = await work.download(origin.url())
-        assert (end["success"], len(origin.asked)) == (True, 2)
+        assert (end["success"], len(origin.requests)) == (True, 2)
         assert work.files() == {f"abc/{NAME}": b"hello all"}
 
 
@@ -139,10 +139,10 @@ async def test_a_body_shorter_than_announced_is_an_unexpected_end(work: AtWork) 
 
 
 async def test_bodies_in_chunks_and_until_the_end_of_the_connection(work: AtWork) -> None:
-    async def chunks(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def chunks(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n1\r\ne\r\n0\r\n\r\n")
 
-    async def until_closed(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def until_closed(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
         await writer.drain()
         writer.close()
@@ -164,7 +164,7 @@ async def test_a_dead_origin_is_tried_again(work: AtWork) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhel"])
 async def test_a_slow_origin_has_the_time_that_the_job_gives_it(work: AtWork, said: bytes) -> None:
-    async def stall(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def stall(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(said)
         await asyncio.Event().wait()
 
@@ -176,7 +176,7 @@ async def test_a_slow_origin_has_the_time_that_the_job_gives_it(work: AtWork, sa
 
 
 async def test_what_speaks_no_http_is_tried_again(work: AtWork) -> None:
-    async def confused(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def confused(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
 
     async with Origin(confused).open() as origin:
@@ -185,7 +185,7 @@ async def test_what_speaks_no_http_is_tried_again(work: AtWork) -> None:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    """A certificate that nobody has signed."""
+    """Create a self-signed certificate."""
     made = tmp_path_factory.mktemp("tls")
     key, certificate = made / "key.pem", made / "cert.pem"
     subprocess.run(
@@ -199,14 +199,14 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     return context
 
 
-async def test_a_certificate_that_nobody_knows_is_final(work: AtWork, tls: ssl.SSLContext) -> None:
+async def test_an_unknown_certificate_is_final(work: AtWork, tls: ssl.SSLContext) -> None:
     async with Origin(answer(b"secret")).open(tls) as origin:
         end = await work.download(origin.url())
         assert end["attempt"] == 1
         assert "TLS Error occured: " in end["message"]
         assert "certificate" in end["message"]
         assert "retriable: false" in end["message"]
-        assert (origin.asked, work.worker.counters()["download.response.tls"]) == ([], 1)
+        assert (origin.requests, work.worker.counters()["download.response.tls"]) == ([], 1)
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "http://127.1/", "foo", "http://127.0.0.1:99999/"])
@@ -244,7 +244,7 @@ async def test_the_type_of_the_content_decides(work: AtWork, wanted: str, conten
 
 
 async def test_nothing_is_fetched_to_its_end_that_is_not_wanted(work: AtWork) -> None:
-    async def endless(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def endless(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         while True:
             writer.write(b"text without end\n" * 100)
@@ -259,7 +259,7 @@ async def test_nothing_is_fetched_to_its_end_that_is_not_wanted(work: AtWork) ->
     [(png(10, 10), "10x10"), (b"%PDF-1.4\n%\xe2\xe3\n", ""), (b"BM" + b"\0" * 60, ""), (b"", "")],
     ids=["png", "pdf", "bmp", "empty"],
 )
-async def test_the_size_of_an_image_is_told_on_request(work: AtWork, content: bytes, size: str) -> None:
+async def test_the_size_of_an_image_is_reported_on_request(work: AtWork, content: bytes, size: str) -> None:
     async with Origin(answer(content)).open() as origin:
         assert (await work.download(origin.url(), "with", extract_image_size=True))["image_size"] == size
         assert (await work.download(origin.url(), "without"))["image_size"] == ""
@@ -284,7 +284,7 @@ async def test_a_body_beyond_the_limit_is_given_up(opened: Service, tmp_path: Pa
 
 
 def until_closed(size: int) -> Handler:
-    async def handler(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def handler(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * size)
         await writer.drain()
         writer.close()
@@ -312,7 +312,7 @@ async def test_redirects_are_followed_ten_times(work: AtWork) -> None:
 async def test_all_kinds_of_redirects_are_followed(work: AtWork, status: str) -> None:
     async with Origin({"/a": redirect("b c?d", status), "/b%20c": answer(b"here")}).open() as origin:
         assert (await work.download(origin.url("/a")))["response_code"] == 200
-        assert origin.asked[1].target == "/b%20c?d"
+        assert origin.requests[1].target == "/b%20c?d"
 
 
 @pytest.mark.parametrize("where", ["file:///etc/passwd", "gopher://127.0.0.1/", "http://0x7f000001/", "http://[::1"])
@@ -333,7 +333,7 @@ async def test_a_redirect_inward_is_refused(opened: Service, tmp_path: Path) -> 
         ):
             end = await work.download(origin.url())
         assert "127.0.0.2 is not a public address" in end["message"]
-        assert (end["attempt"], inner.asked) == (1, [])
+        assert (end["attempt"], inner.requests) == (1, [])
 
 
 async def test_headers_of_the_processor_and_of_the_job(opened: Service, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ async def test_headers_of_the_processor_and_of_the_job(opened: Service, tmp_path
     async with at_work(opened, tmp_path, headers=headers) as work, Origin(answer(b"x")).open() as origin:
         given = {"x-one": "mine", "X-Three": "also", "Content-Length": "7", "Transfer-Encoding": "chunked"}
         assert (await work.download(origin.url(), request_headers=given))["success"]
-        asked = origin.asked[0].headers
+        asked = origin.requests[0].headers
         assert {name: asked.get(name) for name in ("user-agent", "x-one", "x-two", "x-three")} == {
             "user-agent": "fetcher/1",
             "x-one": "mine",
@@ -357,8 +357,8 @@ async def test_secrets_stay_with_the_site_they_were_given_for(work: AtWork) -> N
         routes = {"/a": redirect("/b"), "/b": redirect(other.url("/c"))}
         async with Origin(routes).open() as origin:
             assert (await work.download(origin.url("/a"), request_headers=secrets))["success"]
-            assert origin.asked[1].headers["x-api-key"] == "k"
-        asked = other.asked[0].headers
+            assert origin.requests[1].headers["x-api-key"] == "k"
+        asked = other.requests[0].headers
         assert asked["accept"] == "image/*"
         assert not {"authorization", "cookie", "x-api-key"} & set(asked)
 
@@ -368,7 +368,7 @@ async def test_a_user_and_a_password_in_the_address(work: AtWork) -> None:
         url = origin.url().replace("://", "://me:p%40ss@")
         end = await work.download(url)
         assert (end["success"], end["resource_url"]) == (True, url)
-        assert origin.asked[0].headers["authorization"] == "Basic bWU6cEBzcw=="
+        assert origin.requests[0].headers["authorization"] == "Basic bWU6cEBzcw=="
 
 
 # Proxies
@@ -387,9 +387,9 @@ async def test_the_proxy_of_the_aggregation_is_used(opened: Service, tmp_path: P
         await work.download(origin.url(), "bbbb", aggr_id="near")
         await work.download("http://name.that.only.the.proxy.knows.invalid/x", "cccc", aggr_id="far")
         assert work.files() == {"aaa/aaaa": b"through", "bbb/bbbb": b"direct", "ccc/cccc": b"through"}
-        assert proxy.asked[0].target == origin.url()
-        assert proxy.asked[0].headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
-        assert proxy.asked[1].target == "http://name.that.only.the.proxy.knows.invalid/x"
+        assert proxy.requests[0].target == origin.url()
+        assert proxy.requests[0].headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
+        assert proxy.requests[1].target == "http://name.that.only.the.proxy.knows.invalid/x"
 
 
 async def test_what_is_secret_goes_through_a_tunnel(opened: Service, tmp_path: Path) -> None:
@@ -401,10 +401,10 @@ async def test_what_is_secret_goes_through_a_tunnel(opened: Service, tmp_path: P
         at_work(opened, tmp_path, given={"proxy_of": proxy_of}) as work,
     ):
         end = await work.download("https://far.invalid/x", max_retries=1, request_headers={"X-Key": "k"})
-        assert (end["attempt"], [one.method for one in proxy.asked]) == (2, ["CONNECT", "CONNECT"])
-        assert proxy.asked[0].target == "far.invalid:443"
-        assert proxy.asked[0].headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
-        assert "x-key" not in proxy.asked[0].headers
+        assert (end["attempt"], [one.method for one in proxy.requests]) == (2, ["CONNECT", "CONNECT"])
+        assert proxy.requests[0].target == "far.invalid:443"
+        assert proxy.requests[0].headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
+        assert "x-key" not in proxy.requests[0].headers
 
 
 async def test_a_proxy_leads_nowhere_that_is_forbidden(opened: Service, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ async def test_a_proxy_leads_nowhere_that_is_forbidden(opened: Service, tmp_path
         assert "127.0.0.2 is not a public address" in target["message"]
         itself = await work.download("http://127.0.0.1:7/x", "bbbb", aggr_id="far")
         assert "127.0.0.9 is not a public address" in itself["message"]
-        assert proxy.asked == []
+        assert proxy.requests == []
 
 
 async def test_a_proxy_that_is_none_is_final_and_counted(opened: Service, tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ async def test_a_proxy_that_is_none_is_final_and_counted(opened: Service, tmp_pa
     async with Origin(answer(b"x")).open() as origin, at_work(opened, tmp_path, given={"proxy_of": proxy_of}) as work:
         end = await work.download(origin.url())
         assert "the proxy of the aggregation cannot be used" in end["message"]
-        assert (origin.asked, work.worker.counters()["invalidProxies"]) == ([], 1)
+        assert (origin.requests, work.worker.counters()["invalidProxies"]) == ([], 1)
 
 
 async def test_a_proxy_that_cannot_be_asked_for_spends_no_attempt(opened: Service, tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ async def test_a_proxy_that_cannot_be_asked_for_spends_no_attempt(opened: Servic
     ):
         job_id = await work.put(origin.url(), "aaaa", max_retries=0)
         read = await work.until(job_id, lambda read: read.job.state == State.SCHEDULED)
-        assert (read.job.attempt, origin.asked) == (0, [])
+        assert (read.job.attempt, origin.requests) == (0, [])
         assert (await work.download(origin.url(), "bbbb", aggr_id=""))["success"]
 
 
@@ -480,7 +480,7 @@ async def test_a_job_that_is_no_download_fails_and_says_why(work: AtWork, payloa
     assert work.files() == {}
 
 
-async def test_a_job_of_anybody_else_gets_the_defaults(work: AtWork) -> None:
+async def test_a_job_of_another_producer_gets_the_defaults(work: AtWork) -> None:
     async with Origin(answer(b"x")).open() as origin:
         payload: dict[str, Any] = {"url": origin.url()}
         job = NewJob(queue="downloads", name="n", payload=Blob(json.dumps(payload).encode()), result_ttl_ms=60_000)

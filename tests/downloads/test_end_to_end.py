@@ -1,4 +1,4 @@
-"""Downloads from the order to the delivered callback: one server, with real origins and receivers on loopback; and its
+"""Downloads from the order to the delivered callback: one server with real origins and receivers on loopback, and its
 roles in processes of their own, each of which is killed in the middle."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from tests.background.receiver import Received, Receiver
-from tests.downloads.origin import Asked, Origin, answer, files_in, in_turn
+from tests.downloads.origin import Origin, ReceivedRequest, answer, files_in, in_turn
 from tests.support.server_process import ServingProcess, of_store
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import Notifier
@@ -40,8 +40,8 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-class Whole:
-    """A server with all roles, and somebody who orders."""
+class RunningDownloader:
+    """Server with all roles, and a client that orders downloads."""
 
     def __init__(self, client: httpx.AsyncClient, service: Service, directory: Path, receiver: Receiver) -> None:
         self.client = client
@@ -55,7 +55,7 @@ class Whole:
         assert made.status_code == 201, made.text
         return str(made.json()["id"])
 
-    async def told(self) -> Received:
+    async def next_callback(self) -> Received:
         async with asyncio.timeout(PATIENCE_S):
             return await self.receiver.got.get()
 
@@ -67,7 +67,7 @@ class Whole:
 
 
 @contextlib.asynccontextmanager
-async def at_work(store: Store, directory: Path, **settings: Any) -> AsyncIterator[Whole]:
+async def at_work(store: Store, directory: Path, **settings: Any) -> AsyncIterator[RunningDownloader]:
     wanted = {
         "port": 0, "bedrock_port": None, "download_dir": str(directory), "download_retry_delay_ms": 10,
         "callback_retry_delay_ms": 10,
@@ -77,33 +77,33 @@ async def at_work(store: Store, directory: Path, **settings: Any) -> AsyncIterat
         Receiver().open() as receiver,
         httpx.AsyncClient(base_url=running.url, timeout=PATIENCE_S) as client,
     ):
-        yield Whole(client, running.service, directory, receiver)
+        yield RunningDownloader(client, running.service, directory, receiver)
 
 
 async def test_from_the_order_to_the_callback(store: Store, tmp_path: Path) -> None:
     content = b"<html>" + b"x" * 100_000
     async with at_work(store, tmp_path) as whole, Origin({"/a": answer(content)}).open() as origin:
         download_id = await whole.order(origin.url("/a"), extra="mine")
-        told = await whole.told()
+        received = await whole.next_callback()
         download_url = f"{whole.client.base_url}/downloader/files/{download_id[:3]}/{download_id}"
-        assert told.body == msgspec.json.encode(
+        assert received.body == msgspec.json.encode(
             {
                 "success": True, "error": "", "extra": "mine", "image_size": "", "resource_url": origin.url("/a"),
                 "download_url": download_url, "job_id": download_id, "response_code": 200, "delivered": True,
                 "delivery_error": "",
             }
         )  # fmt: skip
-        assert told.headers["content-type"] == "application/json"
+        assert received.headers["content-type"] == "application/json"
         assert files_in(tmp_path) == {f"{download_id[:3]}/{download_id}": content}
         await whole.until_gone(download_id)
         assert (await whole.client.get(download_url)).content == content
         (stats,) = await whole.service.stats(["downloads-files"])
         assert stats.scheduled == 1  # the file goes later
 
-        async def are_told() -> bool:
+        async def are_published() -> bool:
             return bool(await whole.service.stats_of("processor"))
 
-        await until(are_told)
+        await until(are_published)
 
 
 async def test_a_file_goes_when_its_time_is_over(store: Store, tmp_path: Path) -> None:
@@ -116,13 +116,13 @@ async def test_a_file_goes_when_its_time_is_over(store: Store, tmp_path: Path) -
         await until(is_gone)
 
 
-async def test_a_failure_is_told(store: Store, tmp_path: Path) -> None:
+async def test_a_failure_is_reported(store: Store, tmp_path: Path) -> None:
     async with at_work(store, tmp_path) as whole, Origin({}).open() as origin:
         download_id = await whole.order(origin.url("/nobody"))
-        told = (await whole.told()).told
-        assert (told["success"], told["download_url"], told["response_code"]) == (False, "", 404)
-        assert "Received status code 404 Not Found" in told["error"]
-        assert told["job_id"] == download_id
+        received = (await whole.next_callback()).decoded
+        assert (received["success"], received["download_url"], received["response_code"]) == (False, "", 404)
+        assert "Received status code 404 Not Found" in received["error"]
+        assert received["job_id"] == download_id
         await whole.until_gone(download_id)
         assert files_in(tmp_path) == {}
 
@@ -133,16 +133,16 @@ async def test_attempts_are_those_that_were_ordered(store: Store, tmp_path: Path
     async with at_work(store, tmp_path) as whole, Origin(routes).open() as origin:
         for path, retries in (("/once", 0), ("/twice", 1), ("/late", 2)):
             await whole.order(origin.url(path), max_retries=retries, extra=path)
-        outcomes = {one["extra"]: one["success"] for one in [(await whole.told()).told for _ in range(3)]}
+        outcomes = {one["extra"]: one["success"] for one in [(await whole.next_callback()).decoded for _ in range(3)]}
         assert outcomes == {"/once": False, "/twice": False, "/late": True}
-        assert Counter(asked.target for asked in origin.asked) == {"/once": 1, "/twice": 2, "/late": 3}
+        assert Counter(asked.target for asked in origin.requests) == {"/once": 1, "/twice": 2, "/late": 3}
 
 
 async def test_a_callback_has_two_attempts_and_two_more(store: Store, tmp_path: Path) -> None:
     async with at_work(store, tmp_path) as whole, Origin(answer(b"x")).open() as origin:
         whole.receiver.answer = 500
         download_id = await whole.order(origin.url())
-        bodies = [(await whole.told()).body for _ in range(2)]
+        bodies = [(await whole.next_callback()).body for _ in range(2)]
 
         async def is_given_up() -> bool:
             return bool((await whole.service.callbacks(given_up=True)).callbacks)
@@ -151,7 +151,7 @@ async def test_a_callback_has_two_attempts_and_two_more(store: Store, tmp_path: 
         assert whole.receiver.got.empty()
         whole.receiver.answer = 202
         assert (await whole.client.post(f"/downloader/retry/{download_id}")).status_code == 204
-        bodies.append((await whole.told()).body)
+        bodies.append((await whole.next_callback()).body)
         assert len(set(bodies)) == 1
         await whole.until_gone(download_id)
         assert (await whole.client.post(f"/downloader/retry/{download_id}")).status_code == 400
@@ -174,7 +174,7 @@ class Counting:
         self.now: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
 
-    async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def __call__(self, asked: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         aggregation = asked.target.split("/")[1]
         self.now[aggregation] += 1
         self.most[aggregation] = max(self.most[aggregation], self.now[aggregation])
@@ -196,12 +196,12 @@ async def test_three_hundred_jobs_over_five_aggregations(store: Store, tmp_path:
             for number in range(300)
         ]
         ids = await asyncio.gather(*orders)
-        told = [(await whole.told()).told for _ in range(300)]
-        assert Counter(one["job_id"] for one in told) == Counter(ids)
-        assert all(one["success"] for one in told)
+        received = [(await whole.next_callback()).decoded for _ in range(300)]
+        assert Counter(one["job_id"] for one in received) == Counter(ids)
+        assert all(one["success"] for one in received)
         assert {name: most <= 1 + int(name) for name, most in counting.most.items()} == dict.fromkeys("01234", True)
         assert counting.most["4"] > 1  # they do run side by side
-        assert len(origin.asked) == 300
+        assert len(origin.requests) == 300
         contents = files_in(tmp_path)
         assert {contents[f"{one[:3]}/{one}"] for one in ids} == {b"/%d/%d" % (n % 5, n) for n in range(300)}
         for one in ids:
@@ -210,7 +210,7 @@ async def test_three_hundred_jobs_over_five_aggregations(store: Store, tmp_path:
 
 
 async def test_one_aggregation_does_not_hold_up_another(store: Store, tmp_path: Path) -> None:
-    async def never(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
+    async def never(_asked: ReceivedRequest, _writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
     routes = {"/stuck": never, "/fine": answer(b"x")}
@@ -218,7 +218,7 @@ async def test_one_aggregation_does_not_hold_up_another(store: Store, tmp_path: 
         for _ in range(5):
             await whole.order(origin.url("/stuck"), aggr_id="stuck", aggr_limit=1)
         await whole.order(origin.url("/fine"), aggr_id="fine", aggr_limit=1)
-        assert (await whole.told()).told["resource_url"] == origin.url("/fine")
+        assert (await whole.next_callback()).decoded["resource_url"] == origin.url("/fine")
 
 
 # Roles in processes of their own
@@ -251,7 +251,7 @@ async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -
     let_go = asyncio.Event()
     held = asyncio.Event()
 
-    async def slow(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def slow(asked: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         await let_go.wait()
         await answer(b"content")(asked, writer)
 
@@ -272,7 +272,7 @@ async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -
             await _kill(api)
 
             async def is_asked() -> bool:
-                return bool(origin.asked)
+                return bool(origin.requests)
 
             await until(is_asked)
             await _kill(processor)
@@ -283,7 +283,7 @@ async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -
             await parts.start("processor")
             async with asyncio.timeout(PATIENCE_S):
                 first = await receiver.got.get()
-            assert first.told["success"]
+            assert first.decoded["success"]
             assert files_in(tmp_path) == {f"{download_id[:3]}/{download_id}": b"content"}
             await _kill(notifier)
             held.set()
@@ -298,7 +298,7 @@ async def _deliver(service: Service) -> None:
     """What a notifier does that comes later."""
     async with Outbound(parse_policy("yes", is_local=True)) as outbound:
         backend = HttpBackend(outbound, ())
-        notifier = Notifier({"http": backend}, bodies={"downloads": lambda debt: callback_body(debt, "")})
+        notifier = Notifier({"http": backend}, bodies={"downloads": lambda pending: callback_body(pending, "")})
         assert await notifier.deliver_once(service) == 1
 
 
@@ -313,5 +313,5 @@ async def test_several_processes_of_a_role_under_one_parent(store: Store, tmp_pa
                 for _ in range(4):
                     assert (await client.post("/downloader/download", json=order)).status_code == 201
             async with asyncio.timeout(PATIENCE_S):
-                told = [(await receiver.got.get()).told for _ in range(4)]
-        assert all(one["download_url"].startswith(f"{process.url}/downloader/files/") for one in told)
+                received = [(await receiver.got.get()).decoded for _ in range(4)]
+        assert all(one["download_url"].startswith(f"{process.url}/downloader/files/") for one in received)

@@ -1,4 +1,4 @@
-"""The downloader's table of fields, line by line: what is taken, with which default, and what is refused."""
+"""Fields of a download order, row by row: accepted values, defaults and refusals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ REFUSED: list[dict[str, Any]] = [
     *({"request_headers": value} for value in (None, "a", 7, ["a"], {"a": 1}, {"a": None}, {"a": ["b"]}, {"": "x"},
       {"a b": "x"}, {"a": "x\r\ny: z"}, {"a": "ü"}, {"a\n": "x"})),
 ]  # fmt: skip
-TAKEN: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, what the job's payload then has
+TAKEN: list[tuple[dict[str, Any], dict[str, Any]]] = [  # given field, resulting field of the payload
     ({}, {"url": ORDER["url"], "aggr_id": "store", "extra": "", "mime_type": "", "max_retries": 2,
           "extract_image_size": False, "download_timeout": NOT_GIVEN, "request_headers": NOT_GIVEN,
           "s3_bucket": NOT_GIVEN, "callback_type": NOT_GIVEN, "aggr_limit": NOT_GIVEN}),
@@ -113,7 +113,7 @@ def test_what_is_taken(changes: dict[str, Any], expected: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(("changes", "expected"), CALLBACKS, ids=lambda given: repr(given)[:60])
-def test_who_is_told(changes: dict[str, Any], expected: Callback | None) -> None:
+def test_callback_fields(changes: dict[str, Any], expected: Callback | None) -> None:
     if expected is None and "s3_bucket" not in changes:
         with pytest.raises(BadInput, match="callback_url"):
             read(changes)
@@ -178,7 +178,7 @@ async def test_an_aggregation_stays_as_its_first_job_made_it(client: httpx.Async
 
 @pytest.mark.anyio
 @on_valkey
-async def test_the_limit_comes_back_when_somebody_took_it_away(client: httpx.AsyncClient, service: Service) -> None:
+async def test_the_limit_comes_back_after_its_removal(client: httpx.AsyncClient, service: Service) -> None:
     await ordered(client)
     await service.unlimit("downloads per aggregation")
     await ordered(client, aggr_id="other")

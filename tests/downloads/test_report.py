@@ -1,4 +1,4 @@
-"""What is sent of a download that has ended, and what happens when it has arrived."""
+"""Callback body of an ended download, and the work after its delivery."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ async def owe(service: Service, url: str, *, retry: Backoff = Backoff(tries=0), 
     return (await service.enqueue([job]).one()).id
 
 
-async def debt_of(service: Service) -> PendingCallback:
-    (debt,) = (await service.take_callbacks(wait_ms=20_000)).callbacks
-    return debt
+async def pending_callback_of(service: Service) -> PendingCallback:
+    (pending,) = (await service.take_callbacks(wait_ms=20_000)).callbacks
+    return pending
 
 
 async def body_of(service: Service) -> dict[str, Any]:
-    debt = await debt_of(service)
-    body = callback_body(debt, BASE)
-    assert callback_body(debt, BASE) == body
+    pending = await pending_callback_of(service)
+    body = callback_body(pending, BASE)
+    assert callback_body(pending, BASE) == body
     decoded: dict[str, Any] = msgspec.json.decode(body)
     assert list(decoded) == FIELDS
     return decoded
@@ -119,7 +119,7 @@ async def test_of_a_download_that_killed_its_processors(opened: Service, store: 
     assert body["error"] == "The download was begun several times and never ended."
 
 
-async def test_of_a_failure_in_words_of_somebody_else(opened: Service) -> None:
+async def test_a_failure_with_a_foreign_error(opened: Service) -> None:
     await owe(opened, "http://x.example/")
     (job,) = (await opened.take(Take(queues=(QUEUE,)))).jobs
     await opened.fail([Fail(id=job.id, token=job.lease_token, reason="other", error=Blob(b'["?"]'))])
@@ -136,7 +136,7 @@ async def test_of_a_report_that_was_too_large_to_be_kept(work: AtWork) -> None:
 async def test_the_file_of_such_a_one_leaves_too(work: AtWork) -> None:
     async with Origin(answer(b"x")).open() as origin:
         await owe(work.service, origin.url(), extra="e" * 70_000)
-        await on_delivered(work.service, await debt_of(work.service), keep_ms=0)
+        await on_delivered(work.service, await pending_callback_of(work.service), keep_ms=0)
         while work.files():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -146,10 +146,10 @@ async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
 ) -> None:
     async with Origin(answer(b"x")).open() as origin, at_work(opened, tmp_path) as work:
         job_id = await owe(opened, origin.url())
-        debt = await debt_of(opened)
-        for _ in range(2):  # the first may not have been heard of
-            await on_delivered(opened, debt, keep_ms=3_600_000)
-        await opened.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
+        pending = await pending_callback_of(opened)
+        for _ in range(2):  # the answer of the first call may have been lost
+            await on_delivered(opened, pending, keep_ms=3_600_000)
+        await opened.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one()
         with pytest.raises((UnknownJob, AlreadyEnded)):
             await opened.job([job_id]).one()
         assert work.files() == {f"abc/{NAME}": b"x"}
@@ -164,7 +164,7 @@ async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
 async def test_a_failure_leaves_no_file_to_delete(work: AtWork, opened: Service) -> None:
     async with Origin({}).open() as origin:
         job_id = await owe(opened, origin.url())
-        await on_delivered(opened, await debt_of(opened), keep_ms=1)
+        await on_delivered(opened, await pending_callback_of(opened), keep_ms=1)
         with pytest.raises((UnknownJob, AlreadyEnded)):
             await opened.job([job_id]).one()
         (stats,) = await opened.stats([FILES_QUEUE])

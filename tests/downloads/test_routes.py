@@ -1,4 +1,4 @@
-"""The rest of the downloader's API: heartbeat, statistics, aggregations, retries of callbacks, files."""
+"""Other routes of the downloader: heartbeat, statistics, aggregations, retries of callbacks, files."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ async def test_more_aggregations_than_a_page_has(client: httpx.AsyncClient, serv
 
 
 async def _given_up(service: Service) -> None:
-    debts = (await service.take_callbacks(most=10)).callbacks
-    assert debts
-    await service.retry_callbacks([FailedDelivery(id=one.id, token=one.token, give_up=True) for one in debts])
+    callbacks = (await service.take_callbacks(most=10)).callbacks
+    assert callbacks
+    await service.retry_callbacks([FailedDelivery(id=one.id, token=one.token, give_up=True) for one in callbacks])
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
@@ -98,19 +98,19 @@ async def test_a_callback_that_was_given_up_is_tried_again(
         await service.finish([Finish(job.id, job.lease_token)])
     else:
         await service.fail([Fail(id=job.id, token=job.lease_token)])
-    assert (await client.post(path)).status_code == 400  # it is still owed
+    assert (await client.post(path)).status_code == 400  # it is still pending
     await _given_up(service)
     answer = await client.post(path)
     assert (answer.status_code, answer.content) == (204, b"")
     assert (await client.post(path)).status_code == 400
-    (debt,) = (await service.take_callbacks(most=10)).callbacks
-    assert debt.attempt == 1
-    await _given_up_again(service, debt.id, debt.token)
+    (pending,) = (await service.take_callbacks(most=10)).callbacks
+    assert pending.attempt == 1
+    await _given_up_again(service, pending.id, pending.token)
     assert (await client.post(path)).status_code == 204
 
 
-async def _given_up_again(service: Service, debt: bytes, token: int) -> None:
-    await service.retry_callbacks([FailedDelivery(id=debt, token=token, give_up=True)])
+async def _given_up_again(service: Service, pending: bytes, token: int) -> None:
+    await service.retry_callbacks([FailedDelivery(id=pending, token=token, give_up=True)])
 
 
 @pytest.mark.parametrize("nobody", ["", "abcdefghijklmn", "%00", "x" * 600, "%2e%2e%2fx"])
@@ -164,7 +164,7 @@ async def test_a_part_that_is_not_there(client: httpx.AsyncClient, asked: str) -
 @pytest.mark.parametrize(
     "asked", ["bytes=5-1", "bytes=-", "bytes=a-b", "lines=1-2", "bytes=0-1,5-6", "", "bytes=" + "9" * 30 + "-"]
 )
-async def test_what_is_no_range_is_not_looked_at(client: httpx.AsyncClient, asked: str) -> None:
+async def test_an_invalid_range_is_ignored(client: httpx.AsyncClient, asked: str) -> None:
     answer = await client.get(FILE, headers={"range": asked})
     assert (answer.status_code, len(answer.content)) == (200, 1024)
 
@@ -209,8 +209,8 @@ async def test_the_type_is_that_of_the_content(
     assert answer.headers["content-disposition"] == "attachment"
 
 
-async def test_a_file_that_shrinks_meanwhile_ends_the_connection(running: Server, tmp_path: Path) -> None:
-    """Its length was told already."""
+async def test_a_file_that_shrinks_during_the_answer_ends_the_connection(running: Server, tmp_path: Path) -> None:
+    """The length was sent before."""
     file = tmp_path / "files" / ID[:3] / ID
     with file.open("wb") as large:
         large.truncate(64 * 2**20)

@@ -88,7 +88,7 @@ async def test_what_goes_with_it_must_be_an_object(work: AtWork, extra: str) -> 
     async with Origin(answer(b"x")).open() as origin:
         end = await work.download(origin.url(), s3_bucket="theirs", s3_region="us-east-1", extra=extra)
         assert "extra must be a JSON object" in end["message"]
-        assert (end["attempt"], origin.asked) == (1, [])
+        assert (end["attempt"], origin.requests) == (1, [])
 
 
 async def test_a_bucket_that_is_not_there_is_final(work: AtWork) -> None:
@@ -104,7 +104,7 @@ async def test_names_that_lead_elsewhere_are_refused(work: AtWork, bucket: str, 
     async with Origin(answer(b"x")).open() as origin:
         end = await work.download(origin.url(), s3_bucket=bucket, s3_region=region)
         assert "cannot be the name of a bucket and its region" in end["message"]
-        assert (end["attempt"], origin.asked) == (1, [])
+        assert (end["attempt"], origin.requests) == (1, [])
 
 
 async def test_all_files_may_go_into_one_bucket(opened: Service, tmp_path: Path, s3: Any, endpoint: str) -> None:
@@ -128,7 +128,7 @@ async def test_a_line_to_the_bucket_that_breaks_is_tried_again(opened: Service, 
             assert "retriable: true" in end["message"]
 
 
-def test_an_upload_that_nobody_wants_any_more_ends(engine: object, s3: Any, endpoint: str, tmp_path: Path) -> None:
+def test_a_cancelled_upload_ends(engine: object, s3: Any, endpoint: str, tmp_path: Path) -> None:
     stop_requested = threading.Event()
     temp = TempFile(tmp_path, NAME, stop_requested)
     temp.open()
@@ -158,5 +158,5 @@ async def test_without_the_extra_such_jobs_fail_and_say_what_to_do(
     async with Origin(answer(b"x")).open() as origin:
         end = await work.download(origin.url(), s3_bucket="theirs", s3_region="us-east-1")
         assert "pip install 'windlass[s3]'" in end["message"]
-        assert (end["attempt"], origin.asked) == (1, [])
+        assert (end["attempt"], origin.requests) == (1, [])
         assert (await work.download(origin.url(), "other"))["success"]

@@ -1,4 +1,4 @@
-"""The life of a processor: what it holds, gives back, shows, and leaves behind when it is killed."""
+"""Lifecycle of a download worker: its leases, jobs given back, progress, and files left after a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.downloads.download_process import download_process
-from tests.downloads.origin import Asked, Handler, Origin, answer, at_work, end_of, files_in, in_turn, put
+from tests.downloads.origin import Handler, Origin, ReceivedRequest, answer, at_work, end_of, files_in, in_turn, put
 from windlass.core.job import Blob, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.states import State
@@ -36,14 +36,14 @@ class Slow:
 
     def __init__(self, size: int = 2000) -> None:
         self._half = b"x" * (size // 2)
-        self.is_asked = asyncio.Event()
+        self.is_requested = asyncio.Event()
         self.may_go_on = asyncio.Event()
         self.is_left = asyncio.Event()
 
-    async def __call__(self, _: Asked, writer: asyncio.StreamWriter) -> None:
+    async def __call__(self, _: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {2 * len(self._half)}\r\n\r\n".encode() + self._half)
         await writer.drain()
-        self.is_asked.set()
+        self.is_requested.set()
         try:
             await self.may_go_on.wait()
             writer.write(self._half)
@@ -56,7 +56,7 @@ async def test_a_running_download_stops_when_it_is_cancelled(opened: Service, tm
     slow = Slow()
     async with Origin(slow).open() as origin, at_work(opened, tmp_path) as work:
         job_id = await work.put(origin.url())
-        await slow.is_asked.wait()
+        await slow.is_requested.wait()
         assert await opened.cancel([job_id]).one() == "requested"
         assert (await work.end_of(job_id))["state"] == "CANCELLED"
         await work.until(job_id, lambda _: not work.worker.counters()["workers"])
@@ -79,7 +79,7 @@ async def test_a_processor_that_stops_gives_back_what_it_has_not_done(opened: Se
     async with Origin(in_turn(slow, answer(b"whole"))).open() as origin:
         async with at_work(opened, tmp_path) as work:
             job_id = await work.put(origin.url(), max_retries=0)
-            await slow.is_asked.wait()
+            await slow.is_requested.wait()
         read = await opened.job([job_id]).one()
         assert (read.job.state, read.job.attempt, read.attempts) == (State.QUEUED, 0, [])
         assert (files_in(tmp_path), await opened.workers()) == ({}, [])
@@ -91,7 +91,7 @@ async def test_a_lease_that_is_lost_ends_the_download(opened: Service, store: St
     slow = Slow()
     async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=3000) as work:
         job_id = await work.put(origin.url())
-        await slow.is_asked.wait()
+        await slow.is_requested.wait()
         await opened.pause(QUEUE)
         assert await opened.requeue([job_id]).one() == "queued"
         await work.until(job_id, lambda _: not work.worker.counters()["workers"])
@@ -113,7 +113,7 @@ async def test_no_more_run_at_once_than_there_are_slots(opened: Service, tmp_pat
     slow = Slow()
     async with Origin(slow).open() as origin, at_work(opened, tmp_path, slots=2) as work:
         ids = [await work.put(origin.url(), f"name{n}", aggr_id=f"shop{n}") for n in range(5)]
-        await slow.is_asked.wait()
+        await slow.is_requested.wait()
         (stats,) = await opened.stats([QUEUE])
         assert stats.running <= 2
         slow.may_go_on.set()
@@ -131,7 +131,7 @@ async def test_300_downloads_of_5_aggregations_end_once_each_with_limits_held(
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
 
-    async def watch(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def watch(asked: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         shop = asked.target.split("/")[1]
         running[shop] += 1
         most[shop] = max(most[shop], running[shop])
@@ -148,7 +148,7 @@ async def test_300_downloads_of_5_aggregations_end_once_each_with_limits_held(
         ids = [await put(opened, origin.url(f"/{n % 5}/{n}"), f"name{n}", aggr_id=str(n % 5)) for n in range(300)]
         for job_id in ids:
             assert (await end_of(opened, job_id))["success"]
-        assert len(origin.asked) == 300
+        assert len(origin.requests) == 300
         assert {name: content.decode() for name, content in one.files().items()} == {
             f"nam/name{n}": f"/{n % 5}/{n}" for n in range(300)
         }
@@ -169,7 +169,7 @@ class Gauge:
         return self.share
 
     async def is_seen(self) -> None:
-        """It has been looked at since, and drawn conclusions from."""
+        """Wait until the worker has read the gauge and acted on it."""
         target = self.looks + 2
         while self.looks < target:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -182,7 +182,7 @@ async def test_a_full_disk_stops_new_downloads_until_there_is_room(opened: Servi
     given: dict[str, Any] = {"used": gauge, "look_every_s": 0.01}
     async with Origin(routes).open() as origin, at_work(opened, tmp_path, given=given) as work:
         begun = await work.put(origin.url("/slow"), "slow")
-        await slow.is_asked.wait()
+        await slow.is_requested.wait()
         gauge.share = 0.951
         await gauge.is_seen()
         waiting = await work.put(origin.url("/a"), "aaaa")
@@ -274,7 +274,7 @@ async def test_a_file_that_cannot_be_deleted_is_tried_again(opened: Service, tmp
         assert (await work.end_of(job_id))["state"] == "FINISHED"
 
 
-# In a process of its own
+# In a separate process
 
 
 async def test_a_killed_processor_loses_nothing(opened: Service, store: Store, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ async def test_a_killed_processor_loses_nothing(opened: Service, store: Store, t
     async with Origin(in_turn(slow, answer(b"whole"))).open() as origin:
         async with download_process(store, tmp_path) as process:
             job_id = await put(opened, origin.url(), max_retries=0)
-            await slow.is_asked.wait()
+            await slow.is_requested.wait()
             while not (tmp_path / f"{NAME}.tmp").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             await process.kill()
@@ -296,7 +296,7 @@ async def test_a_killed_processor_loses_nothing(opened: Service, store: Store, t
 async def test_memory_does_not_grow_with_the_file(opened: Service, store: Store, tmp_path: Path) -> None:
     part = b"\0" * MIB
 
-    async def large(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def large(_: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {256 * MIB}\r\n\r\n".encode())
         for _ in range(256):
             writer.write(part)

@@ -1,5 +1,5 @@
-"""Every way that we know of to make this server reach what only it can reach. None of them does, whoever asks: a push
-or a callback (post), a download (get), a redirect of somebody else's, or a proxy that would be sent there."""
+"""Known ways to make this server reach addresses that only it can reach (SSRF). None works: not by a push or a callback
+(post), a download (get), a redirect or a proxy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from windlass.core.errors import BadInput, WindlassError
 from windlass.outbound import AddressForbidden, FetchRequest, InvalidRedirect, Outbound, parse_policy
 
 pytestmark = pytest.mark.anyio
-PUBLIC = "127.0.0.2"  # stands for an address that may be dialled: the only one that is allowed here
+PUBLIC = "127.0.0.2"  # represents a public address: the only one that is allowed here
 POLICY = parse_policy(f"{PUBLIC}/32", is_local=False)
 
-# What stands between http:// and the path, and lead to 127.0.0.1 (or to what is no better) in some program's eyes.
+# Authorities that some programs read as 127.0.0.1 or as another inner address.
 HOSTS = [
     "127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "0", "0.0.0.0", "2130706433", "0x7f000001", "0x7f.0.0.1",  # noqa: S104
     "0177.0.0.1", "017700000001", "00000177.1", "localhost", "LOCALHOST", "localhost.", "[::1]", "[::]", "[0:0::1]",
@@ -35,7 +35,7 @@ def _url(host: str, port: int) -> str:
 
 
 class Fallible(Names):
-    """A name that nobody in the world knows means an inner address here."""
+    """A name that resolves only here leads to an inner address."""
 
     def __init__(self) -> None:
         super().__init__(["127.0.0.1", "::1", "169.254.169.254"])
@@ -87,7 +87,7 @@ async def test_other_schemes_are_none(pattern: str) -> None:
 
 
 async def test_a_name_that_turns_inward_while_its_connection_is_kept() -> None:
-    """The kept connection leads where it was checked to; a new one is checked anew."""
+    """A reused connection leads to the address that was checked; a new connection is checked again."""
     fine = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     async with Site(fine).open() as inner, Site(fine).open(PUBLIC) as outer:
         names = Names([PUBLIC], ["127.0.0.1"])

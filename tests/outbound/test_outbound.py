@@ -1,4 +1,4 @@
-"""The guarded client against real sockets on loopback: what it dials, and what it puts up with."""
+"""Guarded client against real sockets on loopback: allowed addresses, and faulty servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Site:
-    """A server that answers as it is told, and keeps what it was asked."""
+    """Server that answers as the test wants and records the requests."""
 
     def __init__(self, answer: bytes | Answer = b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok") -> None:
         self._answer = answer
@@ -152,7 +152,7 @@ async def test_a_name_that_changes_between_two_looks_gains_nothing() -> None:
     async with Site().open() as site, Outbound(parse_policy("127.0.0.2/32", is_local=False), names) as outbound:
         with pytest.raises(RequestFailed) as first:
             await outbound.post(f"http://worker.example:{site.port}", b"", {})
-        assert not isinstance(first.value, AddressForbidden)  # 127.0.0.2 was dialled, where nobody listens
+        assert not isinstance(first.value, AddressForbidden)  # it connected to 127.0.0.2, which has no listener
         assert names.asked == ["worker.example"]
         with pytest.raises(AddressForbidden):
             await outbound.post(f"http://worker.example:{site.port}", b"", {})
@@ -219,7 +219,7 @@ async def test_what_is_not_http_is_no_answer(said: bytes) -> None:
             await outbound.post(site.url, b"", {}, timeout_s=10)
 
 
-async def test_nobody_listens() -> None:
+async def test_no_listener() -> None:
     async with Site().open() as site:
         url = site.url
     async with Outbound(LOCAL) as outbound:
@@ -227,7 +227,7 @@ async def test_nobody_listens() -> None:
             await outbound.post(url, b"", {})
 
 
-async def test_a_certificate_of_nobody_we_know_is_no_answer() -> None:
+async def test_an_unknown_certificate_is_no_answer() -> None:
     async with Site(b"\x15\x03\x03\x00\x02\x02\x28").open() as site, Outbound(LOCAL) as outbound:
         with pytest.raises(RequestFailed):
             await outbound.post(site.url.replace("http:", "https:"), b"", {}, timeout_s=5)

@@ -1,4 +1,4 @@
-"""Large answers through the guarded client: what is dialled on the way, and whose trouble is whose."""
+"""Large answers through the guarded client: addresses on the way, and the classification of failures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_name_that_turns_inward_after_the_redirect_gains_nothing() -> No
         assert len(site.asked) == 1
 
 
-async def test_a_name_that_nobody_answers_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_does_not_resolve_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent(Names):
         async def resolve(self, *_: object, **__: object) -> list[ResolveResult]:
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Which addresses may be dialled, and which URLs are taken at all."""
+"""Allowed addresses, and valid URLs."""
 
 from __future__ import annotations
 

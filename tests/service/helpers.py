@@ -1,4 +1,4 @@
-"""Builders shared by the tests of operations: they wait, so they are for tests without an event loop."""
+"""Builders for the tests of operations. They block, so they are for tests without an event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def new(queue: str = "q", name: str = "n", **kw: Any) -> NewJob:
 
 
 def put(service: Service, *jobs: NewJob) -> list[Enqueued]:
-    """Enqueues; all must be accepted."""
+    """Enqueue jobs; all must be accepted."""
     answers = service.enqueue(jobs).wait()
     accepted = [one for one in answers if isinstance(one, Enqueued)]
     assert len(accepted) == len(jobs), answers
@@ -29,13 +29,13 @@ def take(service: Service, queue: str = "q", most: int = 1, **kw: Any) -> list[J
 
 
 def counts(service: Service, queue: str = "q") -> dict[str, int]:
-    """Jobs per state, states without any left out."""
+    """Return the number of jobs per state, without empty states."""
     (stats,) = service.stats([queue]).wait()
     return {state: getattr(stats, state) for state in COUNTED if getattr(stats, state)}
 
 
 def another(service: Service) -> Service:
-    """The same deployment through a store of its own, as another process has it. Close it."""
+    """Return the same deployment through another store, like another process. The caller closes it."""
     store = service.store
     return Service(Store(store.endpoint, namespace=store.namespace, is_test=True, patience_s=10.0))
 

@@ -1,4 +1,4 @@
-"""Shared by the machines in which takers wait under bells."""
+"""Helpers for the machines in which takers wait for wakeups."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from windlass.store.commands.command import Flow
 from windlass.store.commands.take import filter_text
 
 
-def said(ask: Callable[[], Any], *codes: str) -> Any:
-    """The answer; None for one of the refusals that are no surprise."""
+def answer_or_none(ask: Callable[[], Any], *codes: str) -> Any:
+    """Return the answer, or None for an expected refusal."""
     try:
         return ask()
     except Refusal as refusal:
@@ -22,6 +22,6 @@ def said(ask: Callable[[], Any], *codes: str) -> Any:
     return None
 
 
-def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
-    """It no longer waits with this filter; what it was rung for besides goes on to the others."""
-    return (yield maintenance.pass_wakeup(bell, queue, (filter_text(wanted),), 0))
+def pass_wakeup(wakeup_list: str, queue: str, wanted: Filter) -> Flow[bool]:
+    """End a wait with this filter; its other wakeups go to other takers."""
+    return (yield maintenance.pass_wakeup(wakeup_list, queue, (filter_text(wanted),), 0))

@@ -1,4 +1,4 @@
-"""Jobs that come one by one at the same time travel together, and each caller has an answer of its own."""
+"""Batcher: concurrent single enqueues travel together, and each caller gets its own answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_many_callers_need_few_calls_and_keep_their_order(service: Service
 
 
 @one_engine
-async def test_what_is_refused_concerns_nobody_else(service: Service) -> None:
+async def test_a_refusal_concerns_its_caller_only(service: Service) -> None:
     async with service.store:
         gathering = RequestBatcher(service)
         taken = await gathering.enqueue(new(1))
@@ -85,7 +85,7 @@ async def test_levels_of_durability_are_kept_apart(service: Service) -> None:
 
 
 @one_engine
-async def test_a_caller_who_goes_takes_nobody_along(service: Service) -> None:
+async def test_a_cancelled_caller_cancels_no_other(service: Service) -> None:
     async with service.store:
         gathering = RequestBatcher(service)
         gone, stays = gathering.enqueue(new(1)), gathering.enqueue(new(2))
@@ -93,7 +93,7 @@ async def test_a_caller_who_goes_takes_nobody_along(service: Service) -> None:
         assert (await stays).status == "queued"
 
 
-async def test_an_engine_that_is_away_is_told_to_all_and_work_goes_on_after_it() -> None:
+async def test_an_unavailable_engine_fails_all_callers_and_work_continues_after_it() -> None:
     with EngineProcess("valkey") as engine:
         async with Store(parse_url(engine.unix_url), patience_s=0.2) as store:
             gathering = RequestBatcher(Service(store))

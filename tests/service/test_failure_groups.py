@@ -1,4 +1,4 @@
-"""failures: failed jobs grouped by what went wrong."""
+"""failures: failed jobs grouped by error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What follows when two features meet: limits and families, repeating jobs and parents, unique keys and waits,
-callbacks of jobs that others end."""
+"""Interaction of features: limits and dependencies, repeating jobs and parents, unique keys and waits, callbacks of
+jobs that others end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def finish(service: Service, job: Job) -> str | None:
     return service.finish([Finish(job.id, job.lease_token)]).one().wait()
 
 
-def owed(service: Service) -> set[tuple[bytes, State]]:
-    return {(debt.job.id, debt.job.state) for debt in service.callbacks().wait().callbacks}
+def pending_callbacks(service: Service) -> set[tuple[bytes, State]]:
+    return {(pending.job.id, pending.job.state) for pending in service.callbacks().wait().callbacks}
 
 
 def test_a_parent_that_hands_over_frees_its_place_and_needs_one_to_go_on(service: Service) -> None:
@@ -101,7 +101,7 @@ def test_content_that_goes_into_a_waiting_job_does_not_end_its_wait(service: Ser
 
 
 @pytest.mark.parametrize("end", ["member failed", "cancel", "expiry", "joins"])
-def test_a_job_that_others_end_owes_its_callback(service: Service, end: str) -> None:
+def test_a_job_that_others_end_gets_its_callback(service: Service, end: str) -> None:
     (first,) = put(service, new("r"))
     terms = {"expires_in_ms": 500} if end == "expiry" else {"joins": True} if end == "joins" else {}
     (waiting,) = put(service, new(after=(first.id,), callback=HOOK, **terms))
@@ -118,14 +118,14 @@ def test_a_job_that_others_end_owes_its_callback(service: Service, end: str) -> 
     else:
         finish(service, job)
         expected = State.FINISHED
-    assert owed(service) == {(waiting.id, expected)}
+    assert pending_callbacks(service) == {(waiting.id, expected)}
 
 
-def test_a_cancel_that_reaches_children_owes_each_its_callback(service: Service) -> None:
+def test_a_cancel_that_reaches_children_creates_a_callback_for_each(service: Service) -> None:
     (group,) = put(service, new(joins=True, callback=HOOK, after=(put(service, new("r"))[0].id,)))
     (child,) = put(service, new(parent=group.id, callback=HOOK))
     service.cancel([group.id]).one().wait()
-    assert owed(service) == {(group.id, State.CANCELLED), (child.id, State.CANCELLED)}
+    assert pending_callbacks(service) == {(group.id, State.CANCELLED), (child.id, State.CANCELLED)}
 
 
 def test_a_waiting_job_renamed_comes_into_the_lane_of_its_new_name(service: Service) -> None:

@@ -1,12 +1,12 @@
-"""Numbers of jobs: drawn for new ones, given to others when somebody asks, gone with the job."""
+"""Numbers of jobs: reserved for new jobs, given to others on request, removed with the job."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy, findings
+from tests.service.admin.doctor_findings import assert_healthy, findings
 from tests.service.helpers import new, put, read, take
-from tests.service.machines.dependents import sound
+from tests.service.machines.dependency_builders import assert_consistent
 from tests.support.namespace import dump
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.ids import NUMBER_MAX, make_id, number_of_id, numbered_id, partition_of_id
@@ -28,7 +28,7 @@ def test_numbers_follow_each_other(service: Service) -> None:
     put(service, new(id=drawn[1]))
     assert service.number([drawn[1]]).wait() == [2]
     assert service.numbered_id("q", 2) == drawn[1]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_job_gets_a_number_once_and_keeps_it(service: Service) -> None:
@@ -40,7 +40,7 @@ def test_a_job_gets_a_number_once_and_keeps_it(service: Service) -> None:
     (missing,) = service.numbered("q", [1]).wait()
     assert isinstance(missing, UnknownJob)
     assert read(service, first.id).revision == 1, "its content is the same"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_number_goes_with_its_job(service: Service) -> None:
@@ -53,7 +53,7 @@ def test_a_number_goes_with_its_job(service: Service) -> None:
     (gone,) = service.number([made.id]).wait()
     assert isinstance(gone, AlreadyEnded)
     assert number_of_id(service.reserve_numbers("q").wait()[0]) == 2, "and is never given out again"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_an_import_draws_behind_the_numbers_it_brought(service: Service, target: Service) -> None:
@@ -83,7 +83,7 @@ def test_the_doctor_knows_them(service: Service, damage: tuple[str, ...], kind: 
     assert kind in findings(service, repair=True)
     findings(service, repair=True)
     assert_healthy(service)
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_refused_question_changes_nothing(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""Callbacks and events over several partitions: they are merged, and every position knows all of them."""
+"""Callbacks and events over several partitions: they are merged, and every position covers all partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.service.admin.examined import findings
+from tests.service.admin.doctor_findings import findings
 from tests.service.helpers import new, put
 from tests.support.namespace import ask
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
@@ -79,16 +79,21 @@ def test_callbacks_are_taken_from_all_partitions(divided: Service) -> None:
     divided.cancel([answer.id for answer in answers]).wait()
     page = divided.callbacks(most=5).wait()
     listed = [*page.callbacks, *divided.callbacks(most=5, cursor=page.cursor).wait().callbacks]
-    assert {debt.job.queue for debt in listed} == set(QUEUES)
-    debts = [debt for _ in range(3) for debt in divided.take_callbacks(most=3).wait().callbacks]
-    assert sorted(debt.job.queue for debt in debts) == sorted(QUEUES)
-    divided.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True) for debt in debts[:4]]).wait()
-    assert divided.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts[4:]]).wait() == [None] * 4
-    assert divided.redeliver([debt.id for debt in debts[:4]]).wait() == ["owed"] * 4
+    assert {pending.job.queue for pending in listed} == set(QUEUES)
+    callbacks = [pending for _ in range(3) for pending in divided.take_callbacks(most=3).wait().callbacks]
+    assert sorted(pending.job.queue for pending in callbacks) == sorted(QUEUES)
+    divided.retry_callbacks(
+        [FailedDelivery(id=pending.id, token=pending.token, give_up=True) for pending in callbacks[:4]]
+    ).wait()
+    assert (
+        divided.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks[4:]]).wait()
+        == [None] * 4
+    )
+    assert divided.redeliver([pending.id for pending in callbacks[:4]]).wait() == ["owed"] * 4
 
 
 @pytest.mark.anyio
-async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service) -> None:
+async def test_an_end_in_any_partition_wakes_a_waiting_deliverer(divided: Service) -> None:
     answers = await divided.enqueue([new(queue, callback=HOOK) for queue in QUEUES])
     for answer in answers:
         assert not isinstance(answer, Exception)
@@ -96,7 +101,7 @@ async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service) -> 
         await asyncio.sleep(0.05)
         await divided.cancel([answer.id]).one()
         async with asyncio.timeout(10):
-            (debt,) = (await waiting).callbacks
-        assert debt.job.id == answer.id
-        await divided.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
+            (pending,) = (await waiting).callbacks
+        assert pending.job.id == answer.id
+        await divided.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one()
     await divided.store.close()

@@ -1,10 +1,10 @@
-"""audit and audits: who did what, newest first, bounded."""
+"""audit and audits: entries of the audit log, newest first, bounded."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy
+from tests.service.admin.doctor_findings import assert_healthy
 from tests.support.namespace import ask, dump
 from windlass.core.access.audit import DETAIL_MAX, ENTRIES_KEPT, AuditEntry
 from windlass.core.errors import BadInput, TooLarge

@@ -1,4 +1,4 @@
-"""clean: what is kept goes when its time is over, what waited too long fails; sweep: empty queues are forgotten."""
+"""clean: kept jobs are removed after their retention, expired jobs fail. sweep: empty queues are removed."""
 
 from __future__ import annotations
 

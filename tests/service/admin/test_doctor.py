@@ -1,4 +1,4 @@
-"""Doctor: each disagreement is made by hand, found, put right, and the jobs go their way again."""
+"""doctor: each inconsistency is created, found and repaired, and the jobs can run again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy, findings
+from tests.service.admin.doctor_findings import assert_healthy, findings
 from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
-from tests.service.schedules.scheduled import now_ms, scheduled
+from tests.service.schedules.schedule_builders import now_ms, scheduled
 from tests.support.namespace import ask, dump
 from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback, Cap
@@ -43,7 +43,7 @@ def finish(service: Service, job: Any) -> None:
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
 
 
-def mend(service: Service, *codes: str) -> None:
+def assert_repairs(service: Service, *codes: str) -> None:
     """Found without a repair, and nothing changed by that; repaired; then nothing is left to find."""
     before = dump(service.store)
     found = findings(service)
@@ -76,23 +76,23 @@ def place_of(service: Service, job_id: bytes) -> bytes:
 def test_a_queued_job_that_is_in_no_lane(service: Service) -> None:
     jobs = put(service, new(), new())
     raw(service, "ZREM", "ready:q", place_of(service, jobs[0].id))
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     drain(service, 2)
 
 
 def test_a_job_that_is_only_in_one_of_its_two_indexes(service: Service) -> None:
     (job,) = put(service, new(lane="x"))
     raw(service, "ZREM", b"lane:q\0x\0", place_of(service, job.id))
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     raw(service, "ZREM", "laned:q", place_of(service, job.id))
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     drain(service, 1)
 
 
 def test_a_wrong_score(service: Service) -> None:
     first, second = put(service, new(), new(priority=5))
     raw(service, "ZADD", "ready:q", -1, place_of(service, second.id))
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     assert [job.id for job in take(service, most=2)] == [first.id, second.id]
 
 
@@ -100,7 +100,7 @@ def test_a_wrong_score(service: Service) -> None:
 def test_a_scheduled_job_missing_somewhere(service: Service, index: str | bytes) -> None:
     (job,) = put(service, new(delay_ms=1_000, expires_in_ms=HOUR_MS, tags=("tag",), unique="key"))
     assert raw(service, "ZREM", index, job.id) == 1
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     service.store.clock_offset_ms += 1_000
     drain(service, 1)
 
@@ -111,7 +111,7 @@ def test_a_running_job_missing_somewhere(service: Service, index: str | bytes) -
     take(service, worker=bytes(15) + b"w")
     job = raw(service, "ZRANGE", index, 0, 0)[0]
     raw(service, "ZREM", index, job)
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     service.store.clock_offset_ms += 1_001
     service.recover().wait()
     drain(service, 1)
@@ -124,7 +124,7 @@ def test_a_failed_and_a_kept_job_missing(service: Service) -> None:
     service.fail([Fail(id=failed.id, token=failed.lease_token, then="final")]).one().wait()
     raw(service, "DEL", "failed:q")
     raw(service, "DEL", "finished:q")
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     service.retry([failed.id]).one().wait()
     drain(service, 1)
 
@@ -138,7 +138,7 @@ def test_ghosts_in_every_index_of_jobs(service: Service) -> None:
         raw(service, "ZADD", index, 5, ghost)
     for index in (b"ready:q", b"lane:q\0x\0", b"lane:q\0y\0", b"laned:q"):
         raw(service, "ZADD", index, -1, place)
-    mend(service, "ghost")
+    assert_repairs(service, "ghost")
     drain(service, 2)
 
 
@@ -148,7 +148,7 @@ def test_a_job_that_also_stands_where_it_was_before(service: Service) -> None:
     (taken,) = take(service)
     raw(service, "ZADD", "ready:q", 0, place)
     raw(service, "ZADD", "scheduled:q", 2**47, job.id)
-    mend(service, "ghost")
+    assert_repairs(service, "ghost")
     assert take(service) == []
     finish(service, taken)
     assert_healthy(service)
@@ -164,15 +164,15 @@ def test_what_is_needed_is_not_removed(service: Service) -> None:
     put(service, new(after=(first.id, waiter.id)))
     finish(service, first)
     raw(service, "ZADD", "retention", 2**47, first.id, 2**47, waiter.id)
-    mend(service, "retention_wrong")
+    assert_repairs(service, "retention_wrong")
 
 
-def test_a_finished_job_that_nobody_needs_any_more(service: Service) -> None:
+def test_a_finished_job_that_no_job_needs_any_more(service: Service) -> None:
     put(service, new(result_ttl_ms=HOUR_MS))
     (job,) = take(service)
     finish(service, job)
     raw(service, "ZREM", "retention", job.id)
-    mend(service, "kept_for_nobody")
+    assert_repairs(service, "kept_for_nobody")
     service.store.clock_offset_ms += HOUR_MS + 1
     service.clean().wait()
     assert raw(service, "EXISTS", b"j:" + job.id) == 0
@@ -182,11 +182,11 @@ def test_a_finished_job_that_nobody_needs_any_more(service: Service) -> None:
 
 
 @pytest.mark.parametrize("index", ["heads:q", "names:q"])
-def test_a_lane_that_nobody_sees(service: Service, index: str) -> None:
+def test_a_lane_that_no_taker_sees(service: Service, index: str) -> None:
     service.configure("q", {"name_lanes": True}).wait()
     put(service, new(lane="x"), new(lane="y"))
     raw(service, "DEL", index)
-    mend(service, "lane_not_listed")
+    assert_repairs(service, "lane_not_listed")
     drain(service, 2)
 
 
@@ -195,7 +195,7 @@ def test_ghosts_among_lanes(service: Service) -> None:
     raw(service, "ZADD", "heads:q", -1, b"p" * 12 + b"g" * 16 + b"gone\0")
     raw(service, "ZADD", "names:q", 0, b"\0gone\0")
     raw(service, "HSET", "parked_at:q", b"gone\0", "7")
-    mend(service, "ghost")
+    assert_repairs(service, "ghost")
     drain(service, 1)
 
 
@@ -210,7 +210,7 @@ def test_a_limit_that_counts_a_job_which_does_not_run(service: Service) -> None:
     raw(service, "ZADD", "holders:1", 5, b"g" * 16)
     finish(service, job)
     assert take(service) == []
-    mend(service, "limit_drifted")
+    assert_repairs(service, "limit_drifted")
     drain(service, 1)
 
 
@@ -219,7 +219,7 @@ def test_a_running_job_that_its_limit_forgot(service: Service) -> None:
     put(service, new(), new())
     (job,) = take(service)
     raw(service, "DEL", "holders:1")
-    mend(service, "job_not_in_index")
+    assert_repairs(service, "job_not_in_index")
     assert take(service) == []
     finish(service, job)
     drain(service, 1)
@@ -233,19 +233,19 @@ def test_lanes_parked_under_something_that_has_room(service: Service) -> None:
     raw(service, "DEL", "holders:1:1")
     raw(service, "ZREM", "running:q", job.id)
     raw(service, "DEL", b"j:" + job.id)
-    mend(service, "room_forgotten", "bytes_wrong")
+    assert_repairs(service, "room_forgotten", "bytes_wrong")
     for _ in range(7):
         finish(service, *take(service))
 
 
-def test_a_rate_that_nobody_looks_at(service: Service) -> None:
+def test_a_rate_that_no_timer_checks(service: Service) -> None:
     limited(service, rate=1, per_ms=1_000, burst=1)
     put(service, new(), new())
     finish(service, *take(service))
     assert take(service) == []
     raw(service, "DEL", "rates:q")
     raw(service, "DEL", "timers:due")
-    mend(service, "room_forgotten")
+    assert_repairs(service, "room_forgotten")
     service.store.clock_offset_ms += 1_000
     drain(service, 1)
 
@@ -259,9 +259,9 @@ def test_marks_of_limits_that_lead_nowhere(service: Service) -> None:
     raw(service, "SADD", "held:1", "1:nobody")
     raw(service, "ZADD", "room:q", 1, "9")
     raw(service, "ZADD", "rates:q", 2**47, "9")
-    mend(service, "ghost")
+    assert_repairs(service, "ghost")
     raw(service, "DEL", "parked_in:1")
-    mend(service, "lane_not_listed")
+    assert_repairs(service, "lane_not_listed")
     finish(service, job)
     drain(service, 1)
 
@@ -271,14 +271,14 @@ def test_a_limit_that_does_not_know_its_keys(service: Service) -> None:
     put(service, new())
     take(service)
     raw(service, "DEL", "held:1")
-    mend(service, "limit_not_listed")
+    assert_repairs(service, "limit_not_listed")
 
 
 def test_pauses_that_are_counted_wrongly(service: Service) -> None:
     put(service, new(lane="x"))
     service.pause("q", lane="x").wait()
     raw(service, "HDEL", "q:q", "pauses")
-    mend(service, "pauses_miscounted")
+    assert_repairs(service, "pauses_miscounted")
     assert take(service) == []
     service.resume("q", lane="x").wait()
     drain(service, 1)
@@ -292,23 +292,23 @@ def test_a_timer_that_comes_too_late(service: Service, timer: str, job: Any) -> 
     put(service, job)
     take(service)
     raw(service, "ZADD", f"timers:{timer}", 2**47, "q")
-    mend(service, "timer_late")
+    assert_repairs(service, "timer_late")
     raw(service, "DEL", f"timers:{timer}")
-    mend(service, "timer_late")
+    assert_repairs(service, "timer_late")
     service.store.clock_offset_ms += 501
     service.promote().wait()
     service.recover().wait()
     drain(service, 1)
 
 
-def test_bytes_are_counted_anew(service: Service) -> None:
+def test_bytes_are_recounted(service: Service) -> None:
     service.configure("q", {"history_length": 10}).wait()
     put(service, new(), new(lane="x"), new(delay_ms=1_000), new())
     finish(service, *take(service))
     raw(service, "HINCRBY", "q:q", "bytes", 1_000)
-    mend(service, "bytes_wrong")
+    assert_repairs(service, "bytes_wrong")
     raw(service, "HINCRBY", "q:q", "history_bytes_now", -7)
-    mend(service, "bytes_wrong")
+    assert_repairs(service, "bytes_wrong")
 
 
 def test_a_job_that_stands_in_two_places_by_right_counts_once(service: Service) -> None:
@@ -334,7 +334,7 @@ def test_a_queue_that_is_not_listed(service: Service) -> None:
     put(service, new(), new(queue="r"))
     raw(service, "DEL", "queues")
     raw(service, "DEL", "q:r")
-    mend(service, "queue_not_listed")
+    assert_repairs(service, "queue_not_listed")
     assert set(service.queues().wait()) == {"q", "r"}
 
 
@@ -343,7 +343,7 @@ def test_a_counter_that_fell_behind(service: Service) -> None:
     (job,) = take(service)
     raw(service, "SET", "token", 0)
     raw(service, "SET", "seq", 1)
-    mend(service, "counter_behind")
+    assert_repairs(service, "counter_behind")
     assert take(service)[0].lease_token > job.lease_token
 
 
@@ -361,11 +361,11 @@ def test_belongings_without_a_job_and_jobs_without_belongings(service: Service) 
     raw(service, "RPUSH", b"l:" + b"g" * 16, "x")
     raw(service, "ZADD", b"c:" + b"g" * 16, 2, b"h" * 16)
     raw(service, "ZADD", b"d:" + b"g" * 16, 0, b"h" * 16)
-    mend(service, "orphan")
+    assert_repairs(service, "orphan")
     for kind in (b"o:", b"l:"):
         raw(service, "RENAME", kind + kept.id, service.store.root(0).encode() + b":" + kind + failed.id)
     raw(service, "DEL", b"a:" + failed.id)
-    mend(service, "belongings_lost", "belongings_unmarked")
+    assert_repairs(service, "belongings_lost", "belongings_unmarked")
     assert service.logs(kept.id).wait().lines == []
     assert [line.text for line in service.logs(failed.id).wait().lines] == ["x"]
     service.retry([failed.id]).one().wait()
@@ -375,29 +375,29 @@ def test_belongings_without_a_job_and_jobs_without_belongings(service: Service) 
 def test_schedules_are_planned_again(service: Service) -> None:
     service.schedule(scheduled("s", every_ms=1_000)).wait()
     raw(service, "DEL", "schedules")
-    mend(service, "schedule_not_listed")
+    assert_repairs(service, "schedule_not_listed")
     raw(service, "ZADD", "schedules", 2**47, "gone")
     raw(service, "ZADD", "schedule_names", 0, "gone")
     raw(service, "RPUSH", "sj:gone", "x")
-    mend(service, "ghost", "orphan")
+    assert_repairs(service, "ghost", "orphan")
     service.store.clock_offset_ms += 1_000
     service.fire().wait()
     drain(service, 1)
 
 
-def test_callbacks_are_owed_again(service: Service) -> None:
+def test_callbacks_are_pending_again(service: Service) -> None:
     put(service, new(callback=Callback(url="http://x/")))
     finish(service, *take(service))
     raw(service, "DEL", "owed")
-    mend(service, "callback_not_listed")
+    assert_repairs(service, "callback_not_listed")
     raw(service, "ZADD", "given_up", 2**47, raw(service, "ZRANGE", "owed", 0, 0)[0])
-    mend(service, "callback_not_listed")
+    assert_repairs(service, "callback_not_listed")
     raw(service, "ZADD", "owed", 5, b"g" * 22)
-    mend(service, "ghost")
+    assert_repairs(service, "ghost")
     assert len(service.take_callbacks().wait().callbacks) == 1
 
 
-def test_a_worker_that_nobody_expects(service: Service) -> None:
+def test_a_worker_without_an_expected_heartbeat(service: Service) -> None:
     raw(service, "HSET", b"w:" + b"w" * 16, "info", "{}")
     assert set(findings(service, repair=True)) == {"worker_not_listed"}
     service.store.clock_offset_ms += 1
@@ -410,16 +410,16 @@ def test_times_to_live(service: Service) -> None:
     (job,) = put(service, new())
     raw(service, "EXPIRE", b"j:" + job.id, 100)
     raw(service, "EXPIRE", "ready:q", 100)
-    mend(service, "would_expire")
+    assert_repairs(service, "would_expire")
     raw(service, "SADD", "ended:7", "x")
-    mend(service, "never_expires")
+    assert_repairs(service, "never_expires")
     drain(service, 1)
 
 
-# Families
+# Dependencies
 
 
-def family(service: Service) -> tuple[Any, list[Enqueued]]:
+def parent_with_children(service: Service) -> tuple[Any, list[Enqueued]]:
     """A parent that has handed over to two children."""
     put(service, new(queue="p"))
     (parent,) = take(service, "p")
@@ -429,40 +429,40 @@ def family(service: Service) -> tuple[Any, list[Enqueued]]:
 
 
 def test_a_parent_that_lost_its_list(service: Service) -> None:
-    parent, _ = family(service)
+    parent, _ = parent_with_children(service)
     raw(service, "DEL", b"c:" + parent.id)
-    mend(service, "wrong_member")
+    assert_repairs(service, "wrong_member")
     drain(service, 2)
     drain(service, 1, "p")
 
 
 def test_a_child_listed_in_another_state(service: Service) -> None:
-    parent, children = family(service)
+    parent, children = parent_with_children(service)
     raw(service, "ZADD", b"c:" + parent.id, 6, children[0].id)
-    mend(service, "wrong_member")
+    assert_repairs(service, "wrong_member")
     drain(service, 2)
     drain(service, 1, "p")
 
 
 def test_a_wait_that_is_over(service: Service) -> None:
-    parent, _ = family(service)
+    parent, _ = parent_with_children(service)
     for job in take(service, most=2):
         state = raw(service, "GETRANGE", b"j:" + job.id, 0, 10)
         assert state[1] == State.RUNNING
         finish(service, job)
     assert read(service, parent.id).state is State.QUEUED
-    # As if nobody had looked at it: waiting, with all of its members ended.
+    # As if its end had been missed: waiting, with all of its members ended.
     raw(service, "ZREM", "ready:p", place_of(service, parent.id))
     raw(service, "SETRANGE", b"j:" + parent.id, 1, bytes([State.WAITING]))
     raw(service, "ZADD", "waiting:p", read(service, parent.id).created_at_ms, parent.id)
-    mend(service, "wait_is_over")
+    assert_repairs(service, "wait_is_over")
     drain(service, 1, "p")
 
 
 def test_a_child_whose_parent_is_gone(service: Service) -> None:
-    parent, _ = family(service)
+    parent, _ = parent_with_children(service)
     raw(service, "DEL", b"j:" + parent.id)
-    mend(service, "link_to_nobody", "orphan", "ghost", "bytes_wrong")
+    assert_repairs(service, "link_to_nobody", "orphan", "ghost", "bytes_wrong")
     drain(service, 2)
 
 
@@ -487,12 +487,12 @@ def test_a_dependency_whose_record_is_lost(service: Service) -> None:
     drain(service, 1)
 
 
-def test_a_waiter_that_was_not_told(service: Service) -> None:
+def test_a_waiter_that_was_not_notified(service: Service) -> None:
     put(service, new(queue="w"))
     (first,) = take(service, "w")
     (waiter,) = put(service, new(after=(first.id,)))
     raw(service, "ZADD", b"d:" + first.id, 7, waiter.id)
-    mend(service, "wrong_member")
+    assert_repairs(service, "wrong_member")
     finish(service, first)
     drain(service, 1)
 
@@ -530,7 +530,7 @@ def test_half_a_transaction(service: Service) -> None:
     take(service)
     raw(service, "ZADD", b"lane:q\0x\0", 0, place)
     raw(service, "HINCRBY", "q:q", "bytes", 312)
-    mend(service, "ghost", "bytes_wrong")
+    assert_repairs(service, "ghost", "bytes_wrong")
     service.requeue([job.id]).one().wait()
     drain(service, 1)
 
@@ -630,7 +630,7 @@ def test_a_healthy_namespace_with_a_bit_of_everything(service: Service) -> None:
     service.configure("q", {"name_lanes": True, "fair_share": True, "history_length": 5}).wait()
     limited(service, running=1, key="k")
     service.schedule(scheduled("s", every_ms=1_000, queue="r")).wait()
-    family(service)
+    parent_with_children(service)
     put(service, *[new(lane=f"l{at % 2}", payload=Blob(json.dumps({"k": at % 2}).encode())) for at in range(6)])
     assert take(service, most=10)
     service.pause("q", lane="l1").wait()
@@ -659,14 +659,14 @@ def test_caps_that_do_not_fit_their_jobs(service: Service, damage: tuple[Any, ..
     gone = put(service, *(new(payload=Blob(b'{"k": "%s"}' % key), cap=cap) for key in (b"gone", b"a", b"a")))[0]
     service.delete([gone.id]).wait()
     raw(service, *damage)
-    mend(service, "cap_wrong")
+    assert_repairs(service, "cap_wrong")
 
 
 @pytest.mark.parametrize("key", ["keyed:1", "idle_caps"])
 def test_keys_with_caps_that_are_not_there(service: Service, key: str) -> None:
     service.limit(Limit(name="l", matches=Matcher(queue="q"), running=2, key="k", own_caps=True)).wait()
     raw(service, "ZADD", key, 2**46, '1="b"')
-    mend(service, "ghost")
+    assert_repairs(service, "ghost")
 
 
 def test_a_key_that_misses_a_job(service: Service) -> None:
@@ -674,6 +674,6 @@ def test_a_key_that_misses_a_job(service: Service) -> None:
     put(service, new(payload=Blob(b'{"k": "a"}'), cap=Cap(limit="l", running=1)))
     raw(service, "DEL", 'under:1="a"')
     raw(service, "ZADD", 'under:1="b"', 2, bytes(16))
-    mend(service, "job_not_in_index", "ghost")
+    assert_repairs(service, "job_not_in_index", "ghost")
     (found,) = service.aggregations("l").wait().aggregations
     assert (found.key, found.queued, found.cap) == ("a", 1, 1)

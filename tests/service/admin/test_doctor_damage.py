@@ -1,5 +1,5 @@
-"""Damage at random: whatever is torn out of, or slipped into, derived keys of a busy namespace, the doctor brings it
-back to agreement from the records alone, and all jobs can still be worked off."""
+"""Random damage: whatever is removed from or added to the derived keys of a busy namespace, the doctor restores
+consistency from the records alone, and all jobs can still be completed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy, findings
+from tests.service.admin.doctor_findings import assert_healthy, findings
 from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
-from tests.service.schedules.scheduled import now_ms, scheduled
+from tests.service.schedules.schedule_builders import now_ms, scheduled
 from windlass.core.job import Blob, Callback, Cap
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish

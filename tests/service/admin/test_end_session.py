@@ -1,10 +1,10 @@
-"""Sessions that were ended: remembered until their cookies are over, and no longer."""
+"""end_session: ended sessions are stored until their cookies expire, and no longer."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy
+from tests.service.admin.doctor_findings import assert_healthy
 from tests.support.namespace import ask, keys
 from windlass.core.errors import BadInput
 from windlass.service import Service

@@ -1,4 +1,4 @@
-"""Engines: each node says how it does, once, whatever number of partitions it serves."""
+"""engines: the state of each node, once, however many partitions it serves."""
 
 from __future__ import annotations
 

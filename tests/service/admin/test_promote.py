@@ -1,4 +1,4 @@
-"""promote: scheduled jobs whose time has come, in bounded steps."""
+"""promote: due scheduled jobs, in bounded steps."""
 
 from __future__ import annotations
 

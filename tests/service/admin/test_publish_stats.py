@@ -1,10 +1,10 @@
-"""What instances of a component count: kept while they say it, shown by instance."""
+"""publish_stats and stats_of: counters by instance, kept while they are published."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy
+from tests.service.admin.doctor_findings import assert_healthy
 from windlass.core.errors import TooLarge
 from windlass.service import Service
 from windlass.store.commands.admin import statistics

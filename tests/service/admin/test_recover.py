@@ -1,4 +1,4 @@
-"""recover: leases that ran out, attempts over their time (time_out), in order and in bounded steps."""
+"""recover: expired leases and attempts over their timeout (time_out), in order and in bounded steps."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_endless_tries_never_fail_by_a_lost_lease(service: Service) -> None:
     assert counts(service) == {"queued": 1}
 
 
-def test_a_dispatch_that_nobody_accepts_goes_back_unspent(service: Service) -> None:
+def test_a_dispatch_that_is_not_accepted_goes_back_unspent(service: Service) -> None:
     put(service, new(retry=Backoff(tries=1)))
     (job,) = take(service, accept_ms=1_000)
     service.store.clock_offset_ms += 1_500
@@ -159,7 +159,7 @@ def test_the_recoverer_survives_any_backoff_that_a_job_may_carry(service: Servic
     assert "running" not in counts(service)
 
 
-def test_an_overdue_redeliverable_job_runs_on_until_somebody_takes_it(service: Service) -> None:
+def test_an_overdue_redeliverable_job_runs_until_a_taker_takes_it(service: Service) -> None:
     put(service, new(retake=True), new(retake=True))
     first, second = take(service, most=2)
     service.store.clock_offset_ms += 31_000

@@ -1,4 +1,4 @@
-"""Tokens: create, revoke, read; what is kept of them, and how servers see that they have changed."""
+"""Tokens: create, revoke, list; their stored form, and detection of changes by servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy
+from tests.service.admin.doctor_findings import assert_healthy
 from tests.support.namespace import ask, dump, keys
 from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.core.errors import EngineFull, TokenExists, TooLarge, UnknownToken

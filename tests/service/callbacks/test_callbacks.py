@@ -1,4 +1,4 @@
-"""Callbacks owed: written with the end of a job, delivered at least once, seen by people when they cannot be."""
+"""Pending callbacks: written with the end of a job, delivered at least once, kept for inspection when given up."""
 
 from __future__ import annotations
 
@@ -49,31 +49,31 @@ def stored(store: Store) -> invariants.Snapshot:
     return invariants.snapshot(store._sync_connection, root, 0, among=f"{root}*")
 
 
-def sound(store: Store) -> None:
+def assert_consistent(store: Store) -> None:
     invariants.check(stored(store))
 
 
-# What is owed
+# Pending callbacks
 
 
-def test_a_finished_job_owes_its_callback(service: Service, store: Store) -> None:
+def test_a_finished_job_has_a_pending_callback(service: Service, store: Store) -> None:
     callback = Callback(url=URL, headers=(("X-Key", "v; w"),), data=Blob(b"\xc0", Codec.MSGPACK))
     (answer,) = put(service, owing(callback=callback, payload=Blob(b"[1]"), tags=("t",)))
     assert read(service, answer.id).callback == callback
     (job,) = take(service)
     assert taken(service) == []
     service.finish([Finish(job.id, job.lease_token, Blob(b"42"))]).one().wait()
-    (debt,) = taken(service)
-    assert debt.callback == callback
-    assert (debt.job.id, debt.job.state, debt.job.payload, debt.job.tags) == (
+    (pending,) = taken(service)
+    assert pending.callback == callback
+    assert (pending.job.id, pending.job.state, pending.job.payload, pending.job.tags) == (
         job.id, State.FINISHED, Blob(b"[1]"), ("t",)
     )  # fmt: skip
-    assert debt.job.ended_at_ms is not None
-    assert (debt.result, debt.is_result_too_big, debt.last_attempt) == (Blob(b"42"), False, None)
-    assert (debt.attempt, debt.error) == (1, "")
-    assert debt.key.startswith(job.key + "-")
-    sound(store)
-    service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one().wait()
+    assert pending.job.ended_at_ms is not None
+    assert (pending.result, pending.is_result_too_big, pending.last_attempt) == (Blob(b"42"), False, None)
+    assert (pending.attempt, pending.error) == (1, "")
+    assert pending.key.startswith(job.key + "-")
+    assert_consistent(store)
+    service.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one().wait()
     assert not {key for key in keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
 
 
@@ -113,19 +113,19 @@ def _expires(service: Service) -> None:
         (_expires, State.FAILED, "expired"),
     ],
 )
-def test_every_other_end_owes_it_too(
+def test_every_other_end_has_a_pending_callback_too(
     service: Service, store: Store, happens: Callable[[Service], None], state: State, reason: str
 ) -> None:
     (answer,) = put(service, owing(retry=Backoff(tries=1), expires_in_ms=100_000))
     service.callback_test_id = answer.id  # type: ignore[attr-defined]
     happens(service)
-    (debt,) = taken(service)
-    assert (debt.job.id, debt.job.state, debt.result) == (answer.id, state, None)
-    assert debt.last_attempt is not None
-    assert debt.last_attempt.reason == reason
+    (pending,) = taken(service)
+    assert (pending.job.id, pending.job.state, pending.result) == (answer.id, state, None)
+    assert pending.last_attempt is not None
+    assert pending.last_attempt.reason == reason
     if reason == "boom":
-        assert debt.last_attempt.error == Blob(b"why")
-    sound(store)
+        assert pending.last_attempt.error == Blob(b"why")
+    assert_consistent(store)
 
 
 @pytest.mark.parametrize("wanted", ["finished", "failed", "cancelled"])
@@ -136,11 +136,11 @@ def test_only_the_ends_that_were_asked_for(service: Service, store: Store, wante
     service.finish([Finish(first.id, first.lease_token)]).wait()
     service.fail([Fail(id=second.id, token=second.lease_token)]).wait()
     service.fail([Fail(id=third.id, token=third.lease_token, then="cancelled")]).wait()
-    assert [debt.job.state.label for debt in taken(service)] == [wanted]
-    sound(store)
+    assert [pending.job.state.label for pending in taken(service)] == [wanted]
+    assert_consistent(store)
 
 
-def test_what_is_no_end_owes_nothing(service: Service, store: Store) -> None:
+def test_other_changes_create_no_callback(service: Service, store: Store) -> None:
     put(service, owing(), owing(), new())
     first, second, plain = take(service, most=3)
     service.fail([Fail(id=first.id, token=first.lease_token, then="retry")]).wait()
@@ -153,89 +153,89 @@ def test_what_is_no_end_owes_nothing(service: Service, store: Store) -> None:
 
 def test_many_ends_in_one_call(service: Service, store: Store) -> None:
     finished(service, *(Blob(b"%d" % number) for number in range(30)))
-    debts = taken(service, most=20) + taken(service, most=20)
-    assert sorted(int(debt.result.data) for debt in debts if debt.result) == list(range(30))
-    assert len({debt.id for debt in debts}) == len({debt.token for debt in debts}) == 30
-    sound(store)
-    answers = service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
+    callbacks = taken(service, most=20) + taken(service, most=20)
+    assert sorted(int(pending.result.data) for pending in callbacks if pending.result) == list(range(30))
+    assert len({pending.id for pending in callbacks}) == len({pending.token for pending in callbacks}) == 30
+    assert_consistent(store)
+    answers = service.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks]).wait()
     assert answers == [None] * 30
 
 
-def test_an_exchange_owes_as_well(service: Service) -> None:
+def test_finish_and_take_creates_a_callback_as_well(service: Service) -> None:
     put(service, owing(), owing(name="b"))
     first, second = take(service, most=2)
     finish, fail = Finish(first.id, first.lease_token, Blob(b"1")), Fail(id=second.id, token=second.lease_token)
     service.finish_and_take([finish], [fail], Take(queues=("q",))).wait()
-    assert {debt.job.state for debt in taken(service)} == {State.FINISHED, State.FAILED}
+    assert {pending.job.state for pending in taken(service)} == {State.FINISHED, State.FAILED}
 
 
-def test_a_job_that_ends_again_owes_again(service: Service, store: Store) -> None:
+def test_a_job_that_ends_again_has_another_callback(service: Service, store: Store) -> None:
     (answer,) = put(service, owing())
     service.cancel([answer.id]).one().wait()
     service.retry([answer.id]).one().wait()
     (job,) = take(service)
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
-    debts = taken(service)
-    assert [debt.job.state for debt in debts] == [State.CANCELLED, State.FINISHED]
-    assert debts[0].id != debts[1].id
-    sound(store)
+    callbacks = taken(service)
+    assert [pending.job.state for pending in callbacks] == [State.CANCELLED, State.FINISHED]
+    assert callbacks[0].id != callbacks[1].id
+    assert_consistent(store)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5_000, KIB_64, KIB_64 + 1, 1024 * 1024])
 def test_a_long_payload_is_cut(service: Service, store: Store, size: int) -> None:
     payload = bytes(range(251)) * (size // 251 + 1)
     finished(service, None, payload=Blob(payload[:size]))
-    (debt,) = taken(service)
-    assert debt.job.payload.data == payload[: min(size, KIB_64)]
-    assert debt.job.payload_is_whole == (size <= KIB_64)
+    (pending,) = taken(service)
+    assert pending.job.payload.data == payload[: min(size, KIB_64)]
+    assert pending.job.payload_is_whole == (size <= KIB_64)
 
 
 @pytest.mark.parametrize(("size", "is_there"), [(KIB_64 - 1, True), (KIB_64, False), (1024 * 1024, False)])
 @pytest.mark.parametrize("kept_ms", [0, 60_000])
 def test_a_long_result_is_only_marked(service: Service, size: int, is_there: bool, kept_ms: int) -> None:
     finished(service, Blob(b"r" * size, Codec.RAW), result_ttl_ms=kept_ms)
-    (debt,) = taken(service)
-    assert debt.is_result_too_big != is_there
-    assert debt.result == (Blob(b"r" * size, Codec.RAW) if is_there else None)
+    (pending,) = taken(service)
+    assert pending.is_result_too_big != is_there
+    assert pending.result == (Blob(b"r" * size, Codec.RAW) if is_there else None)
 
 
 def test_a_callback_survives_its_job(service: Service, store: Store) -> None:
     (answer,) = put(service, owing(unique="u", tags=("t",)))
     service.cancel([answer.id]).one().wait()
     service.delete([answer.id]).one().wait()
-    assert [debt.job.id for debt in taken(service)] == [answer.id]
-    sound(store)
+    assert [pending.job.id for pending in taken(service)] == [answer.id]
+    assert_consistent(store)
 
 
 def test_replacing_a_job_replaces_its_callback(service: Service, store: Store) -> None:
     put(service, owing(unique="u"))
     put(service, new(unique="u", unique_check="replace"))
-    sound(store)
+    assert_consistent(store)
     (job,) = take(service)
     service.finish([Finish(job.id, job.lease_token)]).wait()
     assert taken(service) == []
     put(service, new(unique="u"))
     other = Callback(url="http://other/", events=("failed",))
     put(service, owing(unique="u", unique_check="replace", callback=other))
-    sound(store)
+    assert_consistent(store)
     _fails(service)
-    assert [debt.callback for debt in taken(service)] == [other]
+    assert [pending.callback for pending in taken(service)] == [other]
 
 
 def test_an_edit_keeps_the_callback(service: Service) -> None:
     (answer,) = put(service, owing())
     service.edit([Edit(id=answer.id, payload=Blob(b"new", Codec.RAW), name="m")]).one().wait()
     service.cancel([answer.id]).one().wait()
-    (debt,) = taken(service)
-    assert (debt.callback, debt.job.name, debt.job.payload) == (HOOK, "m", Blob(b"new", Codec.RAW))
+    (pending,) = taken(service)
+    assert (pending.callback, pending.job.name, pending.job.payload) == (HOOK, "m", Blob(b"new", Codec.RAW))
 
 
 # Delivering
 
 
-def test_a_leased_callback_is_nobody_elses(service: Service) -> None:
+def test_a_leased_callback_cannot_be_taken_by_another(service: Service) -> None:
     finished(service, None)
-    (debt,) = taken(service, lease_ms=10_000)
+    (pending,) = taken(service, lease_ms=10_000)
     answer = service.take_callbacks().wait()
     assert answer.callbacks == []
     assert answer.next_due_at_ms is not None
@@ -243,10 +243,10 @@ def test_a_leased_callback_is_nobody_elses(service: Service) -> None:
     assert taken(service) == []
     service.store.clock_offset_ms += 2_000
     (again,) = taken(service)
-    assert (again.id, again.attempt) == (debt.id, 2)
-    assert again.token > debt.token
-    stale = service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).wait()
-    stale += service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token)]).wait()  # type: ignore[arg-type]
+    assert (again.id, again.attempt) == (pending.id, 2)
+    assert again.token > pending.token
+    stale = service.settle_callbacks([LeasedCallback(pending.id, pending.token)]).wait()
+    stale += service.retry_callbacks([FailedDelivery(id=pending.id, token=pending.token)]).wait()  # type: ignore[arg-type]
     assert [type(one) for one in stale] == [StaleLease, StaleLease]
     service.settle_callbacks([LeasedCallback(again.id, again.token)]).one().wait()
     assert isinstance(service.settle_callbacks([LeasedCallback(again.id, again.token)]).wait()[0], UnknownCallback)
@@ -254,53 +254,53 @@ def test_a_leased_callback_is_nobody_elses(service: Service) -> None:
 
 def test_a_failed_delivery_is_due_again_later(service: Service, store: Store) -> None:
     finished(service, Blob(b"1"))
-    (debt,) = taken(service)
-    request = FailedDelivery(id=debt.id, token=debt.token, delay_ms=5_000, error="503 \N{SNOWMAN}\nbusy")
+    (pending,) = taken(service)
+    request = FailedDelivery(id=pending.id, token=pending.token, delay_ms=5_000, error="503 \N{SNOWMAN}\nbusy")
     assert service.retry_callbacks([request]).one().wait() == "owed"
-    sound(store)
+    assert_consistent(store)
     assert isinstance(service.retry_callbacks([request]).wait()[0], StaleLease)
     assert taken(service) == []
     service.store.clock_offset_ms += 6_000
     (again,) = taken(service)
-    assert (again.id, again.attempt, again.error, again.result) == (debt.id, 2, "503 \N{SNOWMAN}\nbusy", Blob(b"1"))
+    assert (again.id, again.attempt, again.error, again.result) == (pending.id, 2, "503 \N{SNOWMAN}\nbusy", Blob(b"1"))
 
 
 def test_one_that_is_given_up_stays_for_people_to_see(service: Service, store: Store) -> None:
     finished(service, Blob(b"1" * 2_000), payload=Blob(b"p" * 5_000))
-    (debt,) = taken(service)
-    request = FailedDelivery(id=debt.id, token=debt.token, error="410 gone", give_up=True)
+    (pending,) = taken(service)
+    request = FailedDelivery(id=pending.id, token=pending.token, error="410 gone", give_up=True)
     assert service.retry_callbacks([request]).one().wait() == "given_up"
-    sound(store)
+    assert_consistent(store)
     assert (taken(service), service.callbacks().wait().callbacks) == ([], [])
     (seen,) = service.callbacks(given_up=True).wait().callbacks
-    assert (seen.id, seen.error, seen.attempt, seen.token) == (debt.id, "410 gone", 1, 0)
+    assert (seen.id, seen.error, seen.attempt, seen.token) == (pending.id, "410 gone", 1, 0)
     assert (seen.job.payload.data, seen.job.payload_is_whole) == (b"p" * 1024, False)
     assert (seen.result, seen.is_result_too_big) == (None, True)
     service.store.clock_offset_ms += 14 * DAY_MS - 60_000
     step = service.clean().wait()
     assert (step.done, step.next_at_ms) == (0, seen.removed_at_ms)
-    assert service.redeliver([debt.id]).one().wait() == "owed"
-    sound(store)
-    assert isinstance(service.redeliver([debt.id]).wait()[0], WrongState)
+    assert service.redeliver([pending.id]).one().wait() == "owed"
+    assert_consistent(store)
+    assert isinstance(service.redeliver([pending.id]).wait()[0], WrongState)
     (again,) = taken(service)
-    assert (again.id, again.attempt, again.result) == (debt.id, 1, debt.result)
+    assert (again.id, again.attempt, again.result) == (pending.id, 1, pending.result)
     service.retry_callbacks([FailedDelivery(id=again.id, token=again.token, give_up=True)]).one().wait()
     service.store.clock_offset_ms += 14 * DAY_MS + 1
     assert service.clean().wait().done == 1
-    assert isinstance(service.redeliver([debt.id]).wait()[0], UnknownCallback)
+    assert isinstance(service.redeliver([pending.id]).wait()[0], UnknownCallback)
     assert not {key for key in keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
 
 
 def test_only_so_many_are_kept(service: Service, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.store.commands.callbacks.GIVEN_UP_MOST", 3)
     finished(service, *[None] * 5)
-    debts = taken(service)
-    for debt in debts:
-        service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True)]).one().wait()
+    callbacks = taken(service)
+    for pending in callbacks:
+        service.retry_callbacks([FailedDelivery(id=pending.id, token=pending.token, give_up=True)]).one().wait()
         service.store.clock_offset_ms += 10
     kept = service.callbacks(given_up=True).wait().callbacks
-    assert [debt.id for debt in kept] == [debt.id for debt in debts[2:]]
-    sound(store)
+    assert [pending.id for pending in kept] == [pending.id for pending in callbacks[2:]]
+    assert_consistent(store)
 
 
 def test_pages(service: Service) -> None:
@@ -312,8 +312,8 @@ def test_pages(service: Service) -> None:
         found += page.callbacks
         cursor = page.cursor
     assert cursor == ""
-    assert len({debt.id for debt in found}) == 5
-    assert all(debt.due_at_ms is not None and debt.attempt == 0 for debt in found)
+    assert len({pending.id for pending in found}) == 5
+    assert all(pending.due_at_ms is not None and pending.attempt == 0 for pending in found)
 
 
 # Waiting
@@ -333,18 +333,18 @@ async def _delivered(service: Service, store: Store, happens: Callable[[], Await
 
 
 @pytest.mark.anyio
-async def test_an_end_wakes_whoever_waits(service: Service, store: Store) -> None:
+async def test_an_end_wakes_a_waiting_deliverer(service: Service, store: Store) -> None:
     (answer,) = await service.enqueue([owing()])
     assert not isinstance(answer, Exception)
-    (debt,) = await _delivered(service, store, lambda: service.cancel([answer.id]).one())
-    assert debt.job.id == answer.id
-    give_up = FailedDelivery(id=debt.id, token=debt.token, give_up=True)
+    (pending,) = await _delivered(service, store, lambda: service.cancel([answer.id]).one())
+    assert pending.job.id == answer.id
+    give_up = FailedDelivery(id=pending.id, token=pending.token, give_up=True)
     await service.retry_callbacks([give_up]).one()
-    (again,) = await _delivered(service, store, lambda: service.redeliver([debt.id]).one())
-    assert again.id == debt.id
+    (again,) = await _delivered(service, store, lambda: service.redeliver([pending.id]).one())
+    assert again.id == pending.id
     retry = FailedDelivery(id=again.id, token=again.token, delay_ms=50)
     (third,) = await _delivered(service, store, lambda: service.retry_callbacks([retry]).one())
-    assert (third.id, third.attempt) == (debt.id, 2)
+    assert (third.id, third.attempt) == (pending.id, 2)
     await store.close()
 
 
@@ -358,13 +358,13 @@ async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, sto
     await service.cancel([answer.id for answer in answers if not isinstance(answer, Exception)])
     async with asyncio.timeout(20):
         found = [one.callbacks for one in await asyncio.gather(*waiting)]
-    assert sorted(debt.job.name for debts in found for debt in debts) == ["0", "1", "2"]
+    assert sorted(pending.job.name for callbacks in found for pending in callbacks) == ["0", "1", "2"]
     await other.store.close()
     await store.close()
 
 
 @pytest.mark.anyio
-async def test_nobody_is_left_registered(service: Service, store: Store) -> None:
+async def test_no_deliverer_stays_registered(service: Service, store: Store) -> None:
     assert (await service.take_callbacks(wait_ms=20)).callbacks == []
     async with asyncio.timeout(20):
         while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110
@@ -373,11 +373,11 @@ async def test_nobody_is_left_registered(service: Service, store: Store) -> None
 
 
 @pytest.mark.anyio
-async def test_a_ring_that_was_lost_is_repeated(service: Service, store: Store) -> None:
+async def test_a_lost_wakeup_is_repeated(service: Service, store: Store) -> None:
     (answer,) = await service.enqueue([owing()])
     assert not isinstance(answer, Exception)
     await service.cancel([answer.id]).one()
-    # A process that was rung and died: its registration is gone, and another waits that looked before.
+    # A process was woken and died: its registration is gone, and another process waits that polled before.
     root = store.root(0)
     now_ms = int((await asyncio.to_thread(ask, store, "TIME"))[0]) * 1000
     await asyncio.to_thread(ask, store, "ZADD", f"{root}:timers:ring", now_ms, b"\2owed")
@@ -407,8 +407,8 @@ def test_a_killed_taker_costs_its_lease(service: Service, store: Store) -> None:
         taker.kill()
     assert taken(service) == []
     service.store.clock_offset_ms += 6_000
-    (debt,) = taken(service)
-    assert (debt.attempt, debt.result) == (2, Blob(b"1"))
+    (pending,) = taken(service)
+    assert (pending.attempt, pending.result) == (2, Blob(b"1"))
 
 
 # Bad input
@@ -459,7 +459,7 @@ def test_the_largest_callback(service: Service, store: Store) -> None:
     assert read(service, answer.id).callback == callback
     service.cancel([answer.id]).one().wait()
     assert taken(service)[0].callback == callback
-    sound(store)
+    assert_consistent(store)
 
 
 @pytest.mark.parametrize(
@@ -484,15 +484,15 @@ def test_bad_requests(service: Service, asks: Callable[[Service], Any]) -> None:
         asks(service).wait()
 
 
-def test_what_nobody_owes(service: Service, store: Store) -> None:
+def test_unknown_callbacks(service: Service, store: Store) -> None:
     finished(service, None)
     before = stored(store)  # not their dump: an engine may reorder a hash while it reads
     unknown = service.store.new_id("q") + bytes(6)
-    (owed,) = service.callbacks().wait().callbacks
+    (pending,) = service.callbacks().wait().callbacks
     answers: list[Any] = [
-        *service.settle_callbacks([LeasedCallback(unknown, 1), LeasedCallback(owed.id, 1)]).wait(),
-        *service.retry_callbacks([FailedDelivery(id=unknown, token=1), FailedDelivery(id=owed.id, token=1)]).wait(),
-        *service.redeliver([unknown, owed.id]).wait(),
+        *service.settle_callbacks([LeasedCallback(unknown, 1), LeasedCallback(pending.id, 1)]).wait(),
+        *service.retry_callbacks([FailedDelivery(id=unknown, token=1), FailedDelivery(id=pending.id, token=1)]).wait(),
+        *service.redeliver([unknown, pending.id]).wait(),
     ]
     assert [type(one) for one in answers] == [
         UnknownCallback, StaleLease, UnknownCallback, StaleLease, UnknownCallback, WrongState,

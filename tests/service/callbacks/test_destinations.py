@@ -1,4 +1,5 @@
-"""Callbacks by destination: whoever has no room for one passes over all of its callbacks at once, and misses none."""
+"""Callbacks by destination: a deliverer without capacity for a destination skips all its callbacks at once, and misses
+none."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.admin.examined import findings
+from tests.service.admin.doctor_findings import findings
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
 from windlass.core.callbacks.callback import (
@@ -42,11 +43,11 @@ def taken(service: Service, most: int = 100, usual: int = 100, **of: int) -> lis
     return service.take_callbacks(capacity=capacity).wait().callbacks
 
 
-def hosts(debts: list[PendingCallback]) -> Counter[str]:
-    return Counter(debt.callback.url.split("/")[2] for debt in debts)
+def hosts(callbacks: list[PendingCallback]) -> Counter[str]:
+    return Counter(pending.callback.url.split("/")[2] for pending in callbacks)
 
 
-def sound(store: Store) -> None:
+def assert_consistent(store: Store) -> None:
     root = store.root(0)
     invariants.check(invariants.snapshot(store._sync_connection, root, 0, among=f"{root}*"))
 
@@ -70,24 +71,24 @@ def test_what_one_destination_is(one: Callback, other: Callback, is_same: bool) 
 
 def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store) -> None:
     owe(service, *["dead"] * 10, "b", "c", "b")
-    debts = taken(service, usual=2)
-    assert hosts(debts) == {"dead": 2, "b": 2, "c": 1}
-    assert all(debt.destination == destination_digest(debt.callback) for debt in debts)
-    sound(store)
+    callbacks = taken(service, usual=2)
+    assert hosts(callbacks) == {"dead": 2, "b": 2, "c": 1}
+    assert all(pending.destination == destination_digest(pending.callback) for pending in callbacks)
+    assert_consistent(store)
     assert hosts(taken(service, usual=2, dead=0)) == {}
     assert hosts(taken(service, most=3, usual=9, dead=5)) == {"dead": 3}
     assert hosts(taken(service)) == {"dead": 5}
-    sound(store)
+    assert_consistent(store)
 
 
-def test_a_destination_without_room_holds_up_nobody_behind_it(service: Service) -> None:
+def test_a_destination_without_capacity_blocks_no_other(service: Service) -> None:
     owe(service, *["dead"] * 50)
     owe(service, *["dead"] * 50, "b")
     found = service.take_callbacks(
         capacity=CapacitySource(lambda: DeliveryCapacity(most=1, by_destination={destination_digest(hook("dead")): 0}))
     ).wait()
     assert hosts(found.callbacks) == {"b": 1}
-    # The next instant is that of b's lease, not that of what nobody wants.
+    # The next instant is the end of b's lease, not the due time of a callback without capacity.
     assert found.next_due_at_ms is not None
     assert found.next_due_at_ms > service.now().wait()
 
@@ -103,53 +104,55 @@ def test_a_job_that_repeats_has_its_destination_too(service: Service, store: Sto
     service.cancel([answer.id]).one().wait()
     assert hosts(taken(service, a=0)) == {}
     assert hosts(taken(service)) == {"a": 1}
-    sound(store)
+    assert_consistent(store)
 
 
 def test_one_that_was_not_tried_keeps_its_attempt(service: Service, store: Store) -> None:
     owe(service, "a")
     for _ in range(3):
-        (debt,) = taken(service)
-        assert debt.attempt == 1
-        back = FailedDelivery(id=debt.id, token=debt.token, is_unspent=True, error="not shown")
+        (pending,) = taken(service)
+        assert pending.attempt == 1
+        back = FailedDelivery(id=pending.id, token=pending.token, is_unspent=True, error="not shown")
         assert service.retry_callbacks([back]).one().wait() == "owed"
-        sound(store)
+        assert_consistent(store)
     assert service.callbacks().wait().callbacks[0].error == ""
     assert isinstance(service.retry_callbacks([back]).wait()[0], StaleLease)
 
 
 def _given_up(service: Service, *names: str) -> list[PendingCallback]:
     owe(service, *names)
-    debts = taken(service)
-    service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True) for debt in debts]).wait()
-    return debts
+    callbacks = taken(service)
+    service.retry_callbacks(
+        [FailedDelivery(id=pending.id, token=pending.token, give_up=True) for pending in callbacks]
+    ).wait()
+    return callbacks
 
 
 def test_redeliver_by_job(service: Service, store: Store) -> None:
     first, second = _given_up(service, "a", "b")
     assert service.redeliver([first.job.id]).one().wait() == "owed"
-    sound(store)
+    assert_consistent(store)
     (again,) = taken(service)
     assert (again.id, again.attempt) == (first.id, 1)
-    assert isinstance(service.redeliver([first.job.id]).wait()[0], UnknownCallback)  # it is owed
+    assert isinstance(service.redeliver([first.job.id]).wait()[0], UnknownCallback)  # it is pending
     assert isinstance(service.redeliver([first.id]).wait()[0], WrongState)
-    assert [debt.id for debt in service.callbacks(given_up=True).wait().callbacks] == [second.id]
+    assert [pending.id for pending in service.callbacks(given_up=True).wait().callbacks] == [second.id]
 
 
 def test_redeliver_takes_all_that_were_given_up_of_a_job(service: Service, store: Store) -> None:
     (answer,) = put(service, new(callback=hook("a")))
     for _ in range(2):
         service.cancel([answer.id]).one().wait()
-        (debt,) = taken(service)
-        service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True)]).one().wait()
+        (pending,) = taken(service)
+        service.retry_callbacks([FailedDelivery(id=pending.id, token=pending.token, give_up=True)]).one().wait()
         service.retry([answer.id]).one().wait()
     service.redeliver([answer.id]).one().wait()
     assert len(taken(service)) == 2
-    sound(store)
+    assert_consistent(store)
 
 
 @pytest.mark.anyio
-async def test_room_that_appears_while_somebody_waits(service: Service, store: Store) -> None:
+async def test_capacity_that_appears_during_a_wait(service: Service, store: Store) -> None:
     async with store, asyncio.timeout(30):
         dead = destination_digest(hook("dead"))
         room = {dead: 0}
@@ -161,8 +164,8 @@ async def test_room_that_appears_while_somebody_waits(service: Service, store: S
         assert not waiting.done()
         room[dead] = 1
         capacity.notify()
-        (debt,) = (await waiting).callbacks
-        await service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
+        (pending,) = (await waiting).callbacks
+        await service.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one()
 
 
 def _is_registered(service: Service) -> Any:
@@ -194,7 +197,7 @@ def test_a_destination_that_cannot_be(service: Service, bad: dict[str, Any]) -> 
         service.enqueue([new(callback=Callback(**bad))])
 
 
-def test_a_type_that_nobody_may_know_is_accepted(service: Service) -> None:
+def test_an_unknown_type_is_accepted(service: Service) -> None:
     callback = Callback(type="pigeon", destination="the old town")
     put(service, new(callback=callback))
     (job,) = take(service)
@@ -216,23 +219,23 @@ def test_the_doctor_lists_callbacks_by_destination_again(service: Service, store
         store._sync_connection.call(*command)
         while any(one.repaired for one in findings(service, repair=True).values()):
             pass
-        sound(store)
+        assert_consistent(store)
     assert hosts(taken(service)) == {"a": 1, "b": 2}
 
 
 def test_one_that_was_written_without_a_destination(service: Service, store: Store) -> None:
-    """By an earlier build: the doctor lists it under an empty mark, which is what its taker is told."""
+    """Written by an earlier build: the doctor lists it under an empty mark, which its taker gets too."""
     owe(service, "a", "a")
-    for debt in service.callbacks().wait().callbacks:
-        store._sync_connection.call("HDEL", f"{store.root(0)}:b:".encode() + debt.id, "to")
+    for pending in service.callbacks().wait().callbacks:
+        store._sync_connection.call("HDEL", f"{store.root(0)}:b:".encode() + pending.id, "to")
     store._sync_connection.call(
         "DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_digest(hook('a'))}"
     )
     assert taken(service) == []
     assert findings(service, repair=True).keys() == {"callback_not_listed"}
-    (debt,) = taken(service, usual=1)
-    assert debt.destination == ""
-    service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one().wait()
+    (pending,) = taken(service, usual=1)
+    assert pending.destination == ""
+    service.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one().wait()
     (other,) = taken(service)
     service.settle_callbacks([LeasedCallback(other.id, other.token)]).one().wait()
-    sound(store)
+    assert_consistent(store)

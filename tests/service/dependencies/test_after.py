@@ -1,4 +1,4 @@
-"""Jobs that wait for others: run B after A and C. Chains, groups, policies, and what becomes of what they wait for."""
+"""Jobs that wait for others: run B after A and C. Chains, groups, policies, and changes of the awaited jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.helpers import counts, new, put, read, take
-from tests.service.machines.dependents import GONE, fail, finish, settled, sound, state
+from tests.service.machines.dependency_builders import GONE, assert_consistent, fail, finish, run_all_steps, state
 from windlass.core.errors import CrossPartition, UnknownMember, WrongState
 from windlass.core.job import Blob
 from windlass.core.operations import Finish
@@ -32,7 +32,7 @@ def test_a_job_starts_after_all_it_waits_for(service: Service) -> None:
     finish(service, one)
     assert state(service, waiter) == "waiting"
     finish(service, other, Blob(b"9"))
-    sound(service)
+    assert_consistent(service)
     (job,) = take(service, "b")
     assert job.id == waiter
     assert [state(service, one) for one in (first, second)] == ["finished", "finished"], "their outcome is needed"
@@ -40,7 +40,7 @@ def test_a_job_starts_after_all_it_waits_for(service: Service) -> None:
     assert found == {first: None, second: Blob(b"9")}
     assert finish(service, job) is None
     assert [state(service, one) for one in (first, second, waiter)] == [GONE] * 3
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_chain(service: Service) -> None:
@@ -51,7 +51,7 @@ def test_a_chain(service: Service) -> None:
         assert job.id == job_id
         finish(service, job)
     assert counts(service) == {}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_its_own_time_still_holds(service: Service) -> None:
@@ -73,14 +73,14 @@ def test_a_failure_fails_what_waits_for_it_by_default(service: Service) -> None:
     last = service.result(waiter).wait().last_attempt  # type: ignore[union-attr]
     assert last is not None
     assert (last.reason, last.error) == ("member_failed", Blob(f'"{read(service, first).key}"'.encode()))
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_cancel_cancels_what_waits_for_it_by_default(service: Service) -> None:
     first, second, waiter = two_and_one(service)
     service.cancel([first]).wait()
     assert [state(service, one) for one in (second, waiter)] == ["queued", "cancelled"]
-    sound(service)
+    assert_consistent(service)
 
 
 @pytest.mark.parametrize("policy", ["collect", "ignore"])
@@ -102,20 +102,20 @@ def test_a_retried_dependency_counts_again(service: Service) -> None:
     one, other = take(service, most=2)
     fail(service, one)
     service.retry([first]).wait()
-    sound(service)
+    assert_consistent(service)
     finish(service, other)
     assert state(service, waiter) == "waiting"
     finish(service, take(service)[0])
     assert state(service, waiter) == "queued"
     assert [state(service, one) for one in (first, second)] == ["finished", "finished"]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_what_ended_lately_and_is_gone_counts_as_finished(service: Service) -> None:
     (first,) = put(service, new())
     finish(service, take(service)[0])
     assert put(service, new("b", after=(first.id,)))[0].status == "queued"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_an_unknown_dependency_is_refused_and_changes_nothing(service: Service) -> None:
@@ -125,7 +125,7 @@ def test_an_unknown_dependency_is_refused_and_changes_nothing(service: Service) 
     assert counts(service, "b") == {}
     finish(service, take(service)[0])
     assert state(service, first.id) == GONE
-    sound(service)
+    assert_consistent(service)
 
 
 def test_the_policy_applies_at_once_to_what_has_ended(service: Service) -> None:
@@ -134,10 +134,10 @@ def test_the_policy_applies_at_once_to_what_has_ended(service: Service) -> None:
     failed, collecting = put(service, new("b", after=(first.id,)), new("b", after=(first.id,), on_failure="collect"))
     assert (failed.status, collecting.status) == ("ended", "queued")
     assert state(service, failed.id) == "failed"
-    sound(service)
+    assert_consistent(service)
 
 
-def test_an_ended_job_is_kept_once_somebody_needs_its_outcome(service: Service) -> None:
+def test_an_ended_job_is_kept_once_a_dependent_needs_its_outcome(service: Service) -> None:
     service.configure("h", {"history_length": 1}).wait()
     kept, shown, pending = put(service, new(result_ttl_ms=1_000), new("h"), new("c"))
     finish(service, take(service)[0], Blob(b"1"))
@@ -148,14 +148,14 @@ def test_an_ended_job_is_kept_once_somebody_needs_its_outcome(service: Service) 
     service.store.clock_offset_ms = 5_000
     service.clean().wait()
     assert [state(service, one.id) for one in (kept, shown)] == ["finished", "finished"]
-    sound(service)
+    assert_consistent(service)
     finish(service, take(service, "c")[0])
     finish(service, take(service, "b")[0])
     service.clean().wait()
     assert state(service, kept.id) == GONE
     assert counts(service, "h") == {"history": 1}
     assert state(service, waiter.id) == GONE
-    sound(service)
+    assert_consistent(service)
 
 
 def test_one_job_needed_by_two(service: Service) -> None:
@@ -167,7 +167,7 @@ def test_one_job_needed_by_two(service: Service) -> None:
     assert state(service, first.id) == "finished"
     finish(service, other)
     assert state(service, first.id) == GONE
-    sound(service)
+    assert_consistent(service)
 
 
 @pytest.mark.parametrize(("policy", "becomes"), [("fail", "cancelled"), ("collect", "queued"), ("ignore", "queued")])
@@ -179,7 +179,7 @@ def test_the_deletion_of_a_dependency_is_a_cancel_to_those_who_wait(
     assert state(service, waiter) == ("cancelled" if policy == "fail" else "waiting")
     finish(service, take(service)[0])
     assert state(service, waiter) == becomes
-    sound(service)
+    assert_consistent(service)
 
 
 @pytest.mark.parametrize(("policy", "becomes"), [("fail", "cancelled"), ("ignore", GONE)])
@@ -188,7 +188,7 @@ def test_a_group_ends_when_its_last_member_is_deleted(service: Service, policy: 
     put(service, new(id=member), new(id=group, joins=True, after=(member,), on_failure=policy))
     service.delete([member]).wait()
     assert state(service, group) == becomes
-    sound(service)
+    assert_consistent(service)
 
 
 def test_the_deletion_of_an_ended_dependency_does_not_matter(service: Service) -> None:
@@ -199,7 +199,7 @@ def test_the_deletion_of_an_ended_dependency_does_not_matter(service: Service) -
     finish(service, other)
     assert state(service, waiter) == "queued"
     finish(service, take(service, "b")[0])
-    sound(service)
+    assert_consistent(service)
 
 
 def test_the_deletion_of_the_one_that_waits(service: Service) -> None:
@@ -211,14 +211,14 @@ def test_the_deletion_of_the_one_that_waits(service: Service) -> None:
     assert state(service, first) == GONE
     finish(service, other)
     assert state(service, second) == GONE
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_cancelled_waiter_leaves_its_dependencies_alone(service: Service) -> None:
     first, second, waiter = two_and_one(service)
     service.cancel([waiter]).wait()
     assert [state(service, one) for one in (first, second)] == ["queued", "queued"]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_job_that_waits_can_expire(service: Service) -> None:
@@ -227,7 +227,7 @@ def test_a_job_that_waits_can_expire(service: Service) -> None:
     service.store.clock_offset_ms = 2_000
     service.clean().wait()
     assert state(service, waiter.id) == "failed"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_group_ends_by_itself(service: Service) -> None:
@@ -238,7 +238,7 @@ def test_a_group_ends_by_itself(service: Service) -> None:
     finish(service, other)
     assert [state(service, one) for one in (first, second, group, waiter.id)] == [GONE, GONE, "finished", "queued"]
     assert take(service, "b") == []
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_group_with_its_children_in_one_call(service: Service) -> None:
@@ -248,13 +248,13 @@ def test_a_group_with_its_children_in_one_call(service: Service) -> None:
         assert state(service, group) == "waiting"
         finish(service, job)
     assert state(service, group) == "finished"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_group_of_nothing_ends_at_once(service: Service) -> None:
     assert put(service, new(joins=True))[0].status == "ended"
     assert counts(service) == {}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_failed_member_fails_its_group_and_cancels_its_children_only(service: Service) -> None:
@@ -265,7 +265,7 @@ def test_a_failed_member_fails_its_group_and_cancels_its_children_only(service: 
     assert [state(service, job_id) for job_id in (group, one.id, other.id, outside.id)] == [
         "failed", "failed", "cancelled", "queued",
     ]  # fmt: skip
-    sound(service)
+    assert_consistent(service)
 
 
 def test_the_cancel_of_a_group_reaches_all_its_members(service: Service) -> None:
@@ -274,7 +274,7 @@ def test_the_cancel_of_a_group_reaches_all_its_members(service: Service) -> None
     assert service.cancel([group]).wait() == ["cancelled"]
     assert [state(service, one) for one in (first, second)] == ["running", "cancelled"]
     assert read(service, running.id).is_cancel_requested
-    sound(service)
+    assert_consistent(service)
 
 
 def test_the_cancel_of_a_group_leaves_alone_what_its_members_wait_for(service: Service) -> None:
@@ -282,7 +282,7 @@ def test_the_cancel_of_a_group_leaves_alone_what_its_members_wait_for(service: S
     (group,) = put(service, new("g", after=(waiter,), joins=True))
     service.cancel([group.id]).wait()
     assert [state(service, one) for one in (first, waiter)] == ["queued", "cancelled"]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_group_is_never_put_into_a_queue(service: Service) -> None:
@@ -290,7 +290,7 @@ def test_a_group_is_never_put_into_a_queue(service: Service) -> None:
     assert isinstance(service.requeue([group]).wait()[0], WrongState)
     fail(service, take(service)[0])
     assert isinstance(service.retry([group]).wait()[0], WrongState)
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_person_retries_a_job_that_failed_by_what_it_waited_for(service: Service) -> None:
@@ -299,7 +299,7 @@ def test_a_person_retries_a_job_that_failed_by_what_it_waited_for(service: Servi
     assert service.retry([waiter]).wait() == ["queued"]
     assert finish(service, take(service, "b")[0]) is None
     assert state(service, first) == "failed"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_held_child_that_also_waits(service: Service) -> None:
@@ -312,48 +312,48 @@ def test_a_held_child_that_also_waits(service: Service) -> None:
     assert not read(service, child.id).is_held
     finish(service, take(service)[0])
     assert state(service, child.id) == "queued"
-    sound(service)
+    assert_consistent(service)
 
 
-def test_many_dependents_hear_in_steps(service: Service) -> None:
+def test_many_dependents_are_notified_in_steps(service: Service) -> None:
     (first,) = put(service, new())
     put(service, *(new("b", after=(first.id,)) for _ in range(1_000)))
     finish(service, take(service)[0])
     assert 0 < counts(service, "b")["queued"] <= 200
-    sound(service)
-    assert settled(service) > 3
+    assert_consistent(service)
+    assert run_all_steps(service) > 3
     assert counts(service, "b") == {"queued": 1_000}
-    sound(service)
+    assert_consistent(service)
     for job in take(service, "b", most=1_000):
         finish(service, job)
-    settled(service)
+    run_all_steps(service)
     assert state(service, first.id) == GONE
-    sound(service)
+    assert_consistent(service)
 
 
-def test_the_end_is_told_even_when_the_record_is_deleted_meanwhile(service: Service) -> None:
+def test_dependents_learn_of_the_end_even_when_the_record_is_deleted(service: Service) -> None:
     (first,) = put(service, new())
     put(service, *(new("b", after=(first.id,)) for _ in range(500)))
     finish(service, take(service)[0])
     service.delete([first.id]).wait()
-    settled(service)
+    run_all_steps(service)
     assert counts(service, "b") == {"queued": 500}
-    sound(service)
+    assert_consistent(service)
 
 
-def test_the_latest_word_counts_when_a_job_is_retried_while_its_end_is_told(service: Service) -> None:
+def test_the_latest_state_counts_when_a_job_is_retried_during_the_notification(service: Service) -> None:
     (first,) = put(service, new())
     put(service, *(new("b", after=(first.id,), on_failure="collect") for _ in range(500)))
     fail(service, take(service)[0])
     woken = counts(service, "b")["queued"]
     service.retry([first.id]).wait()
-    settled(service)
+    run_all_steps(service)
     assert counts(service, "b") == {"queued": woken, "waiting": 500 - woken}
-    sound(service)
+    assert_consistent(service)
     finish(service, take(service)[0])
-    settled(service)
+    run_all_steps(service)
     assert counts(service, "b") == {"queued": 500}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_job_that_waits_for_a_thousand_others(service: Service) -> None:
@@ -361,12 +361,12 @@ def test_a_job_that_waits_for_a_thousand_others(service: Service) -> None:
     put(service, *(new("b", after=tuple(ids)) for _ in range(6)))
     jobs = take(service, most=1_000)
     service.finish([Finish(job.id, job.lease_token) for job in jobs[:-1]]).wait()
-    settled(service)
+    run_all_steps(service)
     assert counts(service, "b") == {"waiting": 6}
     finish(service, jobs[-1])
-    settled(service)
+    run_all_steps(service)
     assert counts(service, "b") == {"queued": 6}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_what_would_cross_partitions_is_refused(divided_store: Callable[[int], Store]) -> None:
@@ -384,4 +384,4 @@ def test_a_dependency_that_waits_counts_whatever_a_cancel_says(service: Service)
     (child,) = put(service, new("c", parent=parent.id))
     service.cancel([child.id], counts_waiting=False).wait()
     assert state(service, parent.id) == "waiting"
-    sound(service)
+    assert_consistent(service)

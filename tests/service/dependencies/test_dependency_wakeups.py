@@ -1,4 +1,5 @@
-"""Takers that wait are woken by what happens in a family, at once: by its members' ends, and by work done in steps."""
+"""Waiting takers are woken at once by changes among dependencies: by ends of children, and by work that is done in
+steps."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from windlass.service import Service
 pytestmark = pytest.mark.anyio
 
 WAIT_MS = 20_000  # far more than any test takes
-SOON_S = 8.0  # a ring that is lost shows as a wait beyond this
+SOON_S = 8.0  # a lost wakeup shows as a longer wait
 
 
 async def take(service: Service, queue: str, most: int = 1, wait_ms: int = 0) -> list[Job]:
@@ -31,7 +32,7 @@ async def waiting_taker(service: Service, queue: str) -> asyncio.Task[list[Job]]
     return task
 
 
-async def family(service: Service, children: int) -> Job:
+async def parent_with_children(service: Service, children: int) -> Job:
     await service.enqueue([new("p", lease_ms=600_000)])
     (parent,) = await take(service, "p")
     await service.enqueue([new("c", parent=parent.id, held=True) for _ in range(children)])
@@ -40,7 +41,7 @@ async def family(service: Service, children: int) -> Job:
 
 async def test_a_hand_over_wakes_a_taker_of_children(service: Service) -> None:
     async with service.store, asyncio.timeout(SOON_S):
-        parent = await family(service, 1)
+        parent = await parent_with_children(service, 1)
         taker = await waiting_taker(service, "c")
         assert await service.finish([Finish(parent.id, parent.lease_token)]) == ["waiting"]
         assert [job.parent for job in await taker] == [parent.id]
@@ -49,7 +50,7 @@ async def test_a_hand_over_wakes_a_taker_of_children(service: Service) -> None:
 @pytest.mark.parametrize("how", ["finish", "fail", "cancel"])
 async def test_the_last_end_wakes_a_taker_of_the_parent(service: Service, how: str) -> None:
     async with service.store, asyncio.timeout(SOON_S):
-        parent = await family(service, 1)
+        parent = await parent_with_children(service, 1)
         await service.finish([Finish(parent.id, parent.lease_token)])
         taker = await waiting_taker(service, "p")
         if how == "cancel":
@@ -65,15 +66,15 @@ async def test_the_last_end_wakes_a_taker_of_the_parent(service: Service, how: s
 
 async def test_the_deletion_of_a_parent_wakes_a_taker_of_its_held_child(service: Service) -> None:
     async with service.store, asyncio.timeout(SOON_S):
-        parent = await family(service, 1)
+        parent = await parent_with_children(service, 1)
         taker = await waiting_taker(service, "c")
         await service.delete([parent.id], even_leased=True)
         assert len(await taker) == 1
 
 
-async def test_the_loops_go_on_with_a_large_family_by_themselves(service: Service) -> None:
+async def test_the_loops_continue_with_many_children_by_themselves(service: Service) -> None:
     async with service.store, asyncio.timeout(SOON_S):
-        parent = await family(service, 1_000)
+        parent = await parent_with_children(service, 1_000)
         loops = asyncio.create_task(runner.run(service, lambda: [Scheduler()]))
         await service.finish([Finish(parent.id, parent.lease_token)])
         while (await service.stats(["c"]))[0].queued < 1_000:  # noqa: ASYNC110 (it happens in the engine)
@@ -81,7 +82,7 @@ async def test_the_loops_go_on_with_a_large_family_by_themselves(service: Servic
         loops.cancel()
 
 
-async def test_a_waiting_taker_goes_on_with_a_large_family_where_no_loop_runs(service: Service) -> None:
+async def test_a_waiting_taker_continues_with_many_children_where_no_loop_runs(service: Service) -> None:
     async with service.store, asyncio.timeout(SOON_S):
         (first,) = await service.enqueue([new("a")])
         assert isinstance(first, Enqueued)

@@ -1,11 +1,11 @@
-"""members: a job's children and dependencies by state, with payloads and outcomes, in pages."""
+"""list_members: a job's children and dependencies by state, with payloads and outcomes, in pages."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.service.helpers import new, put, take
-from tests.service.machines.dependents import fail, family, finish
+from tests.service.machines.dependency_builders import fail, finish, parent_with_children
 from windlass.core.errors import UnknownJob
 from windlass.core.job import Blob, Codec
 from windlass.core.states import State
@@ -13,7 +13,7 @@ from windlass.service import Service
 
 
 def test_members_with_payload_and_outcome(service: Service) -> None:
-    parent, _ = family(service, 0)
+    parent, _ = parent_with_children(service, 0)
     payload = Blob(b"x" * 5_000, Codec.RAW)
     put(service, *(new("c", parent=parent.id, payload=payload) for _ in range(3)))
     done, broken, running = take(service, "c", most=3)
@@ -33,7 +33,7 @@ def test_members_with_payload_and_outcome(service: Service) -> None:
 
 
 def test_members_of_some_states(service: Service) -> None:
-    parent, children = family(service, 4)
+    parent, children = parent_with_children(service, 4)
     service.cancel(children[:1]).wait()
     assert [one.job.id for one in service.list_members(parent.id, (State.CANCELLED,)).wait().members] == children[:1]
     waiting = service.list_members(parent.id, (State.WAITING, State.FINISHED)).wait().members
@@ -41,7 +41,7 @@ def test_members_of_some_states(service: Service) -> None:
 
 
 def test_pages(service: Service) -> None:
-    parent, children = family(service, 25)
+    parent, children = parent_with_children(service, 25)
     service.cancel(children[:10]).wait()
     seen: list[bytes] = []
     cursor = ""
@@ -56,7 +56,7 @@ def test_pages(service: Service) -> None:
 
 
 def test_a_page_ends_when_it_is_big_enough(service: Service) -> None:
-    parent, _ = family(service, 0)
+    parent, _ = parent_with_children(service, 0)
     big = Blob(b"x" * 1_000_000, Codec.RAW)
     for _ in range(7):
         put(service, new("c", parent=parent.id, payload=big))
@@ -75,7 +75,7 @@ def test_a_job_without_members_and_no_job(service: Service) -> None:
 
 
 def test_a_child_knows_its_parent(service: Service) -> None:
-    parent, (child,) = family(service, 1, payload=Blob(b'"of the parent"'))
+    parent, (child,) = parent_with_children(service, 1, payload=Blob(b'"of the parent"'))
     link = service.job([child]).one().wait().job.parent
     assert link is not None
     assert service.job([link]).one().wait().job.payload == parent.payload

@@ -1,4 +1,4 @@
-"""A family of ten thousand: every call stays small, and the parent neither wakes early nor waits for ever."""
+"""Parent with ten thousand children: every call stays small, and the parent neither wakes early nor waits forever."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from tests.service.helpers import counts, new, put, take
-from tests.service.machines.dependents import GONE, finish, settled, sound, state
+from tests.service.machines.dependency_builders import GONE, assert_consistent, finish, run_all_steps, state
 from windlass.core.errors import Unsettled
 from windlass.core.operations import Finish
 from windlass.service import Service
@@ -42,27 +42,27 @@ def test_ten_thousand_children_in_steps(service: Service) -> None:
     (again,) = take(service, "p")
     assert timed(finish(service, again), time.monotonic()) is None
     assert state(service, parent.id) == GONE
-    assert settled(service) >= CHILDREN // 200 - 1
+    assert run_all_steps(service) >= CHILDREN // 200 - 1
     assert counts(service, "c") == {}
     assert longest < LONGEST_CALL_S
-    sound(service)
+    assert_consistent(service)
 
 
-def test_a_large_family_is_cancelled_in_steps(service: Service) -> None:
+def test_many_children_are_cancelled_in_steps(service: Service) -> None:
     put(service, new("p"))
     (parent,) = take(service, "p")
     put(service, *(new("c", parent=parent.id) for _ in range(1_000)))
     running = take(service, "c", most=10)
     finish(service, parent)
     service.cancel([parent.id]).wait()
-    sound(service)
+    assert_consistent(service)
     assert isinstance(service.retry([parent.id]).wait()[0], Unsettled)
-    settled(service)
+    run_all_steps(service)
     assert counts(service, "c") == {"cancelled": 990, "running": 10}
     assert service.retry([parent.id]).wait() == ["queued"]
     for job in running:
         assert service.job([job.id]).one().wait().job.is_cancel_requested
-    sound(service)
+    assert_consistent(service)
 
 
 def test_what_ends_while_the_last_round_is_dissolved_is_kept(service: Service) -> None:
@@ -76,25 +76,25 @@ def test_what_ends_while_the_last_round_is_dissolved_is_kept(service: Service) -
     finish(service, take(service, "late")[0])
     assert state(service, parent.id) == "waiting", "the next round must not begin"
     assert isinstance(service.requeue([parent.id]).wait()[0], Unsettled)
-    sound(service)
-    settled(service)
+    assert_consistent(service)
+    run_all_steps(service)
     assert state(service, parent.id) == "queued"
     assert counts(service, "c") == {}
     (member,) = service.list_members(parent.id).wait().members
     assert member.job.id == late.id
-    sound(service)
+    assert_consistent(service)
 
 
-def test_children_of_a_large_family_survive_its_deletion(service: Service) -> None:
+def test_many_children_survive_the_deletion_of_their_parent(service: Service) -> None:
     put(service, new("p"))
     (parent,) = take(service, "p")
     put(service, *(new("c", parent=parent.id, held=True) for _ in range(1_000)))
     service.delete([parent.id], even_leased=True).wait()
-    sound(service)
-    settled(service)
+    assert_consistent(service)
+    run_all_steps(service)
     assert counts(service, "c") == {"queued": 1_000}
     assert all(job.parent is None for job in take(service, "c", most=1_000))
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_long_chain_of_groups_ends_in_steps(service: Service) -> None:
@@ -107,8 +107,8 @@ def test_a_long_chain_of_groups_ends_in_steps(service: Service) -> None:
         last = job_id
     put(service, *groups)
     finish(service, take(service)[0])
-    sound(service)
-    settled(service)
+    assert_consistent(service)
+    run_all_steps(service)
     assert counts(service, "g") == {}
     assert state(service, first.id) == GONE
-    sound(service)
+    assert_consistent(service)

@@ -1,4 +1,4 @@
-"""emit: values from the holder of a lease, for those who follow."""
+"""emit: values from the lease holder to the followers of a job."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_others_may_not_emit(service: Service, store: Store) -> None:
     assert all(event.value is None for event in service.events(position).wait().events)
 
 
-def test_nothing_is_kept_for_nobody(service: Service, store: Store) -> None:
+def test_nothing_is_kept_without_followers(service: Service, store: Store) -> None:
     put(service, new())
     (job,) = take(service)
     before = keys(store)

@@ -1,4 +1,5 @@
-"""follow and events: every move of a job is told once, in order, to all who follow; nothing is written for nobody."""
+"""follow and events: every move of a job has one event, in order, for all followers; nothing is written without
+followers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ WORKER = bytes(range(16))
 
 @pytest.fixture
 def position(service: Service) -> str:
-    """Somebody follows from here on."""
+    """Start to follow from here on."""
     return service.events().wait().position
 
 
@@ -40,12 +41,12 @@ def kinds(events: list[Event]) -> list[str]:
     return [event.kind.label for event in events]
 
 
-def sound(store: Store) -> None:
+def assert_consistent(store: Store) -> None:
     root = store.root(0)
     invariants.check_events(invariants.snapshot(store._sync_connection, root, 0, among=f"{root}*"))
 
 
-def test_nothing_is_written_while_nobody_follows(service: Service, store: Store) -> None:
+def test_nothing_is_written_without_followers(service: Service, store: Store) -> None:
     put(service, new(), new(delay_ms=1_000), new(name="c"))
     (job, other) = take(service, most=2)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).one().wait()
@@ -91,7 +92,7 @@ def test_a_whole_life_in_order(service: Service, store: Store, position: str) ->
     instants = [event.at_ms for event in events]
     assert instants == sorted(instants)
     assert instants[6] - instants[0] >= 2_000
-    sound(store)
+    assert_consistent(store)
 
 
 def _finished(service: Service, **terms: Any) -> None:
@@ -188,7 +189,7 @@ def _replaced(service: Service) -> None:
     ],
 )
 @pytest.mark.parametrize("history", [0, 5])
-def test_each_move_is_told_once(service: Service, happens: Callable[[Service], None], told: str, history: int) -> None:
+def test_each_move_has_one_event(service: Service, happens: Callable[[Service], None], told: str, history: int) -> None:
     service.configure("q", {"history_length": history}).wait()
     position = service.events().wait().position
     happens(service)
@@ -205,14 +206,14 @@ def test_refusals_tell_nothing(service: Service, position: str) -> None:
     assert kinds(since(service, position)) == ["queued", "running"]
 
 
-def test_batches_are_told_job_by_job(service: Service, store: Store, position: str) -> None:
+def test_batches_have_one_event_per_job(service: Service, store: Store, position: str) -> None:
     answers = put(service, *(new(payload=Blob(b"%d" % number)) for number in range(150)))
     jobs = take(service, most=150)
     service.finish([Finish(job.id, job.lease_token) for job in jobs]).wait()
     events = since(service, position)
     assert kinds(events) == ["queued"] * 150 + ["running"] * 150 + ["finished"] * 150
     assert [event.job for event in events] == [answer.id for answer in answers] * 3
-    sound(store)
+    assert_consistent(store)
 
 
 def test_pages_go_on_where_they_ended(service: Service, position: str) -> None:
@@ -244,7 +245,7 @@ def test_what_was_trimmed_away_is_counted(service: Service, store: Store, positi
     assert (first.kind, first.missed) == (EventKind.MISSED, KEPT + 2_000 - length)
     assert second.kind is EventKind.QUEUED
     assert service.events(first.position, most=1).wait().events == [second]
-    sound(store)
+    assert_consistent(store)
 
 
 def test_large_values_leave_room_for_fewer(service: Service, store: Store, position: str) -> None:
@@ -262,7 +263,7 @@ def test_large_values_leave_room_for_fewer(service: Service, store: Store, posit
 
 
 @pytest.mark.parametrize("loses_stream", [False, True])
-def test_a_time_in_which_nobody_followed_is_told(service: Service, store: Store, loses_stream: bool) -> None:
+def test_a_time_without_followers_is_reported(service: Service, store: Store, loses_stream: bool) -> None:
     position = service.events().wait().position
     put(service, new(name="seen"))
     ask(store, "DEL", f"{store.root(0)}:followed", *[f"{store.root(0)}:events"] * loses_stream)
@@ -275,7 +276,7 @@ def test_a_time_in_which_nobody_followed_is_told(service: Service, store: Store,
     assert [(event.kind, event.missed) for event in page.events] == [(EventKind.MISSED, None)]
     put(service, new(name="later"))
     assert [event.name for event in since(service, page.position)] == ["later"]
-    sound(store)
+    assert_consistent(store)
 
 
 def test_a_lapse_shows_between_two_events(service: Service, store: Store, position: str) -> None:
@@ -287,7 +288,7 @@ def test_a_lapse_shows_between_two_events(service: Service, store: Store, positi
     assert [(event.name, event.kind.label) for event in since(service, position)] == [
         ("seen", "queued"), ("", "missed"), ("later", "queued"),
     ]  # fmt: skip
-    sound(store)
+    assert_consistent(store)
 
 
 def test_an_engine_that_has_lost_the_last_events(service: Service, store: Store, position: str) -> None:
@@ -299,7 +300,7 @@ def test_an_engine_that_has_lost_the_last_events(service: Service, store: Store,
     assert (missed.kind, missed.missed) == (EventKind.MISSED, None)
 
 
-def test_everything_goes_by_itself_when_nobody_follows_any_more(service: Service, store: Store, position: str) -> None:
+def test_all_keys_expire_when_the_last_follower_has_left(service: Service, store: Store, position: str) -> None:
     put(service, new())
     followed_ms, events_ms = (ask(store, "PTTL", f"{store.root(0)}:{key}") for key in ("followed", "events"))
     assert 0 < followed_ms <= 60_000 < events_ms <= 600_000
@@ -412,7 +413,7 @@ async def test_a_follower_survives_its_engine(mortal: EngineProcess, forgets: bo
         while "after" not in names:
             await service.enqueue([new(name="after")])
             names += [event.name or event.kind.label for event in await _next(following, 1)]
-        # Jobs that came before the follower was known again are told as missed, never passed over.
+        # Jobs that came before the follower was registered again are reported as missed, never skipped.
         assert names[0] == ("missed" if forgets else "after")
     await store.close()
 

@@ -1,4 +1,4 @@
-"""follow(shared=True): many followers of one process read from the engine together, and see what each would alone."""
+"""follow(shared=True): followers of one process share a reader, and see the same events as a follower alone."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ async def numbered(service: Service, *numbers: int) -> None:
         await put(service, *(new(name=str(number)) for number in numbers[at : at + 1_000]))
 
 
-async def heard(following: Any, count: int) -> list[Event]:
+async def read_events(following: Any, count: int) -> list[Event]:
     async with asyncio.timeout(20):
         return [await following.next() for _ in range(count)]
 
 
 async def names(following: Any, count: int) -> list[str]:
-    return [event.name or event.kind.label for event in await heard(following, count)]
+    return [event.name or event.kind.label for event in await read_events(following, count)]
 
 
 async def alone(service: Service, position: str, count: int, **which: Any) -> list[Event]:
     async with service.follow(position, **which) as following:
-        return await heard(following, count)
+        return await read_events(following, count)
 
 
 async def readers(store: Store) -> list[bytes]:
@@ -78,7 +78,7 @@ async def becomes(store: Store, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-# What is seen
+# Visible events
 
 
 async def test_events_and_positions_are_those_of_one_who_follows_alone(shared: Service) -> None:
@@ -88,14 +88,14 @@ async def test_events_and_positions_are_those_of_one_who_follows_alone(shared: S
         taken = (await shared.take(Take(queues=("q",)))).jobs[0]
         await shared.emit([Emit(job.id, taken.lease_token, Blob(b"[1]"))]).one()
         await shared.finish([Finish(job.id, taken.lease_token)]).one()
-        first, second = await heard(one, 6), await heard(two, 6)
+        first, second = await read_events(one, 6), await read_events(two, 6)
         assert [event.kind.label for event in first] == ["queued"] * 3 + ["running", "emitted", "finished"]
         assert first == second == await alone(shared, position, 6)
         assert one.position == first[-1].position
         assert await alone(shared, first[3].position, 2) == first[4:]
         async with shared.follow(first[1].position, shared=True) as third:
             assert third.position == first[1].position
-            assert await heard(third, 4) == first[2:]
+            assert await read_events(third, 4) == first[2:]
             await numbered(shared, 7)
             assert [await names(each, 1) for each in (one, two, third)] == [["7"]] * 3
 
@@ -107,7 +107,7 @@ async def test_only_what_comes_after_its_beginning(shared: Service) -> None:
             async with shared.follow(shared=True) as another:
                 await numbered(shared, 100 + number)
                 assert await names(another, 1) == [str(100 + number)]
-        assert len(await heard(one, 40)) == 40
+        assert len(await read_events(one, 40)) == 40
 
 
 async def test_queue_and_job(shared: Service) -> None:
@@ -121,10 +121,10 @@ async def test_queue_and_job(shared: Service) -> None:
         start = of_job.position
         await shared.cancel([third.id, first.id, second.id])
         await put(shared, new("r", "last"))
-        assert [event.job for event in await heard(of_queue, 2)] == [third.id, second.id]
+        assert [event.job for event in await read_events(of_queue, 2)] == [third.id, second.id]
         assert await names(of_queue, 1) == ["last"]
-        assert await heard(of_job, 1) == await alone(shared, start, 1, job=first.id)
-        assert [event.job for event in await heard(of_both, 1)] == [second.id]
+        assert await read_events(of_job, 1) == await alone(shared, start, 1, job=first.id)
+        assert [event.job for event in await read_events(of_both, 1)] == [second.id]
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(of_none.next(), 0.01)
 
@@ -136,9 +136,9 @@ async def test_who_follows_what_is_rare_can_go_on_past_the_rest(divided: Service
         assert rare.reached == start
         neighbour = next(one for one in QUEUES[1:] if _home(divided, one) == _home(divided, QUEUES[0]))
         await put(divided, new(QUEUES[0]), new(neighbour), new(neighbour))
-        await heard(all_, 3)
+        await read_events(all_, 3)
         assert rare.position == rare.reached == start  # something is still to be given out
-        (event,) = await heard(rare, 1)
+        (event,) = await read_events(rare, 1)
         assert rare.position == event.position
         assert rare.reached in all_.position.split(",")
         assert rare.reached != event.position
@@ -148,7 +148,7 @@ async def test_who_follows_what_is_rare_can_go_on_past_the_rest(divided: Service
         assert (await alone(divided, reached, 1, queue=QUEUES[0]))[0].name == "next"
         async with divided.follow(reached, queue=QUEUES[0], shared=True) as again:
             assert await names(again, 1) == ["next"]
-            await heard(rare, 1)
+            await read_events(rare, 1)
             assert again.position == again.reached == rare.reached
 
 
@@ -193,8 +193,8 @@ async def test_bad_input(shared: Service) -> None:
 async def test_all_partitions_and_on_from_any_event(divided: Service) -> None:
     async with divided.follow(shared=True) as one, divided.follow(queue=QUEUES[3], shared=True) as of_queue:
         await put(divided, *(new(queue) for queue in QUEUES))
-        events = await heard(one, len(QUEUES))
-        assert [event.queue for event in await heard(of_queue, 1)] == [QUEUES[3]]
+        events = await read_events(one, len(QUEUES))
+        assert [event.queue for event in await read_events(of_queue, 1)] == [QUEUES[3]]
         assert of_queue.position.count(":") == 1
         assert all(re.fullmatch(r"[0-9:,-]+", event.position) for event in events)  # fit for a line of any protocol
         assert sorted(event.queue for event in events) == sorted(QUEUES)
@@ -202,7 +202,7 @@ async def test_all_partitions_and_on_from_any_event(divided: Service) -> None:
             rest = {other.job for other in events[at + 1 :]}
             assert {other.job for other in await alone(divided, event.position, len(rest))} == rest
             async with divided.follow(event.position, shared=True) as again:
-                assert {other.job for other in await heard(again, len(rest))} == rest
+                assert {other.job for other in await read_events(again, len(rest))} == rest
 
 
 # What it costs
@@ -220,7 +220,7 @@ async def test_500_followers_are_one_connection_per_partition(divided: Service) 
     await divided.cancel([job.id for job in jobs])
     for follower, wish in zip(followers, wishes, strict=True):
         count = 1 if "job" in wish else 50 if "queue" in wish else 400
-        events = await heard(follower, count)
+        events = await read_events(follower, count)
         assert {event.job for event in events} <= {job.id for job in jobs}
         assert len({event.job for event in events}) == count
         assert all(event.job == wish.get("job", event.job) for event in events)
@@ -261,17 +261,17 @@ async def test_who_comes_while_it_lingers_is_not_left_alone(shared: Service) -> 
 
 
 @valkey_only
-async def test_who_is_slow_misses_events_and_holds_up_nobody(shared: Service) -> None:
+async def test_a_slow_follower_misses_events_and_blocks_no_other(shared: Service) -> None:
     more = ROOM + 500
     async with shared.follow(shared=True) as slow, shared.follow(shared=True) as quick:
         for at in range(0, more, 500):
             await numbered(shared, *range(at, at + 500))
             assert await names(quick, 500) == [str(number) for number in range(at, at + 500)]
-        (missed,) = await heard(slow, 1)
+        (missed,) = await read_events(slow, 1)
         assert missed.kind is EventKind.MISSED
         assert missed.missed is not None
         assert missed.missed >= more - ROOM
-        rest = await heard(slow, more - missed.missed)
+        rest = await read_events(slow, more - missed.missed)
         assert [event.name for event in rest] == [str(number) for number in range(missed.missed, more)]
         await numbered(shared, more)
         assert await names(slow, 1) == [str(more)]
@@ -294,9 +294,9 @@ async def test_large_values_take_more_of_the_room(shared: Service) -> None:
 
 
 async def until_finished(following: SharedFollower) -> list[Event]:
-    events = await heard(following, 1)
+    events = await read_events(following, 1)
     while events[-1].kind is not EventKind.FINISHED:
-        events += await heard(following, 1)
+        events += await read_events(following, 1)
     return events
 
 
@@ -350,22 +350,22 @@ async def test_followers_survive_their_engine(mortal: EngineProcess, forgets: bo
 
 
 @valkey_only
-async def test_what_the_engine_has_let_go_is_told_to_who_returns_too_late(shared: Service) -> None:
+async def test_trimmed_events_are_reported_to_a_follower_that_returns_too_late(shared: Service) -> None:
     async with shared.follow(shared=True) as present:
         position = present.position
         await numbered(shared, *range(KEPT + 1_000))
         kept = int(await asyncio.to_thread(ask, shared.store, "XLEN", f"{shared.store.root(0)}:events"))
         async with shared.follow(position, shared=True) as late:
-            first, second = await heard(late, 2)
+            first, second = await read_events(late, 2)
             assert (first.kind, first.missed) == (EventKind.MISSED, KEPT + 1_000 - kept)
             assert second.name == str(first.missed)
 
 
 @valkey_only
-async def test_a_time_in_which_nobody_followed_is_told_only_to_who_was_away(shared: Service) -> None:
+async def test_a_time_without_followers_is_reported_only_to_absent_followers(shared: Service) -> None:
     async with shared.follow(shared=True) as following:
         await numbered(shared, 1)
-        (event,) = await heard(following, 1)
+        (event,) = await read_events(following, 1)
         root = shared.store.root(0)
         await asyncio.to_thread(ask, shared.store, "DEL", f"{root}:followed")
         shared.store.clock_offset_ms += 1_000
@@ -409,7 +409,7 @@ async def test_a_closed_store_ends_all_followers(shared: Service) -> None:
 
 
 @valkey_only
-async def test_an_engine_that_refuses_tells_all_and_the_next_begin_anew(shared: Service) -> None:
+async def test_a_refusing_engine_ends_all_followers_and_the_next_start_fresh(shared: Service) -> None:
     store, key = shared.store, f"{shared.store.root(0)}:events"
     async with shared.follow(shared=True) as one, shared.follow(queue="q", shared=True) as two:
         await becomes(store, 1)
@@ -417,7 +417,7 @@ async def test_an_engine_that_refuses_tells_all_and_the_next_begin_anew(shared: 
         await kill_readers(store)
         for follower in (one, two):
             with pytest.raises(Exception, match="WRONGTYPE"):
-                await heard(follower, 1)
+                await read_events(follower, 1)
         with pytest.raises(Exception, match="WRONGTYPE"):
             async with shared.follow(shared=True):
                 pass
@@ -449,7 +449,7 @@ async def test_who_is_cancelled_at_any_point_leaves_nothing_behind(divided: Serv
     await becomes(store, 0)
     assert not store.fanout._shared
     async with divided.follow(position, shared=True) as again:
-        assert len(await heard(again, len(QUEUES))) == len(QUEUES)
+        assert len(await read_events(again, len(QUEUES))) == len(QUEUES)
 
 
 @valkey_only

@@ -1,4 +1,5 @@
-"""Whoever stops and goes on at random positions, shared, alone or by pages, sees what one who never stopped saw."""
+"""A follower that stops and continues at random positions, shared, alone or by pages, sees the same events as one that
+never stops."""
 
 from __future__ import annotations
 

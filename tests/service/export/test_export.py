@@ -1,4 +1,4 @@
-"""export and import_jobs: all that is kept comes out as lines, and in again elsewhere, equal, and goes on there."""
+"""export and import_jobs: all stored data leaves as lines, arrives equal in another deployment, and continues there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.service.export.transferred import HOUR, comparable, drained, exported, fill, moved, snapshot
+from tests.service.export.example_deployment import HOUR, comparable, drain, export_lines, fill, snapshot, transfer
 from tests.service.helpers import counts, new, put, read, take
 from tests.service.machines import invariants
 from windlass.core.errors import BadInput
@@ -21,29 +21,29 @@ from windlass.service import Service
 
 def test_everything_comes_back_equal(service: Service, target: Service) -> None:
     fill(service)
-    lines = exported(service)
+    lines = export_lines(service)
     answer = target.import_jobs(lines).wait()
     assert answer.refused == {}
     assert answer.reasons == []
     assert answer.remade_ids == answer.unknown_awaited == 0
-    assert comparable(exported(target)) == comparable(lines)
+    assert comparable(export_lines(target)) == comparable(lines)
     invariants.check(snapshot(target.store))
     assert "restoring" not in snapshot(target.store).values
     again = target.import_jobs(lines).wait()
     assert again.added == again.refused == {}
     assert again.existing == answer.added
-    assert comparable(exported(target)) == comparable(lines)
+    assert comparable(export_lines(target)) == comparable(lines)
     invariants.check(snapshot(target.store))
 
 
 def test_what_was_imported_runs_on(service: Service, target: Service) -> None:
     fill(service)
-    moved(service, target)
+    transfer(service, target)
     queues = service.queues().wait()
     target.resume("stopped").wait()
     target.store.clock_offset_ms = 2 * HOUR
     target.promote().wait()
-    assert drained(target, [one for one in queues if one not in ("repeats", "fair")]) > 10
+    assert drain(target, [one for one in queues if one not in ("repeats", "fair")]) > 10
     assert counts(target, "groups") == {}
     assert counts(target, "parents") == {}
     assert counts(target, "steps") == {}
@@ -55,7 +55,7 @@ def test_a_leased_job_is_exported_as_given_back(service: Service, target: Servic
     (job,) = take(service, worker=b"w" * 16)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.5, note="half")]).wait()
     service.log([Log(job.id, job.lease_token, [LogLine(5, "info", str(n)) for n in range(200)])] * 2).wait()
-    moved(service, target)
+    transfer(service, target)
     found = read(target, put_in.id)
     assert (found.progress, found.note) == (0.5, "half")
     assert target.logs(job.id).wait() == service.logs(job.id).wait()
@@ -68,14 +68,14 @@ def test_a_cancel_that_was_requested_is_not_forgotten(service: Service, target: 
     (one,) = put(service, new())
     take(service)
     assert service.cancel([one.id]).one().wait() == "requested"
-    moved(service, target)
+    transfer(service, target)
     assert counts(target) == {"cancelled": 1}
 
 
 def test_order_and_later_jobs(service: Service, target: Service) -> None:
     run_at_ms = put_at(service)
     ids = [one.id for one in put(service, *(new(run_at_ms=run_at_ms) for _ in range(20)))]
-    moved(service, target)
+    transfer(service, target)
     ids += [one.id for one in put(target, new(run_at_ms=run_at_ms))]
     assert [job.id for job in take(target, most=50)] == ids
 
@@ -87,7 +87,7 @@ def put_at(service: Service) -> int:
 
 def test_lines_are_readable(service: Service) -> None:
     put(service, new(payload=Blob(b'{"b": 1.50, "a": null}')), new("raw", payload=Blob(b"\xff", Codec.RAW)))
-    header, *rest, end = [json.loads(line) for line in exported(service)]
+    header, *rest, end = [json.loads(line) for line in export_lines(service)]
     assert (header["format"], header["version"], header["partitions"]) == ("windlass-export", 1, 1)
     assert header["counts"] == {"queue": 2, "job": 2}
     assert end["counts"] == {"queue": 2, "limit": 0, "schedule": 0, "job": 2, "callback": 0}
@@ -101,7 +101,7 @@ def test_lines_are_readable(service: Service) -> None:
 )
 def test_every_byte_of_a_payload_comes_back(service: Service, target: Service, data: bytes) -> None:
     (one,) = put(service, new(payload=Blob(data)))
-    moved(service, target)
+    transfer(service, target)
     assert read(target, one.id).payload == Blob(data)
 
 
@@ -128,25 +128,25 @@ def test_jobs_are_matched_against_the_limits_of_the_target(service: Service, tar
     target.limit(Limit(name="one", matches=Matcher(queue="q"), running=1)).wait()
     service.limit(Limit(name="three", matches=Matcher(queue="q"), running=3)).wait()
     put(service, *(new() for _ in range(4)))
-    moved(service, target)
+    transfer(service, target)
     assert len(take(target, most=4)) == 1
     invariants.check(snapshot(target.store))
 
 
 def test_a_job_that_ended_here_lately_does_not_come_again(service: Service, target: Service) -> None:
     put(service, new())
-    lines = exported(service)
-    moved(service, target)
-    drained(target, ["q"])
+    lines = export_lines(service)
+    transfer(service, target)
+    drain(target, ["q"])
     answer = target.import_jobs(lines).wait()
     assert [one.code for one in answer.reasons] == ["already_ended"]
     assert counts(target) == {}
 
 
-def test_whoever_waits_for_a_job_that_is_refused_stays_waiting(service: Service, target: Service) -> None:
+def test_a_dependent_of_a_refused_job_stays_waiting(service: Service, target: Service) -> None:
     (first,) = put(service, new("a", payload=Blob(b"1")))
     put(service, new("b", after=(first.id,)))
-    lines = [line for line in exported(service) if b'"queue":"a"' not in line or b'"after"' in line]
+    lines = [line for line in export_lines(service) if b'"queue":"a"' not in line or b'"after"' in line]
     lines = [line for line in lines if b'"kind":"queue"' not in line]
     end = json.loads(lines[-1])
     end["counts"] |= {"job": 1, "queue": 0}
@@ -167,7 +167,7 @@ async def test_awaited_and_from_an_asynchronous_source(service: Service, target:
     await target.store.close()
 
 
-def family(service: Service, between: int = 0) -> list[bytes]:
+def parent_with_children(service: Service, between: int = 0) -> list[bytes]:
     """A parent that waits for its child, with so many other relatives made between the two; the child's line first."""
     put(service, new("parent"))
     (parent,) = take(service, "parent")
@@ -176,23 +176,23 @@ def family(service: Service, between: int = 0) -> list[bytes]:
         put(service, *(new("between", after=(first.id,)) for _ in range(between)))
     put(service, new("child", parent=parent.id))
     assert service.finish([Finish(parent.id, parent.lease_token)]).one().wait() == "waiting"
-    lines = exported(service)
+    lines = export_lines(service)
     is_child = {line: b'"queue":"child"' in line for line in lines}
     return [lines[0], *(line for line in lines if is_child[line]), *(line for line in lines[1:] if not is_child[line])]
 
 
 def test_no_wait_ends_before_all_relatives_are_linked(service: Service, target: Service) -> None:
-    assert not target.import_jobs(family(service, between=300)).wait().refused
+    assert not target.import_jobs(parent_with_children(service, between=300)).wait().refused
     assert counts(target, "parent") == {"waiting": 1}
-    drained(target, ["child"])
+    drain(target, ["child"])
     assert counts(target, "parent") == {"queued": 1}
 
 
-def test_a_family_that_came_in_half_waits_for_the_rest(service: Service, target: Service) -> None:
-    lines = family(service)
+def test_a_parent_whose_children_are_half_imported_waits_for_the_rest(service: Service, target: Service) -> None:
+    lines = parent_with_children(service)
     with pytest.raises(BadInput, match="truncated"):
         target.import_jobs([*lines[:-1], *lines[-2:-1] * 600]).wait()  # enough lines for a batch to be sent
-    assert drained(target, ["child"]) == 1
+    assert drain(target, ["child"]) == 1
     assert counts(target, "parent") == {"waiting": 1}
     target.import_jobs(lines).wait()
     assert counts(target, "parent") == {"queued": 1}

@@ -1,10 +1,10 @@
-"""import_jobs where queues lie in other partitions: ids are made anew, and relations with them."""
+"""import_jobs into other partitions: ids and relations are remade."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.service.export.transferred import HOOK, HOUR, drained, exported, moved, snapshot
+from tests.service.export.example_deployment import HOOK, HOUR, drain, export_lines, snapshot, transfer
 from tests.service.helpers import counts, new, put, take
 from tests.service.machines import invariants
 from windlass.core.ids import partition_of_id, with_partition
@@ -14,7 +14,7 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 
-def test_an_id_is_made_anew_only_where_it_must_be() -> None:
+def test_an_id_is_remade_only_if_it_must_be() -> None:
     old = bytes.fromhex("01890a5dac9670058000b5c1d0b7a3f2")
     assert partition_of_id(old) == 5
     assert with_partition(old, 5, 8) == with_partition(old, 1, 4) == with_partition(old, 0, 1) == old
@@ -33,7 +33,7 @@ def test_to_several_partitions_and_back(service: Service, divided_store: Callabl
         service.schedule(Schedule(name=f"s{one}", job=new(f"{{{one}}}s"), every_ms=HOUR)).wait()
         service.run_schedule(f"s{one}").wait()
         service.cancel([put(service, new(f"{{{one}}}h", callback=HOOK))[0].id]).wait()
-    answer = moved(service, target)
+    answer = transfer(service, target)
     assert answer.added["job"] == 24
     assert answer.remade_ids > 0
     for partition in range(3):
@@ -41,9 +41,9 @@ def test_to_several_partitions_and_back(service: Service, divided_store: Callabl
         invariants.check(found)
         assert all(target.store.partition_of_queue(one.job.queue) == partition for one in found.jobs.values())
         assert all(target.store.partition_of_job(job_id) == partition for job_id in found.jobs)
-    assert target.import_jobs(exported(service)).wait().existing == answer.added
+    assert target.import_jobs(export_lines(service)).wait().existing == answer.added
     for one in range(4):
-        drained(target, [f"{{{one}}}{kind}" for kind in "abpc"])
+        drain(target, [f"{{{one}}}{kind}" for kind in "abpc"])
         assert counts(target, f"{{{one}}}b") == counts(target, f"{{{one}}}c") == counts(target, f"{{{one}}}p") == {}
 
 

@@ -1,4 +1,4 @@
-"""Whatever was done to a namespace, its export makes one like it elsewhere."""
+"""Export of a random namespace: the import creates an equal one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from tests.service.export.transferred import HOOK, comparable, exported, snapshot
+from tests.service.export.example_deployment import HOOK, comparable, export_lines, snapshot
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
 from tests.support.engine_process import EngineProcess
@@ -113,7 +113,7 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.intege
     done=[("plain", 30, 0), ("take", 0, 0), ("finish", 0, 0), ("plain", 0, 0), ("waiter", 0, 1)],
     is_limited=False,
     history=1,
-)  # a job of the history that somebody waits for has let its key go
+)  # an awaited job in the history has released its key
 def test_any_namespace_comes_back_equal(
     engine: EngineProcess, done: list[Step], is_limited: bool, history: int
 ) -> None:
@@ -125,7 +125,7 @@ def test_any_namespace_comes_back_equal(
         world = World(service)
         for step in done:
             world.do(step)
-        lines = exported(service)
+        lines = export_lines(service)
         target.store.clock_offset_ms = service.store.clock_offset_ms
         answer = target.import_jobs(lines).wait()
         assert not answer.reasons
@@ -134,7 +134,7 @@ def test_any_namespace_comes_back_equal(
         invariants.check(found)
         assert "restoring" not in found.values
         if not any(b'"is_cancel_requested":true' in line for line in lines):
-            assert comparable(exported(target)) == comparable(lines)
+            assert comparable(export_lines(target)) == comparable(lines)
     finally:
         service.store.close_sync()
         target.store.close_sync()

@@ -1,11 +1,11 @@
-"""A large export costs neither memory nor calls beyond its share."""
+"""Large export: memory and calls stay in proportion."""
 
 from __future__ import annotations
 
 import tracemalloc
 
 from tests.service.helpers import counts, new, put
-from tests.service.machines.dependents import settled
+from tests.service.machines.dependency_builders import run_all_steps
 from tests.support.namespace import ask
 from windlass.core.job import Blob
 from windlass.core.operations import Finish, Take
@@ -69,13 +69,13 @@ def test_a_parent_of_many_children_and_one_that_waits_for_many(service: Service,
     service.finish([Finish(parent.id, parent.lease_token)]).one().wait()
     answer = target.import_jobs(service.export()).wait()
     assert answer.added["job"] == 4_002
-    settled(target)
+    run_all_steps(target)
     assert counts(target, "child") == {"queued": 3_000}
     assert counts(target, "parent") == counts(target, "last") == {"waiting": 1}
     for queue in ("child", "first"):
         while jobs := target.take(Take(queues=(queue,), most=1000)).wait().jobs:
             target.finish([Finish(job.id, job.lease_token) for job in jobs]).wait()
-    settled(target)
+    run_all_steps(target)
     assert counts(target, "parent") == counts(target, "last") == {"queued": 1}
 
 

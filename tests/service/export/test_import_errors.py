@@ -1,4 +1,4 @@
-"""import_jobs of what is no export, or not all of one: the line is named, and nothing is half done."""
+"""import_jobs of an invalid or truncated export: the error names the line, and the import changes nothing by halves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.export.transferred import comparable, exported, fill, snapshot
+from tests.service.export.example_deployment import comparable, export_lines, fill, snapshot
 from tests.service.machines import invariants
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
@@ -157,12 +157,12 @@ def test_a_good_line_is_good(service: Service) -> None:
 
 def test_a_file_that_is_cut_off_is_recognised_and_can_be_imported_again(service: Service, target: Service) -> None:
     fill(service)
-    lines = exported(service)
+    lines = export_lines(service)
     for cut in range(0, len(lines), 7):
         with pytest.raises(BadInput, match=r"truncated|Line 1"):
             target.import_jobs(lines[:cut]).wait()
     with pytest.raises(BadInput, match="line of an export"):
         target.import_jobs([*lines[:20], lines[20][:50]]).wait()
     assert not target.import_jobs(lines).wait().refused
-    assert comparable(exported(target)) == comparable(lines)
+    assert comparable(export_lines(target)) == comparable(lines)
     invariants.check(snapshot(target.store))

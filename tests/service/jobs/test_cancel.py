@@ -1,4 +1,4 @@
-"""cancel: at once for a job that waits; a durable request for one that runs, which no later path forgets."""
+"""cancel: immediate for a waiting job; a durable request for a running job, which every later path respects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_scheduled_job_is_cancelled_at_once_and_never_becomes_due(service: Ser
 
 
 def test_one_that_runs_can_be_left_alone(service: Service) -> None:
-    """For whoever may only take back what nobody has begun."""
+    """For callers that may only withdraw jobs that have not started."""
     running, waiting = put(service, new(), new())
     (job,) = take(service)
     answers = service.cancel([running.id, waiting.id], spares_running=True).wait()
@@ -100,7 +100,7 @@ def test_a_lease_that_runs_out_after_the_request_ends_cancelled(service: Service
     assert counts(service) == {"cancelled": 1}
 
 
-def test_a_dispatched_job_that_nobody_accepts_after_the_request_ends_cancelled(service: Service) -> None:
+def test_a_dispatched_job_that_is_not_accepted_after_the_request_ends_cancelled(service: Service) -> None:
     put(service, new())
     (job,) = take(service, accept_ms=1_000)
     assert service.cancel([job.id]).one().wait() == "requested"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.helpers import counts, new, put, read, take
 from tests.service.machines import invariants
 from tests.support.engine_process import EngineProcess
@@ -40,7 +40,7 @@ def pass_time(service: Service, by_ms: int) -> None:
 # Debounce
 
 
-def test_the_last_call_runs_when_nobody_has_called_for_a_while(service: Service) -> None:
+def test_the_last_call_runs_after_a_pause_of_calls(service: Service) -> None:
     (first,) = put(service, call(b"1"))
     assert first.status == "scheduled"
     for content in (b"2", b"3"):
@@ -106,7 +106,7 @@ def test_calls_in_one_batch(service: Service) -> None:
 
 
 def test_a_repeated_call_does_not_run_again(service: Service) -> None:
-    """Its answer was lost, and the job that took its content was taken meanwhile."""
+    """Its answer was lost, and the job with its content was taken in between."""
     put(service, call(b"1"))
     again = call(b"2", id=make_id(1, 0, 7))
     put(service, again)

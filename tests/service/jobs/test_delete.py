@@ -1,4 +1,4 @@
-"""delete: any job goes, with everything that belongs to it."""
+"""delete: a job in any state is removed with all its data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_attempts_and_the_holder_go_too(service: Service, store: Store) -> None:
 
 
 @pytest.mark.parametrize("accept_ms", [0, 1_000])
-def test_a_leased_job_is_refused_unless_told_otherwise(service: Service, accept_ms: int) -> None:
+def test_a_leased_job_is_refused_by_default(service: Service, accept_ms: int) -> None:
     put(service, new())
     (job,) = take(service, accept_ms=accept_ms)
     with pytest.raises(WrongState):
@@ -105,13 +105,13 @@ def test_two_thousand_at_once(service: Service, store: Store) -> None:
 
 
 @pytest.mark.anyio
-async def test_whoever_awaits_it_is_told(service: Service, store: Store) -> None:
+async def test_a_caller_that_awaits_it_is_notified(service: Service, store: Store) -> None:
     job = await service.enqueue([new()]).one()
     waiting = asyncio.ensure_future(service.result(job.id, wait_ms=5_000))
     while b"e:" + job.id not in await asyncio.to_thread(keys, store):  # noqa: ASYNC110 (the engine's news, not ours)
         await asyncio.sleep(0.005)
     await service.delete([job.id]).one()
-    with pytest.raises(UnknownJob, match="deleted while"):
+    with pytest.raises(UnknownJob, match="deleted during the wait"):
         await waiting
     await store.close()
     assert left_behind(store) == []

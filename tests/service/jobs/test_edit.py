@@ -1,4 +1,4 @@
-"""edit: what may be changed of a job, when, and where it stands afterwards."""
+"""edit: allowed changes of a job, and its place afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""enqueue: what is accepted, in which order it comes out, and what is recognised as there already."""
+"""enqueue: acceptance, order, and detection of jobs that exist already."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def test_a_job_that_did_not_start_in_time_fails_as_expired(service: Service) -> 
     assert [one.reason for one in timeline.attempts] == ["expired"]
 
 
-def test_an_expired_job_that_nobody_reaches_is_failed_by_the_janitor(service: Service) -> None:
+def test_an_expired_job_that_no_taker_reaches_is_failed_by_the_janitor(service: Service) -> None:
     put(service, new(expires_in_ms=1000), new(delay_ms=HOUR_MS, expires_in_ms=1000), new())
     service.store.clock_offset_ms += 2000
     assert service.clean().wait().done == 2

@@ -1,4 +1,4 @@
-"""Jobs that are accepted together or not at all."""
+"""enqueue with `whole`: jobs that are accepted together or not at all."""
 
 from __future__ import annotations
 

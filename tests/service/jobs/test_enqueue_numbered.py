@@ -1,5 +1,4 @@
-"""Jobs that get their numbers as they come in: these follow each other, and a call whose answer was lost makes no
-second job."""
+"""enqueue_numbered: consecutive numbers, and no second job after a lost answer."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.service.helpers import another, counts, new, put, take
-from tests.service.machines.dependents import sound
+from tests.service.machines.dependency_builders import assert_consistent
 from tests.support.engine_process import EngineProcess
-from tests.support.forked import in_forked_child
+from tests.support.fork import in_forked_child
 from windlass.core.errors import BadInput, QueueFull
 from windlass.core.ids import number_of_id, numbered_id, partition_of_id
 from windlass.core.job import NewJob
@@ -35,7 +34,7 @@ def create(service: Service, *jobs: NewJob) -> list[int | None]:
 
 
 def send(service: Service, call: int, *jobs: NewJob) -> list[tuple[str, int | None]]:
-    """A call as it is sent, or sent again: what it is told of each job, and its number."""
+    """Send a call, or send it again. Return the answer and the number of each job."""
     table = service.store.limit_cache.table(0)
     made = enqueue.enqueue(
         [(numbered_id(0, 0), prepare_single(job)) for job in jobs], 0, table, 0, None, reserves_numbers=True
@@ -52,7 +51,7 @@ def test_numbers_follow_each_other(service: Service) -> None:
     assert service.number([made.id]).wait() == [4]
     assert create(service, new(), new(queue="other"), new(delay_ms=5_000)) == [5, 6, 7]
     assert counts(service) == {"queued": 4, "scheduled": 1}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_they_are_found_by_their_numbers(service: Service) -> None:
@@ -60,7 +59,7 @@ def test_they_are_found_by_their_numbers(service: Service) -> None:
     assert create(service, new(unique="k", unique_check="none"), new(unique="k", unique_check="none")) == [1, 2]
     assert service.holder("q", "k").wait() == numbered_id(1, 0)
     assert [job.id for job in take(service, most=5)] == [numbered_id(1, 0), numbered_id(2, 0)]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_repeated_call_makes_no_second_job(service: Service) -> None:
@@ -71,7 +70,7 @@ def test_a_repeated_call_makes_no_second_job(service: Service) -> None:
         assert send(service, 2 * is_laned + 1, new(), new(name="m")) == [("existing", number) for _, number in first]
         assert [status for status, _ in send(service, 2 * is_laned + 2, new())] == ["queued"]
     assert counts(service) == {"queued": 8}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_call_repeated_after_its_job_ended_starts_nothing(service: Service) -> None:
@@ -83,7 +82,7 @@ def test_a_call_repeated_after_its_job_ended_starts_nothing(service: Service) ->
 
 
 @pytest.mark.parametrize("is_laned", [False, True])
-def test_an_id_that_somebody_made_stops_no_job(service: Service, is_laned: bool) -> None:
+def test_an_id_that_was_made_elsewhere_stops_no_job(service: Service, is_laned: bool) -> None:
     """It looks like the number that is drawn next, and has ended: what gets the number is another job."""
     service.configure("q", {"name_lanes": is_laned}).wait()
     put(service, new(id=numbered_id(1, 0)))
@@ -108,7 +107,7 @@ def test_changed_limits_cost_no_number(service: Service) -> None:
     other.limit(Limit(name="l", matches=Matcher(queue="q"), running=1)).wait()
     other.store.close_sync()
     assert create(service, new(), new()) == [2, 3]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_full_queue_refuses(service: Service) -> None:
@@ -117,16 +116,16 @@ def test_a_full_queue_refuses(service: Service) -> None:
     assert isinstance(made, Enqueued)
     assert isinstance(refused, QueueFull)
     assert counts(service) == {"queued": 1}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_an_id_cannot_be_given(service: Service) -> None:
-    with pytest.raises(BadInput, match="without an id"):
+    with pytest.raises(BadInput, match="must have no id"):
         service.enqueue_numbered([new(), new(id=b"i" * 16)])
     assert create(service, new()) == [1]
 
 
-def test_a_forked_process_has_slips_of_its_own(service: Service) -> None:
+def test_a_forked_process_has_request_ids_of_its_own(service: Service) -> None:
     assert create(service, new()) == [1]
     assert in_forked_child(lambda: str(create(service, new()))) == "[2]"
     assert create(service, new()) == [3]

@@ -1,5 +1,5 @@
-"""explain: each thing that keeps a job from running, as data and in words; it changes nothing. Time stands still, so
-the words are exact."""
+"""explain: every reason why a job does not run, as data and in words; it changes nothing. The clock is frozen, so the
+words are exact."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.helpers import new, put, take
-from tests.service.machines.dependents import fail, family, finish, settled
+from tests.service.machines.dependency_builders import fail, finish, parent_with_children, run_all_steps
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import ask, dump
 from windlass.core.errors import AlreadyEnded, UnknownJob
@@ -29,11 +29,11 @@ from windlass.core.explain.reasons import (
     Explanation,
     HeldByParent,
     InSteps,
+    LeaseOverdue,
     LimitFull,
     Next,
     NothingLeft,
     NoWorker,
-    LeaseOverdue,
     Paused,
     RateLimited,
     Running,
@@ -69,7 +69,7 @@ def store(engine: EngineProcess) -> Iterator[Store]:
 
 
 def explain(service: Service, job_id: bytes) -> Explanation:
-    """Every explanation survives its way through JSON, and ends each sentence."""
+    """Check that every explanation survives JSON and that each sentence ends."""
     found = service.explain(job_id).wait()
     assert msgspec.json.decode(msgspec.json.encode(found), type=Explanation) == found
     assert found.id == format_id(job_id)
@@ -92,10 +92,10 @@ def one(service: Service, *args: Any, **kw: Any) -> bytes:
     return put(service, new(*args, **kw))[0].id
 
 
-def wait_at(service: Service, queue: str = "q", *, for_ms: int = 60_000, bell: str = "b", **wants: Any) -> None:
+def wait_at(service: Service, queue: str = "q", *, for_ms: int = 60_000, waiter: str = "b", **wants: Any) -> None:
     """A taker that found nothing and waits, as the engine sees it."""
     request = Take(queues=(queue,), wants=Filter(**wants))
-    found = service.store.run_sync(take_flow(request, [queue], 0, WaitRegistration(bell, for_ms)))
+    found = service.store.run_sync(take_flow(request, [queue], 0, WaitRegistration(waiter, for_ms)))
     assert found.taken.jobs == []
 
 
@@ -145,7 +145,7 @@ def test_due_but_not_looked_at(service: Service) -> None:
     assert "(4 s ago): the next taker or the scheduler moves it into its queue." in reason.sentence
 
 
-def test_an_expiry_is_told_before_and_after(service: Service) -> None:
+def test_an_expiry_is_explained_before_and_after(service: Service) -> None:
     job_id = one(service, expires_in_ms=5_000)
     assert kinds(explain(service, job_id)) == [NoWorker, Next, Expires]
     service.store.clock_offset_ms += 6_000
@@ -297,7 +297,7 @@ def test_a_queue_that_is_rearranged_is_no_reason(service: Service) -> None:
     assert set(kinds(explain(service, ids[1]))) <= {NoWorker, Next, Ahead}
 
 
-# Nobody takes it
+# No taker
 
 
 def test_no_worker_listens(service: Service) -> None:
@@ -338,9 +338,9 @@ def test_a_wait_that_is_over_counts_no_more(service: Service) -> None:
 
 def test_those_who_wait_do_not_want_it(service: Service) -> None:
     service.configure("q", {"name_lanes": True}).wait()
-    wait_at(service, only=("mail", "push"), bell="a")
-    wait_at(service, glob="re*", priority=5, bell="b")
-    wait_at(service, all_but=("sms",), bell="c")
+    wait_at(service, only=("mail", "push"), waiter="a")
+    wait_at(service, glob="re*", priority=5, waiter="b")
+    wait_at(service, all_but=("sms",), waiter="c")
     job_id = one(service, name="sms")
     found = explain(service, job_id)
     reason = only(found, Unwanted)
@@ -349,7 +349,7 @@ def test_those_who_wait_do_not_want_it(service: Service) -> None:
     assert found.reasons[0] == reason
     assert found.summary.startswith('The job is queued: all 3 takers waiting at queue "q" want other jobs (')
     assert found.summary.endswith('), not "sms" with priority 0.')
-    wait_at(service, only=("push",), bell="d")
+    wait_at(service, only=("push",), waiter="d")
     assert Unwanted in kinds(explain(service, job_id))
 
 
@@ -386,7 +386,7 @@ def test_nothing_holds_it_back(service: Service) -> None:
     wait_at(service)
     service.pause("q", lane="other").wait()
     assert kinds(explain(service, job_id)) == [Paused]
-    service.store._sync_connection.call("HDEL", f"{service.store.root(0)}:q:q", "paused")  # resume would ring the taker
+    service.store._sync_connection.call("HDEL", f"{service.store.root(0)}:q:q", "paused")  # resume would wake the taker
     found = explain(service, job_id)
     assert kinds(found) == [Next]
     assert found.summary == 'The job is queued and nothing blocks it: it is the next job of queue "q".'
@@ -429,7 +429,7 @@ def test_a_dependency_that_is_lost_never_ends(service: Service) -> None:
 
 
 def test_a_child_is_held_by_its_parent(service: Service) -> None:
-    parent, children = family(service)
+    parent, children = parent_with_children(service)
     found = explain(service, children[0])
     reason = only(found, HeldByParent)
     assert (reason.parent.id, reason.parent.state) == (parent.key, "running")
@@ -440,7 +440,7 @@ def test_a_child_is_held_by_its_parent(service: Service) -> None:
 
 
 def test_a_parent_whose_last_child_was_deleted(service: Service) -> None:
-    parent, children = family(service, 1)
+    parent, children = parent_with_children(service, 1)
     finish(service, parent)
     service.delete(children).wait()
     found = explain(service, parent.id)
@@ -456,8 +456,8 @@ def test_a_group_waits_for_its_members(service: Service) -> None:
     assert reason.sentence.startswith("1 member of this group has not ended: ")
 
 
-def test_a_large_family_is_released_in_steps(service: Service) -> None:
-    parent, children = family(service, 500)
+def test_many_children_are_released_in_steps(service: Service) -> None:
+    parent, children = parent_with_children(service, 500)
     finish(service, parent)
     found = [explain(service, child) for child in children]
     held = [one for one in found if one.state == "waiting"]
@@ -469,11 +469,11 @@ def test_a_large_family_is_released_in_steps(service: Service) -> None:
     )
     assert "still processed in steps: held children are being released" in only(held[0], InSteps).sentence
     assert kinds(explain(service, parent.id)) == [AwaitsMembers, InSteps]
-    settled(service)
+    run_all_steps(service)
     assert kinds(explain(service, parent.id)) == [AwaitsMembers]
 
 
-def test_the_end_of_a_job_is_told_in_steps(service: Service) -> None:
+def test_the_end_of_a_job_reaches_dependents_in_steps(service: Service) -> None:
     awaited = one(service)
     waiters = [one.id for one in put(service, *(new("r", after=(awaited,)) for _ in range(300)))]
     finish(service, take(service)[0])
@@ -484,9 +484,9 @@ def test_the_end_of_a_job_is_told_in_steps(service: Service) -> None:
 
 
 def test_what_was_seen_is_cleared_in_steps(service: Service) -> None:
-    parent, _ = family(service, 300)
+    parent, _ = parent_with_children(service, 300)
     finish(service, parent)
-    settled(service)
+    run_all_steps(service)
     for child in take(service, "c", most=500):
         finish(service, child)
     (again,) = take(service, "p")
@@ -498,7 +498,7 @@ def test_what_was_seen_is_cleared_in_steps(service: Service) -> None:
 
 
 def test_members_of_a_cancelled_parent_are_let_go_in_steps(service: Service) -> None:
-    parent, children = family(service, 500)
+    parent, children = parent_with_children(service, 500)
     finish(service, parent)
     service.cancel([parent.id]).wait()
     found = explain(service, parent.id)
@@ -510,7 +510,7 @@ def test_members_of_a_cancelled_parent_are_let_go_in_steps(service: Service) -> 
     assert "letting_go" in only(held[0], InSteps).steps
 
 
-# Somebody has it
+# Held by a worker
 
 
 def test_running_by_a_registered_worker(service: Service) -> None:
@@ -538,7 +538,7 @@ def test_running_by_a_registered_worker(service: Service) -> None:
     )
 
 
-def test_running_by_somebody_unknown(service: Service) -> None:
+def test_running_on_an_unknown_worker(service: Service) -> None:
     job_id = one(service)
     (job,) = take(service)
     reason = only(explain(service, job_id), Running)
@@ -561,7 +561,7 @@ def test_a_worker_that_is_not_registered_has_only_its_id(service: Service) -> No
     assert reason.sentence.endswith("; its lease has no deadline.")
 
 
-def test_a_lease_of_another_length_was_renewed_nobody_knows_when(service: Service) -> None:
+def test_a_lease_of_another_length_was_renewed_at_an_unknown_time(service: Service) -> None:
     job_id = one(service, lease_ms=60_000)
     take(service, lease_ms=10_000)
     assert only(explain(service, job_id), Running).lease_renewed_at_ms is None
@@ -696,7 +696,7 @@ def test_unknown_and_removed_jobs_are_refused(service: Service) -> None:
 def test_it_changes_nothing(service: Service) -> None:
     service.configure("named", {"name_lanes": True, "fair_share": True}).wait()
     limit(service, "l", running=1)
-    parent, children = family(service, 300)
+    parent, children = parent_with_children(service, 300)
     finish(service, parent)
     service.register(WORKER, INFO).wait()
     wait_at(service, "named", only=("mail",))

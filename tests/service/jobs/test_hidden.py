@@ -1,4 +1,4 @@
-"""Hidden jobs: only takers that ask for them see them. And leases that end on whole seconds."""
+"""Hidden jobs: only takers that ask for them see them. Leases that end on whole seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.helpers import new, put, read, take
-from tests.service.machines.dependents import sound
+from tests.service.machines.dependency_builders import assert_consistent
 from windlass.core.errors import UniqueConflict
 from windlass.core.operations import Edit, Enqueued, Filter, Take
 from windlass.core.retry import Backoff
@@ -26,7 +26,7 @@ def test_who_does_not_ask_does_not_see(service: Service, name_lanes: bool) -> No
     assert [job.id for job in take(service, most=5)] == [seen.id]
     assert take(service, wants=Filter(priority=0)) == []
     assert [job.id for job in take(service, most=5, wants=SEES)] == [hidden.id]
-    sound(service)
+    assert_consistent(service)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_every_kind_of_filter(service: Service, wants: dict[str, Any]) -> None:
     assert [job.id for job in take(service, most=5, wants=Filter(**wants))] == [plain.id]
     found = take(service, most=5, wants=Filter(**wants, hidden=True))
     assert {job.id for job in found} == {hidden.id, lane.id}
-    sound(service)
+    assert_consistent(service)
 
 
 def test_they_are_in_order_with_the_others(service: Service) -> None:
@@ -50,7 +50,7 @@ def test_fair_tenants_share_with_their_hidden_jobs(service: Service) -> None:
     service.configure("q", {"fair_share": True}).wait()
     put(service, *(new(lane="a", hidden=True) for _ in range(4)), *(new(lane="b") for _ in range(4)))
     assert [job.lane for job in take(service, most=8, wants=SEES)] == ["a", "b"] * 4
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_hidden_job_stays_so(service: Service) -> None:
@@ -61,7 +61,7 @@ def test_a_hidden_job_stays_so(service: Service) -> None:
     service.configure("q", {"name_lanes": True}).wait()
     assert take(service) == []
     assert take(service, wants=Filter(glob="o*", hidden=True))[0].id == made.id
-    sound(service)
+    assert_consistent(service)
 
 
 @pytest.mark.anyio
@@ -101,7 +101,7 @@ def test_a_lease_that_ends_on_a_whole_second(service: Service) -> None:
     service.edit([Edit(id=made.id, run_at_ms=service.now().wait() + 60_000, in_any_state=True, attempt=7)]).wait()
     assert take(service) == [], "nobody takes it over any more"
     assert (read(service, made.id).attempt, read(service, made.id).state) == (7, State.RUNNING)
-    sound(service)
+    assert_consistent(service)
 
 
 def test_no_lease_at_all_never_reaches_into_the_next_second(service: Service) -> None:
@@ -114,7 +114,7 @@ def test_no_lease_at_all_never_reaches_into_the_next_second(service: Service) ->
         assert job.lease_deadline_at_ms <= job.started_at_ms, early_ms
 
 
-def test_a_taker_hears_what_went_before(service: Service) -> None:
+def test_a_taker_sees_earlier_attempts(service: Service) -> None:
     (made,) = put(service, new(lease_ms=1_000, retake=True, retry=Backoff(tries=2)))
     first = service.take(Take(queues=("q",))).wait()
     assert (first.started_before, first.used_up) == ({}, 0)
@@ -142,7 +142,7 @@ def test_a_unique_key_that_refuses(service: Service) -> None:
         "queued",
     ]
     assert service.holder("q", "k").wait() == made.id
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_cancel_that_spares_what_runs(service: Service) -> None:
@@ -152,4 +152,4 @@ def test_a_cancel_that_spares_what_runs(service: Service) -> None:
     assert (type(answers[0]).__name__, answers[1]) == ("WrongState", "cancelled")
     assert not read(service, plain.id).is_cancel_requested
     assert read(service, retaken.id).state is State.CANCELLED
-    sound(service)
+    assert_consistent(service)

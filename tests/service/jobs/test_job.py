@@ -1,4 +1,4 @@
-"""job: one job as it stands, with its attempts."""
+"""job: one job with its attempts."""
 
 from __future__ import annotations
 

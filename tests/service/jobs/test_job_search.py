@@ -1,4 +1,4 @@
-"""jobs, sought: by the time of their end, by what their last error says, over all queues; with what went wrong."""
+"""jobs: search by time of end and by error text, over all queues, with the errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.service.helpers import new, put, take
-from tests.service.paged import listed, pages
+from tests.service.job_pages import listed, pages
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Fail, Finish, Listing

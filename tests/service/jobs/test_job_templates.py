@@ -1,4 +1,4 @@
-"""Jobs of one form: they are stored as jobs of their own would be, and refused as these are."""
+"""Jobs of one template: stored and refused like jobs without a template."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_wrong_with_a_form_or_a_payload_is_said_each_time(service: Servi
         service.enqueue([PreparedJob(right, b"1")])  # type: ignore[arg-type]
 
 
-def test_records_that_are_alike_are_told_apart(service: Service) -> None:
+def test_similar_records_are_distinguished(service: Service) -> None:
     """Reading remembers what records have in common: two that differ in little must not be taken for each other."""
     one = JobTemplate(new())
     jobs = accepted(

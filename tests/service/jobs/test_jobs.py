@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.service.helpers import new, put, take
-from tests.service.paged import listed, pages
+from tests.service.job_pages import listed, pages
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import dump
 from windlass.core.errors import BadInput
@@ -115,7 +115,7 @@ def test_what_stays_is_seen_once_while_others_come_and_go(service: Service, stat
     for number, page in enumerate(pages(service, queue="q", state=state, most=4, newest_first=newest_first)):
         seen += ids(page.jobs)
         if number < 10:
-            # The entry that the cursor stands on goes, and so does one that is still to come.
+            # The entry at the cursor is removed, and so is a later one.
             gone = [page.jobs[-1].id] if page.jobs else []
             ahead = [job.id for job in jobs if job.id not in seen and job.id not in removed]
             gone += ahead[len(ahead) // 2 :][:1]
@@ -128,7 +128,7 @@ def test_what_stays_is_seen_once_while_others_come_and_go(service: Service, stat
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_a_cursor_whose_job_has_moved_loses_nobody(service: Service, newest_first: bool) -> None:
+def test_a_cursor_whose_job_has_moved_loses_no_job(service: Service, newest_first: bool) -> None:
     now_ms = 2**45
     jobs = put(service, *(new(run_at_ms=now_ms + 10 * i) for i in range(9)))
     order = [job.id for job in (jobs[::-1] if newest_first else jobs)]
@@ -146,7 +146,7 @@ def test_a_cursor_whose_job_has_moved_loses_nobody(service: Service, newest_firs
 def test_a_page_looks_at_a_bounded_number_of_jobs(service: Service) -> None:
     put(service, *(new(name="rare" if i == 1_100 else "n") for i in range(1_200)))
     sizes = [len(page.jobs) for page in pages(service, queue="q", state="queued", name="rare")]
-    assert sizes == [0, 0, 1, 0]  # 500 looked at in each, then the other lanes
+    assert sizes == [0, 0, 1, 0]  # 500 read in each, then the other lanes
     assert len(listed(service, queue="q", state="queued", most=500)) == 1_200
 
 

@@ -1,4 +1,4 @@
-"""log and logs: what running code says is kept with its job, bounded, with the attempt that said it."""
+"""log and logs: log lines of running code are kept with their job, bounded, with their attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""queue_of: the queues that jobs are in."""
+"""queue_of: the queues of jobs."""
 
 from __future__ import annotations
 

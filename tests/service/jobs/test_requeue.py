@@ -1,4 +1,4 @@
-"""requeue by a person: back into the queue from any state."""
+"""requeue: back into the queue from any state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_from_every_state_into_the_queue(service: Service, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["finished", "history", "failed", "cancelled"])
-def test_from_an_end_its_attempts_and_its_outcome_begin_anew(service: Service, state: str) -> None:
+def test_after_an_end_attempts_and_outcome_are_reset(service: Service, state: str) -> None:
     job_id = in_state(service, state)
     service.requeue([job_id]).one().wait()
     job = service.job([job_id]).one().wait().job

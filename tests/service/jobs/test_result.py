@@ -1,4 +1,4 @@
-"""result: how a job ended, what it returned, and waiting for that without polling."""
+"""result: end and result of a job, and waiting for them without polling."""
 
 from __future__ import annotations
 

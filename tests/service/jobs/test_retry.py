@@ -1,4 +1,4 @@
-"""retry by a person: failed and cancelled jobs start anew."""
+"""retry: failed and cancelled jobs start again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def failed(service: Service, **kw: object) -> Job:
     return job
 
 
-def test_a_failed_job_starts_with_all_attempts_anew_and_keeps_its_past(service: Service) -> None:
+def test_a_failed_job_starts_with_a_full_set_of_attempts_and_keeps_its_past(service: Service) -> None:
     job = failed(service, retry=Backoff(tries=1), payload=Blob(b"[1]"))
     assert service.retry([job.id]).one().wait() == "queued"
     assert counts(service) == {"queued": 1}
@@ -70,7 +70,7 @@ def test_jobs_that_are_not_there(service: Service) -> None:
     assert [type(one) for one in answers] == [AlreadyEnded, UnknownJob]
 
 
-def test_a_unique_key_that_somebody_else_holds_now_is_a_conflict(service: Service) -> None:
+def test_a_unique_key_that_another_job_holds_now_is_a_conflict(service: Service) -> None:
     job = failed(service, unique="k")
     (other,) = put(service, new(unique="k"))
     with pytest.raises(UniqueConflict):
@@ -111,7 +111,7 @@ def test_bytes_are_counted_again(service: Service) -> None:
 
 
 def test_a_job_that_expired_can_be_retried(service: Service) -> None:
-    """Its old expiry would fail it again before anybody could take it."""
+    """Its old expiry would fail it again before it could be taken."""
     (job,) = put(service, new(expires_in_ms=1_000, timeout_ms=7_000, payload=Blob(b"[2]")))
     service.store.clock_offset_ms += 2_000
     assert service.clean().wait().done == 1
@@ -133,7 +133,7 @@ def test_it_counts_against_the_limits_of_now_not_of_its_end(service: Service) ->
     assert len(take(service, most=2)) == 1
 
 
-def test_another_process_has_set_a_limit_meanwhile(service: Service) -> None:
+def test_another_process_sets_a_limit_in_between(service: Service) -> None:
     jobs = [failed(service) for _ in range(2)]
     other = another(service)
     other.limit(Limit(name="one at a time", matches=Matcher(name="n"), running=1)).wait()

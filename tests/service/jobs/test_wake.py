@@ -1,4 +1,4 @@
-"""Waiting takers and those who await an end: woken at once, by nobody's loop, and no ring is lost on the way."""
+"""Wakeups: waiting takers and callers that await an end are woken at once, without a loop, and no wakeup is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from windlass.store.waiting.take import take_flow
 from windlass.store.waiting.wakeups import Listener
 
 WAIT_MS = 20_000  # far more than any test takes
-SOON_S = 8.0  # a ring that is lost shows as a wait beyond this
+SOON_S = 8.0  # a lost wakeup shows as a longer wait
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def registered(service: Service, takers: int, queue: str = "q") -> None:
 
 
 async def unregistered(service: Service, takers: int, queue: str = "q") -> None:
-    """Until no more than so many wait there: the engine rings nobody who has left."""
+    """Wait until at most this many takers are registered: the engine wakes no taker that has left."""
     async with asyncio.timeout(SOON_S):
         while (await service.stats([queue]))[0].waiting_takers > takers:  # noqa: ASYNC110 (it happens in the engine)
             await asyncio.sleep(0.002)
@@ -76,7 +76,7 @@ async def soon(work: asyncio.Future[list[Job]]) -> list[Job]:
 
 @pytest.fixture
 async def stores(service: Service) -> AsyncIterator[list[Service]]:
-    """The service and two others, each with a store of its own."""
+    """Return the service and two others, with a store each."""
     services = [service, another(service), another(service)]
     async with opened(*services):
         yield services
@@ -101,7 +101,7 @@ async def test_the_wait_ends_with_nothing(stores: list[Service]) -> None:
     assert await wait_for(stores[0], wait_ms=30) == []
 
 
-async def test_a_wait_after_one_that_ended_with_nothing_is_rung_too(stores: list[Service]) -> None:
+async def test_a_wait_after_an_empty_one_is_woken_too(stores: list[Service]) -> None:
     for _ in range(3):
         assert await wait_for(stores[0], wait_ms=30) == []
         work = asyncio.create_task(wait_for(stores[0]))
@@ -111,7 +111,7 @@ async def test_a_wait_after_one_that_ended_with_nothing_is_rung_too(stores: list
 
 
 def wake_in_thread(service: Service, wake: Callable[[], object], *queues: str, wait_ms: int = WAIT_MS) -> list[Job]:
-    """A taker without an event loop waits in a thread of its own; `wake` is called once it is registered."""
+    """Wait without an event loop in a thread; call `wake` once the taker is registered."""
     found: list[Job] = []
     request = Take(queues=queues or ("q",), wait_ms=wait_ms)
     thread = threading.Thread(target=lambda: found.extend(service.take(request).wait().jobs))
@@ -137,7 +137,7 @@ def test_a_blocked_threads_wait_ends_with_nothing(service: Service) -> None:
 
 
 @pytest.mark.parametrize("how", ["release", "retry", "requeue", "edit", "person"])
-def test_whatever_makes_a_job_takeable_rings(service: Service, how: str) -> None:
+def test_every_way_to_make_a_job_takeable_wakes_takers(service: Service, how: str) -> None:
     (answer,) = put(service, new(delay_ms=3_600_000 if how == "edit" else 0))
     jobs = take(service)
     if how == "person":
@@ -250,7 +250,7 @@ def test_as_many_jobs_as_blocked_threads_serve_them_all(service: Service) -> Non
 # Filters
 
 
-async def test_a_filter_is_not_woken_in_vain_and_swallows_no_ring(stores: list[Service]) -> None:
+async def test_a_filter_is_not_woken_in_vain_and_loses_no_wakeup(stores: list[Service]) -> None:
     await stores[0].configure("q", {"name_lanes": True})
     picky = asyncio.create_task(wait_for(stores[0], wants=Filter(only=("mail",))))
     await registered(stores[2], 1)
@@ -258,7 +258,7 @@ async def test_a_filter_is_not_woken_in_vain_and_swallows_no_ring(stores: list[S
     await registered(stores[2], 2)
     await stores[2].enqueue([new(name="pdf")])
     assert [job.name for job in await soon(open_to_all)] == ["pdf"]
-    assert (await stores[2].stats(["q"]))[0].waiting_takers == 1  # the picky one was never rung
+    assert (await stores[2].stats(["q"]))[0].waiting_takers == 1  # the taker with a filter was never woken
     await stores[2].enqueue([new(name="pdf"), new(name="mail")])
     assert [job.name for job in await soon(picky)] == ["mail"]
 
@@ -283,7 +283,7 @@ async def test_a_taker_with_a_priority(stores: list[Service]) -> None:
 # Takers that leave
 
 
-async def test_a_taker_that_took_elsewhere_does_not_swallow_the_ring_of_its_other_queue(stores: list[Service]) -> None:
+async def test_a_taker_that_took_elsewhere_does_not_lose_the_wakeup_of_its_other_queue(stores: list[Service]) -> None:
     both = asyncio.create_task(wait_for(stores[0], "a", "b"))
     await registered(stores[2], 1, "b")
     only_b = asyncio.create_task(wait_for(stores[1], "b"))
@@ -296,7 +296,7 @@ async def test_a_taker_that_took_elsewhere_does_not_swallow_the_ring_of_its_othe
 
 
 @pytest.mark.parametrize("takes", [True, False])
-def test_a_thread_that_left_does_not_swallow_a_ring(service: Service, takes: bool) -> None:
+def test_a_thread_that_left_does_not_lose_a_wakeup(service: Service, takes: bool) -> None:
     other, third = another(service), another(service)
     with closing(other, third):
         if takes:
@@ -306,7 +306,7 @@ def test_a_thread_that_left_does_not_swallow_a_ring(service: Service, takes: boo
         assert len(wake_in_thread(other, lambda: put(third, new("b")), "b")) == 1
 
 
-async def test_a_taker_that_gave_up_does_not_swallow_a_ring(stores: list[Service]) -> None:
+async def test_a_taker_that_gave_up_does_not_lose_a_wakeup(stores: list[Service]) -> None:
     leaving = asyncio.create_task(wait_for(stores[0], wait_ms=40))
     await registered(stores[2], 1)
     staying = asyncio.create_task(wait_for(stores[1]))
@@ -317,7 +317,7 @@ async def test_a_taker_that_gave_up_does_not_swallow_a_ring(stores: list[Service
     assert len(await soon(staying)) == 1
 
 
-async def test_nobody_is_registered_when_all_have_left(stores: list[Service]) -> None:
+async def test_no_taker_is_registered_when_all_have_left(stores: list[Service]) -> None:
     cancelled = asyncio.create_task(wait_for(stores[0], "a", "b"))
     await registered(stores[2], 1, "b")
     cancelled.cancel()
@@ -332,8 +332,8 @@ async def test_nobody_is_registered_when_all_have_left(stores: list[Service]) ->
 
 
 @pytest.mark.parametrize("turns", range(0, 24, 2))
-async def test_a_cancelled_taker_swallows_neither_ring_nor_job(stores: list[Service], turns: int) -> None:
-    """Cancelled at different moments: before the ring, after it, while the job is on its way."""
+async def test_a_cancelled_taker_loses_neither_wakeup_nor_job(stores: list[Service], turns: int) -> None:
+    """Cancelled at different moments: before the wakeup, after it, while the job is in transit."""
     leaving = asyncio.create_task(wait_for(stores[0]))
     await registered(stores[2], 1)
     staying = asyncio.create_task(wait_for(stores[1]))
@@ -353,7 +353,9 @@ async def test_a_cancelled_taker_swallows_neither_ring_nor_job(stores: list[Serv
 
 
 @pytest.mark.parametrize("turns", range(0, 12, 2))
-async def test_a_cancelled_taker_hands_its_ring_to_the_next_in_its_process(stores: list[Service], turns: int) -> None:
+async def test_a_cancelled_taker_passes_its_wakeup_to_the_next_in_its_process(
+    stores: list[Service], turns: int
+) -> None:
     leaving = asyncio.create_task(wait_for(stores[0]))
     await registered(stores[2], 1)
     staying = asyncio.create_task(wait_for(stores[0]))
@@ -370,8 +372,8 @@ async def test_a_cancelled_taker_hands_its_ring_to_the_next_in_its_process(store
         await asyncio.gather(staying, return_exceptions=True)
 
 
-async def test_a_ring_that_is_passed_on_goes_to_somebody_who_wants_the_job(stores: list[Service]) -> None:
-    """The picky taker stands first in line, but a ring for another name is not for it."""
+async def test_a_wakeup_that_is_passed_on_goes_to_a_taker_that_wants_the_job(stores: list[Service]) -> None:
+    """The taker with a filter is first in line, but a wakeup for another name is not for it."""
     await stores[0].configure("q", {"name_lanes": True})
     picky = asyncio.create_task(wait_for(stores[0], wants=Filter(only=("mail",))))
     await registered(stores[2], 1)
@@ -384,7 +386,7 @@ async def test_a_ring_that_is_passed_on_goes_to_somebody_who_wants_the_job(store
     def pass_on() -> Flow[Any]:
         yield pass_wakeup("busy", "q", ("",), 0)
 
-    await stores[2].store.run(wait_briefly())  # its registration ends first: it is rung first
+    await stores[2].store.run(wait_briefly())  # its registration ends first: it is woken first
     await stores[2].enqueue([new(name="pdf")])
     assert (await stores[2].stats(["q"]))[0].waiting_takers == 2
     await stores[2].store.run(pass_on())
@@ -574,8 +576,8 @@ def _commands(link: SyncReconnectingConnection) -> int:
 
 
 @pytest.mark.anyio
-async def test_whoever_waits_looks_again_when_the_bells_connection_was_lost(service: Service, store: Store) -> None:
-    """A ring that was on its way over a connection that broke is gone with it."""
+async def test_a_waiter_polls_again_when_the_wakeup_connection_was_lost(service: Service, store: Store) -> None:
+    """A wakeup in transit is lost when its connection breaks."""
     async with store, asyncio.timeout(10):
         listener = Listener((("q", ""),))
         async with store.wakeups.listen(0, listener):

@@ -1,28 +1,28 @@
-"""wake: a person ends the wait of jobs, whatever they wait for."""
+"""wake: ends the wait of jobs, whatever they wait for."""
 
 from __future__ import annotations
 
 from tests.service.helpers import new, put, read, take
-from tests.service.machines.dependents import GONE, family, finish, sound, state
+from tests.service.machines.dependency_builders import GONE, assert_consistent, finish, parent_with_children, state
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.service import Service
 
 
 def test_a_waiting_parent_goes_on_and_waits_again_when_it_finishes(service: Service) -> None:
-    parent, children = family(service, 1)
+    parent, children = parent_with_children(service, 1)
     finish(service, parent)
     assert service.wake([parent.id]).wait() == ["queued"]
     (again,) = take(service, "p")
     assert finish(service, again) == "waiting"
     assert state(service, children[0]) == "queued"
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_held_child_starts(service: Service) -> None:
-    _, (child,) = family(service, 1)
+    _, (child,) = parent_with_children(service, 1)
     assert service.wake([child]).wait() == ["queued"]
     assert not read(service, child).is_held
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_dependent_starts_by_its_own_time(service: Service) -> None:
@@ -32,7 +32,7 @@ def test_a_dependent_starts_by_its_own_time(service: Service) -> None:
     (job,) = take(service, "b")
     finish(service, take(service)[0])
     assert finish(service, job) is None
-    sound(service)
+    assert_consistent(service)
 
 
 def test_a_group_ends(service: Service) -> None:
@@ -40,7 +40,7 @@ def test_a_group_ends(service: Service) -> None:
     (group,) = put(service, new("b", after=(first.id,), joins=True))
     assert service.wake([group.id]).wait() == ["finished"]
     assert [state(service, one.id) for one in (first, group)] == ["queued", GONE]
-    sound(service)
+    assert_consistent(service)
 
 
 def test_refusals(service: Service) -> None:
@@ -52,8 +52,8 @@ def test_refusals(service: Service) -> None:
     assert [type(one) for one in refused] == [AlreadyEnded, UnknownJob]
 
 
-def test_waking_rings_a_taker(service: Service) -> None:
-    parent, (child,) = family(service, 1)
+def test_waking_wakes_a_taker(service: Service) -> None:
+    parent, (child,) = parent_with_children(service, 1)
     finish(service, parent)
     service.delete([child]).wait()
     service.wake([parent.id]).wait()

@@ -1,4 +1,4 @@
-"""What a take must return, reckoned from the stored jobs alone: shared by the machines that test limits."""
+"""Expected result of a take, computed from the stored jobs alone, for the limit machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wants(filter_: Filter, job: Job) -> bool:
 
 
 def takeable(seen: Snapshot, queue: str) -> list[Stored]:
-    """In the order of a queue that is not fair: score, ready time, sequence."""
+    """Return takeable jobs in the order of a queue without fair share: score, ready time, sequence."""
     aging = seen.number(queue, b"aging_ms")
     found = [
         one for one in seen.jobs.values()
@@ -45,7 +45,7 @@ def may_run(seen: Snapshot, job: Job, rooms: dict[str, float]) -> bool:
 
 
 def expected(seen: Snapshot, request: Take) -> list[bytes]:
-    """What a take of queues that are not fair must return, given that nothing comes due."""
+    """Return the expected jobs of a take from queues without fair share, if nothing becomes due."""
     rooms: dict[str, float] = {}
     found: list[bytes] = []
     for queue in request.queues:
@@ -58,19 +58,19 @@ def expected(seen: Snapshot, request: Take) -> list[bytes]:
 
 
 def is_settled(seen: Snapshot, queue: str) -> bool:
-    """Nothing has come due that the next take brings in first."""
+    """Tell whether nothing is due that the next take would process first."""
     scores = [seen.zset(f"{index}:{queue}") for index in ("scheduled", "running", "rates")]
     return all(score > seen.now_ms for members in scores for score in members.values())
 
 
 def note_starts(starts: dict[str, list[int]], limits: dict[int, Limit], taken: list[Job], now_ms: int) -> None:
-    """Within any time there are no more starts than the burst and what flowed in meanwhile."""
+    """Check that no period has more starts than the burst plus the rate allows."""
     for job in taken:
-        for holdup in job.limits:
-            limit = limits[int(number_of(holdup))]
+        for limit_key in job.limits:
+            limit = limits[int(number_of(limit_key))]
             if limit.rate is None:
                 continue
-            instants = starts.setdefault(holdup, [])
+            instants = starts.setdefault(limit_key, [])
             instants.append(now_ms)
             for first in range(len(instants)):
                 flowed = (instants[-1] - instants[first]) * limit.rate / limit.per_ms

@@ -1,4 +1,4 @@
-"""accept: a dispatched job is taken on, and its lease begins."""
+"""accept: a worker accepts a dispatched job, and its lease starts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_accepting_again_changes_nothing(service: Service) -> None:
     assert read(service, job.id).lease_deadline_at_ms == first
 
 
-def test_whoever_holds_it_may_accept_without_a_token(service: Service) -> None:
+def test_the_holder_may_accept_without_a_token(service: Service) -> None:
     put(service, new())
     (job,) = take(service, accept_ms=2_000)
     assert service.accept([LeaseRef(job.id, 0)]).one().wait() is not None

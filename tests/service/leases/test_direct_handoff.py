@@ -1,4 +1,4 @@
-"""A plain job that comes into an idle queue travels with the ring to a worker that waits there."""
+"""Direct handoff: a simple job in an idle queue travels with the wakeup to a waiting worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.frozen import START_MS, frozen_library
+from tests.service.frozen_engine import START_MS, frozen_library
 from tests.service.helpers import counts, new, put, read, take
 from tests.service.leases.test_fast_paths import Side
 from tests.service.workers.test_report_worker import pass_ms
@@ -28,38 +28,40 @@ from windlass.store.store import Store
 from windlass.store.waiting.take import Acceptance, take_flow, take_once
 
 W = b"w" * 16
-BELL = "bell"
+WAITER = "bell"
 HAND_MS = 2_000
 LIMIT_S = 30.0
 
 
-def wait_in(service: Service, bell: str = BELL, *, wants: Filter = ANY_JOB, for_ms: int = 60_000, **how: Any) -> None:
-    """As a worker that finds nothing, and waits to be rung."""
+def wait_in(
+    service: Service, waiter: str = WAITER, *, wants: Filter = ANY_JOB, for_ms: int = 60_000, **how: Any
+) -> None:
+    """Register like a worker that found nothing and waits for a wakeup."""
     request = Take(queues=("q",), worker=W, wants=wants)
-    registration = WaitRegistration(bell, for_ms, **({"direct_handoff": True} | how))
+    registration = WaitRegistration(waiter, for_ms, **({"direct_handoff": True} | how))
     found = service.store.run_sync(take_flow(request, ["q"], 0, registration))
     assert not found.taken.jobs
 
 
-def heard(service: Service) -> list[bytes]:
-    messages: list[bytes] = ask(service.store, "LRANGE", f"{service.store.root(0)}:bell:{BELL}", 0, -1)
+def read_wakeups(service: Service) -> list[bytes]:
+    messages: list[bytes] = ask(service.store, "LRANGE", f"{service.store.root(0)}:bell:{WAITER}", 0, -1)
     return messages
 
 
 def handed(service: Service) -> Job:
-    (message,) = heard(service)
+    (message,) = read_wakeups(service)
     assert message[:1] == b"H"
     return unpack(message[1:])
 
 
 @pytest.fixture(autouse=True)
 def known_queue(service: Service) -> None:
-    """In a queue that nobody knows yet the first job goes the general way."""
+    """In a new queue the first job takes the general path."""
     (known,) = put(service, new())
     service.delete([known.id]).wait()
 
 
-def test_the_job_comes_with_the_ring(service: Service) -> None:
+def test_the_job_comes_with_the_wakeup(service: Service) -> None:
     wait_in(service)
     (known,) = put(service, new(payload=Blob(b'{"n":1}'), priority=3))
     job = handed(service)
@@ -77,20 +79,20 @@ def test_one_hand_is_filled_once(service: Service) -> None:
     wait_in(service)
     put(service, new())
     put(service, new())
-    assert len(heard(service)) == 1
+    assert len(read_wakeups(service)) == 1
     assert counts(service) == {"running": 1, "queued": 1}
 
 
-def test_none_overtakes_one_that_was_rung_for(service: Service) -> None:
+def test_no_job_overtakes_another_with_a_wakeup(service: Service) -> None:
     wait_in(service, "another", for_ms=50_000, direct_handoff=False)
     wait_in(service)
     put(service, new())
     put(service, new())
-    assert [message[:1] for message in heard(service)] == [b"Q"]
+    assert [message[:1] for message in read_wakeups(service)] == [b"Q"]
     assert counts(service) == {"queued": 2}
 
 
-def test_what_nobody_accepts_goes_back_unspent(service: Service) -> None:
+def test_a_handoff_that_is_not_accepted_goes_back_unspent(service: Service) -> None:
     wait_in(service)
     (known,) = put(service, new())
     late = handed(service)
@@ -106,7 +108,7 @@ def test_what_nobody_accepts_goes_back_unspent(service: Service) -> None:
 
 OTHERWISE: dict[str, Callable[[Service], object]] = {
     "the taker was not to be handed anything": lambda service: wait_in(service, direct_handoff=False),
-    "others wait behind the bell": lambda service: wait_in(service, others_wait=True),
+    "others wait in the same process": lambda service: wait_in(service, others_wait=True),
     "it wants other names": lambda service: (
         service.configure("q", {"name_lanes": True}).wait(),
         wait_in(service, wants=Filter(all_but=("other",))),
@@ -127,10 +129,10 @@ OTHERWISE: dict[str, Callable[[Service], object]] = {
 
 
 @pytest.mark.parametrize("name", OTHERWISE)
-def test_otherwise_it_is_rung_or_not_but_handed_nothing(service: Service, name: str) -> None:
+def test_otherwise_there_may_be_a_wakeup_but_no_handoff(service: Service, name: str) -> None:
     OTHERWISE[name](service)
     (known,) = put(service, new())
-    assert [message for message in heard(service) if message[:1] == b"H"] == []
+    assert [message for message in read_wakeups(service) if message[:1] == b"H"] == []
     assert read(service, known.id).state is State.QUEUED
 
 
@@ -142,14 +144,14 @@ def test_otherwise_it_is_rung_or_not_but_handed_nothing(service: Service, name: 
 def test_what_is_not_plain_and_short_is_taken(service: Service, content: dict[str, Any]) -> None:
     wait_in(service)
     put(service, new(**content))
-    assert [message[:1] for message in heard(service)] == [b"Q"]
+    assert [message[:1] for message in read_wakeups(service)] == [b"Q"]
 
 
 def test_a_paused_queue_hands_nothing_over(service: Service) -> None:
     wait_in(service)
     service.pause("q").wait()
     put(service, new())
-    assert heard(service) == []
+    assert read_wakeups(service) == []
 
 
 def test_it_is_what_the_worker_would_have_taken(engine: EngineProcess) -> None:
@@ -207,7 +209,7 @@ async def test_a_taker_gets_it_without_a_second_question(service: Service, takin
 
 @pytest.mark.anyio
 async def test_a_taker_that_is_gone_gives_it_back_unspent(service: Service, taking: asyncio.Task[Job]) -> None:
-    (known,) = put(service, new())  # the event loop stands still meanwhile: what is handed over is on its way
+    (known,) = put(service, new())  # the event loop is blocked while the handoff is in transit
     taking.cancel()
     async with asyncio.timeout(LIMIT_S):
         job = await asyncio.to_thread(read, service, known.id)
@@ -217,7 +219,7 @@ async def test_a_taker_that_is_gone_gives_it_back_unspent(service: Service, taki
 
 
 @pytest.mark.anyio
-async def test_a_taker_that_slept_takes_it_anew(
+async def test_a_taker_that_slept_takes_it_again(
     service: Service, taking: asyncio.Task[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came a while ago may be another's by now: it goes back, and is taken if it is still there."""
@@ -229,7 +231,7 @@ async def test_a_taker_that_slept_takes_it_anew(
 
 
 class Receiver:
-    """Is given a job with the ring, and accepts it or not."""
+    """Receiver of a handoff, which accepts it or not."""
 
     def __init__(self, takes_on: bool, before: Callable[[Job], object] = lambda job: None) -> None:
         self.received: list[Job] = []
@@ -308,12 +310,12 @@ async def test_what_comes_while_a_look_is_under_way_is_not_received(
     open_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That look may have brought as many as are wanted."""
-    bell = open_service.store.wakeups.of(0)
+    waiter = open_service.store.wakeups.of(0)
 
     async def taken_late(store: Store, flow: Flow[Any]) -> Any:
         found = await take_once(store, flow)
         await asyncio.to_thread(put, open_service, new())
-        while bell._by_place:  # noqa: ASYNC110 (until it was handed over)
+        while waiter._by_place:  # noqa: ASYNC110 (until it was handed over)
             await asyncio.sleep(0.001)
         return found
 

@@ -1,4 +1,4 @@
-"""extend: the heartbeat of many leases."""
+"""extend: heartbeat of many leases."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_heartbeat_says_which_leases_are_lost(service: Service) -> None:
     assert {lost_again.id, retaken_again.id} == {lost.id, retaken.id}
 
 
-def test_whoever_holds_it(service: Service) -> None:
+def test_the_current_holder(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     answer = service.extend([LeaseRef(job.id, 0)], lease_ms=100_000).one().wait()

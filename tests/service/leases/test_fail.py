@@ -1,4 +1,4 @@
-"""fail: an attempt ends badly, to be made again, for good, or because somebody asked for it."""
+"""fail: an attempt ends as failed, to be retried, for good, or as cancelled."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_requested_cancel_is_acknowledged(service: Service) -> None:
     answers = service.fail(
         [
             Fail(id=one.id, token=one.lease_token, then="cancelled", reason="asked"),
-            Fail(id=two.id, token=two.lease_token, then="retry"),  # no new attempt of what is to be cancelled
+            Fail(id=two.id, token=two.lease_token, then="retry"),  # no new attempt of a job with a cancel request
         ]
     ).wait()
     assert answers == ["cancelled", "cancelled"]
@@ -131,7 +131,7 @@ def test_refusals_change_nothing(service: Service) -> None:
     assert len(service.job([job.id]).one().wait().attempts) == 2
 
 
-def test_whoever_holds_it(service: Service) -> None:
+def test_the_current_holder(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     assert service.fail([Fail(id=job.id, token=0, then="retry")]).one().wait() == "retried"

@@ -1,5 +1,5 @@
-"""The short way of plain jobs (lua/lib/fast_path/plain.lua) does what the general way does: the same calls go to a library with
-both and to one without the short way, at the same instants, and every answer and every key must be the same."""
+"""Fast path of simple jobs (lua/lib/fast_path/plain.lua): the same calls go to a library with both paths and to a
+library without the fast path, at the same instants, and every answer and every key must be equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass.store.store as store_module
-from tests.service.frozen import START_MS, frozen_library, frozen_store
+from tests.service.frozen_engine import START_MS, frozen_library, frozen_store
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import machine_settings
 from windlass.core.errors import Refusal
@@ -93,7 +93,7 @@ class Side:
 
 
 class Both:
-    """What is done is done on both sides; what they answer and hold must be the same."""
+    """Run each operation on both sides; answers and keys must be equal."""
 
     def __init__(self, engine: EngineProcess) -> None:
         self.sides = (Side(engine, frozen_library()), Side(engine, without_the_short_way()))
@@ -159,7 +159,7 @@ NOT_SO_PLAIN: list[dict[str, Any]] = [
     {"unique": "=n", "unique_check": "refuse"}, {"hidden": True}, {"lane": "l"}, {"tags": ("t",)}, {"delay_ms": 500},
     {"expires_in_ms": 400}, {"queue": "a"},
 ]  # fmt: skip
-# Rather plain than not: of a call with one job that is not, all go the general way.
+# Mostly simple jobs: if one job of a call is not simple, all take the general path.
 contents = st.one_of(st.sampled_from(PLAIN), st.sampled_from(PLAIN + KEPT), st.sampled_from(PLAIN + KEPT + SPECIAL))
 numbered = st.one_of(st.sampled_from(NUMBERED), st.sampled_from(NUMBERED), st.sampled_from(NUMBERED + NOT_SO_PLAIN))
 queues = st.sampled_from(("a", "a", "a", "b"))
@@ -229,7 +229,7 @@ def take_of(wanted: tuple[tuple[str, ...], int, bytes, int]) -> Take:
 
 
 def take_or_wait(service: Service, wanted: tuple[tuple[str, ...], int, bytes, int]) -> Any:
-    """As a taker that waits: where there is nothing its bell stays behind."""
+    """Take like a waiting taker: without a job its registration stays."""
     request = take_of(wanted)
     flow = take_flow(request, list(request.queues), 0, WaitRegistration("bell", 1_000))
     return service.store.run_sync(flow).taken
@@ -243,7 +243,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
     elif kind == "number":
         jobs = [NewJob(**{"queue": LANED, "name": "n", **content}) for content in step[1]]
         both.ask(lambda service: service.enqueue_numbered(jobs).wait())
-    elif kind == "own number":  # somebody makes an id as ours will be
+    elif kind == "own number":  # another producer makes the id that ours will have
         both.ask(lambda service: service.enqueue([_own_number(service, step[1])]).wait())
     elif kind == "take":
         both.note_taken(both.ask(lambda service: service.take(take_of(step[1])).wait()))
@@ -363,7 +363,7 @@ def test_plain_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
             ("take", (("a",), 2, WORKERS[1], 0)),
             ("exchange", (("a",), 1, WORKERS[1], 0), [(0, "own", None)], False),  # which finds no other
             ("wait", (("a",), 1, WORKERS[1], 0)),
-            ("enqueue", [("a", content, False)]),  # which rings
+            ("enqueue", [("a", content, False)]),  # which wakes a taker
         ):
             short, general = _commands(one, step)
             assert short != general, step

@@ -1,4 +1,4 @@
-"""finish: a job ends well; what is kept of it, and who may say so."""
+"""finish: a job ends as finished; its stored data, and the check of the lease."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_lease_that_ran_out_unnoticed_still_counts(service: Service) -> None:
     assert take(service) == []
 
 
-def test_token_0_is_whoever_holds_it(service: Service) -> None:
+def test_token_0_means_the_current_holder(service: Service) -> None:
     (answer,) = put(service, new())
     assert isinstance(service.finish([Finish(answer.id, 0)]).wait()[0], WrongState)
     take(service)

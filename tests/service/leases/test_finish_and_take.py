@@ -1,4 +1,4 @@
-"""exchange: outcomes go in and the next jobs come out, in one call."""
+"""finish_and_take: report outcomes and take the next jobs, in one call."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ async def test_a_caller_that_is_cancelled_on_the_way_gives_its_jobs_back(
     async with service.store, asyncio.timeout(10):
         await service.enqueue([new()])
 
-        async def exchange() -> FinishedAndTaken:
+        async def finish_and_take() -> FinishedAndTaken:
             return await service.finish_and_take([], [], Take(queues=("q",)))
 
         engine.freeze()
-        under_way = asyncio.create_task(exchange())
+        under_way = asyncio.create_task(finish_and_take())
         await asyncio.sleep(0.05)
         under_way.cancel()
         await asyncio.wait({under_way})

@@ -1,4 +1,4 @@
-"""release: a job is given back unworked, as if nobody had taken it."""
+"""release: a job is given back without work, as if it had not been taken."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_refusals(service: Service) -> None:
     assert read(service, job.id) == before
 
 
-def test_whoever_holds_it(service: Service) -> None:
+def test_the_current_holder(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     assert service.release([LeaseRef(job.id, 0)]).one().wait() == "queued"

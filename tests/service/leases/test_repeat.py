@@ -1,4 +1,4 @@
-"""Jobs that repeat: finish sends them to their next run."""
+"""Repeating jobs: finish schedules their next run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def finish(service: Service, job: Job, **kw: object) -> None:
     service.finish([Finish(job.id, job.lease_token, **kw)]).one().wait()  # type: ignore[arg-type]
 
 
-def test_it_goes_back_under_its_id_with_all_attempts_anew(service: Service) -> None:
+def test_it_goes_back_under_its_id_with_a_full_set_of_attempts(service: Service) -> None:
     (answer,) = put(service, new(repeat="finished, +1 Hour", payload=Blob(b"7"), result_ttl_ms=1_000, tags=("t",)))
     (job,) = take(service)
     service.fail([Fail(id=job.id, token=job.lease_token, then="retry")]).one().wait()

@@ -1,4 +1,4 @@
-"""take: which jobs, from where, under what lease, and never the same one twice."""
+"""take: choice of jobs and queues, leases, and no job twice."""
 
 from __future__ import annotations
 
@@ -378,7 +378,7 @@ def test_a_big_answer_is_cut_and_the_rest_stays(service: Service) -> None:
 # Jobs whose old holder may still report
 
 
-def test_an_overdue_redeliverable_job_can_be_finished_by_its_holder_until_somebody_takes_it(service: Service) -> None:
+def test_an_overdue_redeliverable_job_can_be_finished_by_its_holder_until_it_is_taken(service: Service) -> None:
     put(service, new(retake=True))
     (job,) = take(service)
     service.store.clock_offset_ms += 30_001

@@ -1,4 +1,4 @@
-"""beat, unclaimed: leases that their holder does not know, because the answer of its take was lost."""
+"""beat_holding and unclaimed: leases unknown to their holder, because the answer of its take was lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy, findings
+from tests.service.admin.doctor_findings import assert_healthy, findings
 from tests.service.helpers import counts, new, put, read, take
 from windlass.core.errors import BadInput, StaleLease, UnknownWorker
 from windlass.core.job import Job
@@ -35,17 +35,17 @@ def lease(job: Job) -> LeaseRef:
 
 
 def beat(service: Service, *named: Job) -> list[LeaseRef]:
-    """The leases that a heartbeat of A which names these jobs hears of, in the order of their grants."""
+    """Return the unclaimed leases of a heartbeat of A with these jobs, in the order of their grants."""
     return sorted(service.beat_holding(A, [job.id for job in named]).wait().unclaimed, key=lambda one: one.token)
 
 
-def test_a_heartbeat_hears_of_leases_that_it_does_not_name(service: Service, held: list[Job]) -> None:
+def test_a_heartbeat_returns_leases_that_it_does_not_name(service: Service, held: list[Job]) -> None:
     assert service.beat_holding(A, [job.id for job in held]).wait() == HeartbeatReply(False, [])
     assert beat(service, held[1]) == [lease(held[0]), lease(held[2])]
     assert beat(service) == [lease(job) for job in held]
 
 
-def test_it_moves_the_instant_of_silence_and_hears_that_it_is_to_end(service: Service, held: list[Job]) -> None:
+def test_it_moves_the_instant_of_silence_and_learns_that_it_must_stop(service: Service, held: list[Job]) -> None:
     service.stop_worker(A).wait()
     service.store.clock_offset_ms += 10_000
     assert service.beat_holding(A, [job.id for job in held]).wait() == HeartbeatReply(True, [])
@@ -54,12 +54,12 @@ def test_it_moves_the_instant_of_silence_and_hears_that_it_is_to_end(service: Se
     assert worker.beat_at_ms >= held[0].created_at_ms + SETTLED_MS + 10_000
 
 
-def test_a_worker_that_is_not_registered_hears_so(service: Service) -> None:
+def test_a_worker_that_is_not_registered_is_refused(service: Service) -> None:
     with pytest.raises(UnknownWorker):
         beat(service)
 
 
-def test_a_heartbeat_that_names_nothing_hears_nothing(service: Service, held: list[Job]) -> None:
+def test_a_heartbeat_without_leases_returns_nothing(service: Service, held: list[Job]) -> None:
     assert service.beat([A]).wait() == [False]
     assert_healthy(service)
 

@@ -1,4 +1,4 @@
-"""update: progress and content, written by the holder of the lease."""
+"""update: progress and content from the lease holder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.service.export.transferred import snapshot
+from tests.service.export.example_deployment import snapshot
 from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
@@ -65,7 +65,7 @@ def test_many_updates_of_one_job_in_one_call(service: Service) -> None:
     assert (stored.payload.data, stored.progress, stored.revision) == (b"z", 0.4, 3)
 
 
-def test_progress_starts_anew_with_each_attempt(service: Service) -> None:
+def test_progress_is_reset_with_each_attempt(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).wait()
@@ -101,7 +101,7 @@ def test_others_may_not_write(service: Service) -> None:
     assert isinstance(service.update([Update(id=job.id, token=0, progress=1)]).wait()[0], AlreadyEnded)
 
 
-def test_whoever_holds_it(service: Service) -> None:
+def test_the_current_holder(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     assert service.update([Update(id=job.id, token=0, payload=Blob(b"1"))]).one().wait().revision == 2
@@ -199,7 +199,7 @@ def test_others_who_change_a_job_leave_the_note(service: Service, store: Store, 
 
 
 def test_a_long_record_makes_room_once(service: Service) -> None:
-    """So that a longer note does not write it anew."""
+    """The record has space for a longer note, so that it is not rewritten."""
     put(service, new(payload=Blob(b"x" * 5_000)))
     (job,) = take(service)
     sizes = set()

@@ -1,5 +1,5 @@
-"""Keys with caps of their own: brought by the first job, held strictly, forgotten when the key has had no jobs for a
-while; listed with what they have."""
+"""Keys with their own caps: set by the first job, enforced strictly, removed when the key has had no jobs for a while,
+and listed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.admin.examined import assert_healthy
+from tests.service.admin.doctor_findings import assert_healthy
 from tests.service.helpers import new, put, read, take
 from tests.support.namespace import keys
 from windlass.core.errors import BadInput, Refusal, UnknownLimit
@@ -172,7 +172,7 @@ def _kept(store: Store) -> set[str]:
     return kinds & {"caps", "keyed", "under", "idle_caps"}
 
 
-def test_the_janitor_is_told_when_to_look(service: Service, store: Store) -> None:
+def test_the_janitor_knows_when_a_cap_expires(service: Service, store: Store) -> None:
     put(service, job("a", cap=1))
     finish(service, *take(service))
     store.clock_offset_ms -= AGO_MS

@@ -1,4 +1,4 @@
-"""Limits: never exceeded, never stuck with room left, no attempt and no worker slot spent on a job that may not run."""
+"""Limits: never exceeded, never stuck below the limit, and no attempt or worker slot spent on a blocked job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_no_more_run_than_the_limit_allows(service: Service) -> None:
     assert take(service) == []
 
 
-def test_a_limited_job_spends_no_attempt_and_blocks_nobody(service: Service) -> None:
+def test_a_limited_job_spends_no_attempt_and_blocks_no_other_job(service: Service) -> None:
     limit(service, matches=Matcher(name="slow"), running=1)
     ids = [one.id for one in put(service, new(name="slow"), new(name="slow"), new(name="fast"), new(name="slow"))]
     taken = take(service, most=10)
@@ -213,7 +213,7 @@ def test_another_process_learns_of_a_limit_with_its_next_enqueue(service: Servic
         other.store.close_sync()
 
 
-def test_an_edited_job_is_matched_anew(service: Service) -> None:
+def test_an_edited_job_is_matched_again(service: Service) -> None:
     limit(service, matches=Matcher(name="slow"), running=1)
     fast, slow = put(service, new(name="fast"), new(name="slow"))
     take(service, most=1)
@@ -227,7 +227,7 @@ def test_an_edited_job_is_matched_anew(service: Service) -> None:
     assert read(service, fast.id).limits == ()
 
 
-def test_a_replaced_job_is_matched_anew(service: Service) -> None:
+def test_a_replaced_job_is_matched_again(service: Service) -> None:
     limit(service, running=1, key="k")
     (job,) = put(service, new(unique="u", payload=payload(k="a")))
     put(service, new(unique="u", unique_check="replace", payload=payload(k="b")))

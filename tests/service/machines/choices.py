@@ -1,4 +1,4 @@
-"""What the actors of the state machine choose from: jobs, takes, configurations, edits. Few values, so things meet."""
+"""Choices of the state machine: jobs, takes, configurations, edits. Few values, so that features interact."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 
 QUEUES = ("q", "r")
-SOLO = "solo"  # never configured, and nobody takes from it
+SOLO = "solo"  # never configured, and has no taker
 NAMES = ("a", "b", "ab")
 WORKERS = tuple(bytes([n]) * 16 for n in (1, 2, 3))
-BELLS = ("bell1", "bell2")
+WAKEUP_LISTS = ("bell1", "bell2")
 REFUSED_MOST = 2  # a taker of so many asks by name even where that is refused
 HOOKS = (Callback(url="http://h/"), Callback(url="http://i/", events=("failed", "cancelled")))
-LONG = b"x" * 1500  # beyond what a change writes anew
+LONG = b"x" * 1500  # longer than a change rewrites
 SEVERAL_REPEATED_IDS = 6
 
 
 def id_of(number: int) -> bytes:
-    """Ids in no particular order, the same in each run."""
+    """Return an id. Ids have no order, and are the same in each run."""
     return make_id(0, 0, int.from_bytes(hashlib.blake2b(b"%d" % number, digest_size=8).digest(), "big"))
 
 
@@ -34,7 +34,7 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 
 def some_of(most: int, *pairs: tuple[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A few fields that are not as usual: fewer draws than one per field, and a failure shows only what matters."""
+    """Choose a few unusual fields: fewer draws than one per field, and a failure shows only relevant fields."""
     return st.lists(st.sampled_from(pairs), max_size=most).map(dict)
 
 

@@ -1,4 +1,4 @@
-"""What the family machine may do next."""
+"""Choices of the dependency machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ some_picks = st.lists(picks, max_size=3)
 policies = st.sampled_from(POLICIES)
 
 
-def something(chance: random.Random) -> tuple[str, tuple[Any, ...]]:
-    """A rule of the machine, and its arguments."""
+def choose_step(chance: random.Random) -> tuple[str, tuple[Any, ...]]:
+    """Return a rule of the machine and its arguments."""
     pick, few, claim = chance.randint(0, 30), chance.randint(1, 4), chance.random() < 0.5
     policy = chance.choice(POLICIES)
     after = [chance.randint(0, 30) for _ in range(chance.choice((0, 0, 1, 2)))]

@@ -1,39 +1,39 @@
-"""What must hold among jobs that belong to each other: the lists of members and dependents against the records."""
+"""Invariants of dependencies: the lists of members and dependents must match the records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.service.bits import BITS
+from tests.service.flag_bits import BITS
 from windlass.core.states import ENDED, State
 
 if TYPE_CHECKING:
     from tests.service.machines.invariants import Snapshot, Stored
 
 HELD_BACK = 0.5
-NOBODY = bytes(16)  # stands among the members of a job whose own are not all imported yet
+PLACEHOLDER = bytes(16)  # stands among the members of a job whose own are not all imported yet
 KINDS = (b"r.", b"f0", b"f1", b"el", b"ek", b"ea", b"eo", b"w.", b"d0", b"d6", b"d7", b"d8", b"dx")
 
 
 def alive(found: Snapshot, job_id: bytes | None) -> Stored | None:
-    """The job when it is there and has not ended: only then do its members belong to it."""
+    """Return the job if it exists and has not ended: only then do its members belong to it."""
     one = found.jobs.get(job_id) if job_id else None
     return one if one and one.job.state not in ENDED else None
 
 
 def is_needed(found: Snapshot, one: Stored) -> bool:
-    """Has it ended, and must it be kept for others?"""
+    """Tell whether the job has ended and must be kept for others."""
     if one.job.state not in ENDED:
         return False
     return bool(one.flags & BITS.HAS_DEPENDENTS) or alive(found, one.job.parent) is not None
 
 
 def _steps(found: Snapshot, first: bytes) -> set[bytes]:
-    """Jobs with work of this kind still to be done."""
+    """Return jobs with pending work of this kind."""
     return {item[2:] for item in found.zset("work") if item.startswith(first)}
 
 
-def check_families(found: Snapshot) -> None:
+def check_dependencies(found: Snapshot) -> None:
     for item in found.zset("work"):
         assert item[:2] in KINDS, f"work of an unknown kind: {item!r}"
     _check_members(found)
@@ -54,7 +54,7 @@ def _check_members(found: Snapshot) -> None:
         if owner is None:
             assert owner_id in leaving, f"members of nobody: {members}"
             continue
-        is_placed = NOBODY not in members or owner_id in found.zset("restoring")
+        is_placed = PLACEHOLDER not in members or owner_id in found.zset("restoring")
         assert is_placed, f"an import has left a placeholder among the members: {owner.job}"
         assert owner.flags & BITS.HAS_MEMBERS, f"members that their owner does not know of: {owner.job}"
         for member_id in members:
@@ -99,8 +99,9 @@ def _check_dependents(found: Snapshot) -> None:
                 assert told == (one.job.state if one.job.state in ENDED else 0), f"told {told}: {one.job}"
 
 
-def check_nobody_waits_for_nothing(found: Snapshot, lost: set[bytes]) -> None:
-    """When no step is left: whoever waits has something to wait for. `lost`: a job they belong to was deleted."""
+def check_no_job_waits_for_nothing(found: Snapshot, lost: set[bytes]) -> None:
+    """Check, when no step is left, that every waiting job has a reason. `lost`: jobs whose parent or dependency was
+    deleted."""
     assert "work" not in found.values
     for job_id, one in found.jobs.items():
         if one.job.state is not State.WAITING:

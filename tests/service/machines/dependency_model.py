@@ -1,5 +1,5 @@
-"""What families promise, as plain Python: states and links only, no scores, no steps, no engine. What follows from a
-change is done after it, as the engine does: an end is reported when the call that brought it about is through."""
+"""Model of dependencies in plain Python: states and links only, no scores, no steps, no engine. Consequences of a
+change come after it, as in the engine: an end is reported after the call that caused it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEASE_MS = 30_000
 
 
 @dataclass
-class Relative:
+class DependencyJob:
     id: bytes
     state: State
     run_at: int
@@ -32,10 +32,10 @@ class Relative:
     dependents: set[bytes] = field(default_factory=set)
 
 
-class FamilyModel:
+class DependencyModel:
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self.jobs: dict[bytes, Relative] = {}
+        self.jobs: dict[bytes, DependencyJob] = {}
         self.gone: set[bytes] = set()
         self.is_ambiguous = False  # members ended differently in one call: which end decides is not promised
         self._later: deque[Callable[[], None]] = deque()
@@ -43,24 +43,24 @@ class FamilyModel:
 
     # Looking
 
-    def alive(self, job_id: bytes | None) -> Relative | None:
+    def alive(self, job_id: bytes | None) -> DependencyJob | None:
         job = self.jobs.get(job_id) if job_id else None
         return job if job and job.state not in ENDED else None
 
-    def is_needed(self, job: Relative) -> bool:
+    def is_needed(self, job: DependencyJob) -> bool:
         return bool(job.dependents) or self.alive(job.parent) is not None
 
-    def of(self, owner: Relative, *states: State) -> list[Relative]:
+    def of(self, owner: DependencyJob, *states: State) -> list[DependencyJob]:
         found = (self.jobs.get(member) for member in sorted(owner.members))
         return [job for job in found if job and job.state in states]
 
-    def pending(self, owner: Relative, *, ignores_waiting: bool = False) -> list[Relative]:
+    def pending(self, owner: DependencyJob, *, ignores_waiting: bool = False) -> list[DependencyJob]:
         pending = self.of(owner, *(set(State) - ENDED))
         if not ignores_waiting:
             return pending
         return [job for job in pending if job.state is not State.WAITING or job.parent != owner.id]
 
-    def verdict(self, owner: Relative) -> State | None:
+    def verdict(self, owner: DependencyJob) -> State | None:
         if owner.policy != "fail":
             return None
         bad = {job.state for job in self.of(owner, State.FAILED, State.CANCELLED)}
@@ -68,7 +68,7 @@ class FamilyModel:
             bad.add(State.CANCELLED)
         return min(bad, default=None)
 
-    def by_time(self, job: Relative) -> State:
+    def by_time(self, job: DependencyJob) -> State:
         return State.QUEUED if job.run_at <= self.now_ms else State.SCHEDULED
 
     def missing(self, job_id: bytes) -> str:
@@ -90,7 +90,7 @@ class FamilyModel:
             for job_id, ignores_waiting in looks.items():
                 self._look(self.jobs.get(job_id), ignores_waiting)
 
-    def _look(self, job: Relative | None, ignores_waiting: bool) -> None:
+    def _look(self, job: DependencyJob | None, ignores_waiting: bool) -> None:
         if job is None or job.state is not State.WAITING:
             return
         verdict = self.verdict(job)
@@ -100,14 +100,16 @@ class FamilyModel:
         elif not job.is_held and not self.pending(job, ignores_waiting=ignores_waiting):
             self.end_wait(job)
 
-    def end_wait(self, job: Relative) -> str:
+    def end_wait(self, job: DependencyJob) -> str:
         if job.joins:
             self.end(job, State.FINISHED)
             return "finished"
         job.state, job.is_held = self.by_time(job), False
         return job.state.label
 
-    def end(self, job: Relative, state: State, *, reaches_all: bool = False, ignores_waiting: bool = False) -> None:
+    def end(
+        self, job: DependencyJob, state: State, *, reaches_all: bool = False, ignores_waiting: bool = False
+    ) -> None:
         job.state, job.is_held, job.is_asked_to_stop = state, False, False
         self._later.append(lambda: self._part(job, reaches_all))
         if not self.is_needed(job):
@@ -117,16 +119,17 @@ class FamilyModel:
         for waiter in job.dependents:
             self.look(waiter)
 
-    def leave_behind(self, job: Relative, is_spent: bool = False) -> None:
+    def leave_behind(self, job: DependencyJob, is_spent: bool = False) -> None:
         if job.state is State.FINISHED or (is_spent and job.state is State.CANCELLED):
             self.remove(job)
 
-    def remove(self, job: Relative) -> None:
+    def remove(self, job: DependencyJob) -> None:
         del self.jobs[job.id]
         self.gone.add(job.id)
 
-    def _part(self, owner: Relative, reaches_all: bool) -> None:
-        """After its end: its children are cancelled unless it ended well, and nobody is its member any longer."""
+    def _part(self, owner: DependencyJob, reaches_all: bool) -> None:
+        """Cut the links of an ended job: its children are cancelled unless it finished, and it has no members any
+        more."""
         is_spent = owner.state is State.FINISHED
         for member in [self.jobs[one] for one in sorted(owner.members) if one in self.jobs]:
             is_child = member.parent == owner.id
@@ -138,7 +141,7 @@ class FamilyModel:
                 self.cancel_job(member)
         owner.members, owner.deleted = set(), set()
 
-    def _let_go(self, owner: Relative, member: Relative, is_spent: bool) -> None:
+    def _let_go(self, owner: DependencyJob, member: DependencyJob, is_spent: bool) -> None:
         owner.members.discard(member.id)
         is_child = member.parent == owner.id
         if is_child:
@@ -147,14 +150,14 @@ class FamilyModel:
         if member.state in ENDED and not self.is_needed(member):
             self.leave_behind(member, is_spent and is_child)
 
-    def let_start(self, child: Relative) -> None:
+    def let_start(self, child: DependencyJob) -> None:
         child.is_held = False
         if child.members or child.deleted or child.joins:
             self.look(child.id)
         else:
             self.end_wait(child)
 
-    def cancel_job(self, job: Relative, *, ignores_waiting: bool = False) -> str:
+    def cancel_job(self, job: DependencyJob, *, ignores_waiting: bool = False) -> str:
         if job.state in LEASED:
             job.is_asked_to_stop = True
             return "requested"
@@ -171,7 +174,7 @@ class FamilyModel:
             return "parent_state"
         if any(one not in self.jobs and one not in self.gone for one in new.after):
             return "unknown_member"
-        job = Relative(new.id, State.WAITING, new.run_at_ms or self.now_ms, new.parent or None)
+        job = DependencyJob(new.id, State.WAITING, new.run_at_ms or self.now_ms, new.parent or None)
         job.policy = new.on_failure or ("fail" if new.after or new.joins else "collect")
         job.tries, job.joins = new.retry.tries, new.joins
         job.is_held = new.held and parent is not None and parent.state in LEASED
@@ -188,13 +191,13 @@ class FamilyModel:
         stored = self.jobs.get(job.id)
         return stored.state.label if stored and stored.state not in ENDED else "ended"
 
-    def take(self, job: Relative, token: int) -> None:
+    def take(self, job: DependencyJob, token: int) -> None:
         job.state, job.token, job.attempt = State.RUNNING, token, job.attempt + 1
 
-    def put_back(self, job: Relative) -> None:
+    def put_back(self, job: DependencyJob) -> None:
         job.state, job.token = self.by_time(job), 0
 
-    def finish(self, job: Relative) -> str | None:
+    def finish(self, job: DependencyJob) -> str | None:
         verdict = self.verdict(job)
         pending = self.pending(job)
         if verdict or (pending and job.is_asked_to_stop):
@@ -213,7 +216,7 @@ class FamilyModel:
                 self.let_start(member)
         return "waiting"
 
-    def fail(self, job: Relative, then: str) -> str:
+    def fail(self, job: DependencyJob, then: str) -> str:
         if then == "cancelled" or (then == "retry" and job.is_asked_to_stop):
             self.end(job, State.CANCELLED)
             return "cancelled"
@@ -224,7 +227,7 @@ class FamilyModel:
         self.put_back(job)
         return "retried"
 
-    def release(self, job: Relative) -> str:
+    def release(self, job: DependencyJob) -> str:
         if job.is_asked_to_stop:
             self.end(job, State.CANCELLED)
             return "cancelled"
@@ -286,7 +289,7 @@ class FamilyModel:
             self._later.append(lambda: self._orphan(job))
         return "deleted"
 
-    def _orphan(self, owner: Relative) -> None:
+    def _orphan(self, owner: DependencyJob) -> None:
         for member in [self.jobs[one] for one in sorted(owner.members) if one in self.jobs]:
             is_child = member.parent == owner.id
             self._let_go(owner, member, False)

@@ -1,4 +1,4 @@
-"""What the machine of all features together may do next: small worlds, so that things meet."""
+"""Choices of the machine with all features. Few values, so that features interact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.core.queue import FOREVER_MS
 
 QUEUES = ("q", "r")
 NAMES = ("a", "b", "cc")
-BELLS = ("bell1", "bell2", "bell3")
+WAKEUP_LISTS = ("bell1", "bell2", "bell3")
 SCHEDULES = ("s1", "s2")
 RULES = ("SCHEDULED, +2 SECONDS", "STARTED, +1 SECOND", "FINISHED, +0 SECONDS")
 LIMITS = (
@@ -106,14 +106,15 @@ SHARES = {
     ): 4,
     deed(
         "take", queues=st.sampled_from((("q",), ("q",), ("r",), ("q", "r"), ("r", "q"))),
-        wants=st.sampled_from(FILTERS), most=one_or_more, bell=st.sampled_from((*BELLS, "", "", "")), manner=manners,
+        wants=st.sampled_from(FILTERS), most=one_or_more,
+        wakeup_list=st.sampled_from((*WAKEUP_LISTS, "", "", "")), manner=manners,
     ): 12,
     deed("finish", which=few_picks, for_good=mostly(False, True), result=st.booleans()): 10,
     deed(
         "fail", which=few_picks, then=st.sampled_from(("retry", "retry", "final", "cancelled")),
         delay_ms=st.sampled_from((0, 700)),
     ): 4,
-    deed("exchange", finished=few_picks, failed=st.lists(picks, max_size=1), most=one_or_more): 5,
+    deed("finish_and_take", finished=few_picks, failed=st.lists(picks, max_size=1), most=one_or_more): 5,
     deed("hold", which=few_picks, how=st.sampled_from(("release", "extend", "update", "log", "accept"))): 5,
     deed(
         "speak", pick=picks, worker=st.sampled_from(WORKERS), idle_ms=st.sampled_from((0, 3_000)),
@@ -129,7 +130,7 @@ SHARES = {
         "pause", queue=queues, what=st.sampled_from(({}, {"lane": "x"}, {"name": "a"})), is_over=mostly(True, False)
     ): 2,
     deed("configure", queue=queues, change=configurations): 1,
-    deed("weigh", queue=queues, weight=st.sampled_from((1, 3))): 1,
+    deed("set_weights", queue=queues, weight=st.sampled_from((1, 3))): 1,
     deed(
         "schedule", name=st.sampled_from(SCHEDULES), queue=queues, template=templates,
         overlap=st.sampled_from(("allow", "skip", "replace")), how=mostly("make", "remove", "run", "pause", "resume"),

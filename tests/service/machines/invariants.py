@@ -1,5 +1,5 @@
-"""Reads the whole namespace of a test past the code under test, and says what does not agree in it. Knows the keys by
-the table in lua/lib/keys.lua only; shares no code with the scripts."""
+"""Invariants of a namespace, read past the code under test. This module knows the keys from the table in
+lua/lib/keys.lua only, and shares no code with the scripts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tests.service.bits import BITS
-from tests.service.machines.dependency_graph import check_families, is_needed
+from tests.service.flag_bits import BITS
+from tests.service.machines.dependency_graph import check_dependencies, is_needed
 from tests.service.machines.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.callbacks.callback import destination_digest
 from windlass.core.event import Event, EventKind
@@ -43,7 +43,7 @@ return answer
 JOBS_REMEMBERED = 20  # by a schedule
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
-# Owned by nobody, so they must go by themselves.
+# Keys without an owner must expire.
 EXPIRING = ("m:", "throttle:", "slip:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events", "idle:")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
@@ -60,7 +60,7 @@ Zset = dict[bytes, float]
 
 @dataclass
 class Stored:
-    """A job as its record says."""
+    """Job as stored in its record."""
 
     job: Job
     flags: int
@@ -96,7 +96,7 @@ class Stored:
 
 @dataclass
 class Snapshot:
-    """Everything in the namespace at one instant, keys without their root."""
+    """Whole namespace at one instant, keys without their root."""
 
     now_ms: int
     jobs: dict[bytes, Stored] = field(default_factory=dict)
@@ -135,7 +135,7 @@ def stored(job_id: bytes, raw: bytes) -> Stored:
 
 
 def snapshot(link: SyncReconnectingConnection, root: str, now_ms: int, among: str = "*") -> Snapshot:
-    """An engine of its own holds nothing else; where tests share one, only keys like `among` are looked at."""
+    """Read the namespace. Where tests share an engine, only keys that match `among` are read."""
     found = Snapshot(now_ms)
     prefix = f"{root}:".encode()
     for key, kind, ttl, value in link.call("EVAL", _DUMP, 0, among):
@@ -156,7 +156,7 @@ def snapshot(link: SyncReconnectingConnection, root: str, now_ms: int, among: st
 def _grouped(
     stored: Iterable[Stored], orphans: set[bytes], aging_ms: Callable[[str], int]
 ) -> Mapping[str, dict[bytes, float]]:
-    """What the indexes of ids must hold, key by key."""
+    """Return the expected content of the indexes, key by key."""
     expected: dict[str, dict[bytes, float]] = defaultdict(dict)
     for one in stored:
         job = one.job
@@ -198,23 +198,23 @@ def _expect_in_lane(one: Stored, aging_ms: int, expected: dict[str, dict[bytes, 
 
 
 def _add_heads(found: Snapshot, expected: Mapping[str, dict[bytes, float]]) -> dict[str, dict[bytes, float]]:
-    """Every other lane has its first job in `heads`, or in the line it is parked in, and its name in `names`. In a
-    fair queue the virtual time it was entered with stands for the ready time."""
+    """Add expected heads: every other lane has its first job in `heads`, or in the line it is parked in, and its name
+    in `names`. In a fair queue the virtual time of its entry replaces the ready time."""
     added: dict[str, dict[bytes, float]] = defaultdict(dict)
     for key, members in expected.items():
         if key.startswith("lane:"):
             queue, _, lane = key.removeprefix("lane:").partition("\0")
             score, head = min((score, member) for member, score in members.items())
             entered = found.values.get(f"entered:{queue}", {}).get(lane.encode())
-            holdup = found.values.get(f"parked_at:{queue}", {}).get(lane.encode())
-            line = f"parked:{queue}\0{holdup.decode('latin-1')}" if holdup else f"heads:{queue}"
+            limit_key = found.values.get(f"parked_at:{queue}", {}).get(lane.encode())
+            line = f"parked:{queue}\0{limit_key.decode('latin-1')}" if limit_key else f"heads:{queue}"
             added[line][(entered or head[:6]) + head[6:] + lane.encode()] = score
             added[f"names:{queue}"][lane.split("\0")[1].encode() + b"\0" + lane.encode()] = 0
     return added
 
 
 def check_indexes(found: Snapshot) -> None:
-    """Each job is where its record says, and nowhere else."""
+    """Check that each job is in the indexes of its state, and in no others."""
     # A retakeable job of a worker that went silent is no longer among those the worker holds.
     held = {job_id for _, members in found.of_kind("wj:") for job_id in members}
     orphans = {job_id for job_id, one in found.jobs.items() if one.job.is_overdue and job_id not in held}
@@ -246,7 +246,7 @@ def check_leases(found: Snapshot) -> None:
 
 
 def check_timers(found: Snapshot) -> None:
-    """A timer may be too early, never too late: else nobody would look."""
+    """Check timers: they may be too early, never too late, or due work would be missed."""
     for timer, index in (("timers:due", "scheduled:"), ("timers:lease", "running:")):
         for queue, members in found.of_kind(index):
             first = min(members.values())
@@ -286,7 +286,7 @@ def check_counts(found: Snapshot) -> None:
 
 
 def check_owners(found: Snapshot) -> None:
-    """No key without an owner that removes it."""
+    """Check that every key has an owner that removes it."""
     queues = {name.decode() for name in found.values.get("queues", ())}
     used = {one.job.queue for one in found.jobs.values()}
     assert used <= queues, f"queues that nobody lists: {used - queues}"
@@ -308,7 +308,7 @@ def check_owners(found: Snapshot) -> None:
 
 
 def check_numbers(found: Snapshot) -> None:
-    """Of jobs that got a number later: both ways, none twice, none beyond what was given out."""
+    """Check numbers that jobs got later: found both ways, none twice, none above the last given number."""
     numbers = {job_id: int(number) for job_id, number in found.values.get("numbers", {}).items()}
     assert numbers.keys() == {one.job.id for one in found.jobs.values() if one.flags & BITS.HAS_NUMBER}
     ids = {int(number): job_id for number, job_id in found.values.get("numbered", {}).items()}
@@ -319,7 +319,7 @@ def check_numbers(found: Snapshot) -> None:
 
 
 def check_logs(found: Snapshot) -> None:
-    """What is kept is bounded, and numbered without a gap: what is missing before the first line was dropped."""
+    """Check logs: bounded, and numbered without a gap; only lines before the first one were dropped."""
     for job_id, entries in found.of_kind("l:"):
         first, before = (int.from_bytes(entries[0][at:end], "big") for at, end in ((0, 4), (4, 10)))
         assert len(entries) <= LINES_KEPT, f"{len(entries)} lines of {job_id!r}"
@@ -344,37 +344,40 @@ def check_schedules(found: Snapshot) -> None:
     assert remembering <= expected.keys(), "jobs of a schedule that is gone"
 
 
-def check_debts(found: Snapshot) -> None:
-    """Each callback owed is in one of two lists, and is of a job that ended as its callback says."""
-    owed, given_up = found.zset("owed"), found.zset("given_up")
-    debts = {key.encode("latin-1"): fields for key, fields in found.of_kind("b:")}
-    assert not owed.keys() & given_up.keys(), "a callback that is owed and given up"
-    assert owed.keys() | given_up.keys() == debts.keys(), "callbacks and their lists differ"
+def check_callbacks(found: Snapshot) -> None:
+    """Each pending callback is in one of two lists, and belongs to a job that ended as its callback says."""
+    pending, given_up = found.zset("owed"), found.zset("given_up")
+    callbacks = {key.encode("latin-1"): fields for key, fields in found.of_kind("b:")}
+    assert not pending.keys() & given_up.keys(), "a callback that is pending and given up"
+    assert pending.keys() | given_up.keys() == callbacks.keys(), "callbacks and their lists differ"
     assert given_up.keys() == found.zset("given_up_ids").keys(), "given up, but not found by id"
     listed = dict(found.of_kind("od:"))
-    firsts = {mark.encode(): min(debts_of.values()) for mark, debts_of in listed.items()}
+    firsts = {mark.encode(): min(members.values()) for mark, members in listed.items()}
     assert found.zset("owed_to") == firsts, "destinations are not where their first callback is"
-    assert {debt: at for debts_of in listed.values() for debt, at in debts_of.items()} == owed, "lists differ"
-    for debt, fields in debts.items():
+    in_lists = {callback_id: at for members in listed.values() for callback_id, at in members.items()}
+    assert in_lists == pending, "lists differ"
+    for callback_id, fields in callbacks.items():
         job = unpack(fields[b"job"])
-        assert job.id == debt[:16], f"a callback of another job: {job}"
-        assert job.callback is not None, f"nobody asked for a callback: {job}"
+        assert job.id == callback_id[:16], f"a callback of another job: {job}"
+        assert job.callback is not None, f"no callback was requested: {job}"
         mark = destination_digest(job.callback)
         assert fields[b"to"] == mark.encode(), f"for another destination: {job}"
-        assert debt in given_up or debt in listed[mark], f"listed for another destination: {job}"
-        assert job.state.label in job.callback.events, f"owed for another end: {job}"
-        assert int.from_bytes(debt[16:], "big") <= int(found.values["debts"]), "a number that was not given out"
-        assert b"token" not in fields or (debt in owed and int(fields[b"tries"]) > 0), "leased, but not owed"
+        assert callback_id in given_up or callback_id in listed[mark], f"listed for another destination: {job}"
+        assert job.state.label in job.callback.events, f"pending for another end: {job}"
+        assert int.from_bytes(callback_id[16:], "big") <= int(found.values["debts"]), "a number that was not given out"
+        assert b"token" not in fields or (callback_id in pending and int(fields[b"tries"]) > 0), (
+            "leased, but not pending"
+        )
 
 
-def owed_in(found: Snapshot) -> Counter[tuple[bytes, State]]:
-    """How many callbacks are owed or given up, by job and end."""
+def pending_callbacks_in(found: Snapshot) -> Counter[tuple[bytes, State]]:
+    """Count pending and given-up callbacks by job and end."""
     jobs = [unpack(fields[b"job"]) for _, fields in found.of_kind("b:")]
     return Counter((job.id, job.state) for job in jobs)
 
 
 def check_callback_flags(found: Snapshot) -> None:
-    """Scripts go by flags, which say the same as the callback itself."""
+    """Check that the flags that scripts use match the callback."""
     owes = {"finished": BITS.OWES_FINISHED, "failed": BITS.OWES_FAILED, "cancelled": BITS.OWES_CANCELLED}
     for one in found.jobs.values():
         callback = one.job.callback
@@ -385,7 +388,7 @@ def check_callback_flags(found: Snapshot) -> None:
 
 
 def check_events(found: Snapshot) -> None:
-    """Within an epoch events are numbered without a gap; the current epoch is not older than what is recorded."""
+    """Check events: numbered without a gap within an epoch; the current epoch is not older than the recorded events."""
     ids = [tuple(map(int, entry[0].split(b"-"))) for entry in found.values.get("events", ())]
     for (epoch, ordinal), (next_epoch, next_ordinal) in itertools.pairwise(ids):
         expected = ordinal + 1 if next_epoch == epoch else 0
@@ -397,7 +400,7 @@ def check_events(found: Snapshot) -> None:
 CHECKS = (
     check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_numbers,
     check_schedules,
-    check_debts, check_callback_flags, check_events, check_limits, check_families,
+    check_callbacks, check_callback_flags, check_events, check_limits, check_dependencies,
 )  # fmt: skip
 
 
@@ -424,8 +427,8 @@ def _reachable(source: State | None, verbs: frozenset[str]) -> set[State | None]
     return found
 
 
-def check_told(before: Snapshot, after: Snapshot, events: Iterable[Event]) -> None:
-    """The last thing that followers were told of a job is the state it is in; each change was told."""
+def check_delivered_events(before: Snapshot, after: Snapshot, events: Iterable[Event]) -> None:
+    """Check that the last event of each job shows its state, and that each change had an event."""
     told: dict[bytes, EventKind] = {}
     for event in events:
         assert event.kind is not EventKind.MISSED, "events were lost"

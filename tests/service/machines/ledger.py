@@ -1,4 +1,4 @@
-"""The model's jobs, and how one moves: every move is checked against the table. What may be asked is in model.py."""
+"""Jobs of the model and their moves: every move is checked against the table of moves. Operations are in model.py."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ModelJob:
     is_awaited: bool = False
     holds_unique: bool = False
     had_expiry: bool = False  # its field stays in the record
-    planned_at: int = 0  # of one that repeats
+    planned_at: int = 0  # of a repeating job
     result: Blob | None = None
     attempts: list[tuple[int, str, int]] = field(default_factory=list)  # number, reason, end
 
@@ -89,7 +89,7 @@ class Ledger:
         self.queues: set[str] = set()
         self.workers: dict[bytes, tuple[int, int]] = {}  # worker -> beat_ms, silent at
         self.sequence = self.token = 0
-        self.owed: Counter[tuple[bytes, State]] = Counter()  # callbacks, by job and end
+        self.pending_callbacks: Counter[tuple[bytes, State]] = Counter()  # callbacks, by job and end
         self._added_to_history: Counter[str] = Counter()
 
     # Looking
@@ -149,7 +149,7 @@ class Ledger:
 
     def end(self, job: ModelJob, verb: str, state: State) -> None:
         if job.content.callback is not None and state.label in job.content.callback.events:
-            self.owed[job.id, state] += 1
+            self.pending_callbacks[job.id, state] += 1
         config = self.config(job.content.queue)
         kept_ms = job.content.result_ttl_ms if state is State.FINISHED else config.retention_ms
         is_kept = kept_ms > 0 or config.history_length > 0
@@ -167,7 +167,7 @@ class Ledger:
         return None
 
     def trim(self) -> None:
-        """A history is bounded in number and bytes; the oldest go, a bounded number per call."""
+        """Trim histories: bounded in number and bytes; the oldest jobs go, a bounded number per call."""
         for queue, added in self._added_to_history.items():
             config, kept = self.config(queue), self.history(queue)
             size = sum(job.size for job in kept)

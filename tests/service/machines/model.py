@@ -1,5 +1,5 @@
-"""What the queue promises, as plain Python over one dictionary: no indexes, no lanes, no engine. Written from the
-design and the table of moves. `now_ms` is set by the caller; answers are the service's, refusals as their codes."""
+"""Model of the queue in plain Python over one dictionary: no indexes, no lanes, no engine. It follows the design and
+the table of moves. The caller sets `now_ms`; answers are the service's, refusals are their codes."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Model(Ledger):
         return "already_ended" if job.state in ENDED and token == job.token else "stale_lease"
 
     def each(self, requests: Iterable[Any], report: Callable[..., Any], *, trims: bool = True) -> list[Any]:
-        """Reports per held job; refusals stay as they are. A history is trimmed once, at the end of the call."""
+        """Apply reports by held job; refusals stay. A history is trimmed once, at the end of the call."""
         answers = []
         for one in requests:
             job = self.held(one.id, one.token)
@@ -188,7 +188,7 @@ class Model(Ledger):
     def update(self, job: ModelJob, request: Update) -> Updated:
         job.progress = job.progress if request.progress is None else request.progress
         if request.note is not None:
-            if len(request.note) > job.note_room:  # a long record is not to be written anew for every note
+            if len(request.note) > job.note_room:  # a long record is not rewritten for every note
                 job.note_room = 256 if job.size > 1024 else len(request.note)
             job.note = request.note
         if request.payload is not None:
@@ -330,7 +330,8 @@ class Model(Ledger):
         return [job for job in mine if not job.is_orphan]
 
     def unclaimed(self, worker: bytes, named: Sequence[bytes]) -> list[ModelJob]:
-        """Leases of a worker that its heartbeat does not name, once their answers cannot be on their way any more."""
+        """Return leases of a worker that its heartbeat does not name, once their answers cannot be in transit any
+        more."""
         found = [job for job in self.held_by(worker) if job.state is State.RUNNING and not job.is_retakeable]
         return [job for job in found if job.id not in named and job.started_at <= self.now_ms - SETTLED_MS]
 

@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.service.admin.examined import assert_healthy
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.admin.doctor_findings import assert_healthy
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.machines import invariants
-from tests.service.machines.dependency_choices import NEED_LEASES, picks, policies, some_picks, something
-from tests.service.machines.dependency_graph import check_nobody_waits_for_nothing
-from tests.service.machines.dependency_model import LEASE_MS, FamilyModel, Relative
+from tests.service.machines.dependency_choices import NEED_LEASES, choose_step, picks, policies, some_picks
+from tests.service.machines.dependency_graph import check_no_job_waits_for_nothing
+from tests.service.machines.dependency_model import LEASE_MS, DependencyJob, DependencyModel
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
         self.service = Service(self.store)
         self.store.open_sync()
         self.link = self.store._sync_connection
-        self.model = FamilyModel(START_MS)
+        self.model = DependencyModel(START_MS)
         self.is_strict = True
         self.ids: list[bytes] = []
         self.lost: set[bytes] = set()  # a job they belong to was deleted
@@ -85,7 +85,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:
-                assert_healthy(self.service, "waits_forever", "wait_is_over")  # what was deleted is waited for
+                assert_healthy(self.service, "waits_forever", "wait_is_over")  # deleted jobs are awaited
                 self.everything_goes()
         finally:
             self.link.call("FLUSHDB")
@@ -101,7 +101,7 @@ class Machine(RuleBasedStateMachine):
         raise AssertionError("the work on families never ends")
 
     def look(self, verb: str) -> None:
-        """What must hold after each call."""
+        """Check the invariants after each call."""
         before = self.seen
         after = self.seen = invariants.snapshot(self.link, self.store.root(0), self.model.now_ms)
         invariants.check(after)
@@ -127,7 +127,7 @@ class Machine(RuleBasedStateMachine):
     def settle_and_compare(self, verb: str) -> None:
         self.settle()
         self.look(verb)
-        check_nobody_waits_for_nothing(self.seen, self.lost)
+        check_no_job_waits_for_nothing(self.seen, self.lost)
         if self.model.is_ambiguous:
             note("which end decided is not promised: no model from here on")
             self.is_strict = False
@@ -158,7 +158,7 @@ class Machine(RuleBasedStateMachine):
     def leased(self) -> list[LeaseRef]:
         return [LeaseRef(one.job.id, one.token) for _, one in sorted(self.seen.jobs.items()) if one.job.state in LEASED]
 
-    def relative(self, job_id: bytes) -> Relative:
+    def relative(self, job_id: bytes) -> DependencyJob:
         return self.model.jobs[job_id]
 
     # Producers and workers
@@ -289,18 +289,18 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_several)
     @rule(pick=picks, verb=st.sampled_from(("requeue", "retry", "retry", "wake", "delete")))
     def intervene(self, pick: int, verb: str) -> None:
-        self.by_hand(verb, self.id(pick))
+        self.intervene_directly(verb, self.id(pick))
 
     @precondition(lambda self: self.leased())
     @rule(pick=picks, children=st.integers(1, 4), verb=st.sampled_from(("delete", "requeue")))
     def leave_alone(self, pick: int, children: int, verb: str) -> None:
-        """Held children lose their parent, or see it start anew."""
+        """Held children lose their parent, or it starts again."""
         held = self.leased()[pick % len(self.leased())]
         for _ in range(children):
             self.put(parent=held.id, held=True)
-        self.by_hand(verb, held.id)
+        self.intervene_directly(verb, held.id)
 
-    def by_hand(self, verb: str, job_id: bytes) -> None:
+    def intervene_directly(self, verb: str, job_id: bytes) -> None:
         if verb == "delete":
             self.note_loss(job_id)
             (answer,) = self.service.delete([job_id], even_leased=True).wait()
@@ -337,7 +337,7 @@ class Machine(RuleBasedStateMachine):
             self.settle()
         self.look("settle")
         if fully:
-            check_nobody_waits_for_nothing(self.seen, self.lost)
+            check_no_job_waits_for_nothing(self.seen, self.lost)
 
     @precondition(lambda self: self.is_strict and self.seen.jobs)
     @rule(pick=picks, state=st.sampled_from((None, *State)))
@@ -361,7 +361,7 @@ class Machine(RuleBasedStateMachine):
         """A while of anything: choices by weight reach further than rules one by one. They are noted."""
         chance = random.Random(seed)
         for _ in range(BURST):
-            verb, arguments = something(chance) if self.seen.jobs else ("put", ())
+            verb, arguments = choose_step(chance) if self.seen.jobs else ("put", ())
             if verb in NEED_LEASES and not self.leased():
                 continue
             note(f"state.{verb}{arguments!r}")
@@ -412,5 +412,5 @@ def engine() -> Iterator[EngineProcess]:
         yield process
 
 
-def test_families_do_what_is_promised(engine: EngineProcess) -> None:
+def test_dependencies_behave_like_the_model(engine: EngineProcess) -> None:
     run_state_machine_as_test(lambda: Machine(engine), settings=SETTINGS)

@@ -19,13 +19,13 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.leases.expected_takes import expected, is_settled, note_starts
 from tests.service.machines import invariants
-from tests.service.machines.dependency_graph import check_nobody_waits_for_nothing
+from tests.service.machines.dependency_graph import check_no_job_waits_for_nothing
 from tests.service.machines.everything_choices import LIMITS, QUEUES, Deed, configurations, content, deeds, new_jobs
 from tests.service.machines.limit_invariants import room
-from tests.service.takers import pass_ring, said
+from tests.service.takers import answer_or_none, pass_wakeup
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import ENGINE, machine_settings
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
@@ -85,27 +85,27 @@ class EverythingMachine(RuleBasedStateMachine):
     # Looking
 
     def look(self, *verbs: str) -> None:
-        """What must hold after each call."""
+        """Check the invariants after each call."""
         found = invariants.snapshot(self.link, self.store.root(0), self.now_ms)
         page = self.service.events(self.position, most=500).wait()
         self.position = page.position
         invariants.check(found)
         invariants.check_moves(self.seen, found, frozenset((*verbs, *AFTER_ALL)))
-        invariants.check_told(self.seen, found, page.events)
+        invariants.check_delivered_events(self.seen, found, page.events)
         if verbs != ("cancel",):  # a failed job that is called off has ended before
-            self.check_owed(found, Counter((event.job, event.kind.state) for event in page.events))
+            self.check_pending_callbacks(found, Counter((event.job, event.kind.state) for event in page.events))
         self.seen = found
 
-    def check_owed(self, found: invariants.Snapshot, told: Counter[tuple[bytes, State | None]]) -> None:
-        """Every end that was told of owes the callback that its job asked for, once."""
-        before, after = invariants.owed_in(self.seen), invariants.owed_in(found)
+    def check_pending_callbacks(self, found: invariants.Snapshot, told: Counter[tuple[bytes, State | None]]) -> None:
+        """Check that every reported end has exactly one pending callback, if its job requested it."""
+        before, after = invariants.pending_callbacks_in(self.seen), invariants.pending_callbacks_in(found)
         for (job_id, state), ends in told.items():
             one = self.seen.jobs.get(job_id) or found.jobs.get(job_id)
             if one is None or state not in ENDED:
                 continue
             callback = one.job.callback
-            owed = ends if callback is not None and state.label in callback.events else 0
-            assert after[job_id, state] == before[job_id, state] + owed, f"owed {after}, before {before}: {one.job}"
+            pending = ends if callback is not None and state.label in callback.events else 0
+            assert after[job_id, state] == before[job_id, state] + pending, f"owed {after}, before {before}: {one.job}"
 
     def jobs(self, *states: State) -> list[Job]:
         found = [one.job for one in self.seen.jobs.values() if not states or one.job.state in states]
@@ -137,43 +137,47 @@ class EverythingMachine(RuleBasedStateMachine):
         self.settle()
 
     def settle(self) -> None:
-        """Whoever was rung takes, and the loops do what is left; then nobody may wait in vain."""
+        """Let woken takers take and the loops run; then no taker may wait in vain."""
         for _ in range(200):
-            rung = [name for name, _ in self.seen.of_kind("bell:")]
-            if not rung and "work" not in self.seen.values:
+            woken = [name for name, _ in self.seen.of_kind("bell:")]
+            if not woken and "work" not in self.seen.values:
                 break
-            for bell in rung:
-                self.link.call("DEL", f"{self.store.root(0)}:bell:{bell}")
-                self.answer(bell)
+            for wakeup_list in woken:
+                self.link.call("DEL", f"{self.store.root(0)}:bell:{wakeup_list}")
+                self.answer(wakeup_list)
             if "work" in self.seen.values:
                 self.loop("promote")
             else:
                 self.look("take", *IN_TIME)
         assert "work" not in self.seen.values, "the work on families never ends"
-        check_nobody_waits_for_nothing(self.seen, self.lost)
+        check_no_job_waits_for_nothing(self.seen, self.lost)
         self.check_matches()
-        self.nobody_waits_in_vain()
+        self.no_taker_waits_in_vain()
 
-    def answer(self, bell: str) -> None:
-        if bell not in self.waits:
+    def answer(self, wakeup_list: str) -> None:
+        if wakeup_list not in self.waits:
             return
-        queues, wanted = self.waits[bell]
+        queues, wanted = self.waits[wakeup_list]
         request = Take(queues=queues, wants=wanted)
-        taken = self.store.run_sync(take_flow(request, list(queues), 0, WaitRegistration(bell, 100_000))).taken.jobs
+        taken = self.store.run_sync(
+            take_flow(request, list(queues), 0, WaitRegistration(wakeup_list, 100_000))
+        ).taken.jobs
         note_starts(self.starts, self.store.limit_cache.table(0).limits, taken, self.now_ms)
         self.look("take", *IN_TIME)
         if taken:
-            del self.waits[bell]
+            del self.waits[wakeup_list]
             for queue in queues:
-                self.store.run_sync(pass_ring(bell, queue, wanted))
+                self.store.run_sync(pass_wakeup(wakeup_list, queue, wanted))
 
-    def nobody_waits_in_vain(self) -> None:
+    def no_taker_waits_in_vain(self) -> None:
         for queue in QUEUES:
             for member, until_ms in self.seen.zset(f"waiters:{queue}").items():
-                bell = member.split(b"\1")[0].decode()
-                if bell in self.waits and until_ms >= self.now_ms and is_settled(self.seen, queue):
-                    possible = expected(self.seen, Take(queues=(queue,), wants=self.waits[bell][1]))
-                    assert not possible, f"{bell} waits, but {[self.seen.jobs[one].job for one in possible]} may run"
+                wakeup_list = member.split(b"\1")[0].decode()
+                if wakeup_list in self.waits and until_ms >= self.now_ms and is_settled(self.seen, queue):
+                    possible = expected(self.seen, Take(queues=(queue,), wants=self.waits[wakeup_list][1]))
+                    assert not possible, (
+                        f"{wakeup_list} waits, but {[self.seen.jobs[one].job for one in possible]} may run"
+                    )
 
     # Producers
 
@@ -209,7 +213,7 @@ class EverythingMachine(RuleBasedStateMachine):
             self.enqueue(jobs, parent=parent.id, held=held)
 
     def hand_over(self, pick: int, jobs: list[Any], held: bool, more: int) -> None:
-        """A parent makes children and reports that it is done, as parents do."""
+        """A parent creates children and finishes."""
         for parent in self.some([pick], *LEASED):
             self.enqueue(jobs, parent=parent.id, held=held)
             self.put([self.new_job("q", {}, 0, parent.id, held=held) for _ in range(more)])
@@ -217,18 +221,18 @@ class EverythingMachine(RuleBasedStateMachine):
 
     # Workers
 
-    def take(self, queues: tuple[str, ...], wants: Filter, most: int, bell: str, manner: dict[str, Any]) -> None:
-        if bell in self.waits:
+    def take(self, queues: tuple[str, ...], wants: Filter, most: int, wakeup_list: str, manner: dict[str, Any]) -> None:
+        if wakeup_list in self.waits:
             return
         request = Take(queues=queues, most=most, wants=wants, **manner)
-        flow = take_flow(request, list(queues), 0, WaitRegistration(bell, 100_000 if bell else 0))
+        flow = take_flow(request, list(queues), 0, WaitRegistration(wakeup_list, 100_000 if wakeup_list else 0))
         before, due = self.seen, any(not is_settled(self.seen, queue) for queue in queues)
-        found = said(lambda: self.store.run_sync(flow), "names_need_lanes", "no_exact_priority")
+        found = answer_or_none(lambda: self.store.run_sync(flow), "names_need_lanes", "no_exact_priority")
         if found is None:
             return
         taken = found.taken.jobs
-        if bell and not taken:
-            self.waits[bell] = (queues, wants)
+        if wakeup_list and not taken:
+            self.waits[wakeup_list] = (queues, wants)
         self.check_taken(before, request, taken, due)
         self.look("take", *IN_TIME)
 
@@ -298,15 +302,16 @@ class EverythingMachine(RuleBasedStateMachine):
         queue, job_id = (job.queue, job.id) if job else ("q", b"")
         info = WorkerInfo(name="w", queues=(queue,))
         before = self.seen
-        said = [
+        answer_or_none = [
             WorkerReport(queue=queue, worker=worker, info=info, kind=one, id=job_id, idle_ms=idle_ms) for one in says
         ]
-        self.service.report_worker(said, silent_ms=4_000).wait()
+        self.service.report_worker(answer_or_none, silent_ms=4_000).wait()
         self.look("take", "accept", "extend", "update", "finish", *IN_TIME)
-        self.check_heard(before, job_id, worker)
+        self.check_worker_report(before, job_id, worker)
 
-    def check_heard(self, before: invariants.Snapshot, job_id: bytes, worker: bytes) -> None:
-        """What another worker holds is as it was; what nobody held may be the speaker's, if its limits allow it."""
+    def check_worker_report(self, before: invariants.Snapshot, job_id: bytes, worker: bytes) -> None:
+        """Check a worker report: jobs of other workers are unchanged; a job without a holder may become the reporter's
+        if its limits allow it."""
         was, now = before.jobs.get(job_id), self.seen.jobs.get(job_id)
         if was is None:
             return
@@ -365,14 +370,14 @@ class EverythingMachine(RuleBasedStateMachine):
 
     def limit(self, limit: Limit, is_removed: bool) -> None:
         if is_removed:
-            said(self.service.unlimit(limit.name).wait, "unknown_limit")
+            answer_or_none(self.service.unlimit(limit.name).wait, "unknown_limit")
         else:
             self.service.limit(limit).wait()
         self.starts.clear()
         self.look()
 
     def check_matches(self) -> None:
-        """Every job that has not ended counts against what it matches now."""
+        """Check that every job that has not ended counts against the limits that it matches now."""
         table = self.store.limit_cache.table(0)
         for job in self.jobs():
             if job.state not in ENDED:
@@ -383,7 +388,7 @@ class EverythingMachine(RuleBasedStateMachine):
         if is_over:
             self.service.resume(queue, **what).wait()
         else:
-            said(self.service.pause(queue, **what, reason="why").wait, "names_need_lanes")
+            answer_or_none(self.service.pause(queue, **what, reason="why").wait, "names_need_lanes")
         self.look()
 
     def configure(self, queue: str, change: dict[str, Any]) -> None:
@@ -404,19 +409,19 @@ class EverythingMachine(RuleBasedStateMachine):
             self.service.schedule(Schedule(name=name, job=job, every_ms=2_000, overlap=overlap, misfire="all")).wait()
         else:
             verb = {"remove": "unschedule", "run": "run_schedule"}.get(how, f"{how}_schedule")
-            said(getattr(self.service, verb)(name).wait, "unknown_schedule", "queue_full")
+            answer_or_none(getattr(self.service, verb)(name).wait, "unknown_schedule", "queue_full")
         self.look("enqueue")
 
     def callbacks(self, how: str) -> None:
-        debts = self.service.take_callbacks(most=5).wait().callbacks
+        callbacks = self.service.take_callbacks(most=5).wait().callbacks
         if how == "redeliver":
-            debts += self.service.callbacks(given_up=True, most=5).wait().callbacks
-            self.service.redeliver([debt.job.id for debt in debts] or [bytes(16)]).wait()
-        elif how == "settle" and debts:
-            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
-        elif debts:
+            callbacks += self.service.callbacks(given_up=True, most=5).wait().callbacks
+            self.service.redeliver([pending.job.id for pending in callbacks] or [bytes(16)]).wait()
+        elif how == "settle" and callbacks:
+            self.service.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks]).wait()
+        elif callbacks:
             outcome = {"give_up": how == "give up", "is_unspent": how == "put back"}
-            again = [FailedDelivery(id=debt.id, token=debt.token, **outcome) for debt in debts]
+            again = [FailedDelivery(id=pending.id, token=pending.token, **outcome) for pending in callbacks]
             self.service.retry_callbacks(again).wait()
         self.look()
 
@@ -439,7 +444,7 @@ class EverythingMachine(RuleBasedStateMachine):
     # The end
 
     def everything_goes(self) -> None:
-        """Without pauses, limits and schedules all jobs can be worked off; then nothing is left."""
+        """Without pauses, limits and schedules all jobs can be completed; then nothing is left."""
         note("everything goes")
         self.waits.clear()
         self.lift_everything()
@@ -451,7 +456,7 @@ class EverythingMachine(RuleBasedStateMachine):
             if not open_jobs:
                 break
             if all(job.state is State.WAITING for job in open_jobs):
-                # They wait for each other, or for what was deleted: somebody has to decide.
+                # They wait for each other, or for deleted jobs: a person has to decide.
                 self.service.cancel([open_jobs[0].id]).wait()
                 self.look("cancel")
         assert not open_jobs, f"cannot be worked off: {open_jobs}"
@@ -480,15 +485,15 @@ class EverythingMachine(RuleBasedStateMachine):
     def clear_up(self) -> None:
         for at, job in enumerate(self.jobs()):
             if at % 2 or job.result_ttl_ms:
-                said(self.service.delete([job.id]).one().wait, "unknown_job", "already_ended")
+                answer_or_none(self.service.delete([job.id]).one().wait, "unknown_job", "already_ended")
         self.look("delete")
-        while debts := self.service.take_callbacks(most=100).wait().callbacks:
-            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
+        while callbacks := self.service.take_callbacks(most=100).wait().callbacks:
+            self.service.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks]).wait()
         self.pass_time(15 * DAY_MS, True)
         self.service.sweep().wait()
         self.pass_time(DAY_MS, True)
-        while debts := self.service.take_callbacks(most=100).wait().callbacks:
-            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
+        while callbacks := self.service.take_callbacks(most=100).wait().callbacks:
+            self.service.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks]).wait()
         self.look()
         assert not self.seen.jobs, f"still there: {self.jobs()}"
         left = [key for key in self.seen.values if not key.startswith(LASTING)]

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.service.admin.examined import assert_healthy
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.admin.doctor_findings import assert_healthy
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.leases.expected_takes import expected, is_settled, note_starts
 from tests.service.machines import invariants
 from tests.service.machines.limit_invariants import own_cap, room
-from tests.service.takers import pass_ring, said
+from tests.service.takers import answer_or_none, pass_wakeup
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import ENGINE, machine_settings
 from windlass.core.job import Blob, Cap, Job, NewJob
@@ -36,7 +36,7 @@ SETTINGS = machine_settings(usual=200, deep=4000, steps=40)
 NAMES = ("a", "b", "cc")
 LANES = ("", "x", "y")
 QUEUES = ("q", "q", "q", "r")  # most of it happens in one
-BELLS = ("bell1", "bell2", "bell3")
+WAKEUP_LISTS = ("bell1", "bell2", "bell3")
 LIMITS = [
     Limit(name="l1", matches=Matcher(queue="q"), running=2),
     Limit(name="l1", matches=Matcher(queue="q"), running=3),
@@ -70,7 +70,13 @@ enqueues = deed(
     priority=st.integers(0, 2), delay_ms=st.sampled_from((0, 0, 0, 700)), copies=counts, retake=st.booleans(),
     cap=st.sampled_from((0, 0, 1, 3)),
 )  # fmt: skip
-takes = deed("take", queue=queues, wanted=st.sampled_from(FILTERS), most=counts, bell=st.sampled_from((*BELLS, "", "")))
+takes = deed(
+    "take",
+    queue=queues,
+    wanted=st.sampled_from(FILTERS),
+    most=counts,
+    wakeup_list=st.sampled_from((*WAKEUP_LISTS, "", "")),
+)
 reports = deed(
     "report", pick=picks, how=st.sampled_from(("finish", "finish", "fail", "retry", "release", "extend", "requeue"))
 )
@@ -139,7 +145,7 @@ class LimitMachine(RuleBasedStateMachine):
 
     def limit(self, limit: Limit, is_removed: bool) -> None:
         if is_removed:
-            said(self.service.unlimit(limit.name).wait, "unknown_limit")
+            answer_or_none(self.service.unlimit(limit.name).wait, "unknown_limit")
         else:
             self.service.limit(limit).wait()
         self.starts.clear()
@@ -147,7 +153,7 @@ class LimitMachine(RuleBasedStateMachine):
         self.settle()
 
     def check_matches(self) -> None:
-        """Every job that has not ended counts against what it matches now."""
+        """Check that every job that has not ended counts against the limits that it matches now."""
         self.look()
         table = self.store.limit_cache.table(0)
         for one in self.seen.jobs.values():
@@ -179,7 +185,7 @@ class LimitMachine(RuleBasedStateMachine):
         self.settle()
 
     def check_cap(self, job: NewJob, before: invariants.Snapshot, answers: list[Any]) -> None:
-        """It is the one that was there, unless that had had its time; it is refused where there is no such limit."""
+        """Check that a stored cap wins unless it has expired, and that a cap without its limit is refused."""
         assert job.cap is not None
         table = self.store.limit_cache.table(0)
         matched = table.match(job.queue, job.name, job.lane, job.payload)
@@ -193,17 +199,17 @@ class LimitMachine(RuleBasedStateMachine):
         self.look()
         assert own_cap(self.seen, target[0]) == (was or job.cap.running)
 
-    def take(self, queue: str, wanted: Filter, most: int, bell: str) -> None:
-        if bell in self.waits:
+    def take(self, queue: str, wanted: Filter, most: int, wakeup_list: str) -> None:
+        if wakeup_list in self.waits:
             return
         request = Take(queues=(queue,), most=most, wants=wanted)
         self.look()
         is_exact = is_settled(self.seen, queue) and self.seen.number(queue, b"fair_share") == 0
         wanted_ids = expected(self.seen, request)
         before = Counter(limit for one in self.holders() for limit in one.job.limits)
-        registration = WaitRegistration(bell, 100_000 if bell else 0)
+        registration = WaitRegistration(wakeup_list, 100_000 if wakeup_list else 0)
         flow = take_flow(request, [queue], 0, registration)
-        found = said(lambda: self.store.run_sync(flow), "names_need_lanes", "no_exact_priority")
+        found = answer_or_none(lambda: self.store.run_sync(flow), "names_need_lanes", "no_exact_priority")
         if found is None:
             return
         taken = found.taken.jobs
@@ -215,8 +221,8 @@ class LimitMachine(RuleBasedStateMachine):
         for limit, count in Counter(limit for job in taken for limit in job.limits).items():
             assert count <= max(rooms[limit], 0) or not is_settled(self.seen, queue), f"{limit} exceeded: {before}"
         self.rates_hold(taken)
-        if bell and not taken:
-            self.waits[bell] = (queue, wanted)
+        if wakeup_list and not taken:
+            self.waits[wakeup_list] = (queue, wanted)
         self.settle()
 
     def rates_hold(self, taken: list[Job]) -> None:
@@ -226,38 +232,38 @@ class LimitMachine(RuleBasedStateMachine):
         return [one for one in self.seen.jobs.values() if one.job.state in LEASED and not one.job.is_overdue]
 
     def settle(self) -> None:
-        """Whoever was rung takes; then nobody may wait for a job that could run."""
+        """Let woken takers take; then no taker may wait for a job that could run."""
         for _ in range(50):
             self.look()
-            rung = [name for name, _ in self.seen.of_kind("bell:")]
-            if not rung:
+            woken = [name for name, _ in self.seen.of_kind("bell:")]
+            if not woken:
                 break
-            for bell in rung:
-                self.link.call("DEL", f"{self.store.root(0)}:bell:{bell}")
-                self.answer(bell)
+            for wakeup_list in woken:
+                self.link.call("DEL", f"{self.store.root(0)}:bell:{wakeup_list}")
+                self.answer(wakeup_list)
         self.look()
-        self.nobody_waits_in_vain()
+        self.no_taker_waits_in_vain()
 
-    def answer(self, bell: str) -> None:
-        if bell not in self.waits:
+    def answer(self, wakeup_list: str) -> None:
+        if wakeup_list not in self.waits:
             return
-        queue, wanted = self.waits[bell]
+        queue, wanted = self.waits[wakeup_list]
         request = Take(queues=(queue,), wants=wanted)
-        taken = self.store.run_sync(take_flow(request, [queue], 0, WaitRegistration(bell, 100_000))).taken.jobs
+        taken = self.store.run_sync(take_flow(request, [queue], 0, WaitRegistration(wakeup_list, 100_000))).taken.jobs
         self.rates_hold(taken)
         if taken:
-            del self.waits[bell]
-            self.store.run_sync(pass_ring(bell, queue, wanted))
+            del self.waits[wakeup_list]
+            self.store.run_sync(pass_wakeup(wakeup_list, queue, wanted))
 
-    def nobody_waits_in_vain(self) -> None:
+    def no_taker_waits_in_vain(self) -> None:
         for member in [member for queue in set(QUEUES) for member in self.seen.zset(f"waiters:{queue}")]:
-            bell = member.split(b"\1")[0].decode()
-            if bell not in self.waits:
+            wakeup_list = member.split(b"\1")[0].decode()
+            if wakeup_list not in self.waits:
                 continue
-            queue, wanted = self.waits[bell]
+            queue, wanted = self.waits[wakeup_list]
             if is_settled(self.seen, queue):
                 possible = expected(self.seen, Take(queues=(queue,), wants=wanted))
-                assert not possible, f"{bell} waits, but {[self.seen.jobs[one].job for one in possible]} may run"
+                assert not possible, f"{wakeup_list} waits, but {[self.seen.jobs[one].job for one in possible]} may run"
 
     def leased(self, pick: int) -> Job | None:
         held = [one.job for one in self.seen.jobs.values() if one.job.state in LEASED]
@@ -301,7 +307,7 @@ class LimitMachine(RuleBasedStateMachine):
         if off:
             self.service.resume(queue, **what).wait()
         else:
-            said(self.service.pause(queue, **what, reason="why").wait, "names_need_lanes")
+            answer_or_none(self.service.pause(queue, **what, reason="why").wait, "names_need_lanes")
         self.settle()
 
     def configure(self, field: str, on: bool) -> None:
@@ -331,5 +337,5 @@ def engine() -> Iterator[EngineProcess]:
         yield process
 
 
-def test_limits_hold_and_nobody_waits_in_vain(engine: EngineProcess) -> None:
+def test_limits_hold_and_no_taker_waits_in_vain(engine: EngineProcess) -> None:
     run_state_machine_as_test(lambda: LimitMachine(engine), settings=SETTINGS)

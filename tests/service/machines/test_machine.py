@@ -17,12 +17,10 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.service.admin.examined import assert_healthy
-from tests.service.compared import as_expected, as_stored
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.admin.doctor_findings import assert_healthy
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.machines import invariants
 from tests.service.machines.choices import (
-    BELLS,
     LONG,
     PAYLOADS,
     QUEUES,
@@ -31,6 +29,7 @@ from tests.service.machines.choices import (
     SOLO,
     SPECIAL,
     STILL_THERE,
+    WAKEUP_LISTS,
     WORKERS,
     backoff,
     configurations,
@@ -48,6 +47,7 @@ from tests.service.machines.choices import (
 )
 from tests.service.machines.ledger import ModelJob, wants
 from tests.service.machines.model import Model
+from tests.service.model_comparison import as_expected, as_stored
 from tests.support.engine_process import EngineProcess
 from windlass.core.callbacks.callback import LeasedCallback
 from windlass.core.errors import Refusal
@@ -64,7 +64,7 @@ from windlass.store.waiting.take import take_flow
 EXAMPLES = {"ci": 250, "deep": 6000}
 STEPS = {"ci": 50, "deep": 60}
 PROFILE = "deep" if os.environ.get("WINDLASS_DEEP") else "ci"
-IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, nobody reads its steps
+IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, its steps are not read
 
 SETTINGS = settings(
     max_examples=EXAMPLES[PROFILE],
@@ -81,7 +81,7 @@ _namespaces = itertools.count(1)
 
 
 def said(answer: Any) -> Any:
-    """An answer as the model gives it."""
+    """Return an answer in the form of the model."""
     return answer.code if isinstance(answer, Refusal) else answer
 
 
@@ -125,7 +125,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            if sys.exc_info()[0] is None:  # a failed step has said it all
+            if sys.exc_info()[0] is None:  # a failed step has reported it
                 assert_healthy(self.service)
                 self.everything_goes()
         finally:
@@ -153,7 +153,7 @@ class Machine(RuleBasedStateMachine):
         invariants.check_moves(self.seen, found, frozenset(verbs))
         page = self.service.events(self.position, most=500).wait()
         self.position = page.position
-        invariants.check_told(self.seen, found, page.events)
+        invariants.check_delivered_events(self.seen, found, page.events)
         self.seen = found
         self.check_jobs(found)
         invariants.check(found)
@@ -166,20 +166,23 @@ class Machine(RuleBasedStateMachine):
             differing = {key: (actual[key], expected[key]) for key in actual if actual[key] != expected[key]}
             assert not differing, f"job {job_id.hex()} (engine, model): {differing}"
         assert {name.decode() for name in found.values.get("queues", ())} == self.model.queues
-        assert invariants.owed_in(found) == self.model.owed, "other callbacks are owed than the model says"
+        assert invariants.pending_callbacks_in(found) == self.model.pending_callbacks, (
+            "other callbacks are owed than the model says"
+        )
         beats = {worker: silent_at for worker, (_, silent_at) in self.model.workers.items()}
         assert found.zset("workers") == beats
 
     def check_rings(self, found: invariants.Snapshot) -> None:
-        """Nobody waits for a job that is there, unless somebody was told of it or will be by the recoverer."""
+        """Check that no taker waits for a takeable job, unless a taker was woken for it or the recoverer will wake
+        one."""
         for queue, waiters in found.of_kind("waiters:"):
-            told = any(f"Q{queue}\1".encode() in b"".join(rung) for _, rung in found.of_kind("bell:"))
+            told = any(f"Q{queue}\1".encode() in b"".join(woken) for _, woken in found.of_kind("bell:"))
             if told or queue.encode() in found.zset("timers:ring"):
                 continue
             for member, until_ms in waiters.items():
                 wanted = self.waiting_for[member.partition(b"\1")[2]]
                 missed = [job.id.hex() for job in self.model.takeable(queue) if wants(wanted, job)]
-                assert until_ms < self.model.now_ms or not missed, f"{member!r} waits for {missed}, and was not rung"
+                assert until_ms < self.model.now_ms or not missed, f"{member!r} waits for {missed}, and was not woken"
 
     # Time and configuration
 
@@ -261,14 +264,14 @@ class Machine(RuleBasedStateMachine):
     def take_most(self, request: Take) -> None:
         self.take(msgspec.structs.replace(request, most=5), "")
 
-    @rule(request=takes, bell=mostly("", *BELLS))
-    def take(self, request: Take, bell: str) -> None:
+    @rule(request=takes, wakeup_list=mostly("", *WAKEUP_LISTS))
+    def take(self, request: Take, wakeup_list: str) -> None:
         request = self.sensible(request)
-        registration = WaitRegistration(bell, 10_000 if bell else 0)
+        registration = WaitRegistration(wakeup_list, 10_000 if wakeup_list else 0)
         flow = take_flow(request, list(request.queues), 0, registration)
         self.waiting_for[filter_text(request.wants).encode()] = request.wants
-        if bell:
-            self.link.call("DEL", f"{self.store.root(0)}:bell:{bell}")
+        if wakeup_list:
+            self.link.call("DEL", f"{self.store.root(0)}:bell:{wakeup_list}")
         found = answered(lambda: self.store.run_sync(flow))
         taken = found if isinstance(found, str) else found.taken.jobs
         self.agree_on_taken(taken, self.model.take(request))
@@ -294,7 +297,7 @@ class Machine(RuleBasedStateMachine):
         self.agree(actual, wanted, "take", "promote", "recover", "expire", "clean")
 
     def check_next_due(self, request: Take, has_taken: bool, next_at_ms: int | None) -> None:
-        """One who found nothing sleeps until then: never past something that becomes due."""
+        """A taker without a job sleeps until this time, never past the due time of a job."""
         if has_taken:
             return
         at_ms = next_at_ms or FOREVER_MS
@@ -424,22 +427,22 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_jobs)
     @rule(pick=picks, is_awaited=st.booleans())
     def revive(self, pick: int, is_awaited: bool) -> None:
-        """A person looks at what has ended; somebody may be waiting for work."""
+        """A person reads ended jobs while takers may wait."""
         ended = [job.id for job in self.model.jobs.values() if job.state in ENDED] or self.ids
         job_id = ended[pick % len(ended)]
         if is_awaited and job_id in self.model.jobs:
-            self.take(Take(queues=(self.model.jobs[job_id].content.queue,), most=5), BELLS[0])
+            self.take(Take(queues=(self.model.jobs[job_id].content.queue,), most=5), WAKEUP_LISTS[0])
         self.agree(said(self.service.retry([job_id]).wait()[0]), self.model.retry(job_id), "retry")
 
     @rule()
     def sweep_beside_a_lane(self) -> None:
-        """A queue that was never configured, and whose only job is in a lane of its own."""
+        """A queue that was never configured, with one job in a separate lane."""
         self.enqueue([(SOLO, {"lane": "x", "unique": ""}, -1)])
         self.sweep()
 
     @rule(queue=st.sampled_from(QUEUES))
     def outgrow_the_history(self, queue: str) -> None:
-        """Two jobs end one after the other where only one is kept to be looked at."""
+        """Two jobs end one after the other where the history keeps one."""
         self.configure(queue, {"history_length": 1})
         for _ in range(2):
             self.enqueue([(queue, {"priority": -1000}, -1)])
@@ -457,7 +460,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_leases)
     @rule(pick=picks, fully=st.booleans())
     def stop_and_requeue(self, pick: int, fully: bool) -> None:
-        """A person asks a running job to stop, and then wants it to run anew."""
+        """A person cancels a running job, and then requeues it."""
         job_id = self.lease(pick).id
         answer, expected = said(self.service.cancel([job_id]).wait()[0]), self.model.cancel(job_id)
         self.model.trim()
@@ -511,7 +514,7 @@ class Machine(RuleBasedStateMachine):
         return is_known
 
     def beat_holding(self, worker: bytes) -> None:
-        """It names every second job that it holds, and gives back what it hears of."""
+        """The heartbeat names every second held job, and the worker gives back the others."""
         held = sorted(self.model.held_by(worker), key=lambda job: job.token)
         named = [job.id for job in held[1::2]]
         is_known, expected = self.note_beat(worker), self.model.unclaimed(worker, named)
@@ -617,9 +620,9 @@ class Machine(RuleBasedStateMachine):
             self.recover()
             self.promote()
             self.clean()
-        while debts := self.service.take_callbacks(most=100).wait().callbacks:
-            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
-        self.model.owed.clear()
+        while callbacks := self.service.take_callbacks(most=100).wait().callbacks:
+            self.service.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks]).wait()
+        self.model.pending_callbacks.clear()
         self.recover()
         lasting = (
             "q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token", "debts", "events", "followed"

@@ -1,4 +1,4 @@
-"""Aging: waiting is worth priority, where the queue says so."""
+"""Aging: waiting time counts as priority in queues that are configured so."""
 
 from __future__ import annotations
 

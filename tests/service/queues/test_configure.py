@@ -1,4 +1,4 @@
-"""configure: properties of a queue at run time; relane: waiting jobs are divided by name afterwards."""
+"""configure: properties of a queue at run time. relane: waiting jobs move to lanes by name afterwards."""
 
 from __future__ import annotations
 

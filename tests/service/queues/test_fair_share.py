@@ -1,4 +1,4 @@
-"""Fair share: lanes of equal priority take turns by weight, however long each of them is."""
+"""Fair share: lanes of equal priority take turns by weight, whatever their length."""
 
 from __future__ import annotations
 

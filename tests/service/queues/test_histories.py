@@ -1,4 +1,4 @@
-"""histories: several queues at once, in steps; what is over is not asked for again."""
+"""histories: several queues in steps; past steps are not read again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def busy(service: Service, minutes: int, *queues: str) -> None:
         service.store.clock_offset_ms += MINUTE_MS
 
 
-def asked_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
+def read_minutes(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
     """(first minute, queues) of each call from now on."""
     calls: list[tuple[int, list[str]]] = []
     plain = history_cache.history
@@ -64,7 +64,7 @@ def test_minutes_are_the_same_however_often_they_are_asked_for(
     at_ms = to_a_fresh_hour(service)
     minute = at_ms // MINUTE_MS
     busy(service, 3, "q")
-    calls = asked_for(store, monkeypatch)
+    calls = read_minutes(store, monkeypatch)
     assert enqueued(service.histories(["q"]).wait()["q"]) == [(at_ms + n * MINUTE_MS, 1) for n in range(3)]
     busy(service, 1, "q")
     put(service, new(), new())
@@ -76,7 +76,7 @@ def test_minutes_are_the_same_however_often_they_are_asked_for(
     assert enqueued(service.histories(["q"], steps=3).wait()["q"])[0] == (at_ms + 2 * MINUTE_MS, 1)
 
 
-def test_what_is_older_than_what_is_remembered_is_read_anew(service: Service) -> None:
+def test_steps_older_than_the_cache_are_read_again(service: Service) -> None:
     at_ms = to_a_fresh_hour(service)
     busy(service, 5, "q")
     assert len(service.histories(["q"], steps=2).wait()["q"]) == 1
@@ -93,7 +93,7 @@ def test_many_queues_are_asked_for_in_bounded_calls_and_little_is_remembered(
     names = [f"q{number}" for number in range(30)]
     busy(service, 1, *names)
     monkeypatch.setattr(history_cache, "QUEUES_MAX", 10)
-    calls = asked_for(store, monkeypatch)
+    calls = read_minutes(store, monkeypatch)
     for _ in range(2):
         found = service.histories(names, step_minutes=15, steps=96).wait()
         assert [len(found[name]) for name in names] == [1] * 30
@@ -103,7 +103,7 @@ def test_many_queues_are_asked_for_in_bounded_calls_and_little_is_remembered(
     assert [len(part) for _, part in calls] == [10]
 
 
-def test_spans_of_jobs_are_told(service: Service) -> None:
+def test_histories_have_latencies(service: Service) -> None:
     to_a_fresh_hour(service)
     put(service, new())
     service.store.clock_offset_ms += 5_000

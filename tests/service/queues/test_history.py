@@ -1,4 +1,4 @@
-"""history: what happened per minute; and the bounded history of finished jobs that a queue may keep."""
+"""history: counts per minute, and the bounded history of finished jobs of a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lanes and holders: what waits in which lane and why, and who runs under a limit."""
+"""lanes and holders: waiting jobs by lane with the reason, and running jobs under a limit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lanes(service: Service, queue: str = "q", most: int = 100) -> list[Lane]:
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])
-def test_lanes_are_told_with_what_waits_in_them(service: Service, most: int) -> None:
+def test_lanes_are_listed_with_their_waiting_jobs(service: Service, most: int) -> None:
     put(service, new(), new(lane="b"), new(lane="a"), new(lane="a"))
     service.store.clock_offset_ms += 5_000
     put(service, new(lane="c", hidden=True))
@@ -50,7 +50,7 @@ def test_lanes_of_names(service: Service) -> None:
     assert sorted((one.lane, one.name) for one in lanes(service)) == [("", "make"), ("a", "send")]
 
 
-def test_what_holds_a_lane_back_is_told(service: Service) -> None:
+def test_lanes_show_what_blocks_them(service: Service) -> None:
     service.limit(Limit(name="per customer", matches=Matcher(queue="q"), running=1, key="customer")).wait()
     put(service, *(new(payload=by_customer(one)) for one in ("x", "x", "y")), new(lane="off", payload=by_customer("z")))
     service.pause("q", lane="off").wait()

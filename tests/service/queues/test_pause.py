@@ -1,4 +1,5 @@
-"""Pause and resume: a queue, a lane, a name; what runs goes on, and what waits is taken at once afterwards."""
+"""pause and resume of a queue, a lane or a name: running jobs continue, and waiting jobs are taken at once
+afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stats and queues: counts read from the indexes themselves, ages, names."""
+"""stats and queues: counts from the indexes, ages, names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Several processes fire schedules in any interleaving of their calls, while time jumps, workers work, and people edit,
-pause and resume: each occurrence has one job at most, and none is lost."""
+"""Several processes fire schedules with any interleaving of their calls, while time jumps, workers run, and people
+edit, pause and resume: each occurrence has at most one job, and none is lost."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.service.frozen import START_MS, frozen_store, frozen_time
+from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.helpers import take
 from tests.service.machines import invariants
-from tests.service.schedules.scheduled import fire, scheduled
+from tests.service.schedules.schedule_builders import fire, scheduled
 from tests.support.engine_process import EngineProcess
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Finish, Listing
@@ -153,7 +153,7 @@ class World:
                 assert len(mine) <= 1, f"{name} overlaps: {mine}"
 
     def check_all(self) -> None:
-        """When everybody has gone on to the end."""
+        """Run all processes to their end."""
         for process in range(PROCESSES):
             while self.flows[process]:
                 self.step(process)

@@ -1,4 +1,4 @@
-"""fire: occurrences that are due make their jobs, each of them once."""
+"""fire: due occurrences create their jobs, each of them once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
-from tests.service.schedules.scheduled import check, fire, now_ms, pass_time, scheduled
+from tests.service.schedules.schedule_builders import check, fire, now_ms, pass_time, scheduled
 from tests.support.namespace import ask
 from windlass.core.errors import CrossPartition
 from windlass.core.job import Blob

@@ -1,4 +1,4 @@
-"""schedule, unschedule, pause, resume, run and read: schedules as people handle them."""
+"""schedule, unschedule, pause, resume, run and list schedules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
-from tests.service.schedules.scheduled import check, fire, now_ms, pass_time, scheduled
+from tests.service.schedules.schedule_builders import check, fire, now_ms, pass_time, scheduled
 from tests.support.namespace import dump, left_behind
 from windlass.core.errors import BadInput, QueueFull, RevisionConflict, TooLarge, UnknownSchedule
 from windlass.core.job import Blob

@@ -1,4 +1,4 @@
-"""assign: jobs for workers that have said that they are idle, one to each."""
+"""assign: one job for each worker that has reported to be idle."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_is_not_accepted_in_time_goes_back_to_the_front_unspent(service: Se
 
 @pytest.mark.parametrize("retake", [False, True])
 def test_a_dispatch_spends_an_attempt_where_it_is_to(service: Service, retake: bool) -> None:
-    """Only a job that runs can be retaken: one that nobody accepted goes back."""
+    """Only a running job can be redelivered: a job that was not accepted goes back."""
     (known,) = put(service, new(retry=Backoff(tries=2), retake=retake))
     for attempt in (1, 2):
         say(service, "idle")
@@ -194,8 +194,8 @@ async def test_a_job_that_went_back_is_given_when_its_deadline_has_passed(servic
 
 
 @pytest.mark.anyio
-async def test_a_ring_that_finds_nobody_idle_goes_on_to_a_taker(service: Service) -> None:
-    """The worker says that it is busy while its processor waits: the job must reach the taker behind it."""
+async def test_a_wakeup_without_an_idle_worker_goes_on_to_a_taker(service: Service) -> None:
+    """The worker reports to be busy while its processor waits: the job must reach the next taker."""
     await _idle(service)
     other = another(service)
     waiting = asyncio.create_task(_waited(service, 20_000))

@@ -1,4 +1,4 @@
-"""A worker hears of a cancel request by its bell, without waiting for its next heartbeat."""
+"""Cancel requests: a worker gets them by wakeup, before its next heartbeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 WORKER = b"w" * 16
 
 
-async def test_a_registered_worker_is_told_at_once(service: Service, store: Store) -> None:
+async def test_a_registered_worker_learns_of_it_at_once(service: Service, store: Store) -> None:
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     async with store, asyncio.timeout(10):
         service.hear_cancels(heard.put_nowait)
@@ -26,11 +26,11 @@ async def test_a_registered_worker_is_told_at_once(service: Service, store: Stor
         assert await heard.get() == job.id
 
 
-async def test_a_worker_that_does_not_listen_leaves_no_bell_behind(service: Service, store: Store) -> None:
+async def test_a_worker_that_does_not_listen_leaves_no_wakeup_list_behind(service: Service, store: Store) -> None:
     async with store:
         await service.register(WORKER, WorkerInfo())
         await service.enqueue([NewJob(queue="q", name="n")]).one()
         (job,) = (await service.take(Take(queues=("q",), worker=WORKER))).jobs
         await service.cancel([job.id]).one()
-        bells = store._sync_connection.call("KEYS", f"{store.namespace}*bell*")
-        assert bells == []
+        wakeup_lists = store._sync_connection.call("KEYS", f"{store.namespace}*bell*")
+        assert wakeup_lists == []

@@ -1,4 +1,4 @@
-"""dispatch, pushed, redirect: jobs leased to workers they are pushed to, by room; and what pushes teach."""
+"""dispatch, pushed and redirect: jobs leased to push workers by free slots, and the effect of push outcomes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_accepted_job_runs_under_the_lease_it_was_given(service: Service) -> 
     assert found.lease_deadline_at_ms - found.started_at_ms == 60_000
 
 
-def test_a_dispatch_that_nobody_answers_for_goes_back_unspent(service: Service) -> None:
+def test_a_dispatch_without_an_answer_goes_back_unspent(service: Service) -> None:
     register(service, A)
     put(service, new())
     (job,) = dispatch(service, accept_ms=1_000)
@@ -111,7 +111,7 @@ def test_a_result_before_the_acceptance_wins(service: Service) -> None:
     assert counts(service) == {"finished": 1}
 
 
-def test_a_failed_push_that_is_told_late_does_not_take_a_running_job_away(service: Service) -> None:
+def test_a_late_report_of_a_failed_push_does_not_stop_a_running_job(service: Service) -> None:
     register(service, A)
     put(service, new())
     (job,) = dispatch(service)
@@ -134,7 +134,7 @@ def test_a_name_that_a_worker_does_not_know_is_offered_to_others_unspent(lanes: 
     assert (again.worker, again.attempt) == (B, 1)
 
 
-def test_a_name_that_nobody_knows_stays_queued_and_blocks_nothing(lanes: Service) -> None:
+def test_an_unknown_name_stays_queued_and_blocks_nothing(lanes: Service) -> None:
     register(lanes, A)
     put(lanes, new(name="rare"), new(name="known"))
     for job in dispatch(lanes):
@@ -176,7 +176,7 @@ def test_a_worker_that_cannot_be_reached_is_left_alone_for_growing_pauses_and_th
             break
         found = service.dispatch().wait()
         if found.jobs:
-            assert len(found.jobs) == 1  # one that failed last is tried with a single job
+            assert len(found.jobs) == 1  # a worker that failed last gets a single job
             say(service, found.jobs[0], "unreachable")
             pauses_ms.append(waited_ms)
             waited_ms = 0
@@ -354,7 +354,7 @@ async def _until_it_waits(service: Service) -> None:
         await asyncio.sleep(0.002)
 
 
-def test_one_who_waits_hears_of_the_end_of_a_suspension(service: Service) -> None:
+def test_a_waiting_call_learns_of_the_end_of_a_suspension(service: Service) -> None:
     register(service, A)
     put(service, new())
     say(service, dispatch(service)[0], "unreachable")

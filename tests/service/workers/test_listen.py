@@ -1,4 +1,4 @@
-"""listen: the loops sleep until something is due earlier than they knew."""
+"""listen: the loops sleep until work is due earlier than they knew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.service.helpers import new
-from tests.service.schedules.scheduled import scheduled
+from tests.service.schedules.schedule_builders import scheduled
 from tests.support.namespace import ask
 from windlass.background import runner
 from windlass.core.errors import BadInput
@@ -27,7 +27,7 @@ async def _until_registered(store: Store) -> None:
         await asyncio.sleep(0.002)
 
 
-async def _heard(service: Service, store: Store, happens: Callable[[], Awaitable[object]], for_s: float) -> bool:
+async def _read_wakeups(service: Service, store: Store, happens: Callable[[], Awaitable[object]], for_s: float) -> bool:
     listening = asyncio.ensure_future(service.listen(for_s=for_s))
     await _until_registered(store)
     await happens()
@@ -37,20 +37,20 @@ async def _heard(service: Service, store: Store, happens: Callable[[], Awaitable
 
 @pytest.mark.anyio
 async def test_a_job_that_is_due_earlier_wakes_the_loops(service: Service, store: Store) -> None:
-    assert await _heard(service, store, lambda: service.enqueue([new(delay_ms=40)]).one(), 60)
+    assert await _read_wakeups(service, store, lambda: service.enqueue([new(delay_ms=40)]).one(), 60)
     await store.close()
 
 
 @pytest.mark.anyio
 async def test_a_lease_that_ends_earlier_wakes_the_loops(service: Service, store: Store) -> None:
     await service.enqueue([new()]).one()
-    assert await _heard(service, store, lambda: service.take(Take(queues=("q",), lease_ms=40)), 60)
+    assert await _read_wakeups(service, store, lambda: service.take(Take(queues=("q",), lease_ms=40)), 60)
     await store.close()
 
 
 @pytest.mark.anyio
 async def test_an_occurrence_that_is_earlier_wakes_the_loops(service: Service, store: Store) -> None:
-    assert await _heard(service, store, lambda: service.schedule(scheduled(every_ms=1_000)), 60)
+    assert await _read_wakeups(service, store, lambda: service.schedule(scheduled(every_ms=1_000)), 60)
     assert not await service.listen(for_s=60)  # known at first
     await store.close()
 
@@ -62,7 +62,7 @@ async def test_what_is_due_later_and_what_is_ready_do_not(service: Service, stor
     async def happens() -> None:
         await service.enqueue([new(delay_ms=60_000), new()])
 
-    assert not await _heard(service, store, happens, 0.1)
+    assert not await _read_wakeups(service, store, happens, 0.1)
     await store.close()
 
 
@@ -77,7 +77,7 @@ def _one(call: Any) -> Flow[Any]:
 
 
 @pytest.mark.anyio
-async def test_several_are_told_since_one_may_be_dead(service: Service, store: Store) -> None:
+async def test_several_waiters_are_woken_since_one_may_be_dead(service: Service, store: Store) -> None:
     await service.enqueue([new()]).one()
     store.run_sync(_one(maintenance.listen("dead", 50_000, 0)))
     listening = [asyncio.ensure_future(service.listen(for_s=60)) for _ in range(2)]
@@ -90,7 +90,7 @@ async def test_several_are_told_since_one_may_be_dead(service: Service, store: S
 
 
 @pytest.mark.anyio
-async def test_a_ring_that_a_dead_taker_got_is_repeated_by_loops_that_sleep(service: Service, store: Store) -> None:
+async def test_a_wakeup_that_a_dead_taker_got_is_repeated_by_sleeping_loops(service: Service, store: Store) -> None:
     _registered_and_dead(store)
     async with asyncio.timeout(30):
         loops = asyncio.create_task(runner.run(service))

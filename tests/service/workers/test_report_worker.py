@@ -1,4 +1,4 @@
-"""hear: what workers that speak by messages say of themselves and of jobs."""
+"""report_worker: messages of workers about themselves and their jobs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_whole_way_of_a_job(service: Service) -> None:
     assert counts(service) == {}
 
 
-def test_a_worker_is_listed_while_it_is_heard(service: Service) -> None:
+def test_a_worker_is_listed_while_it_reports(service: Service) -> None:
     say(service, "idle")
     pass_ms(service, 100_000)
     say(service, "idle", b"before".ljust(16))
@@ -166,7 +166,7 @@ def test_a_job_that_went_back_is_the_workers_own_again_when_it_speaks_of_it(
         assert again.lease_token > job.lease_token
 
 
-def test_a_job_that_waits_for_its_time_or_for_room_is_nobodys(service: Service) -> None:
+def test_a_job_that_waits_for_its_time_or_a_limit_has_no_worker(service: Service) -> None:
     put(service, new(unique="u", delay_ms=60_000))
     assert isinstance(say(service, "accepted", unique="u"), WrongState)
     service.limit(Limit(name="one", matches=Matcher(queue="q"), running=1)).wait()
@@ -191,7 +191,7 @@ def test_a_job_that_repeats_goes_on(service: Service) -> None:
     assert read(service, known.id).state is State.SCHEDULED
 
 
-def test_messages_are_heard_in_their_order(service: Service) -> None:
+def test_messages_are_processed_in_their_order(service: Service) -> None:
     put(service, new(unique="u"))
     say(service, "idle")
     assign(service)
@@ -204,7 +204,7 @@ def test_messages_are_heard_in_their_order(service: Service) -> None:
     assert answers[:3] == ["ok", "ok", "ok"]
     assert isinstance(answers[3], Refusal)
     put(service, new())
-    assert assign(service) == []  # the last that it said is that it is busy
+    assert assign(service) == []  # its last report says that it is busy
 
 
 def test_the_doctor_knows_what_workers_leave(service: Service) -> None:

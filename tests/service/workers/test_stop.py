@@ -1,4 +1,4 @@
-"""Takers are kept off a partition for a while; everything else goes on."""
+"""Stopped partition: takes are refused for a while; all other operations continue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_nothing_is_taken_from_a_stopped_partition_and_everything_else_goes_on(s
     assert counts(service) == {"queued": 2}
 
 
-def test_it_goes_on_when_told_or_when_the_time_is_over(service: Service, store: Store) -> None:
+def test_it_continues_on_request_or_after_the_time(service: Service, store: Store) -> None:
     put(service, new(), new())
     assert not stop(store, 0)
     stop(store, 60_000)

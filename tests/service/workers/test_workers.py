@@ -1,4 +1,4 @@
-"""workers: register, beat, forget, and the list of them with what each holds."""
+"""Workers: register, beat, forget, and the list of workers with their jobs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_many_jobs_of_a_silent_worker_come_back_in_bounded_steps(service: Servic
 
 
 def test_many_overdue_redeliverable_jobs_do_not_keep_a_silent_worker_alive(service: Service) -> None:
-    """They stay with it until somebody takes them: the recoverer must get past them all the same."""
+    """They stay with the worker until they are taken: the recoverer must skip them."""
     service.register(A, INFO, beat_ms=1_000).wait()
     put(service, *(new(retake=True) for _ in range(450)))
     take(service, worker=A, most=450, lease_ms=3_600_000)
@@ -152,7 +152,7 @@ def test_many_overdue_redeliverable_jobs_do_not_keep_a_silent_worker_alive(servi
     assert counts(service) == {"running": 450}
 
 
-def test_a_worker_is_asked_to_end_and_hears_so_with_its_heartbeat(service: Service) -> None:
+def test_a_stop_request_arrives_with_the_heartbeat(service: Service) -> None:
     service.register(A, INFO).wait()
     service.register(B, INFO).wait()
     assert service.beat([A, B]).wait() == [False, False]
@@ -178,7 +178,7 @@ def test_jobs_are_pushed_no_more_to_a_worker_that_is_to_end(service: Service) ->
     assert service.workers().wait()[0].running_count == 1, "what it has stays with it"
 
 
-def test_a_worker_of_several_partitions_hears_it_from_any(divided_store: Callable[[int], Store]) -> None:
+def test_a_stop_request_arrives_from_any_partition(divided_store: Callable[[int], Store]) -> None:
     service = Service(divided_store(3))
     service.register(A, INFO).wait()
     assert service.stop_worker(A).wait() is True

@@ -1,4 +1,4 @@
-"""Builders shared by the tests of schedules."""
+"""Builders for the tests of schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_SCHEDULE = frozenset(Schedule.__struct_fields__)
 
 
 def scheduled(name: str = "s", **kw: Any) -> Schedule:
-    """Every second, unless it is said otherwise; fields of the job may be among the others."""
+    """Build a schedule, by default every second. Fields of the job may be given too."""
     of_schedule = {field: value for field, value in kw.items() if field in _OF_SCHEDULE}
     of_job = {field: value for field, value in kw.items() if field not in _OF_SCHEDULE}
     if not {"cron", "repeat"} & kw.keys():
@@ -35,7 +35,7 @@ def now_ms(service: Service) -> int:
 
 
 def fire(service: Service) -> int:
-    """Steps until nothing is due any more; how many jobs were made."""
+    """Run steps until nothing is due. Return the number of created jobs."""
     made = 0
     while True:
         step = service.fire().wait()
@@ -45,7 +45,7 @@ def fire(service: Service) -> int:
 
 
 def check(service: Service) -> None:
-    """The namespace agrees with itself, as far as schedules go."""
+    """Check the consistency of schedules in the namespace."""
     link = SyncReconnectingConnection(service.store.endpoint)
     root, found = f"{service.store.root(0)}:".encode(), invariants.Snapshot(now_ms(service))
     for key in link.call("KEYS", root + b"s*"):

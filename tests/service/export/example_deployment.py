@@ -1,4 +1,4 @@
-"""A deployment with something of everything in it, and what the tests of export and import look at."""
+"""Deployment with data of every kind, and helpers for the tests of export and import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
-from tests.support.opened import reconnecting_sync
+from tests.support.connections import reconnecting_sync
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.export.lines import ImportReport
 from windlass.core.job import Blob, Callback, Codec
@@ -32,23 +32,23 @@ def snapshot(store: Store, partition: int = 0) -> invariants.Snapshot:
         return invariants.snapshot(link, root, now_ms, among=f"{root}*")
 
 
-def exported(service: Service) -> list[bytes]:
+def export_lines(service: Service) -> list[bytes]:
     return list(service.export())
 
 
 def comparable(lines: Sequence[bytes]) -> list[Any]:
-    """All but the header, in an order of their own: an export has none."""
+    """Return all lines but the header, sorted: an export has no order."""
     return sorted((json.loads(line) for line in lines[1:]), key=lambda line: json.dumps(line, sort_keys=True))
 
 
-def moved(service: Service, target: Service) -> ImportReport:
+def transfer(service: Service, target: Service) -> ImportReport:
     answer = target.import_jobs(service.export()).wait()
     assert not answer.refused, answer.reasons
     return answer
 
 
 def fill(service: Service) -> None:
-    """Something of everything."""
+    """Add data of every kind."""
     service.configure("named", {"name_lanes": True, "history_length": 5, "retention_ms": 5 * HOUR}).wait()
     service.configure("fair", {"fair_share": True, "aging_ms": 1_000}).wait()
     service.set_weights("fair", {"a": 3}).wait()
@@ -59,7 +59,7 @@ def fill(service: Service) -> None:
     service.limit(Limit(name="each", matches=Matcher(queue="fair"), rate=5, per_ms=1_000, key="user")).wait()
     fill_schedules(service)
     fill_states(service)
-    fill_families(service)
+    fill_dependencies(service)
     fill_callbacks(service)
 
 
@@ -100,7 +100,7 @@ def fill_states(service: Service) -> None:
     service.edit([Edit(id=slow.id, priority=9)]).wait()
 
 
-def fill_families(service: Service) -> None:
+def fill_dependencies(service: Service) -> None:
     put(service, new("parents"), new("parents"))
     handing, holding = take(service, "parents", 2)
     for parent in (handing, holding):
@@ -127,8 +127,8 @@ def fill_callbacks(service: Service) -> None:
     service.retry_callbacks([FailedDelivery(id=second.id, token=second.token, delay_ms=5, error="500")]).wait()
 
 
-def drained(service: Service, queues: Sequence[str]) -> int:
-    """Runs all that can run, and says how many jobs that were."""
+def drain(service: Service, queues: Sequence[str]) -> int:
+    """Run all takeable jobs. Return their number."""
     done = 0
     while True:
         jobs = [job for queue in queues for job in take(service, queue, 50)]

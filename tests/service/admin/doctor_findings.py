@@ -1,4 +1,4 @@
-"""What the doctor says of a namespace, for tests: findings about the engine are left out."""
+"""Findings of the doctor about a namespace. Findings about the engine are left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def findings(service: Service, *, repair: bool = False) -> dict[str, Finding]:
 
 
 def assert_healthy(service: Service, *but: str) -> None:
-    """A false alarm is a bug: of a namespace that agrees with itself nothing is said."""
-    ignored = {"loops_behind", *but}  # where time passes and no loop runs, it says so rightly
+    """Assert that the doctor has no findings: a false alarm about a consistent namespace is a bug."""
+    ignored = {"loops_behind", *but}  # correct where time passes and no loop runs
     found = {code: one.examples for code, one in findings(service).items() if code not in ignored}
     assert not found, f"the doctor finds {found}"

@@ -1,4 +1,4 @@
-"""Builders for the tests of families: they wait, so they are for tests without an event loop."""
+"""Builders for the tests of dependencies. They block, so they are for tests without an event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.service import Service
 GONE = "gone"
 
 
-def sound(service: Service) -> None:
+def assert_consistent(service: Service) -> None:
     store = service.store
     check(snapshot(store._sync_connection, store.root(0), 0, among=f"{store.root(0)}:*"))
 
@@ -31,8 +31,8 @@ def fail(service: Service, job: Job, then: Any = "final") -> Any:
     return service.fail([Fail(id=job.id, token=job.lease_token, then=then)]).one().wait()
 
 
-def family(service: Service, children: int = 2, **parent: Any) -> tuple[Job, list[bytes]]:
-    """A running parent with held children in a queue of their own."""
+def parent_with_children(service: Service, children: int = 2, **parent: Any) -> tuple[Job, list[bytes]]:
+    """Create a running parent with held children in another queue."""
     put(service, new("p", **parent))
     (job,) = take(service, "p")
     added = put(service, *(new("c", parent=job.id, held=True) for _ in range(children)))
@@ -40,8 +40,8 @@ def family(service: Service, children: int = 2, **parent: Any) -> tuple[Job, lis
     return job, [one.id for one in added]
 
 
-def settled(service: Service) -> int:
-    """Lets the scheduler go on until no work on families is left. Answers how many steps it took."""
+def run_all_steps(service: Service) -> int:
+    """Run the scheduler until no work on dependencies is left. Return the number of steps."""
     steps = 0
     while True:
         step = service.promote().wait()

@@ -1,4 +1,4 @@
-"""The flags of a record as plain numbers: operators of `IntFlag` are slow, and property tests use them all the time."""
+"""Flags of a record as plain integers: operators of `IntFlag` are slow, and property tests use them often."""
 
 from __future__ import annotations
 

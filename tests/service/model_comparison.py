@@ -1,10 +1,10 @@
-"""A job as the engine holds it beside the same job in the model: two dictionaries that must be equal."""
+"""Job in the engine and the same job in the model, as two dictionaries that must be equal."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.service.bits import BITS
+from tests.service.flag_bits import BITS
 from tests.service.machines import invariants
 from tests.service.machines.ledger import ModelJob
 from windlass.core.queue import FOREVER_MS

@@ -1,5 +1,5 @@
-"""An engine whose time stands still until the test moves it: the same scripts, with TIME replaced by one instant. Two
-calls in a row then share their millisecond, and a model can say exactly what each of them must answer."""
+"""Engine with a clock that only the test moves: the same scripts with TIME replaced by a fixed instant. Two calls in a
+row share their millisecond, so a model can predict each answer exactly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frozen_library() -> scripts.Library:
 
 
 def small_steps() -> scripts.Library:
-    """The frozen library in which a call touches two members and looks at three waiting jobs."""
+    """Return the frozen library with small budgets: a call touches two members and reads three waiting jobs."""
     library = frozen_library()
     source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", library.source)
     source = re.sub(r"LOOK_BUDGET = \d+", "LOOK_BUDGET = 3", source)
