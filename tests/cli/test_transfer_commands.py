@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.export.transferred import comparable, exported, fill
+from tests.service.export.example_deployment import comparable, export_lines, fill
 from tests.service.helpers import counts, new, put
 from windlass.service import Service
 
@@ -33,12 +33,12 @@ def test_out_and_in_through_a_file(service: Service, target: Service, tmp_path: 
     assert (out.returncode, out.stdout) == (0, b"")
     assert out.stderr.decode().splitlines()[-1].startswith("Exported ")
     content = gzip.decompress(file.read_bytes()) if name.endswith(".gz") else file.read_bytes()
-    assert comparable(content.splitlines()) == comparable(exported(service))
+    assert comparable(content.splitlines()) == comparable(export_lines(service))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [one.name for one in tmp_path.iterdir()] == [name]
     back = windlass(target, "import", str(file))
     assert back.returncode == 0, back.stderr
-    assert comparable(exported(target)) == comparable(exported(service))
+    assert comparable(export_lines(target)) == comparable(export_lines(service))
 
 
 def test_through_a_pipe(service: Service, target: Service) -> None:
@@ -66,7 +66,7 @@ def test_what_is_there_is_not_touched_without_being_asked(service: Service, targ
 def test_refused_entries_are_told_and_the_exit_code_says_so(service: Service, target: Service) -> None:
     put(service, new(unique="u"))
     put(target, new(unique="u"))
-    back = windlass(target, "import", "--merge", "-", given=b"".join(exported(service)))
+    back = windlass(target, "import", "--merge", "-", given=b"".join(export_lines(service)))
     assert back.returncode == 1
     assert b"refused, line 3: job " in back.stderr
     assert b"unique key" in back.stderr
@@ -75,7 +75,7 @@ def test_refused_entries_are_told_and_the_exit_code_says_so(service: Service, ta
 @pytest.mark.parametrize("cut", ["line", "gzip", "text"])
 def test_a_cut_off_file_is_one_sentence(service: Service, target: Service, tmp_path: Path, cut: str) -> None:
     put(service, *(new() for _ in range(50)))
-    lines = exported(service)
+    lines = export_lines(service)
     file = tmp_path / ("e.gz" if cut == "gzip" else "e")
     whole = b"".join(lines)
     file.write_bytes({"line": b"".join(lines[:-1]), "text": whole[:-300], "gzip": gzip.compress(whole)[:-20]}[cut])

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.dialects.bedrock.command_router import BedrockCommands
-from tests.service.admin.examined import assert_healthy
+from tests.service.admin.doctor_findings import assert_healthy
 from tests.support.engine_process import EngineProcess
-from tests.support.lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from windlass.background import reconciler
 from windlass.core.states import State
 from windlass.dialects.bedrock import takes

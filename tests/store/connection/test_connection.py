@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.opened import opened, opened_sync, reconnecting
-from tests.support.scripted import scripted
+from tests.support.connections import opened, opened_sync, reconnecting
+from tests.support.scripted_engine import scripted
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take, Taken

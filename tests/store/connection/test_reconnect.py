@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.forked import in_forked_child
-from tests.support.opened import opened, opened_sync, reconnecting, reconnecting_sync
-from tests.support.scripted import scripted
+from tests.support.fork import in_forked_child
+from tests.support.connections import opened, opened_sync, reconnecting, reconnecting_sync
+from tests.support.scripted_engine import scripted
 from windlass.core.errors import EngineUnavailable
 from windlass.store.connection.connection import CommandArgs, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url

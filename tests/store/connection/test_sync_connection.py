@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.forked import in_forked_child
-from tests.support.opened import opened_sync
-from tests.support.scripted import scripted
+from tests.support.fork import in_forked_child
+from tests.support.connections import opened_sync
+from tests.support.scripted_engine import scripted
 from windlass.core.errors import EngineUnavailable
 from windlass.store.connection.connection import ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url
