@@ -1,4 +1,7 @@
-"""Check of the Lua files: every operation has its header, every file names the files it uses, and the library loads."""
+"""Check of the Lua files: headers of operations, `uses:` lines, and names that hide a used name.
+
+It reads the sources only; the tests load the library into an engine.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def defined_by(name: str) -> set[str]:
 
 
 def missing_uses(source: str, own_name: str | None) -> set[str]:
-    """Return the library files whose names a source uses without naming the file."""
+    """Return the library files that a source uses without listing them in its `uses:` line."""
     code = code_of(source)
     own = names_in([part for groups in INNER.findall(code) for part in groups])
     words = set(WORD.findall(code)) - own
@@ -46,19 +49,19 @@ def problems() -> list[str]:
         source = scripts.operation_source(name)
         found += [f"{name}.lua: no line '{part}' in its header" for part in HEADER if f"-- {part}" not in source]
         if not source.startswith("-- "):
-            found.append(f"{name}.lua: does not begin with its purpose")
+            found.append(f"{name}.lua: does not begin with a comment that states its purpose")
         if source.count("\n") > OPERATION_LINES_MAX:
-            found.append(f"{name}.lua: longer than {OPERATION_LINES_MAX} lines; move something to lib/")
-        found += [f"{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, None)]
+            found.append(f"{name}.lua: longer than {OPERATION_LINES_MAX} lines; move code to lib/")
+        found += [f"{name}.lua: its `uses:` line lacks {used}" for used in missing_uses(source, None)]
         hidden = scripts.shadowed_names(source, tuple(scripts.uses(source)))
-        found += [f"{name}.lua: {word} is the name of something it uses; call it otherwise" for word in hidden]
+        found += [f"{name}.lua: {word} hides a name of a file that it uses; rename it" for word in hidden]
     for name in scripts.shared_files():
         source = scripts.shared_source(name)
         if "-- " not in source.split("\nlocal", 1)[0]:
-            found.append(f"lib/{name}.lua: does not say what it owns")
-        found += [f"lib/{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, name)]
+            found.append(f"lib/{name}.lua: does not begin with a comment that states its purpose")
+        found += [f"lib/{name}.lua: its `uses:` line lacks {used}" for used in missing_uses(source, name)]
         hidden = scripts.shadowed_names(source, tuple(scripts.uses(source)), scripts.exports(name))
-        found += [f"lib/{name}.lua: {word} is the name of something it uses; call it otherwise" for word in hidden]
+        found += [f"lib/{name}.lua: {word} hides a name of a file that it uses; rename it" for word in hidden]
     return found
 
 
