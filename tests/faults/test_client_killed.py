@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.answer_log import check_invariants
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from tests.support.witness import check_invariants
 from windlass.background.runner import all_loops, turn
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take, Taken
@@ -25,7 +25,7 @@ JOBS = 6
 CLIENT = """
 import sys, time
 from windlass.core.job import NewJob
-from windlass.core.operations import Fail, Finish, Held, Take, Update, WorkerInfo
+from windlass.core.operations import Fail, Finish, LeaseRef, Take, Update, WorkerInfo
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
@@ -39,7 +39,7 @@ def take(**terms):
     held[:] = service.take(Take(queues=("q",), most=3, worker=worker, **terms)).wait().jobs
 
 def leases():
-    return [Held(job.id, job.lease_token) for job in held]
+    return [LeaseRef(job.id, job.lease_token) for job in held]
 
 STEPS = [
     lambda: service.register(worker, WorkerInfo(host="h", pid=1), beat_ms=10_000).wait(),
