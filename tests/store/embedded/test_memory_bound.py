@@ -1,4 +1,4 @@
-"""Memory bound of the embedded engine: new jobs are refused before the machine runs out of memory; it can be drained."""
+"""Memory bound of the embedded engine: new jobs are refused before the machine runs out of memory."""
 
 from __future__ import annotations
 
