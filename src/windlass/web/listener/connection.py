@@ -193,7 +193,7 @@ class HttpConnection(RequestReader):
         """Log the exception of a handler and answer 500."""
         head = in_flight.head
         assert head is not None  # noqa: S101 — it has a handler
-        log.exception("The handler of %s %s failed.", head.method, head.path)
+        log.exception("The handler of %s %s failed unexpectedly; the request is answered 500.", head.method, head.path)
         self._answer_failure(in_flight, 500, "The server failed to answer; its log says why.")
 
     def _answer_failure(self, in_flight: InFlightRequest, status: int, detail: str) -> None:
