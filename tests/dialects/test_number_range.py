@@ -47,16 +47,16 @@ PARAMETERS = [
 ]
 # Values that are stored: path, body with a place for the number, part of the refusal.
 VALUES = [
-    ("/api/v1/jobs", f'{{{JOB}, "payload": {{"a": [%s]}}}}', f"payload holds {TOO_LARGE}"),
-    ("/api/v1/jobs", f'{{{JOB}, "unique": "u", "payload": %s}}', f"payload holds {TOO_LARGE}"),
-    ("/api/v1/jobs:batch", f'{{"items": [{{{JOB}, "payload": %s}}]}}', f"payload holds {TOO_LARGE}"),
-    ("/api/v1/jobs:batch", f'{{"items": [{{{JOB}, "lane": "l", "payload": %s}}]}}', f"payload holds {TOO_LARGE}"),
-    ("/api/v1/jobs:whole", f'{{"items": [{{{JOB}, "payload": %s}}]}}', f"payload holds {TOO_LARGE}"),
-    (f"/api/v1/jobs/{ID}/finish", '{"token": 1, "result": [%s]}', f"result holds {TOO_LARGE}"),
-    (f"/api/v1/jobs/{ID}/fail", '{"token": 1, "error": {"a": %s}}', f"error holds {TOO_LARGE}"),
-    (f"/api/v1/jobs/{ID}/emit", '{"token": 1, "value": %s}', f"value holds {TOO_LARGE}"),
-    (f"/api/v1/jobs/{ID}/progress", '{"token": 1, "payload": %s}', f"payload holds {TOO_LARGE}"),
-    ("/jobber/queue", '{"type": "t", "payload": {"a": %s}}', f"payload holds {TOO_LARGE}"),
+    ("/api/v1/jobs", f'{{{JOB}, "payload": {{"a": [%s]}}}}', f"payload contains {TOO_LARGE}"),
+    ("/api/v1/jobs", f'{{{JOB}, "unique": "u", "payload": %s}}', f"payload contains {TOO_LARGE}"),
+    ("/api/v1/jobs:batch", f'{{"items": [{{{JOB}, "payload": %s}}]}}', f"payload contains {TOO_LARGE}"),
+    ("/api/v1/jobs:batch", f'{{"items": [{{{JOB}, "lane": "l", "payload": %s}}]}}', f"payload contains {TOO_LARGE}"),
+    ("/api/v1/jobs:whole", f'{{"items": [{{{JOB}, "payload": %s}}]}}', f"payload contains {TOO_LARGE}"),
+    (f"/api/v1/jobs/{ID}/finish", '{"token": 1, "result": [%s]}', f"result contains {TOO_LARGE}"),
+    (f"/api/v1/jobs/{ID}/fail", '{"token": 1, "error": {"a": %s}}', f"error contains {TOO_LARGE}"),
+    (f"/api/v1/jobs/{ID}/emit", '{"token": 1, "value": %s}', f"value contains {TOO_LARGE}"),
+    (f"/api/v1/jobs/{ID}/progress", '{"token": 1, "payload": %s}', f"payload contains {TOO_LARGE}"),
+    ("/jobber/queue", '{"type": "t", "payload": {"a": %s}}', f"payload contains {TOO_LARGE}"),
 ]  # fmt: skip
 
 
