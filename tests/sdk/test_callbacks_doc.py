@@ -59,7 +59,7 @@ async def attempts(url: str) -> dict[str, float]:
 async def test_what_is_shown_works(
     app: Windlass, store: Store, engine_service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = Settings(port=0, bedrock_port=None, callback_keys=f"{KEY}, another key")
+    settings = Settings(port=0, bedrock_port=None, callback_keys=f"{KEY}, another key without a receiver")
     with receiving() as (url, seen), served_in_thread(store.clone(), settings) as server:
         names: dict[str, Any] = {"app": app}
         exec(DELIVERING.replace(HOOK, url).replace("app = Windlass()\n", ""), names)  # noqa: S102
