@@ -16,7 +16,7 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 A, B = b"a" * 16, b"b" * 16
-SETTLED_MS = 2_000  # as in lua/lib/unclaimed.lua
+SETTLED_MS = 2_000  # as in lua/lib/leases/reports.lua
 BEAT_MS = 60_000
 
 
