@@ -85,7 +85,7 @@ def test_holders_of_what_is_no_limit(service: Service) -> None:
     service.limit(Limit(name="each", matches=Matcher(queue="q"), running=2, key="customer")).wait()
     with pytest.raises(UnknownLimit):
         service.holders("none").wait()
-    with pytest.raises(BadInput, match="say which"):
+    with pytest.raises(BadInput, match="name a key"):
         service.holders("each").wait()
     with pytest.raises(BadInput, match="no keys"):
         service.holders("all", key="x").wait()

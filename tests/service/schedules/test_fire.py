@@ -214,7 +214,7 @@ def test_the_second_with_the_same_occurrence_changes_nothing(service: Service) -
     service.schedule(scheduled()).wait()
     pass_time(service, 1_000)
     found = service.store.run_sync(_flow(calls.due(0)))
-    fires = [service._planned(one, found.now_ms) for one in found.due]
+    fires = [service._plan_firing(one, found.now_ms) for one in found.due]
     answers = [service.store.run_sync(_flow(calls.fire(fires, found.now_ms, LimitTable(), 0)))[0] for _ in range(2)]
     assert answers[0] == 1
     assert answers[1].code == "revision_conflict"
@@ -226,7 +226,7 @@ def test_a_change_between_looking_and_firing_counts(service: Service, change: st
     service.schedule(scheduled()).wait()
     pass_time(service, 1_000)
     found = service.store.run_sync(_flow(calls.due(0)))
-    fires = [service._planned(one, found.now_ms) for one in found.due]
+    fires = [service._plan_firing(one, found.now_ms) for one in found.due]
     if change == "edit":
         service.schedule(scheduled(payload=Blob(b"2"))).wait()
     elif change == "remove":
