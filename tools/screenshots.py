@@ -11,12 +11,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
 
-from tests.browser.browsing import Visitor, browsing, visiting
-from tests.browser.present import populated
-from tests.browser.sentences import plainly
-from tests.browser.small_png import small_png
-from tests.support.engine_process import EngineProcess
-from tests.support.stores import make_store
+from tests.browser.chromium import Visitor, launch_browser, open_visitor  # noqa: E402
+from tests.browser.demo_deployment import populated  # noqa: E402
+from tests.browser.sample_texts import plain_text  # noqa: E402
+from tests.browser.small_png import small_png  # noqa: E402
+from tests.support.engine_process import EngineProcess  # noqa: E402
+from tests.support.stores import make_store  # noqa: E402
 from windlass.server import open_server  # noqa: E402
 from windlass.settings import Settings  # noqa: E402
 
@@ -24,7 +24,7 @@ IMAGES = ROOT / "docs" / "images"
 SIZE = (1280, 800)
 BYTES_MAX = 150_000
 DAY_MINUTES = 24 * 60
-# Name of the picture -> path, with placeholders for the job ids of tests/browser/present.py.
+# Name of the picture -> path, with placeholders for the job ids of tests/browser/demo_deployment.py.
 PAGES = {
     "overview": "/",
     "queue": "/queues/mail",
@@ -44,10 +44,10 @@ async def main() -> int:
     with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as engine:
         async with (
             make_store(engine) as store,
-            populated(store, plainly, ago_minutes) as ids,
+            populated(store, plain_text, ago_minutes) as ids,
             open_server(store.clone(), Settings(port=0, bedrock_port=None, roles="api")) as running,
-            browsing() as browser,
-            visiting(browser, running.url) as visitor,
+            launch_browser() as browser,
+            open_visitor(browser, running.url) as visitor,
         ):
             sizes = [
                 await picture(visitor, f"{name}-{'dark' if dark else 'light'}", path.format(**ids), dark)

@@ -1,5 +1,5 @@
-"""A browser for each test process that runs tests of this folder, and servers for it to visit. Everything runs in one
-event loop that lives as long as the folder's tests do: the browser does, too."""
+"""A browser for each test process, and servers for it. Everything runs in one event loop that lasts for all tests of
+this folder, because the browser does."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import NamedTuple
 import pytest
 from playwright.async_api import Browser
 
-from tests.browser.browsing import Visitor, browsing, visiting
-from tests.browser.present import populated
-from tests.browser.sentences import hostilely
+from tests.browser.chromium import Visitor, launch_browser, open_visitor
+from tests.browser.demo_deployment import populated
+from tests.browser.sample_texts import hostile_text
 from tests.support.engine_process import EngineProcess
-from tests.support.former_names import former_names
+from tests.support.legacy_names import former_names
 from tests.support.stores import make_store
 from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
 
-SETTINGS = Settings(port=0, bedrock_port=None, roles="api,notifier")  # nothing is downloaded
+SETTINGS = Settings(port=0, bedrock_port=None, roles="api,notifier")  # without downloads
 
 
 @pytest.fixture(scope="package")
@@ -31,44 +31,44 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", params=["valkey"])
 def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
-    """One engine is enough: what differs between them is tested where the engine is."""
+    """Only Valkey: differences between engines are tested elsewhere."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 
 
 @pytest.fixture(scope="package")
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
-    async with browsing() as browser:
+    async with launch_browser() as browser:
         yield browser
 
 
-class Ground(NamedTuple):
-    """A deployment in the middle of its day, and a server for it."""
+class Deployment(NamedTuple):
+    """A deployment with jobs in every state, and its server."""
 
     url: str
     service: Service
-    ids: dict[str, str]  # of its jobs, see present.py
+    ids: dict[str, str]  # of its jobs, see demo_deployment.py
 
 
 @pytest.fixture(scope="package")
-async def ground(browser: Browser, engine: EngineProcess) -> AsyncIterator[Ground]:
-    """Full of hostile texts. Shared: tests look at it and change nothing."""
+async def deployment(browser: Browser, engine: EngineProcess) -> AsyncIterator[Deployment]:
+    """Contains hostile texts. Shared by tests that only read it."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(make_store(engine))
         with former_names():
-            ids = await stack.enter_async_context(populated(store, hostilely, range(60, 0, -5)))
+            ids = await stack.enter_async_context(populated(store, hostile_text, range(60, 0, -5)))
         running = await stack.enter_async_context(open_server(store.clone(), SETTINGS))
-        yield Ground(running.url, Service(store), ids)
+        yield Deployment(running.url, Service(store), ids)
 
 
 @pytest.fixture
-async def reader(browser: Browser, ground: Ground) -> AsyncIterator[Visitor]:
-    """Of the deployment in the middle of its day."""
-    async with visiting(browser, ground.url) as visitor:
+async def reader(browser: Browser, deployment: Deployment) -> AsyncIterator[Visitor]:
+    """Visitor of the shared deployment."""
+    async with open_visitor(browser, deployment.url) as visitor:
         yield visitor
 
 
-# Servers of a test's own
+# Servers for one test
 
 
 @pytest.fixture
@@ -85,6 +85,6 @@ async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serv
 
 @pytest.fixture
 async def visitor(browser: Browser, running: Server) -> AsyncIterator[Visitor]:
-    """Of a server with nothing in it."""
-    async with visiting(browser, running.url) as visitor:
+    """Visitor of an empty server."""
+    async with open_visitor(browser, running.url) as visitor:
         yield visitor

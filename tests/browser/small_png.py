@@ -1,5 +1,5 @@
-"""A picture of a page as a PNG with a palette, a third of the size of what the browser writes. The browser counts the
-colours: it has the picture decoded already, and is fast."""
+"""Screenshots as PNG files with a palette, a third of the size of the browser's files. The browser computes the
+palette, because it decodes images fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 
 from playwright.async_api import Page
 
-# The most frequent colours as they are; all others as the nearest of these.
+# Keeps the 256 most frequent colours; other colours become the nearest of these.
 _INDEXED = """async (encoded) => {
     const picture = await createImageBitmap(await (await fetch("data:image/png;base64," + encoded)).blob());
     const { width, height } = picture;
@@ -43,7 +43,7 @@ _INDEXED = """async (encoded) => {
 
 
 async def small_png(page: Page, png: bytes) -> bytes:
-    """`page` may be any that has no policy of its own, such as a blank one."""
+    """Convert a PNG. `page` must not have a content security policy; a blank page works."""
     width, height, colours, places = await page.evaluate(_INDEXED, base64.b64encode(png).decode())
     rows = base64.b64decode(places)
     unfiltered = b"".join(b"\0" + rows[at : at + width] for at in range(0, len(rows), width))

@@ -1,4 +1,4 @@
-"""Pages that are open while things happen: they follow, and whoever looks at them loses nothing."""
+"""Live pages: they follow changes, and keep the state of the user."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, Route, expect
 
-from tests.browser.browsing import Visitor, visiting
+from tests.browser.chromium import Visitor, open_visitor
 from tests.browser.conftest import SETTINGS
-from tests.browser.examining import shifts, watch_shifts
+from tests.browser.page_audit import read_shifts, watch_shifts
 from tests.sdk.conftest import at_work
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
@@ -33,7 +33,7 @@ async def app(running: Server, store: Store) -> AsyncIterator[Windlass]:
     await app.aclose()
 
 
-async def test_the_overview_follows_a_worker_and_nothing_moves(
+async def test_the_overview_follows_a_worker_without_layout_shifts(
     visitor: Visitor, running: Server, app: Windlass
 ) -> None:
     go_on = asyncio.Event()
@@ -55,15 +55,15 @@ async def test_the_overview_follows_a_worker_and_nothing_moves(
         go_on.set()
         await expect(totals.get_by_role("link", name="Queued 0", exact=True)).to_be_visible()
     await expect(totals.get_by_role("link", name="Running 0", exact=True)).to_be_visible()
-    assert await shifts(page) == []
+    assert await read_shifts(page) == []
     await expect(pause).to_be_focused()
     await running.service.enqueue([NewJob(queue="images", name="resize")])
     await expect(page.get_by_role("row", name="images")).to_be_visible()
     await expect(pause).to_be_focused()
 
 
-async def test_rows_of_a_list_stay_where_they_are(visitor: Visitor, running: Server) -> None:
-    """What has left them fades; what is new waits until it is asked for."""
+async def test_rows_of_a_list_stay_in_place(visitor: Visitor, running: Server) -> None:
+    """Rows of jobs that left the list fade; new rows are shown on request."""
     service = running.service
     await service.enqueue([NewJob(queue="mail", name=f"send-{number}") for number in range(6)])
     page = await visitor.open("/jobs?state=queued&order=newest")
@@ -75,18 +75,18 @@ async def test_rows_of_a_list_stay_where_they_are(visitor: Visitor, running: Ser
     await service.take(Take(queues=("mail",), most=2))
     await expect(gone).to_have_count(2)
     await service.enqueue([NewJob(queue="mail", name="late") for _ in range(3)])
-    fresh = page.get_by_role("link", name="3 new")
-    await expect(fresh).to_be_visible()
-    assert await shifts(page) == []
+    new_rows = page.get_by_role("link", name="3 new")
+    await expect(new_rows).to_be_visible()
+    assert await read_shifts(page) == []
     assert await rows.evaluate_all("(all) => all.map((row) => row.getBoundingClientRect().top)") == places
     await expect(rows.nth(4).locator("input")).to_be_checked()
-    await fresh.click()
+    await new_rows.click()
     await expect(gone).to_have_count(0)
     await expect(rows).to_have_count(7)
 
 
-async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, app: Windlass) -> None:
-    """What was opened, marked or scrolled to stays so meanwhile."""
+async def test_the_job_page_follows_a_job_to_its_result(visitor: Visitor, app: Windlass) -> None:
+    """Expanded values, selected text and the scroll position are kept."""
     steps: asyncio.Queue[float] = asyncio.Queue()
 
     @app.task(queue="reports", keep_result="1h")
@@ -101,8 +101,8 @@ async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, a
     state = page.locator("#state")
     await expect(state).to_have_text("queued")
     folded = page.locator("#payload details details").first
-    await folded.evaluate("(one) => (one.open = !one.open)")
-    was_open = await folded.evaluate("(one) => one.open")
+    await folded.evaluate("(details) => (details.open = !details.open)")
+    was_open = await folded.evaluate("(details) => details.open")
     await page.evaluate("getSelection().selectAllChildren(document.querySelector('#about'))")
     async with at_work(app):
         await expect(state).to_have_text("running")
@@ -115,13 +115,13 @@ async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, a
         steps.put_nowait(1)
         await expect(state).to_have_text("finished")
     await expect(page.locator("#result")).to_contain_text(str(2**63 + 1))
-    assert await folded.evaluate("(one) => one.open") == was_open
+    assert await folded.evaluate("(details) => details.open") == was_open
     assert await page.evaluate("scrollY") == 60
     assert "Queue" in await page.evaluate("String(getSelection())")
 
 
-async def test_what_happens_before_a_page_listens_is_seen(visitor: Visitor, running: Server) -> None:
-    """Between the making of a page and its first ear for events lies a slow network."""
+async def test_shows_changes_from_before_the_stream_is_open(visitor: Visitor, running: Server) -> None:
+    """On a slow network, time passes between the rendering of a page and its stream of events."""
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send") for _ in range(2)])
     context = await visitor.context()
@@ -140,36 +140,36 @@ async def test_what_happens_before_a_page_listens_is_seen(visitor: Visitor, runn
     await expect(page.locator("tbody tr.is-gone")).to_have_count(1)
 
 
-async def test_remembered_failures_are_looked_at_again(visitor: Visitor, running: Server) -> None:
-    """What one page found is shown to the next one for some seconds, even if it is no longer so."""
+async def test_the_failures_page_refreshes_cached_data(visitor: Visitor, running: Server) -> None:
+    """The data is cached for some seconds, and may be outdated when the page opens."""
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send")])
     (job,) = (await service.take(Take(queues=("mail",)))).jobs
     await service.fail([Fail(id=job.id, token=job.lease_token, error=encode_error("OSError", "no answer"))])
     await expect((await visitor.open("/failures")).get_by_role("row", name="no answer")).to_be_visible()
     await service.retry([job.id])
-    await expect((await visitor.open("/failures")).get_by_text("Nothing has failed")).to_be_visible()
+    await expect((await visitor.open("/failures")).get_by_text("No failed jobs")).to_be_visible()
 
 
-async def test_an_engine_that_is_lost_is_told_and_its_return_is_seen(browser: Browser) -> None:
+async def test_shows_the_loss_and_return_of_the_engine(browser: Browser) -> None:
     kept = ("--appendonly", "yes", "--appendfsync", "always")
     with EngineProcess("valkey", config=kept) as engine:
         store = make_store(engine)
-        async with open_server(store, SETTINGS) as running, visiting(browser, running.url) as visitor:
-            visitor.watch.tolerates("503")
+        async with open_server(store, SETTINGS) as running, open_visitor(browser, running.url) as visitor:
+            visitor.monitor.tolerate("503")
             await running.service.enqueue([NewJob(queue="mail", name="send")])
             page = await visitor.open("/")
             await expect(page.get_by_role("row", name="mail")).to_be_visible()
-            lost = page.get_by_role("status").filter(has_text="away")
+            lost = page.get_by_role("status").filter(has_text="unavailable")
             await expect(lost).to_have_count(0)
             engine.kill()
             await expect(lost).to_be_visible()
-            await expect(page.get_by_role("row", name="mail")).to_be_visible()  # what was known stays to be seen
+            await expect(page.get_by_role("row", name="mail")).to_be_visible()  # the page keeps its content
             other = await visitor.open("/queues")
-            await expect(other.get_by_role("heading", level=1)).to_have_text("The engine is away")
+            await expect(other.get_by_role("heading", level=1)).to_have_text("Engine unavailable")
             engine.start()
             await expect(lost).to_have_count(0)
             await expect(other.get_by_role("heading", level=1)).to_have_text("Queues")
             await Service(store).enqueue([NewJob(queue="images", name="resize")])
-            for one in (page, other):
-                await expect(one.get_by_role("row", name="images")).to_be_visible()
+            for shown in (page, other):
+                await expect(shown.get_by_role("row", name="images")).to_be_visible()

@@ -1,5 +1,5 @@
-"""Every page in a real browser, full of hostile texts: by day and by night, on a desk and on a phone. Nothing is taken
-for markup or script, nothing is unnamed or illegible, and no page is wider than its window."""
+"""Every page in a real browser with hostile texts, in light and dark mode, at desktop and phone size. Texts are not
+interpreted as markup or script, every element has a name and enough contrast, and no page is wider than its window."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.browsing import DESK, PHONE, Visitor
-from tests.browser.conftest import Ground
-from tests.browser.examining import faults
-from tests.browser.sentences import hostilely
+from tests.browser.chromium import DESKTOP, PHONE, Visitor
+from tests.browser.conftest import Deployment
+from tests.browser.page_audit import find_faults
+from tests.browser.sample_texts import hostile_text
 from windlass import dashboard
 from windlass.core.text.control_characters import escape_control
 from windlass.web.app.router import Router
 
 pytestmark = pytest.mark.anyio
 
-# Of pages about one thing, which; by the path of their route.
+# Addresses of the pages about a single item, by the path of their route.
 ABOUT = {
-    "/queues/{queue}": [f"/queues/{quote(hostilely(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
+    "/queues/{queue}": [f"/queues/{quote(hostile_text(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
-    "/limits/{name}": [f"/limits/{quote(hostilely('one charge per customer'), safe='')}"],
+    "/limits/{name}": [f"/limits/{quote(hostile_text('one charge per customer'), safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
@@ -33,44 +33,43 @@ ROUTES = [route.path for route in Router(dashboard.ROUTES).routes if route.is_pa
 _BACKGROUND = "getComputedStyle(document.documentElement).backgroundColor.match(/[0-9.]+/g).map(Number)"
 
 
-def paths(ground: Ground) -> list[str]:
-    """Of all pages. A page that is new and about one thing wants to be in the table above."""
+def paths(deployment: Deployment) -> list[str]:
+    """Return the addresses of all pages. A new page about a single item needs an entry in ABOUT."""
     plain = [path for path in ROUTES if "{" not in path and path != "/login"]
-    return [*plain, *(path.format(**ground.ids) for path in ROUTES if "{" in path for path in ABOUT[path])]
+    return [*plain, *(path.format(**deployment.ids) for path in ROUTES if "{" in path for path in ABOUT[path])]
 
 
-async def unfold(page: Page) -> None:
-    """What is folded is looked at, too."""
-    await page.evaluate("document.querySelectorAll('main details').forEach((one) => (one.open = true))")
+async def expand_all(page: Page) -> None:
+    await page.evaluate("document.querySelectorAll('main details').forEach((details) => (details.open = true))")
 
 
-# Colours and sizes have nothing to do with each other: each of them is looked at once.
-@pytest.mark.parametrize(("dark", "size"), [(False, DESK), (True, PHONE)], ids=["light-desk", "dark-phone"])
-async def test_every_page_is_fit_to_be_looked_at(
-    reader: Visitor, ground: Ground, dark: bool, size: tuple[int, int]
+# Colours and sizes are independent, so two combinations cover both.
+@pytest.mark.parametrize(("dark", "size"), [(False, DESKTOP), (True, PHONE)], ids=["light-desktop", "dark-phone"])
+async def test_every_page_passes_the_audit(
+    reader: Visitor, deployment: Deployment, dark: bool, size: tuple[int, int]
 ) -> None:
     page = await reader.open("/", dark=dark, size=size)
     found = []
-    for path in paths(ground):
+    for path in paths(deployment):
         await page.goto(path)
-        await unfold(page)
-        found += [f"{path}: {wrong}" for wrong in await faults(page)]
+        await expand_all(page)
+        found += [f"{path}: {fault}" for fault in await find_faults(page)]
     assert not found, "\n".join(found)
     parts = await page.evaluate(_BACKGROUND)
     assert (max(parts[:3]) < 128) is dark
 
 
-async def test_a_page_is_there_without_scripts(reader: Visitor, ground: Ground) -> None:
+async def test_every_page_works_without_scripts(reader: Visitor, deployment: Deployment) -> None:
     page = await reader.open("/", scripts=False)
-    for path in paths(ground):
+    for path in paths(deployment):
         await page.goto(path)
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
     await page.goto("/")
     await page.get_by_role("link", name="Queues", exact=True).click()
-    await expect(page).to_have_url(f"{ground.url}/queues")
+    await expect(page).to_have_url(f"{deployment.url}/queues")
 
 
-# Where a text that somebody gave is to be read, whatever it says
+# Texts of users that these pages must show
 SHOWN = {
     "/": ["mail", "payments", "newsletters"],
     "/jobs?state=failed": ["charge_card", "import_feed"],
@@ -88,14 +87,14 @@ SHOWN = {
 }
 
 
-async def test_hostile_texts_are_shown_as_they_are(reader: Visitor, ground: Ground) -> None:
-    """But for characters that would turn the direction of writing: these are shown as escapes."""
+async def test_shows_hostile_texts_as_text(reader: Visitor, deployment: Deployment) -> None:
+    """Characters that change the direction of writing are shown as escapes."""
     page = await reader.open("/")
     missing = []
     for path, words in SHOWN.items():
-        await page.goto(path.format(**ground.ids))
+        await page.goto(path.format(**deployment.ids))
         shown = plain(await page.locator("main").text_content() or "")
-        missing += [f"{path}: {word}" for word in words if plain(escape_control(hostilely(word))) not in shown]
+        missing += [f"{path}: {word}" for word in words if plain(escape_control(hostile_text(word))) not in shown]
     assert missing == []
 
 

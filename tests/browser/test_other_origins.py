@@ -1,6 +1,6 @@
-"""Pages of another origin, in the browser of somebody who is logged in: they send every action of the dashboard as a
-request and an image, and one that destroys as a form; they frame it, open it and look into it. They know the visitor's
-secret value, too. All of it is refused."""
+"""Attacks by pages of another origin, in the browser of a logged-in user: they send every action of the dashboard as a
+request and as an image, and a destructive action as a form; they frame the dashboard, open it and read it. They even
+know the user's CSRF token. The server refuses all of it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from aiohttp import web
 from playwright.async_api import BrowserContext, Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.browser.browsing import Visitor
-from tests.browser.watching import PATIENCE_S
+from tests.browser.chromium import Visitor
+from tests.browser.error_monitor import TIMEOUT_S
 from windlass import dashboard
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
@@ -31,7 +31,7 @@ from windlass.web.app.router import Router
 pytestmark = pytest.mark.anyio
 
 ACTIONS = [route.path for route in Router(dashboard.ROUTES).routes if route.method == "POST" and route.path != "/login"]
-ATTEMPTS = (Path(__file__).parent / "forging.js").read_text()
+ATTEMPTS = (Path(__file__).parent / "forged_requests.js").read_text()
 DELETE = "/do/delete-jobs"
 # Another port is another origin of the same site, whose requests carry the cookie; another name is another site.
 SITES = ("127.0.0.1", "localhost")
@@ -44,7 +44,7 @@ def token(service: Service) -> str:
 
 @pytest.fixture
 async def others() -> AsyncIterator[int]:
-    """The port of another server; its page sends, as soon as it is there, the form that it was asked for."""
+    """Start another server and yield its port. Its page sends the requested form as soon as it is loaded."""
 
     async def page(request: web.Request) -> web.Response:
         inputs = "".join(
@@ -66,12 +66,12 @@ async def others() -> AsyncIterator[int]:
 
 
 async def _populated(service: Service) -> dict[str, str]:
-    """Something for every action to act on, and the fields that lead there."""
-    (made,) = await service.enqueue([NewJob(queue="mail", name="send")])
-    assert not isinstance(made, Exception)
+    """Create an object for every action. Return the fields of all actions."""
+    (added,) = await service.enqueue([NewJob(queue="mail", name="send")])
+    assert not isinstance(added, Exception)
     await service.limit(Limit(name="nightly", matches=Matcher(queue="mail"), running=5))
     await service.schedule(Schedule(name="nightly", job=NewJob(queue="mail", name="n"), every_ms=86_400_000))
-    job = format_id(made.id)
+    job = format_id(added.id)
     return {
         "queue": "mail", "name": "nightly", "id": job, "ids": job, "payload": "{}", "state": "queued", "running": "1",
         "confirmed": "1", "revision": "1", "lease_ms": "1m",
@@ -83,15 +83,15 @@ async def _everything(service: Service) -> list[bytes]:
 
 
 async def _answered(running: Server, token: str) -> Counter[tuple[str, str, int]]:
-    """By the server's own count: method, route, status."""
+    """Return the number of responses by method, route and status, as the server counts them."""
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
         text = (await client.get(f"{running.url}/metrics")).text
     return Counter(
         {
-            (one.labels["method"], one.labels["route"], int(one.labels["status"])): int(one.value)
+            (sample.labels["method"], sample.labels["route"], int(sample.labels["status"])): int(sample.value)
             for family in text_string_to_metric_families(text)
-            for one in family.samples
-            if one.name == "windlass_server_answers_total"
+            for sample in family.samples
+            if sample.name == "windlass_server_answers_total"
         }
     )
 
@@ -99,8 +99,8 @@ async def _answered(running: Server, token: str) -> Counter[tuple[str, str, int]
 async def _all_answered(
     running: Server, token: str, before: Counter[tuple[str, str, int]]
 ) -> Counter[tuple[str, str, int]]:
-    """What was answered since. An answer is counted a little after it has left."""
-    async with asyncio.timeout(PATIENCE_S):
+    """Wait for the responses since `before`. The server counts a response shortly after sending it."""
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             seen = await _answered(running, token) - before
             actions = sum(count for (method, route, _), count in seen.items() if method == "POST" and route in ACTIONS)
@@ -109,7 +109,7 @@ async def _all_answered(
 
 
 async def _logged_in(visitor: Visitor, token: str) -> tuple[Page, str]:
-    """A page of the dashboard, and the value that its forms show."""
+    """Log in. Return a page of the dashboard and its CSRF token."""
     page = await visitor.open("/login")
     await page.get_by_label("Token").fill(token)
     await page.keyboard.press("Enter")
@@ -126,63 +126,63 @@ async def _open(context: BrowserContext, url: str) -> Page:
 
 
 @pytest.mark.parametrize("site", SITES)
-async def test_a_page_of_others_changes_and_sees_nothing(
+async def test_another_origin_can_neither_act_nor_read(
     token: str, visitor: Visitor, running: Server, service: Service, others: int, site: str
 ) -> None:
-    visitor.watch.tolerates("")  # it is refused, in many words
+    visitor.monitor.tolerate("")  # every attempt is an error
     fields = await _populated(service)
     page, secret = await _logged_in(visitor, token)
     fields |= {"csrf": secret}
-    before, asked = await _everything(service), await _answered(running, token)
+    before, answered = await _everything(service), await _answered(running, token)
 
     foreign = await _open(page.context, f"http://{site}:{others}/")
     attempts = {"dashboard": running.url, "actions": ACTIONS, "destroying": DELETE, "fields": fields}
     await foreign.evaluate(ATTEMPTS, attempts)
     assert await _everything(service) == before
-    seen = await _all_answered(running, token, asked)
+    seen = await _all_answered(running, token, answered)
     for action in ACTIONS:  # each was sent twice, and refused
         refused = sum(seen["POST", action, status] for status in (400, 401, 403, 415))
         assert refused == (3 if action == DELETE else 2), (action, seen)
     assert seen["", "", 405] == len(ACTIONS)
 
-    await visitor.watch.hears("frame-ancestors")
+    await visitor.monitor.wait_for("frame-ancestors")
     assert not [frame.url for frame in foreign.frames if frame.url.startswith(running.url)]
 
-    await _looks_into(foreign, running.url)
-    await _goes_there(page.context, f"http://{site}:{others}/", running.url + DELETE, fields)
+    await _try_to_read(foreign, running.url)
+    await _try_to_submit(page.context, f"http://{site}:{others}/", running.url + DELETE, fields)
     assert await _everything(service) == before
 
-    await page.reload()  # nobody was logged out; and it is the same form that works here
+    await page.reload()  # the session still exists, and the same form works on our page
     await expect(page.get_by_role("row", name="mail")).to_be_visible()
-    await _submits(page, DELETE, fields)
+    await _submit(page, DELETE, fields)
     await expect(page.get_by_role("status").filter(has_text="deleted")).to_be_visible()
     assert await _everything(service) != before
     assert [entry.what for entry in (await service.audits()).entries if entry.outcome == "done"] == ["delete_jobs"]
 
 
-async def _looks_into(foreign: Page, url: str) -> None:
+async def _try_to_read(foreign: Page, url: str) -> None:
     async with foreign.expect_popup() as opening:
         await foreign.evaluate("url => { window.opened = window.open(url) }", f"{url}/queues")
     opened = await opening.value
     await expect(opened.get_by_role("heading", level=1)).to_be_visible()
-    # For whoever opened it: they are strangers now. They hear of it a little after the page is there.
+    # The opener policy separates the windows, shortly after the page is loaded.
     await foreign.wait_for_function("opened.closed")
     read = "() => { try { return opened.document.body.innerText } catch (error) { return error.name } }"
     assert await foreign.evaluate(read) in ("", "SecurityError", "TypeError")
-    # A visit from another site loads its page a second time, with the cookie: this waits over such a navigation.
+    # A link from another site loads the page a second time, with the cookie: this waits for that navigation.
     await opened.wait_for_function("window.opener === null")
     await opened.close()
 
 
-async def _goes_there(context: BrowserContext, url: str, to: str, fields: dict[str, str]) -> None:
-    """The whole page goes where its form leads, as soon as it is there."""
+async def _try_to_submit(context: BrowserContext, url: str, to: str, fields: dict[str, str]) -> None:
+    """Let the page submit its form as a navigation."""
     page = await _open(context, str(httpx.URL(url, params=fields | {"to": to})))
     await expect(page).to_have_url(to)
     await page.wait_for_load_state()
     await expect(page.get_by_text("deleted")).to_have_count(0)
 
 
-async def _submits(page: Page, action: str, fields: dict[str, str]) -> None:
+async def _submit(page: Page, action: str, fields: dict[str, str]) -> None:
     await page.evaluate(
         """([action, fields]) => {
             const form = document.body.appendChild(document.createElement("form"));

@@ -1,12 +1,11 @@
-"""Regions that change in place: what people have opened, ticked, typed, marked or focused stays; charts tell their
-numbers; what destroys is asked for first."""
+"""Regions that change in place and keep the state of the user; chart tooltips; confirmation of destructive actions."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.browsing import Visitor
+from tests.browser.chromium import Visitor
 from windlass.core.job import NewJob
 from windlass.dashboard.assets import ASSETS
 from windlass.server import Server
@@ -41,8 +40,8 @@ MORPH = """async ([module, before, after]) => {
   morph(region, parsed(after));
   at("#button").focus();
   return {
-    kept: kept.every((one) => one.isConnected),
-    keys: [...region.querySelectorAll("li")].map((one) => one.dataset.key + one.textContent).join(),
+    kept: kept.every((element) => element.isConnected),
+    keys: [...region.querySelectorAll("li")].map((item) => item.dataset.key + item.textContent).join(),
     open: at("#d").open, box: at("#box").checked, field: at("#field").value, area: at("#area").value,
     secret: at("#secret").value, paragraph: at("p").outerHTML, text: at("#d").textContent,
     rest: at("time").textContent + at("em").textContent,
@@ -51,7 +50,7 @@ MORPH = """async ([module, before, after]) => {
 }"""
 
 
-async def test_a_region_becomes_another_and_keeps_what_is_peoples(visitor: Visitor) -> None:
+async def test_an_update_keeps_the_state_of_the_user(visitor: Visitor) -> None:
     page = await visitor.open("/")
     found = await page.evaluate(MORPH, [f"/static/{ASSETS.version}/morph.js", BEFORE, AFTER])
     assert found == {
@@ -69,7 +68,7 @@ async def test_a_region_becomes_another_and_keeps_what_is_peoples(visitor: Visit
     }
 
 
-async def test_marked_text_stays_until_it_is_let_go(visitor: Visitor, running: Server) -> None:
+async def test_selected_text_is_kept(visitor: Visitor, running: Server) -> None:
     await running.service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/")
     row = page.get_by_role("row", name="mail")
@@ -85,43 +84,43 @@ async def test_marked_text_stays_until_it_is_let_go(visitor: Visitor, running: S
     await expect(row.get_by_role("cell").first).to_have_text("3")
 
 
-async def test_a_chart_tells_its_numbers(visitor: Visitor, running: Server) -> None:
+async def test_a_chart_shows_its_numbers(visitor: Visitor, running: Server) -> None:
     await running.service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/")
-    chart = page.locator("#flow svg")
+    chart = page.locator("#throughput svg")
     box = await chart.bounding_box()
     assert box is not None
     await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    told = page.locator("#flow .told")
-    await expect(told).to_contain_text("Enqueued")
-    await expect(told).to_contain_text("Failed")
+    tooltip = page.locator("#throughput .tooltip")
+    await expect(tooltip).to_contain_text("Enqueued")
+    await expect(tooltip).to_contain_text("Failed")
     await page.mouse.move(5, 5)
-    await expect(told).to_have_count(0)
+    await expect(tooltip).to_have_count(0)
 
 
-async def test_what_changes_much_is_asked_for_first_with_and_without_scripts(visitor: Visitor, running: Server) -> None:
+async def test_a_repair_needs_confirmation_with_and_without_scripts(visitor: Visitor, running: Server) -> None:
     service, store = running.service, running.service.store
     await service.enqueue([NewJob(queue="mail", name="send")])
 
-    def harm() -> None:
+    def damage() -> None:
         store._sync_connection.call("SREM", f"{store.root(0)}:queues", "mail")
 
-    harm()
+    damage()
     page = await visitor.open("/engine")
-    await page.get_by_role("button", name="Ask the doctor").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Something is wrong")
+    await page.get_by_role("button", name="Run the doctor").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Problems found")
     await page.get_by_role("button", name="Repair").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_role("button", name="Keep").click()
+    await dialog.get_by_role("button", name="Go back").click()
     await expect(dialog).to_be_hidden()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Something is wrong")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Problems found")
     await page.get_by_role("button", name="Repair").click()
     await dialog.get_by_role("button", name="Repair").click()
     await expect(page.get_by_text("It was repaired.")).to_be_visible()
-    harm()
+    damage()
     page = await visitor.open("/engine", scripts=False)
-    await page.get_by_role("button", name="Ask the doctor").click()
+    await page.get_by_role("button", name="Run the doctor").click()
     await page.get_by_role("button", name="Repair").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Are you sure?")
-    await page.get_by_role("button", name="Do it").click()
+    await page.get_by_role("button", name="Confirm").click()
     await expect(page.get_by_text("It was repaired.")).to_be_visible()

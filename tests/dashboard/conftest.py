@@ -1,4 +1,4 @@
-"""A real server with its dashboard, and somebody who looks at it without a browser."""
+"""A real server with its dashboard, and an HTTP client that reads its pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.dashboard.page_client import Looker
+from tests.dashboard.page_client import PageClient
 from windlass.server import Server, open_server
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -26,6 +26,6 @@ async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serv
 
 
 @pytest.fixture
-async def looker(running: Server) -> AsyncIterator[Looker]:
+async def page_client(running: Server) -> AsyncIterator[PageClient]:
     async with httpx.AsyncClient(base_url=running.url, timeout=30, headers={"accept": "text/html"}) as client:
-        yield Looker(client)
+        yield PageClient(client)

@@ -1,4 +1,4 @@
-"""Somebody who looks at pages, follows links and sends forms, as a browser without scripts would."""
+"""HTTP client that reads pages, follows links and sends forms like a browser without scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 
 
 class Page(HTMLParser):
-    """What is on a page: its text, elements, and forms with their hidden fields."""
+    """Parsed page: its text, elements, and forms with their hidden fields. Wrongly nested markup fails the test."""
 
     def __init__(self, answer: httpx.Response) -> None:
         super().__init__()
@@ -38,10 +38,10 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag != "option" and self._open[-1:] == ["option"]:
-            self._open.pop()  # it may end by itself
-        assert self._open, f"</{tag}> without its beginning"
-        begun = self._open.pop()
-        assert begun == tag, f"<{begun}> ends as </{tag}>"
+            self._open.pop()  # its end tag is optional
+        assert self._open, f"</{tag}> without a start tag"
+        opened = self._open.pop()
+        assert opened == tag, f"<{opened}> ends with </{tag}>"
 
     def handle_data(self, data: str) -> None:
         if not self._open or self._open[-1] not in ("script", "style"):
@@ -59,7 +59,7 @@ class Page(HTMLParser):
         ]
 
     def form(self, action: str, **fields: str) -> dict[str, str]:
-        """The hidden fields of the first form that leads there and has these."""
+        """Return the hidden fields of the first form that has this action and these fields."""
         return next(
             found
             for path, found in self.forms
@@ -71,18 +71,18 @@ class Page(HTMLParser):
         return {path for path, _ in self.forms}
 
 
-class Looker:
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self.client = client
+class PageClient:
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
 
-    async def look(self, path: str, **headers: str) -> Page:
+    async def get(self, path: str, **headers: str) -> Page:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Page(await self.client.get(path, headers=named))
+        return Page(await self.http.get(path, headers=named))
 
     async def send(self, action: str, fields: dict[str, Any], **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.client.post(action, data=fields, headers=named)
+        return await self.http.post(action, data=fields, headers=named)
 
     async def log_in(self, token: str, *, base: str = "") -> httpx.Response:
-        page = await self.look(f"{base}/login")
+        page = await self.get(f"{base}/login")
         return await self.send(f"{base}/login", page.form("/login") | {"token": token})

@@ -1,11 +1,11 @@
-"""Pages about jobs, as somebody without scripts sees them: lists and their filters, one job, search, failures."""
+"""Pages about jobs, without scripts: lists and filters, one job, search, failures."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from tests.dashboard.page_client import Looker, Page
+from tests.dashboard.page_client import Page, PageClient
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
@@ -24,8 +24,8 @@ ONCE = Backoff(tries=1)
 
 
 def enqueue(service: Service, *jobs: NewJob) -> list[str]:
-    made = service.enqueue(jobs).wait()
-    return [format_id(one.id) for one in made if not isinstance(one, Refusal)]
+    answers = service.enqueue(jobs).wait()
+    return [format_id(answer.id) for answer in answers if not isinstance(answer, Refusal)]
 
 
 def take(service: Service, queue: str = "mail") -> tuple[bytes, int]:
@@ -37,12 +37,12 @@ def fail(service: Service, queue: str, message: str, kind: str = "ValueError") -
     job_id, token = take(service, queue)
     error = Blob(msgspec.json.encode({"type": kind, "message": message, "traceback": f"Traceback\n  {message}"}))
     service.fail([Fail(id=job_id, token=token, error=error)]).one().wait()
-    service.store.clock_offset_ms += 1  # no two of them end in the same millisecond
+    service.store.clock_offset_ms += 1  # no two jobs end in the same millisecond
     return format_id(job_id)
 
 
 def rows(page: Page) -> list[str]:
-    return [one["data-key"] for one in page.all("tr") if "data-key" in one]
+    return [row["data-key"] for row in page.all("tr") if "data-key" in row]
 
 
 def links(page: Page, rel: str) -> str:
@@ -51,14 +51,14 @@ def links(page: Page, rel: str) -> str:
 
 
 def check_harmless(page: Page) -> None:
-    assert all("src" in one for one in page.all("script"))
+    assert all("src" in script for script in page.all("script"))
     assert not page.all("img", src="x")
 
 
 # One job
 
 
-async def test_a_job_with_all_that_is_known_of_it(looker: Looker, service: Service) -> None:
+async def test_shows_the_data_of_a_job(page_client: PageClient, service: Service) -> None:
     service.limit(Limit(name="two at once", matches=Matcher(queue="mail"), running=2)).wait()
     payload = Blob(b'{"order": 9007199254740993, "to": ["ada"]}')
     (key,) = enqueue(
@@ -68,7 +68,7 @@ async def test_a_job_with_all_that_is_known_of_it(looker: Looker, service: Servi
     job_id, token = take(service)
     service.update([Update(id=job_id, token=token, progress=0.62, note="half way")]).one().wait()
     service.log([Log(job_id, token, [LogLine(1_790_000_000_000, "warning", "no key in frame 9")])]).one().wait()
-    page = await looker.look(f"/jobs/{key}")
+    page = await page_client.get(f"/jobs/{key}")
     assert page.status == 200
     for text in ("send", key, "9007199254740993", "shop", "order-7", "eu", "-3", "62 %", "half way", "two at once",
                  "1 of 2", "no key in frame 9", "has been running it since", "running"):  # fmt: skip
@@ -78,66 +78,68 @@ async def test_a_job_with_all_that_is_known_of_it(looker: Looker, service: Servi
     assert not page.actions & {"/do/retry-jobs", "/do/delete-jobs"}
 
 
-async def test_a_failed_job_tells_what_went_wrong_and_what_can_be_done(looker: Looker, service: Service) -> None:
+async def test_shows_errors_and_actions_of_a_failed_job(page_client: PageClient, service: Service) -> None:
     enqueue(service, NewJob(queue="mail", name="send", retry=Backoff(tries=2, base_ms=0)))
     for then in ("retry", "final"):
         job_id, token = take(service)
         error = Blob(b'{"type":"SMTPError","message":"no route","traceback":"Traceback\\n  here"}')
         service.fail([Fail(id=job_id, token=token, error=error, then=then)]).one().wait()  # type: ignore[arg-type]
-    page = await looker.look(f"/jobs/{format_id(job_id)}")
-    assert page.text.count("SMTPError: no route") == 3  # at the head, and in each attempt
+    page = await page_client.get(f"/jobs/{format_id(job_id)}")
+    assert page.text.count("SMTPError: no route") == 3  # at the top, and in each attempt
     assert "Attempt 2" in page.text
     assert "Traceback" in page.text
     assert {"/do/retry-jobs", "/do/delete-jobs"} <= page.actions
     assert "/do/cancel-jobs" not in page.actions
 
 
-async def test_a_job_says_why_it_does_not_run(looker: Looker, service: Service) -> None:
+async def test_shows_why_a_job_does_not_run(page_client: PageClient, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send"))
     service.pause("mail", reason="the relay is down").wait()
-    page = await looker.look(f"/jobs/{key}")
+    page = await page_client.get(f"/jobs/{key}")
     assert "the relay is down" in page.text
     assert "No worker listens to queue" in page.text
 
 
-async def test_jobs_that_hold_it_back_are_links(looker: Looker, service: Service) -> None:
+async def test_links_the_jobs_that_hold_a_limit(page_client: PageClient, service: Service) -> None:
     service.limit(Limit(name="<b>one</b>", matches=Matcher(queue="mail"), running=1)).wait()
     holder, waiting = enqueue(service, *[NewJob(queue="mail", name="send")] * 2)
     take(service)
-    page = await looker.look(f"/jobs/{waiting}")
+    page = await page_client.get(f"/jobs/{waiting}")
     assert "held by" in page.text
     assert page.all("a", href=f"/jobs/{holder}")
     assert not page.all("b")
 
 
-async def test_a_result_is_shown_and_can_be_downloaded(looker: Looker, service: Service) -> None:
+async def test_shows_and_downloads_a_result(page_client: PageClient, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send", payload=Blob(b'{"a": 1}'), result_ttl_ms=60_000))
     job_id, token = take(service)
     result = Blob(msgspec.msgpack.encode({"parcel": 2**63, "label": b"\x00\xff"}), Codec.MSGPACK)
     service.finish([Finish(job_id, token, result)]).one().wait()
-    page = await looker.look(f"/jobs/{key}")
+    page = await page_client.get(f"/jobs/{key}")
     assert "9223372036854775808" in page.text
     assert "binary data" in page.text
-    got = await looker.client.get(f"/jobs/{key}/result")
+    got = await page_client.http.get(f"/jobs/{key}/result")
     assert got.content == result.data
     assert got.headers["content-disposition"] == f'attachment; filename="{key}-result.msgpack"'
-    assert (await looker.client.get(f"/jobs/{key}/payload")).content == b'{"a": 1}'
+    assert (await page_client.http.get(f"/jobs/{key}/payload")).content == b'{"a": 1}'
 
 
-async def test_a_family_is_a_tree_of_links(looker: Looker, service: Service) -> None:
+async def test_links_parents_and_children(page_client: PageClient, service: Service) -> None:
     (parent,) = enqueue(service, NewJob(queue="mail", name="newsletter"))
     parent_id, _ = take(service)
     (child,) = enqueue(service, NewJob(queue="mail", name="send", parent=parent_id))
-    page = await looker.look(f"/jobs/{child}")
+    page = await page_client.get(f"/jobs/{child}")
     assert page.all("a", href=f"/jobs/{parent}")
     assert "newsletter" in page.text
-    page = await looker.look(f"/jobs/{parent}")
+    page = await page_client.get(f"/jobs/{parent}")
     assert page.all("a", href=f"/jobs/{child}")
     assert "child" in page.text
 
 
 @pytest.mark.parametrize("state", ["queued", "failed"])
-async def test_hostile_texts_are_text_on_every_page_about_a_job(looker: Looker, service: Service, state: str) -> None:
+async def test_escapes_hostile_texts_on_every_page_about_a_job(
+    page_client: PageClient, service: Service, state: str
+) -> None:
     hostile = NewJob(
         queue=HOSTILE, name=HOSTILE, payload=Blob(msgspec.json.encode({HOSTILE: HOSTILE})), tags=(HOSTILE[:60],),
         lane=HOSTILE, unique=HOSTILE, trace=HOSTILE, retry=ONCE,
@@ -154,27 +156,27 @@ async def test_hostile_texts_are_text_on_every_page_about_a_job(looker: Looker, 
         "/search?q=%3Cscript",
     ]
     for path in [*paths, f"/jobs?state={state}&name=%22%3E%3Cimg+src%3Dx+onerror%3Dalert(1)%3E", "/failures"]:
-        page = await looker.look(path)
+        page = await page_client.get(path)
         assert page.status == 200
         assert "&lt;script" in page.answer.text or path == "/failures"
         check_harmless(page)
 
 
-async def test_a_job_that_is_not_there_is_refused(looker: Looker) -> None:
-    page = await looker.look("/jobs/01890a5d-ac96-7000-8000-b5c1d0b7a3f2")
+async def test_refuses_unknown_and_malformed_ids(page_client: PageClient) -> None:
+    page = await page_client.get("/jobs/01890a5d-ac96-7000-8000-b5c1d0b7a3f2")
     assert page.status == 404
-    assert (await looker.look("/jobs/nonsense")).status == 400
+    assert (await page_client.get("/jobs/nonsense")).status == 400
 
 
-async def test_a_job_that_ended_and_left_nothing_is_said_to_be_gone(looker: Looker, service: Service) -> None:
+async def test_explains_that_an_ended_job_was_removed(page_client: PageClient, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send"))
     job_id, token = take(service)
     service.finish([Finish(job_id, token)]).one().wait()
-    page = await looker.look(f"/jobs/{key}")
+    page = await page_client.get(f"/jobs/{key}")
     assert page.status == 404
-    assert "has ended, and is gone" in page.text
-    live = await looker.client.get(f"/jobs/{key}", headers={"x-windlass-live": "1"})
-    assert live.status_code == 204  # the page that is open stays as it is
+    assert "has ended and was removed" in page.text
+    live = await page_client.http.get(f"/jobs/{key}", headers={"x-windlass-live": "1"})
+    assert live.status_code == 204  # an open page keeps its content
 
 
 class TestHidden:
@@ -182,26 +184,26 @@ class TestHidden:
     def server_settings(self) -> Settings:
         return Settings(port=0, bedrock_port=None, dashboard_hide_payloads=True)
 
-    async def test_payloads_and_results_are_hidden_where_they_shall_be(self, looker: Looker, service: Service) -> None:
+    async def test_hides_payloads_results_and_logs(self, page_client: PageClient, service: Service) -> None:
         secret = NewJob(queue="mail", name="send", payload=Blob(b'"secret payload"'), result_ttl_ms=60_000)
         (key,) = enqueue(service, secret)
         paths = [f"/jobs/{key}", "/jobs", f"/jobs/new?copy={key}", f"/jobs/{key}/edit", "/search?q=send"]
         for path in paths:
-            page = await looker.look(path)
+            page = await page_client.get(path)
             assert page.status == 200
             assert "secret" not in page.answer.text
         job_id, token = take(service)
         service.log([Log(job_id, token, [LogLine(1, "info", "secret line")])]).one().wait()
         service.finish([Finish(job_id, token, Blob(b'"secret result"'))]).one().wait()
-        assert "secret" not in (await looker.look(f"/jobs/{key}")).answer.text
-        assert (await looker.look(f"/jobs/{key}/payload")).status == 403
-        assert (await looker.look(f"/jobs/{key}/result")).status == 403
+        assert "secret" not in (await page_client.get(f"/jobs/{key}")).answer.text
+        assert (await page_client.get(f"/jobs/{key}/payload")).status == 403
+        assert (await page_client.get(f"/jobs/{key}/result")).status == 403
 
 
 # Lists
 
 
-async def test_a_list_is_narrowed_by_what_stands_in_its_address(looker: Looker, service: Service) -> None:
+async def test_filters_a_list_by_its_address(page_client: PageClient, service: Service) -> None:
     mail, news, tagged = enqueue(
         service,
         NewJob(queue="mail", name="send_mail"),
@@ -221,77 +223,77 @@ async def test_a_list_is_narrowed_by_what_stands_in_its_address(looker: Looker, 
         ("?before=2020-01-31+08%3A00", set()),
         ("?state=running", set()),
     ]:
-        page = await looker.look(f"/jobs{query}")
+        page = await page_client.get(f"/jobs{query}")
         assert page.status == 200
         assert set(rows(page)) == wanted, query
-    assert "Nothing matches" in (await looker.look("/jobs?queue=mail&name=zzz")).text
-    assert "No running jobs" in (await looker.look("/jobs?state=running")).text
+    assert "No matching jobs" in (await page_client.get("/jobs?queue=mail&name=zzz")).text
+    assert "No running jobs" in (await page_client.get("/jobs?state=running")).text
 
 
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "since=yesterday", "queue=mail&cursor=nonsense", "order=oldest&cursor=%00"]
 )
-async def test_an_address_that_makes_no_sense_is_refused(looker: Looker, query: str) -> None:
-    page = await looker.look(f"/jobs?{query}")
+async def test_refuses_invalid_filters(page_client: PageClient, query: str) -> None:
+    page = await page_client.get(f"/jobs?{query}")
     assert page.status == 400
     assert len(page.all("h1")) == 1
 
 
-async def test_failed_jobs_are_found_by_their_errors(looker: Looker, service: Service) -> None:
+async def test_filters_failed_jobs_by_error(page_client: PageClient, service: Service) -> None:
     enqueue(service, *[NewJob(queue="mail", name="send", retry=ONCE)] * 3)
     timed_out = [fail(service, "mail", f"timed out after {seconds} s") for seconds in (3, 5)]
     refused = fail(service, "mail", "connection refused")
-    page = await looker.look("/jobs?state=failed&error=Timed+OUT")
-    assert rows(page) == timed_out[::-1]  # the last one first
+    page = await page_client.get("/jobs?state=failed&error=Timed+OUT")
+    assert rows(page) == timed_out[::-1]  # newest first
     assert "ValueError: timed out after 5 s" in page.text
     assert "connection refused" not in page.text
-    assert rows(await looker.look("/jobs?state=failed&order=oldest")) == [*timed_out, refused]
+    assert rows(await page_client.get("/jobs?state=failed&order=oldest")) == [*timed_out, refused]
 
 
-async def test_pages_of_a_list_lead_on_and_back(looker: Looker, service: Service, store: Store) -> None:
+async def test_pages_forward_and_back(page_client: PageClient, service: Service, store: Store) -> None:
     keys = enqueue(service, *[NewJob(queue="mail", name=f"n{number}") for number in range(120)])
-    first = await looker.look("/jobs?queue=mail")
+    first = await page_client.get("/jobs?queue=mail")
     assert rows(first) == keys[:50]
-    second = await looker.look(links(first, "next"))
-    third = await looker.look(links(second, "next"))
+    second = await page_client.get(links(first, "next"))
+    third = await page_client.get(links(second, "next"))
     assert rows(second) + rows(third) == keys[50:]
     assert not third.all("a", rel="next")
-    back = await looker.look(links(third, "prev"))
+    back = await page_client.get(links(third, "prev"))
     assert rows(back) == keys[50:100]
-    assert rows(await looker.look(links(back, "prev"))) == keys[:50]
-    # What leaves the list meanwhile shifts nothing.
+    assert rows(await page_client.get(links(back, "prev"))) == keys[:50]
+    # Jobs that leave the list do not shift its pages.
     service.delete([first_id for first_id, _ in [take(service) for _ in range(10)]], even_leased=True).wait()
-    assert rows(await looker.look(links(first, "next"))) == keys[50:100]
+    assert rows(await page_client.get(links(first, "next"))) == keys[50:100]
 
 
-async def test_a_filter_that_matches_little_says_how_far_it_looked_and_goes_on(
-    looker: Looker, service: Service, monkeypatch: pytest.MonkeyPatch
+async def test_a_bounded_search_shows_its_progress_and_continues(
+    page_client: PageClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.dashboard.views.job_search.search_jobs.__defaults__", (100,))
     monkeypatch.setattr("windlass.store.commands.jobs.LOOKED_AT", 100)
     jobs = [NewJob(queue="mail", name="plain") for _ in range(250)] + [NewJob(queue="mail", name="special")]
     service.enqueue(jobs).wait()
-    page = await looker.look("/jobs?queue=mail&name=special")
+    page = await page_client.get("/jobs?queue=mail&name=special")
     assert rows(page) == []
-    assert "Looked at 100 jobs, 0 match." in page.text
+    assert "Searched 100 jobs; 0 match." in page.text
     seen = 0
     while page.all("a", rel="next"):
-        page = await looker.look(links(page, "next"))
+        page = await page_client.get(links(page, "next"))
         seen += len(rows(page))
     assert seen == 1
 
 
-async def test_counts_of_lists_stand_beside_their_names(looker: Looker, service: Service) -> None:
+async def test_shows_the_count_of_each_list(page_client: PageClient, service: Service) -> None:
     enqueue(service, *[NewJob(queue="mail", name="send", retry=ONCE)] * 3, NewJob(queue="news", name="send"))
     fail(service, "mail", "no")
-    assert "queued 3" in (await looker.look("/jobs")).text
-    assert "queued 2 running 0 scheduled 0 waiting 0 failed 1" in (await looker.look("/jobs?queue=mail")).text
+    assert "queued 3" in (await page_client.get("/jobs")).text
+    assert "queued 2 running 0 scheduled 0 waiting 0 failed 1" in (await page_client.get("/jobs?queue=mail")).text
 
 
 # Search
 
 
-async def test_an_id_of_any_dialect_leads_to_its_job(looker: Looker, service: Service) -> None:
+async def test_search_redirects_from_an_id_of_any_dialect_to_its_job(page_client: PageClient, service: Service) -> None:
     (number_id,) = service.reserve_numbers("bedrock").wait()
     plain, downloaded = enqueue(
         service, NewJob(queue="mail", name="send"), NewJob(queue="downloads", name="download", unique="aB3dE5gH7jK9mN")
@@ -308,7 +310,7 @@ async def test_an_id_of_any_dialect_leads_to_its_job(looker: Looker, service: Se
         (str(number), format_id(number_id)),
         (str(later_number), later),
     ]:
-        answer = await looker.client.get("/search", params={"q": q})
+        answer = await page_client.http.get("/search", params={"q": q})
         assert (answer.status_code, answer.headers.get("location")) == (303, f"/jobs/{key}"), q
 
 
@@ -316,24 +318,24 @@ def parse(key: str) -> bytes:
     return bytes.fromhex(key.replace("-", ""))
 
 
-async def test_all_else_is_sought_among_names_tags_and_queues(looker: Looker, service: Service) -> None:
+async def test_search_finds_names_tags_and_queues(page_client: PageClient, service: Service) -> None:
     named, tagged, other = enqueue(
         service,
         NewJob(queue="one", name="send_mail"),
         NewJob(queue="two", name="check", tags=("mail",)),
         NewJob(queue="mailing", name="other"),
     )
-    page = await looker.look("/search?q=mail")
+    page = await page_client.get("/search?q=mail")
     assert set(rows(page)) == {named, tagged}
     assert page.all("a", href="/jobs?queue=mailing")
     assert other not in page.answer.text
-    assert "Nothing found" in (await looker.look("/search?q=zzz")).text
+    assert "Nothing found" in (await page_client.get("/search?q=zzz")).text
 
 
 # Failures
 
 
-async def test_failures_are_grouped_and_lead_to_their_jobs(looker: Looker, service: Service) -> None:
+async def test_groups_failures_and_links_their_jobs(page_client: PageClient, service: Service) -> None:
     enqueue(
         service, *[NewJob(queue="mail", name="send", retry=ONCE)] * 4, NewJob(queue="mail", name="send_all", retry=ONCE)
     )
@@ -341,11 +343,11 @@ async def test_failures_are_grouped_and_lead_to_their_jobs(looker: Looker, servi
         fail(service, "mail", f"order {number} is unknown")
     fail(service, "mail", "no route")
     fail(service, "mail", "order 9 is unknown")
-    page = await looker.look("/failures")
-    assert "3 things went wrong" in page.text
+    page = await page_client.get("/failures")
+    assert "3 groups of errors" in page.text
     assert "5 failed jobs" in page.text
-    (largest, *_) = [one["href"] for one in page.all("a", **{"class": "group-error"})]
-    listed = await looker.look(largest)
+    (largest, *_) = [link["href"] for link in page.all("a", **{"class": "group-error"})]
+    listed = await page_client.get(largest)
     assert len(rows(listed)) == 3
     assert "send_all" not in listed.text
-    assert "Nothing has failed" in (await looker.look("/failures?queue=other")).text
+    assert "No failed jobs" in (await page_client.get("/failures?queue=other")).text

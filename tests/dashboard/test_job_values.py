@@ -1,5 +1,4 @@
-"""Parts of the pages about jobs that need no server: values that fold, the picture of a life, filters, payloads as they
-are edited."""
+"""Parts of the job pages that need no server: rendered values, timelines, filters, editable payloads."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.dashboard.forms.filters import JobFilter, JobsQuery, exact_name, parse_instant_ms, name_pattern
+from windlass.dashboard.forms.filters import JobFilter, JobsQuery, exact_name, name_pattern, parse_instant_ms
 from windlass.dashboard.forms.payload import EDITED_MAX, editable_text, read_payload
 from windlass.dashboard.views import timeline
 from windlass.dashboard.views.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, render_value
@@ -24,11 +23,11 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def _text(blob: Blob) -> str:
-    """What is read on the page."""
+    """Return the visible text of a rendered value."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", render_value(blob).markup)).split())
 
 
-def test_numbers_are_shown_as_they_were_written() -> None:
+def test_shows_numbers_as_they_were_written() -> None:
     shown = _text(Blob(b'{"a": 9007199254740993, "b": 0.10, "c": 1e400, "d": -0, "e": ' + b"7" * 5000 + b"}"))
     assert "9007199254740993" in shown
     assert "0.10" in shown
@@ -38,12 +37,12 @@ def test_numbers_are_shown_as_they_were_written() -> None:
     assert "18446744073709551615" in _text(Blob(msgspec.msgpack.encode(2**64 - 1), Codec.MSGPACK))
 
 
-def test_a_key_that_is_named_twice_is_shown_twice() -> None:
+def test_shows_repeated_keys() -> None:
     assert _text(Blob(b'{"a": 1, "a": 2}')).count("a :") == 2
 
 
 @pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
-def test_texts_and_keys_are_text(codec: Codec) -> None:
+def test_escapes_strings_and_keys(codec: Codec) -> None:
     encode = msgspec.json.encode if codec is Codec.JSON else msgspec.msgpack.encode
     shown = render_value(Blob(encode({HOSTILE: [HOSTILE, None, True]}), codec))
     assert "<script" not in shown.markup
@@ -51,7 +50,7 @@ def test_texts_and_keys_are_text(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blob", "told"),
+    ("blob", "text"),
     [
         (Blob(msgspec.msgpack.encode({"key": b"\x00\x01\xff"}), Codec.MSGPACK), "3 B of binary data 00 01 ff"),
         (Blob(b"\x80\x81", Codec.RAW), "2 B of binary data 80 81"),
@@ -64,13 +63,13 @@ def test_texts_and_keys_are_text(codec: Codec) -> None:
         (Blob(b'[[], {}, ""]'), '[ [] {} "" ]'),
     ],
 )  # fmt: skip
-def test_what_is_not_plain_json_is_shown_as_what_it_is(blob: Blob, told: str) -> None:
+def test_shows_values_that_are_not_plain_json(blob: Blob, text: str) -> None:
     shown = _text(blob)
     shown = re.sub(r"\d+ (field|item)s? [}\]] ", "", shown).replace("\u202f", " ")
-    assert told in shown
+    assert text in shown
 
 
-def test_what_is_long_is_cut_and_said_to_be() -> None:
+def test_cuts_long_values_and_shows_that() -> None:
     wide = render_value(Blob(json.dumps(list(range(10 * NODES_MAX))).encode()))
     assert wide.is_cut
     assert wide.markup.count("<li>") <= NODES_MAX
@@ -83,11 +82,11 @@ def test_what_is_long_is_cut_and_said_to_be() -> None:
     assert not render_value(Blob(b'{"a": 1}')).is_cut
 
 
-def test_nesting_beyond_all_bounds_is_shown_as_text() -> None:
+def test_shows_excessive_nesting_as_text() -> None:
     assert render_value(Blob(b"[" * 200_000 + b"]" * 200_000)).is_cut
 
 
-# The picture of a life
+# Timeline
 
 
 def _job(**fields: object) -> Job:
@@ -130,15 +129,15 @@ def _attempt(number: int, from_ms: int, to_ms: int) -> Attempt:
         ),
     ],
 )
-def test_a_life_is_told_phase_by_phase(job: Job, attempts: list[Attempt], kinds: list[tuple[str, int]]) -> None:
+def test_phases_of_a_timeline(job: Job, attempts: list[Attempt], kinds: list[tuple[str, int]]) -> None:
     phases = timeline.phases(Timeline(job, attempts), now_ms=5000)
-    assert [(phase.kind, phase.lasts_ms) for phase in phases] == kinds
+    assert [(phase.kind, phase.duration_ms) for phase in phases] == kinds
 
 
-def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
+def test_an_attempt_of_a_millisecond_in_a_day_is_visible() -> None:
     job = _job(state=State.FINISHED, started_at_ms=24 * HOUR_MS, ended_at_ms=24 * HOUR_MS + 1)
-    picture = timeline.render(timeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
-    widths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', picture)]
+    svg = timeline.render(timeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
+    widths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', svg)]
     assert len(widths) == 2
     assert min(widths) >= 3
     assert sum(widths) <= timeline.WIDTH
@@ -147,15 +146,15 @@ def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
 # Filters
 
 
-def test_a_filter_without_a_state_is_about_what_is_queued_or_about_all_with_a_tag() -> None:
-    assert JobFilter().listed == "queued"
-    assert JobFilter(tag="x").listed == ""
-    with pytest.raises(BadInput, match="there are queued, running"):
-        _ = JobFilter(state="nonsense").listed
+def test_the_default_list_is_queued_or_all_states_with_a_tag() -> None:
+    assert JobFilter().list_name == "queued"
+    assert JobFilter(tag="x").list_name == ""
+    with pytest.raises(BadInput, match="Use one of queued, running"):
+        _ = JobFilter(state="nonsense").list_name
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "expected"),
     [
         ("", ""),
         ("mail", "*mail*"),
@@ -165,28 +164,31 @@ def test_a_filter_without_a_state_is_about_what_is_queued_or_about_all_with_a_ta
         ("=a*b[", "a[*]b[[]"),
     ],
 )
-def test_a_part_of_a_name_is_enough(typed: str, meant: str) -> None:
-    assert name_pattern(typed) == meant
+def test_name_patterns(typed: str, expected: str) -> None:
+    assert name_pattern(typed) == expected
 
 
-def test_names_are_meant_exactly_when_a_group_is_about_them() -> None:
+def test_exact_names() -> None:
     assert name_pattern(exact_name("mail")) == "mail"
 
 
-def test_times_are_spans_or_instants_and_of_the_end_where_lists_are_in_that_order() -> None:
+def test_time_filters_are_durations_or_instants() -> None:
     now_ms = 100 * HOUR_MS
-    assert JobFilter(state="failed", since="1h").times(now_ms) == {"ended_from_ms": 99 * HOUR_MS, "ended_before_ms": 0}
-    assert JobFilter(state="queued", before="2h").times(now_ms) == {
+    assert JobFilter(state="failed", since="1h").time_bounds(now_ms) == {
+        "ended_from_ms": 99 * HOUR_MS,
+        "ended_before_ms": 0,
+    }
+    assert JobFilter(state="queued", before="2h").time_bounds(now_ms) == {
         "created_from_ms": 0,
         "created_before_ms": 98 * HOUR_MS,
     }
     assert parse_instant_ms("1970-01-02 00:00") == 24 * HOUR_MS
     assert parse_instant_ms("1970-01-02T01:00+01:00") == 24 * HOUR_MS
     with pytest.raises(BadInput, match="write 30m"):
-        JobFilter(since="yesterday").times(now_ms)
+        JobFilter(since="yesterday").time_bounds(now_ms)
 
 
-def test_pages_are_gone_through_and_back() -> None:
+def test_queries_of_the_next_and_previous_page() -> None:
     first = JobsQuery(state="failed", queue="mail")
     second = msgspec.convert(first.next_page("c1"), JobsQuery)
     third = msgspec.convert(second.next_page("c2"), JobsQuery)
@@ -195,22 +197,22 @@ def test_pages_are_gone_through_and_back() -> None:
     assert msgspec.convert(second.previous_page(), JobsQuery) == first
 
 
-# Payloads as they are edited
+# Editable payloads
 
 
 @pytest.mark.parametrize("text", [b'{"n": 123456789012345678901234567890, "f": 0.10, "t": "\\u00e9<"}', b"null", b"[]"])
-def test_what_is_edited_and_not_changed_is_the_same(text: bytes) -> None:
-    written = editable_text(Blob(text))
-    assert written is not None
-    again = read_payload(written)
+def test_an_unchanged_payload_round_trips(text: bytes) -> None:
+    typed = editable_text(Blob(text))
+    assert typed is not None
+    again = read_payload(typed)
     assert b"".join(again.data.split()) == b"".join(text.split())
 
 
-def test_messagepack_stays_messagepack() -> None:
+def test_a_messagepack_payload_stays_messagepack() -> None:
     blob = Blob(msgspec.msgpack.encode({"n": 2**63, "f": 1.5, "list": [None, True]}), Codec.MSGPACK)
-    written = editable_text(blob)
-    assert written is not None
-    again = read_payload(written, Codec.MSGPACK)
+    typed = editable_text(blob)
+    assert typed is not None
+    again = read_payload(typed, Codec.MSGPACK)
     assert again.codec is Codec.MSGPACK
     assert msgspec.msgpack.decode(again.data) == msgspec.msgpack.decode(blob.data)
     with pytest.raises(BadInput, match="beyond 64 bits"):
@@ -227,11 +229,11 @@ def test_messagepack_stays_messagepack() -> None:
         Blob(b'"' + b"x" * EDITED_MAX + b'"'),
     ],
 )
-def test_what_would_not_come_back_as_it_was_is_not_edited(blob: Blob) -> None:
+def test_a_payload_that_would_not_round_trip_is_not_editable(blob: Blob) -> None:
     assert editable_text(blob) is None
 
 
-def test_what_is_not_json_is_refused_with_the_place() -> None:
+def test_refuses_invalid_json() -> None:
     with pytest.raises(BadInput, match="not JSON"):
         read_payload('{"a": }')
     assert read_payload("  ") == Blob(b"null")

@@ -1,5 +1,5 @@
-"""One text that breaks out of every kind of markup, in every field that a page shows, on every page: it is always text.
-tests/browser has the same in a real browser."""
+"""Escaping on every page: a text that breaks out of every kind of markup, in every field that a page shows.
+tests/browser does the same in a real browser."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.browser.past import Past
-from tests.browser.present import Present
-from tests.browser.sentences import cut
-from tests.dashboard.page_client import Looker
+from tests.browser.demo_deployment import DemoDeployment
+from tests.browser.job_history import JobHistory
+from tests.browser.sample_texts import cut
+from tests.dashboard.page_client import PageClient
 from windlass import dashboard
 from windlass.dashboard.rendering import HEADERS
 from windlass.server import Server
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 MARK = "xyzzy"
 BREAKING = f"""'"`><svg {MARK}=1 onload=a()></title></textarea></script></style>-->{{{{'ab'*3}}}}"""
 ADDRESSES = ("href", "src", "action", "formaction", "data", "poster", "xlink:href")
-# Of pages about one thing, which; by the path of their route.
+# Addresses of the pages about a single item, by the path of their route.
 ABOUT = {
     "/queues/{queue}": [
         f"/queues/{quote(f'{queue} {BREAKING}', safe='')}" for queue in ("mail", "feeds", "newsletters")
@@ -37,7 +37,7 @@ ABOUT = {
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
 }
-# What others may put into a link that somebody follows.
+# Links with hostile parts that another site may offer.
 LINKS = [
     "/jobs/{}", "/queues/{}", "/limits/{}", "/actions/{}", "/jobs/{}/edit", "/nowhere/{}", "/static/{}/x.js",
     "/search?q={}",
@@ -49,7 +49,7 @@ GETS = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page
 
 
 class Markup(HTMLParser):
-    """What is wrong with a page, as a browser would read it."""
+    """Parser that records markup faults."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Markup(HTMLParser):
         if self._within == "script" and data.strip():
             self.faults.append(f"script: {data[:80]}")
         if "ababab" in data:
-            self.faults.append("a template within the text was filled in")
+            self.faults.append("a template within the text was rendered")
 
 
 def _wrong(path: str, answer: httpx.Response) -> list[str]:
@@ -89,20 +89,20 @@ def _wrong(path: str, answer: httpx.Response) -> list[str]:
 async def _populated(store: Store) -> dict[str, str]:
     service = Service(store)
 
-    def say(text: str, most: int = 120) -> str:
+    def make_text(text: str, most: int = 120) -> str:
         return cut(f"{text} {BREAKING}", most)
 
-    await Past(service, say).happen([3])
-    present = Present(service, say)
-    await present.arrange()
+    await JobHistory(service, make_text).create([3])
+    present = DemoDeployment(service, make_text)
+    await present.create()
     return present.ids
 
 
-async def test_every_page_shows_it_as_text(looker: Looker, store: Store, running: Server) -> None:
+async def test_every_page_escapes_texts(page_client: PageClient, store: Store, running: Server) -> None:
     async with store.clone() as another:
         ids = await _populated(another)
     plain = [path for path in GETS if "{" not in path and path != "/login"]
-    paths = [*plain, *(one.format(**ids) for path in GETS if "{" in path for one in ABOUT[path])]
+    paths = [*plain, *(address.format(**ids) for path in GETS if "{" in path for address in ABOUT[path])]
     wrong, without = [], []
     for path in [
         *paths,
@@ -112,19 +112,19 @@ async def test_every_page_shows_it_as_text(looker: Looker, store: Store, running
         "/jobs/new?copy=" + ids["queued"],
     ]:
         for live in ({}, {"x-windlass-live": "1"}):
-            answer = await looker.client.get(path, headers=live)
+            answer = await page_client.http.get(path, headers=live)
             wrong += _wrong(path, answer) + ([f"{path}: {answer.status_code}"] if answer.status_code != 200 else [])
         without += [path] if MARK not in answer.text else []
     assert wrong == []
-    assert set(without) <= {"/engine", "/jobs/new", "/live", "/search"}  # which show no text of anybody's
+    assert set(without) <= {"/engine", "/jobs/new", "/live", "/search"}  # which show no texts of users
 
 
-async def test_what_stands_in_a_link_is_text_too(looker: Looker) -> None:
+async def test_every_page_escapes_parts_of_its_address(page_client: PageClient) -> None:
     wrong = []
     for pattern in LINKS:
         for hostile in (BREAKING, "javascript:a()", "//evil.example/", "\x00\x1b[31m"):
             path = pattern.replace("{}", quote(hostile, safe=""))
-            answer = await looker.client.get(path, headers={"accept": "text/html"})
+            answer = await page_client.http.get(path, headers={"accept": "text/html"})
             assert answer.status_code < 500, path
             wrong += _wrong(path, answer)
             wrong += [path] if "evil.example" in answer.headers.get("location", "") else []

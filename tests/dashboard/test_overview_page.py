@@ -1,4 +1,4 @@
-"""The overview: totals, rows, and what happened by minute, of an hour and of a day."""
+"""Overview: totals, rows, and charts of an hour and a day."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.dashboard.page_client import Looker, Page
+from tests.dashboard.page_client import Page, PageClient
 from windlass.core.job import NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.dashboard import response_cache
@@ -27,26 +27,26 @@ def _work(service: Service, queue: str, finished: int, failed: int) -> None:
     service.enqueue([NewJob(queue=queue, name="send") for _ in range(finished + failed)]).wait()
     taken = service.take(Take(queues=(queue,), most=finished + failed)).wait().jobs
     service.finish([Finish(job.id, job.lease_token) for job in taken[:finished]]).wait()
-    service.configure(queue, {"lease_ms": MINUTE_MS}).wait()  # it is kept in mind though it is empty
+    service.configure(queue, {"lease_ms": MINUTE_MS}).wait()  # a configured queue is listed even if it is empty
     service.fail([Fail(id=job.id, token=job.lease_token) for job in taken[finished:]]).wait()
 
 
 def _charts(page: Page) -> list[dict[str, list[float]]]:
-    """The series of each chart, by name."""
-    told = [json.loads(one["data-chart"]) for one in page.all("svg") if "data-chart" in one]
-    return [{one["name"]: one["values"] for one in chart["series"]} for chart in told]
+    """Return the series of each chart, by name."""
+    charts = [json.loads(svg["data-chart"]) for svg in page.all("svg") if "data-chart" in svg]
+    return [{line["name"]: line["values"] for line in chart["series"]} for chart in charts]
 
 
-async def test_totals_are_over_all_queues(looker: Looker, service: Service) -> None:
+async def test_totals_of_all_queues(page_client: PageClient, service: Service) -> None:
     _work(service, "mail", 3, 2)
     service.enqueue([NewJob(queue="mail", name="send"), NewJob(queue="video", name="cut")]).wait()
     service.enqueue([NewJob(queue="video", name="cut", delay_ms=MINUTE_MS)]).wait()
     service.take(Take(queues=("video",))).wait()
-    text = (await looker.look("/")).text
+    text = (await page_client.get("/")).text
     assert "Queued 1 Running 1 Scheduled 1 Waiting 0 Failed 2" in text
 
 
-async def test_what_happened_is_drawn_by_minute(looker: Looker, service: Service, store: Store) -> None:
+async def test_charts_by_minute(page_client: PageClient, service: Service, store: Store) -> None:
     now_ms = service.now().wait()
     store.clock_offset_ms = 30_000 - now_ms % MINUTE_MS  # in the middle of a minute: the test stays within it
     for ago in (2, 0):
@@ -54,49 +54,49 @@ async def test_what_happened_is_drawn_by_minute(looker: Looker, service: Service
         _work(service, "mail", 3, 1)
         _work(service, "video", 2, 0)
         store.clock_offset_ms += ago * MINUTE_MS
-    flow, latency = _charts(await looker.look("/"))
-    assert (flow["Enqueued"][-3:], sum(flow["Enqueued"])) == ([6, 0, 6], 12)
-    assert (flow["Finished"][-3:], sum(flow["Finished"])) == ([5, 0, 5], 10)
-    assert (flow["Failed"][-3:], sum(flow["Failed"])) == ([1, 0, 1], 2)
-    assert [len(values) for values in flow.values()] == [60, 60, 60]
+    jobs, latency = _charts(await page_client.get("/"))
+    assert (jobs["Enqueued"][-3:], sum(jobs["Enqueued"])) == ([6, 0, 6], 12)
+    assert (jobs["Finished"][-3:], sum(jobs["Finished"])) == ([5, 0, 5], 10)
+    assert (jobs["Failed"][-3:], sum(jobs["Failed"])) == ([1, 0, 1], 2)
+    assert [len(values) for values in jobs.values()] == [60, 60, 60]
     assert [value is None for value in latency["Wait"][-3:]] == [False, True, False]
-    by_day, _ = _charts(await looker.look("/?span=day"))
+    by_day, _ = _charts(await page_client.get("/?span=day"))
     assert len(by_day["Enqueued"]) == 96
     assert sum(by_day["Enqueued"]) == pytest.approx(12 / 15, abs=0.05)
 
 
-async def test_rows_stay_in_their_order_and_say_what_is_wrong(
-    looker: Looker, service: Service, store: Store, running: Server
+async def test_rows_are_sorted_and_show_problems(
+    page_client: PageClient, service: Service, store: Store, running: Server
 ) -> None:
     service.enqueue([NewJob(queue="b", name="n") for _ in range(9)]).wait()
     service.enqueue([NewJob(queue="a", name="n"), NewJob(queue="c", name="n")]).wait()
     service.pause("c", reason="x").wait()
-    page = await looker.look("/")
+    page = await page_client.get("/")
     assert [row["data-key"] for row in page.all("tr") if "data-key" in row] == ["a", "b", "c"]
     assert "no worker" not in page.text
     store.clock_offset_ms = overview.ABANDONED_AFTER_MS + 1000
-    while (page := await looker.look("/")).text.count("no worker") != 2:
-        pass  # what was seen a moment ago is kept for half a second
+    while (page := await page_client.get("/")).text.count("no worker") != 2:
+        pass  # the data is cached for half a second
     assert page.text.count("paused") == 1
 
 
-async def test_a_row_stays_when_its_queue_is_empty(looker: Looker, running: Server) -> None:
+async def test_keeps_the_row_of_an_empty_queue(page_client: PageClient, running: Server) -> None:
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send")])
-    assert (await looker.look("/")).all("tr", data_key="mail")
+    assert (await page_client.get("/")).all("tr", data_key="mail")
     for job in (await service.take(Take(queues=("mail",)))).jobs:
         await service.finish([Finish(job.id, job.lease_token)])
     await service.sweep()
     assert await service.queues() == []
-    while "Queued 0" not in (page := await looker.look("/")).text:
+    while "Queued 0" not in (page := await page_client.get("/")).text:
         pass
     assert page.all("tr", data_key="mail")
 
 
-async def test_of_many_queues_the_busiest_are_shown(looker: Looker, service: Service) -> None:
+async def test_shows_the_busiest_of_many_queues(page_client: PageClient, service: Service) -> None:
     service.enqueue([NewJob(queue=f"q{number:03}", name="n") for number in range(60)]).wait()
     service.enqueue([NewJob(queue="z", name="n") for _ in range(2)]).wait()
-    page = await looker.look("/")
+    page = await page_client.get("/")
     rows = [row["data-key"] for row in page.all("tr") if "data-key" in row]
     assert len(rows) == overview.ROWS_MAX
     assert rows[-1] == "z"
@@ -104,27 +104,27 @@ async def test_of_many_queues_the_busiest_are_shown(looker: Looker, service: Ser
     assert "Queued 62" in page.text
 
 
-async def test_what_many_look_at_is_asked_for_once(
-    looker: Looker, running: Server, service: Service, monkeypatch: pytest.MonkeyPatch
+async def test_viewers_share_the_data(
+    page_client: PageClient, running: Server, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.enqueue([NewJob(queue="mail", name="n")]).wait()
-    await looker.look("/")
-    asked = 0
+    await page_client.get("/")
+    calls = 0
     stats = running.service.stats
 
     def counted(names: list[str]) -> object:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return stats(names)
 
     running.service.stats = counted  # type: ignore[method-assign,assignment]
-    now_s = time.monotonic()  # it stands still: how long twenty looks take is not what this is about
+    now_s = time.monotonic()  # stands still, so that the duration of twenty requests does not matter
     monkeypatch.setattr(response_cache, "time", SimpleNamespace(monotonic=lambda: now_s))
-    await asyncio.gather(*(looker.look("/") for _ in range(20)))
-    assert asked <= 1
+    await asyncio.gather(*(page_client.get("/") for _ in range(20)))
+    assert calls <= 1
 
 
-async def test_a_span_that_is_none_is_a_page_that_says_so(looker: Looker) -> None:
-    page = await looker.look("/?span=year")
+async def test_refuses_an_unknown_time_range(page_client: PageClient) -> None:
+    page = await page_client.get("/?span=year")
     assert page.status == 400
     assert "span" in page.text

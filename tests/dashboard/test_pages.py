@@ -1,10 +1,10 @@
-"""What holds for every page: well-formed, nothing runs that is not ours, a prefix, roles, refusals, actions, news."""
+"""Properties of every page: markup, content security policy, base path, roles, errors, actions, live updates."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.page_client import Looker, Page
+from tests.dashboard.page_client import Page, PageClient
 from windlass import dashboard
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
@@ -43,11 +43,11 @@ def _check_strict(page: Page) -> None:
 
 
 def _check_labels(page: Page) -> None:
-    """Whoever cannot see it hears what it is."""
+    """Check the labels for assistive technology."""
     assert len(page.all("h1")) == 1
     assert page.all("html", lang="en")
     assert page.all("main")
-    labelled = {one["for"] for one in page.all("label") if "for" in one}
+    labelled = {label["for"] for label in page.all("label") if "for" in label}
     for field in (*page.all("input"), *page.all("select"), *page.all("textarea")):
         if field.get("type") != "hidden":
             assert field.get("id") in labelled or "aria-label" in field, field
@@ -61,58 +61,60 @@ def _check_labels(page: Page) -> None:
 
 
 @pytest.mark.parametrize("path", [*PLAIN_PAGES, "/nothing-here"])
-async def test_every_page_is_well_formed_strict_and_labelled(looker: Looker, service: Service, path: str) -> None:
+async def test_every_page_is_well_formed_strict_and_labelled(
+    page_client: PageClient, service: Service, path: str
+) -> None:
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
-    page = await looker.look(path)
+    page = await page_client.get(path)
     assert page.status == (404 if path == "/nothing-here" else 200)
     _check_strict(page)
     _check_labels(page)
 
 
 @pytest.mark.parametrize("path", PLAIN_PAGES)
-async def test_every_page_is_there_also_when_there_is_nothing(looker: Looker, path: str) -> None:
-    assert (await looker.look(path)).status == 200
+async def test_every_page_works_without_data(page_client: PageClient, path: str) -> None:
+    assert (await page_client.get(path)).status == 200
 
 
-async def test_names_are_text_whatever_they_hold(looker: Looker, service: Service) -> None:
+async def test_escapes_names(page_client: PageClient, service: Service) -> None:
     service.enqueue([NewJob(queue=HOSTILE, name=HOSTILE)]).wait()
-    page = await looker.look("/")
+    page = await page_client.get("/")
     assert HOSTILE in page.text
-    assert all("src" in one for one in page.all("script"))
+    assert all("src" in script for script in page.all("script"))
     assert not page.all("img", src="x")
 
 
 # Files
 
 
-async def test_files_are_kept_for_ever_under_their_version(looker: Looker) -> None:
-    page = await looker.look("/")
+async def test_static_files_are_immutable_under_their_version(page_client: PageClient) -> None:
+    page = await page_client.get("/")
     (style,) = page.all("link", rel="stylesheet")
-    answer = await looker.client.get(style["href"])
+    answer = await page_client.http.get(style["href"])
     assert answer.status_code == 200
     assert "immutable" in answer.headers["cache-control"]
-    other = await looker.client.get(style["href"].replace(ASSETS.version, "0123456789ab"))
+    other = await page_client.http.get(style["href"].replace(ASSETS.version, "0123456789ab"))
     assert other.content == answer.content
     assert "immutable" not in other.headers["cache-control"]
-    assert (await looker.client.get(f"/static/{ASSETS.version}/passwd")).status_code == 404
-    assert (await looker.client.get(f"/static/{ASSETS.version}/..%2f__init__.py")).status_code == 404
+    assert (await page_client.http.get(f"/static/{ASSETS.version}/passwd")).status_code == 404
+    assert (await page_client.http.get(f"/static/{ASSETS.version}/..%2f__init__.py")).status_code == 404
 
 
-# Refusals
+# Errors
 
 
-async def test_what_is_not_there_is_a_page_for_people_and_a_problem_for_programs(looker: Looker) -> None:
-    page = await looker.look("/nothing-here")
-    assert "There is no such page" in page.text
+async def test_an_unknown_path_is_a_page_for_browsers_and_a_problem_for_programs(page_client: PageClient) -> None:
+    page = await page_client.get("/nothing-here")
+    assert "This page does not exist" in page.text
     assert page.all("a", href="/")
-    problem = await looker.client.get("/nothing-here", headers={"accept": "application/json"})
+    problem = await page_client.http.get("/nothing-here", headers={"accept": "application/json"})
     assert problem.json()["code"] == "not_found"
 
 
-async def test_a_refused_action_is_a_page_and_stands_in_the_audit_log(looker: Looker, service: Service) -> None:
+async def test_a_refused_action_shows_an_error_page_and_is_audited(page_client: PageClient, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
-    fields = (await looker.look("/")).form("/do/pause-queue")
-    answer = await looker.send("/do/pause-queue", fields | {"name": "send"})
+    fields = (await page_client.get("/")).form("/do/pause-queue")
+    answer = await page_client.send("/do/pause-queue", fields | {"name": "send"})
     assert answer.status_code == 409
     assert "name_lanes" in answer.text
     (entry,) = service.audits().wait().entries
@@ -122,27 +124,27 @@ async def test_a_refused_action_is_a_page_and_stands_in_the_audit_log(looker: Lo
 # Actions
 
 
-async def test_an_action_is_done_audited_and_told_once(looker: Looker, service: Service) -> None:
+async def test_an_action_is_audited_and_its_message_is_shown_once(page_client: PageClient, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
-    fields = (await looker.look("/")).form("/do/pause-queue", queue="mail")
-    answer = await looker.send("/do/pause-queue", fields | {"reason": "moving"})
+    fields = (await page_client.get("/")).form("/do/pause-queue", queue="mail")
+    answer = await page_client.send("/do/pause-queue", fields | {"reason": "moving"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     (pause,) = service.pauses("mail").wait()
     assert pause.reason == "moving"
     (entry,) = service.audits().wait().entries
     assert (entry.who, entry.what, entry.target, entry.detail) == ("local", "pause_queue", "mail", "moving")
-    live = await looker.look("/", x_windlass_live="1")
+    live = await page_client.get("/", x_windlass_live="1")
     assert "mail is paused" not in live.text
-    assert "mail is paused" in (await looker.look("/")).text
-    assert "mail is paused" not in (await looker.look("/")).text
+    assert "mail is paused" in (await page_client.get("/")).text
+    assert "mail is paused" not in (await page_client.get("/")).text
 
 
-async def test_a_message_that_is_not_ours_is_not_shown(looker: Looker) -> None:
-    looker.client.cookies.set("windlass_flash", "bm9uc2Vuc2U")
-    assert (await looker.look("/")).status == 200
+async def test_ignores_a_foreign_flash_message(page_client: PageClient) -> None:
+    page_client.http.cookies.set("windlass_flash", "bm9uc2Vuc2U")
+    assert (await page_client.get("/")).status == 200
 
 
-# Who may
+# Permissions
 
 
 @pytest.fixture
@@ -150,13 +152,15 @@ def reader(service: Service) -> str:
     return service.create_token(NewToken(name="reader", roles=frozenset({Role.READ}))).wait().text
 
 
-async def test_what_a_role_may_not_do_is_not_shown_and_refused(reader: str, looker: Looker, service: Service) -> None:
+async def test_actions_beyond_the_role_are_hidden_and_refused(
+    reader: str, page_client: PageClient, service: Service
+) -> None:
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
-    await looker.log_in(reader)
-    page = await looker.look("/")
+    await page_client.log_in(reader)
+    page = await page_client.get("/")
     assert not [action for action in page.actions if "/do/" in action]
     fields = page.form("/logout")
-    answer = await looker.send("/do/pause-queue", fields | {"queue": "mail"})
+    answer = await page_client.send("/do/pause-queue", fields | {"queue": "mail"})
     assert answer.status_code == 403
     assert service.pauses("mail").wait() == []
 
@@ -167,10 +171,10 @@ def mailer(service: Service) -> str:
     return service.create_token(new).wait().text
 
 
-async def test_a_token_for_some_queues_sees_only_these(mailer: str, looker: Looker, service: Service) -> None:
+async def test_a_token_for_some_queues_sees_only_them(mailer: str, page_client: PageClient, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send"), NewJob(queue="secret", name="send")]).wait()
-    await looker.log_in(mailer)
-    page = await looker.look("/")
+    await page_client.log_in(mailer)
+    page = await page_client.get("/")
     assert "mail" in page.text
     assert "secret" not in page.text
 
@@ -180,12 +184,12 @@ class TestReadOnly:
     def server_settings(self) -> Settings:
         return Settings(port=0, bedrock_port=None, dashboard_read_only=True)
 
-    async def test_nothing_can_be_changed(self, looker: Looker, service: Service) -> None:
+    async def test_nothing_can_be_changed(self, page_client: PageClient, service: Service) -> None:
         service.enqueue([NewJob(queue="mail", name="send")]).wait()
-        page = await looker.look("/")
+        page = await page_client.get("/")
         assert not [action for action in page.actions if "/do/" in action]
         assert "read only" in page.text
-        answer = await looker.send("/do/pause-queue", {"queue": "mail"})
+        answer = await page_client.send("/do/pause-queue", {"queue": "mail"})
         assert answer.status_code == 403
         assert service.pauses("mail").wait() == []
 
@@ -195,9 +199,9 @@ class TestOff:
     def server_settings(self) -> Settings:
         return Settings(port=0, bedrock_port=None, dashboard=False)
 
-    async def test_no_page_is_served(self, looker: Looker) -> None:
+    async def test_no_page_is_served(self, page_client: PageClient) -> None:
         for path in ("/", "/login", "/live", f"/static/{ASSETS.version}/windlass.css"):
-            answer = await looker.client.get(path)
+            answer = await page_client.http.get(path)
             assert answer.status_code == 404
             assert answer.json()["code"] == "not_found"
 
@@ -208,11 +212,13 @@ class TestPrefix:
         return Settings(port=0, bedrock_port=None, base_path="/ops/jobs")
 
     @pytest.mark.parametrize("path", PLAIN_PAGES)
-    async def test_every_link_is_below_it(self, looker: Looker, service: Service, path: str) -> None:
-        """Whether the proxy cuts it off or not."""
+    async def test_every_link_is_below_the_base_path(
+        self, page_client: PageClient, service: Service, path: str
+    ) -> None:
+        """For proxies that pass the base path on, and proxies that cut it off."""
         service.enqueue([NewJob(queue="mail", name="send")]).wait()
-        for asked in (path, f"/ops/jobs{path}"):
-            page = await looker.look(asked)
+        for address in (path, f"/ops/jobs{path}"):
+            page = await page_client.get(address)
             assert page.status == 200
             linked = [
                 attributes[name]
@@ -222,20 +228,20 @@ class TestPrefix:
             ]
             assert [link for link in linked if not link.startswith("/ops/jobs/")] == []
 
-    async def test_forms_lead_back_below_it(self, looker: Looker, service: Service) -> None:
+    async def test_forms_redirect_below_the_base_path(self, page_client: PageClient, service: Service) -> None:
         service.enqueue([NewJob(queue="mail", name="send")]).wait()
-        fields = (await looker.look("/ops/jobs/")).form("/do/pause-queue")
-        answer = await looker.send("/ops/jobs/do/pause-queue", fields)
+        fields = (await page_client.get("/ops/jobs/")).form("/do/pause-queue")
+        answer = await page_client.send("/ops/jobs/do/pause-queue", fields)
         assert answer.headers["location"] == "/ops/jobs/"
-        assert (await looker.client.get("/ops/jobs/healthz", headers=ANY)).status_code == 200
-        assert (await looker.client.get("/ops/jobsx/healthz", headers=ANY)).status_code == 404
+        assert (await page_client.http.get("/ops/jobs/healthz", headers=ANY)).status_code == 200
+        assert (await page_client.http.get("/ops/jobsx/healthz", headers=ANY)).status_code == 404
 
 
-# Live
+# Live updates
 
 
-async def test_what_happens_is_told(looker: Looker, running: Server) -> None:
-    async with looker.client.stream("GET", "/live") as stream:
+async def test_streams_changes_of_jobs(page_client: PageClient, running: Server) -> None:
+    async with page_client.http.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         assert await _next_event(lines) == ("hello", "{}")
         await running.service.enqueue([NewJob(queue="mail", name="send") for _ in range(20)])
@@ -244,12 +250,10 @@ async def test_what_happens_is_told(looker: Looker, running: Server) -> None:
         assert '"queues":["mail"]' in data
 
 
-async def test_what_happens_in_other_queues_is_not_told_to_who_may_not_see_them(
-    mailer: str, looker: Looker, running: Server
-) -> None:
-    await looker.log_in(mailer)
-    assert (await looker.client.get("/live?queue=secret")).status_code == 403
-    async with looker.client.stream("GET", "/live") as stream:
+async def test_streams_only_changes_of_permitted_queues(mailer: str, page_client: PageClient, running: Server) -> None:
+    await page_client.log_in(mailer)
+    assert (await page_client.http.get("/live?queue=secret")).status_code == 403
+    async with page_client.http.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         await _next_event(lines)
         await running.service.enqueue([NewJob(queue="secret", name="send")])
@@ -268,11 +272,11 @@ async def _next_event(lines: object) -> tuple[str, str]:
     raise AssertionError("the stream has ended")
 
 
-async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
-    looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch
+async def test_streams_configuration_changes_and_heartbeats(
+    page_client: PageClient, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "CHECK_INTERVAL_S", 1.1)
-    async with looker.client.stream("GET", "/live") as stream:
+    async with page_client.http.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         assert await _next_event(lines) == ("hello", "{}")
         assert await _next_event(lines) == ("alive", "{}")
@@ -280,11 +284,13 @@ async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
         assert "changed" in [(await _next_event(lines))[0] for _ in range(2)]
 
 
-async def test_an_engine_that_is_away_is_told(looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_the_loss_of_the_engine(
+    page_client: PageClient, running: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def away(_state: object) -> live.EngineCheck:
         return live.EngineCheck(is_away=True)
 
-    async with looker.client.stream("GET", "/live") as stream:
+    async with page_client.http.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         await _next_event(lines)
         monkeypatch.setattr(live, "CHECK_INTERVAL_S", 0.1)

@@ -1,4 +1,4 @@
-"""The parts of pages that need no server: sessions as text, figures, charts, files, the prefix as it is set."""
+"""Parts of the dashboard that need no server: session cookies, number formats, charts, static files, the base path."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from windlass.web.app import sessions
 MINUTE_MS = 60_000
 
 
-def test_a_session_is_over_after_its_time() -> None:
-    begun = sessions.issue_session("abc", b"digest", now_s=1000)
-    read = sessions.parse_session(begun.text)
-    assert read == begun
+def test_a_session_expires() -> None:
+    issued = sessions.issue_session("abc", b"digest", now_s=1000)
+    read = sessions.parse_session(issued.text)
+    assert read == issued
     assert read is not None
     assert read.is_signed_with(b"digest")
     assert not read.is_signed_with(b"another")
@@ -29,12 +29,12 @@ def test_a_session_is_over_after_its_time() -> None:
     assert read.is_expired(1000 + sessions.LIFETIME_S)
 
 
-def test_of_cookies_with_one_name_the_first_counts() -> None:
+def test_the_first_of_several_cookies_with_the_same_name_counts() -> None:
     assert sessions.parse_cookies({"cookie": 'a=1; b="2"; a=3; c; d=x=y'}) == {"a": "1", "b": "2", "d": "x=y"}
 
 
 @pytest.mark.parametrize(
-    ("duration_ms", "written"),
+    ("duration_ms", "text"),
     [
         (0, "0 ms"),
         (999, "999 ms"),
@@ -44,69 +44,69 @@ def test_of_cookies_with_one_name_the_first_counts() -> None:
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_spans_have_two_units_at_most(duration_ms: int, written: str) -> None:
-    assert figures.span(duration_ms).replace(figures.NARROW, " ") == written
+def test_durations_have_at_most_two_units(duration_ms: int, text: str) -> None:
+    assert figures.span(duration_ms).replace(figures.NARROW, " ") == text
 
 
 @pytest.mark.parametrize(
-    ("number", "written"), [(0, "0"), (0.25, "0.2"), (999, "999"), (1000, "1k"), (12_345, "12.3k"), (2_000_000, "2M")]
+    ("number", "text"), [(0, "0"), (0.25, "0.2"), (999, "999"), (1000, "1k"), (12_345, "12.3k"), (2_000_000, "2M")]
 )
-def test_short_numbers(number: float, written: str) -> None:
-    assert figures.short(number) == written
+def test_short_numbers(number: float, text: str) -> None:
+    assert figures.short(number) == text
 
 
-@pytest.mark.parametrize(("size", "written"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**40, "1.0 TiB")])
-def test_sizes(size: int, written: str) -> None:
-    assert figures.size(size).replace(figures.NARROW, " ") == written
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**40, "1.0 TiB")])
+def test_sizes(size: int, text: str) -> None:
+    assert figures.size(size).replace(figures.NARROW, " ") == text
 
 
 @pytest.mark.parametrize("at_ms", [1, 1_700_000_000_000, 2**48 - 1, 2**63])
-def test_any_instant_can_be_written(at_ms: int) -> None:
+def test_formats_any_instant(at_ms: int) -> None:
     ElementTree.fromstring(figures.when(at_ms))  # noqa: S314 (it is ours)
 
 
 @pytest.mark.parametrize("values", [[], [0], [5], [0, 0, 0], [1, 10, 1e12], [0.5] * 60])
-def test_charts_are_well_formed_whatever_they_show(values: list[float]) -> None:
+def test_charts_are_well_formed_for_any_values(values: list[float]) -> None:
     times_ms = [at * MINUTE_MS for at in range(len(values))]
     series = [charts.Series("<b>", "enqueued", values)]
-    for made in (
+    for svg in (
         charts.time_series(series, times_ms, title='"<&>'),
         charts.sparkline(values, values, label='"<&>'),
         charts.gauge(sum(values), 10, label='"<&>'),
     ):
-        read = ElementTree.fromstring(made)  # noqa: S314 (it is ours)
-        assert '"<&>' in read.attrib["aria-label"]
-        assert "nan" not in made
-        assert "style" not in made
+        element = ElementTree.fromstring(svg)  # noqa: S314 (it is ours)
+        assert '"<&>' in element.attrib["aria-label"]
+        assert "nan" not in svg
+        assert "style" not in svg
 
 
 @pytest.mark.parametrize("most", [0, 1, 4, 5, 17, 99, 100, 101, 12_345, 3.2e9])
-def test_the_top_of_an_axis_is_round_and_near(most: float) -> None:
+def test_the_top_of_an_axis_is_a_near_round_number(most: float) -> None:
     top = charts.nice_top(most)
     assert most <= top <= max(4, 2.1 * most)
 
 
-def test_every_page_of_the_navigation_has_a_picture_and_a_key_of_its_own() -> None:
-    assert len({word.key for word in icons.NAVIGATION}) == len(icons.NAVIGATION)
-    for word in icons.NAVIGATION:
-        ElementTree.fromstring(icons.icon(word.section))  # noqa: S314 (it is ours)
+def test_every_navigation_item_has_an_icon_and_a_unique_key() -> None:
+    assert len({item.key for item in icons.NAVIGATION}) == len(icons.NAVIGATION)
+    for item in icons.NAVIGATION:
+        ElementTree.fromstring(icons.icon(item.section))  # noqa: S314 (it is ours)
 
 
-def test_a_message_survives_its_cookie() -> None:
-    told = flash.Flash('Größe: <b>; "x"', "bad")
-    assert flash.read({flash.COOKIE: flash.write(told)}) == told
-    assert re.fullmatch(r"[A-Za-z0-9_-]+", flash.write(told))
+def test_a_flash_message_round_trips() -> None:
+    message = flash.Flash('Größe: <b>; "x"', "bad")
+    assert flash.read({flash.COOKIE: flash.write(message)}) == message
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", flash.write(message))
     assert flash.read({flash.COOKIE: "%%%"}) is None
 
 
-def test_modules_import_only_what_is_shipped() -> None:
+def test_scripts_import_only_existing_files() -> None:
     for name, asset in ASSETS.files.items():
         if name.endswith(".js"):
             for imported in re.findall(r'(?:from|import) "\./([^"]+)"', asset.body.decode()):
                 assert imported in ASSETS.files
 
 
-def test_the_base_path_is_a_path(tmp_path: Path) -> None:
+def test_the_base_path_is_validated(tmp_path: Path) -> None:
     for given, wanted in (("", ""), ("/", ""), ("ops", "/ops"), ("/ops/jobs/", "/ops/jobs")):
         assert load(environment={"WINDLASS_BASE_PATH": given}, directory=tmp_path)[0].base_path == wanted
     for wrong in ("/a b", "/a?x", "/../x", "/a//b", "/é"):

@@ -1,5 +1,6 @@
-"""What do people see? Pages made on the server, each from a few questions to the service; small scripts keep them
-current. docs/dashboard.md says how a page is added."""
+"""Web dashboard: pages rendered on the server from a few service calls, kept current by small scripts.
+
+docs/dashboard.md describes how to add a page."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .actions import limits as limit_actions
 from .actions import queues as queue_actions
 from .actions import schedules as schedule_actions
 from .actions import workers as worker_actions
-from .error_page import refusal_page
+from .error_page import render_error_page
 from .pages import (
     actions,
     aggregations,
@@ -33,7 +34,7 @@ from .pages import (
 )
 from .rendering import prepare
 
-__all__ = ["ROUTES", "prepare", "refusal_page"]
+__all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
     overview, queues, jobs, job, job_forms, search, failures, actions, workers, schedules, limits, aggregations,

@@ -1,5 +1,7 @@
-"""Stylesheet, scripts and pictures, as they are shipped. One version for all of them, made from their content, stands
-in their address: modules import each other by name, and what a browser has it need not ask for again."""
+"""Stylesheet, scripts and images of the dashboard.
+
+All files share one version, a hash of their content, which is part of their URLs. Scripts import each other by relative
+name, so they need the same version; browsers can cache the files without asking again."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _TYPES = {
 
 class Asset(NamedTuple):
     body: bytes
-    packed: bytes  # by gzip
+    packed: bytes  # gzip
     media: str
 
 

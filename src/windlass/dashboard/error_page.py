@@ -1,4 +1,4 @@
-"""A no as a page: what was refused, and what to do next."""
+"""Error pages: the refused request, the reason, and what to do next."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from .page_context import PageContext, local_path
 from .rendering import render_page
 
 _TITLES: dict[int, str] = {
-    400: "That does not work",
+    400: "Invalid request",
     401: "Log in",
     403: "Not allowed",
-    404: "Not here",
-    409: "Not as things are",
+    404: "Not found",
+    409: "Conflict",
     413: "Too large",
-    429: "Too fast",
-    500: "Something broke",
-    503: "The engine is away",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Engine unavailable",
 }
 _ADVICE: dict[int, str] = {
-    400: "Go back, change what was asked for, and try again.",
-    403: "Ask whoever runs this server for a token with the role that is missing, and log in with it.",
-    404: "It may have ended and been removed since the page was made.",
-    409: "Go back and look again: the state of things has changed.",
+    400: "Go back, correct the request, and try again.",
+    403: "Ask the operator of this server for a token with the missing role, and log in with it.",
+    404: "It may have been removed since the previous page was loaded.",
+    409: "Go back and reload the page: its data has changed.",
     429: "Wait a moment, then reload the page.",
-    500: "The server's log says why. Reload the page; if it happens again, report it.",
-    503: "Jobs that were accepted are safe. This page comes back by itself as soon as the engine answers; "
-    "windlass doctor says more.",
+    500: "The server's log has the reason. Reload the page; if the error happens again, report it.",
+    503: "Accepted jobs are safe. This page reloads by itself as soon as the engine answers. For details run "
+    "windlass doctor.",
 }
 
 
-# Whoever follows a link from there comes without the cookie, session or not: the page, asked for by itself, has it.
+# A link from another site is followed without the session cookie (SameSite=Strict), even if a session exists. A reload
+# by our own page sends the cookie.
 OTHER_SITES = ("cross-site", "same-site")
 
 
@@ -55,7 +56,7 @@ class ErrorView(msgspec.Struct, frozen=True):
 
 class LoginView(msgspec.Struct, frozen=True):
     next: str
-    trouble: str = ""
+    error: str = ""
 
 
 def render_error_page(
@@ -64,13 +65,15 @@ def render_error_page(
     page: PageContext[Any] = PageContext(state, head, context)
     status = status_for(error)
     if isinstance(error, errors.Unauthorized):
-        is_old = "session" in str(error)
+        is_session_over = "session" in str(error)
         next_page = page.current_path if head.method == "GET" else page.link()
-        answer = render_page("login.html", LoginView(next_page, str(error) if is_old else ""), page, status=status)
+        answer = render_page(
+            "login.html", LoginView(next_page, str(error) if is_session_over else ""), page, status=status
+        )
         if head.method == "GET" and head.headers.get("sec-fetch-site") in OTHER_SITES:
             answer.headers = (*answer.headers, ("Refresh", f"0; url={local_path(page, page.current_path)}"))
     else:
-        answer = render_page("refusal.html", _error_view(error, status, page), page, status=status)
+        answer = render_page("error.html", _error_view(error, status, page), page, status=status)
     return msgspec.structs.replace(answer, headers=(*answer.headers, *headers_of(error)))
 
 
@@ -78,5 +81,5 @@ def _error_view(error: WindlassError, status: int, page: PageContext[Any]) -> Er
     title = _TITLES.get(status, _TITLES[400] if status < 500 else _TITLES[500])
     if isinstance(error, errors.EngineFull | errors.QueueFull):
         title = "Full"
-    detail = "There is no such page." if isinstance(error, NotFound) else str(error)
+    detail = "This page does not exist." if isinstance(error, NotFound) else str(error)
     return ErrorView(status, title, detail, _ADVICE.get(status, ""), error.code, page.link())

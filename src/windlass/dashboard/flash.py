@@ -1,4 +1,4 @@
-"""What an action has to say on the page that follows: in a cookie that is read once."""
+"""Flash message: the result of an action, shown once on the next page. A cookie carries it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 COOKIE = "windlass_flash"
-LASTS_S = 60
+LIFETIME_S = 60
 TEXT_MAX = 500
 
 
@@ -23,7 +23,7 @@ def write(flash: Flash) -> str:
 
 
 def read(cookies: Mapping[str, str]) -> Flash | None:
-    """A cookie can come from anywhere: what is none of ours is none."""
+    """Decode the message. Return None for a cookie that this module did not write."""
     text = cookies.get(COOKIE, "")
     try:
         return (

@@ -1,6 +1,8 @@
-"""What happens, for pages that are open: not each event, but at most a few times a second that there were some, and
-where; that somebody changed something; that the engine is away. A page then asks for itself again. Costs a browser
-little, however many jobs flow, and the engine one question in five seconds, however many look."""
+"""Live updates for open pages, as server-sent events.
+
+The stream does not send each event. It says at most a few times a second that jobs changed, and in which queues; that
+the configuration changed; that the engine is away. The page then requests itself again. The cost for a browser does not
+grow with the number of jobs, and the engine is checked once in five seconds for any number of viewers."""
 
 from __future__ import annotations
 
@@ -28,10 +30,10 @@ from .response_cache import cached
 
 routes = Routes(tag="Dashboard")
 
-BATCH_WINDOW_S = 0.4  # what happens within it is told together
-CHECK_INTERVAL_S = 5.0  # at what no event tells: the engine's absence, and what admins have done
+BATCH_WINDOW_S = 0.4  # events within it are sent as one message
+CHECK_INTERVAL_S = 5.0  # for changes without events: the engine's absence, and actions of admins
 CHECK_TIMEOUT_S = 2.0
-QUEUES_MAX = 50  # named in one message; more: all of them are meant
+QUEUES_MAX = 50  # named in one message; a message about more queues names none, which means any queue
 EMPTY = b"{}"
 
 
@@ -40,14 +42,14 @@ class LiveQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeSummary(msgspec.Struct):
-    """Which queues; none: any of them."""
+    """Job changes since the last message. An empty list of queues means any queue."""
 
     queues: list[str]
     count: int
 
 
 class EngineCheck(NamedTuple):
-    """`last`: what an admin did last; everything that changes how jobs are treated is written down."""
+    """State of the engine. `last` is the newest audit entry: every change of the configuration is audited."""
 
     is_away: bool
     last: AuditEntry | None = None
@@ -55,35 +57,37 @@ class EngineCheck(NamedTuple):
 
 @routes.get("/live", roles=READERS, query=LiveQuery, response_media=sse.EVENT_STREAM, waits=True, is_listed=False)
 async def live(context: RequestContext[None, LiveQuery]) -> StreamedResponse:
-    """That something happens, as server-sent events."""
+    """Send changes of jobs and configuration as server-sent events."""
     if context.query.queue:
         context.check_queue(context.query.queue)
-    following = context.service.follow(queue=context.query.queue, shared=True)
-    counted = await context.state.page_followers.follow(context.principal, following)
-    return event_stream(_live_events(context, following), counted)
+    follower = context.service.follow(queue=context.query.queue, shared=True)
+    registration = await context.state.page_followers.follow(context.principal, follower)
+    return event_stream(_live_events(context, follower), registration)
 
 
-async def _live_events(context: RequestContext[None, LiveQuery], following: SharedFollower) -> AsyncGenerator[bytes, None]:
+async def _live_events(
+    context: RequestContext[None, LiveQuery], follower: SharedFollower
+) -> AsyncGenerator[bytes, None]:
     yield sse.encode_frame("hello", EMPTY)
     before = await _cached_check(context.state)
     clock = asyncio.get_running_loop().time
-    looked_at_s = clock()
+    checked_at_s = clock()
     while not context.state.stopping.is_set():
-        events = await _next_events(context, following, max(0.0, looked_at_s + CHECK_INTERVAL_S - clock()))
-        news = ""
-        if clock() - looked_at_s >= CHECK_INTERVAL_S:
-            now, looked_at_s = await _cached_check(context.state), clock()
-            news = _status_event(before, now)
+        events = await _next_events(context, follower, max(0.0, checked_at_s + CHECK_INTERVAL_S - clock()))
+        status = ""
+        if clock() - checked_at_s >= CHECK_INTERVAL_S:
+            now, checked_at_s = await _cached_check(context.state), clock()
+            status = _status_event(before, now)
             before = before if now.is_away else now
-        if news == "away":
-            yield sse.encode_frame(news, EMPTY)  # at once: who may follow cannot be looked up now
+        if status == "away":
+            yield sse.encode_frame(status, EMPTY)  # without a check of the token, which needs the engine
             continue
         if not await context.state.still_admits(context.request.head, READERS):
             return
         if events:
-            yield sse.encode_frame("happened", msgspec.json.encode(await _collect_changes(context, following, events)))
-        if news:
-            yield sse.encode_frame(news, EMPTY)
+            yield sse.encode_frame("happened", msgspec.json.encode(await _collect_changes(context, follower, events)))
+        if status:
+            yield sse.encode_frame(status, EMPTY)
 
 
 def _status_event(before: EngineCheck, now: EngineCheck) -> str:
@@ -106,25 +110,26 @@ async def _check_engine(state: AppState) -> EngineCheck:
 
 
 async def _collect_changes(
-    context: RequestContext[None, LiveQuery], following: SharedFollower, first: Sequence[Event]
+    context: RequestContext[None, LiveQuery], follower: SharedFollower, first: Sequence[Event]
 ) -> ChangeSummary:
-    """With what else happens within GATHERED_S: events wait in the follower's buffer, and cost nothing until then."""
+    """Sum up the events of BATCH_WINDOW_S. Further events wait in the follower's buffer, at no cost."""
     await context.state.wait_or_stop(asyncio.sleep(BATCH_WINDOW_S), None)
-    events = [*first, *_visible_events(context, following.take_arrived(BUFFER_MAX))]
+    events = [*first, *_visible_events(context, follower.take_arrived(BUFFER_MAX))]
     queues = {event.queue for event in events}
-    is_vague = len(queues) > QUEUES_MAX or "" in queues
-    counted = [
-        1 if context.principal.queues else event.missed or 1 for event in events
-    ]  # those missed are of all queues
-    return ChangeSummary([] if is_vague else sorted(queues), sum(counted))
+    means_any = len(queues) > QUEUES_MAX or "" in queues
+    # The number of missed events is about all queues: a token for some queues must not see it.
+    counts = [1 if context.principal.queues else event.missed or 1 for event in events]
+    return ChangeSummary([] if means_any else sorted(queues), sum(counts))
 
 
-async def _next_events(context: RequestContext[None, LiveQuery], following: SharedFollower, within_s: float) -> list[Event]:
-    """Empty: nothing has happened that this page may show."""
+async def _next_events(
+    context: RequestContext[None, LiveQuery], follower: SharedFollower, within_s: float
+) -> list[Event]:
+    """Wait for events that the token may see. Return an empty list when there were none in time."""
     try:
         async with asyncio.timeout(within_s):
-            found = _visible_events(context, await context.state.wait_or_stop(following.next_batch(BUFFER_MAX), []))
-            if not found:  # a busy queue that this token may not see must not keep us busy too
+            found = _visible_events(context, await context.state.wait_or_stop(follower.next_batch(BUFFER_MAX), []))
+            if not found:  # a busy queue that this token may not see must not keep this loop busy
                 await context.state.wait_or_stop(asyncio.sleep(context.state.page_followers.pause_s), None)
             return found
     except TimeoutError:
@@ -133,7 +138,7 @@ async def _next_events(context: RequestContext[None, LiveQuery], following: Shar
 
 def _visible_events(context: RequestContext[None, LiveQuery], arrivals: Iterable[Arrival]) -> list[Event]:
     return [
-        told.event
-        for told, _ in arrivals
-        if told.event.kind is EventKind.MISSED or context.principal.may_use(told.event.queue)
+        shared_event.event
+        for shared_event, _ in arrivals
+        if shared_event.event.kind is EventKind.MISSED or context.principal.may_use(shared_event.event.queue)
     ]

@@ -1,4 +1,4 @@
-"""Login and logout: a token is shown once, and a session begins."""
+"""Login with a token, and logout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .routes import FORM, DashboardRoutes, Form, engine_timeout, read_form
 routes = DashboardRoutes()
 
 _UNKNOWN = "This token is unknown, revoked or expired."
-_CANNOT_READ = "This token may not look at things: it needs the role read or admin."
+_CANNOT_READ = "This token may not read: it needs the role read or admin."
 
 
 class LoginForm(Form, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class LoginForm(Form, frozen=True, kw_only=True):
 
 @routes.page("/login", "login.html", section="login", roles=None)
 async def login(page: PageContext[None]) -> LoginView | Response:
-    """Where a token is asked for. Where none is needed, there is nothing to do here."""
+    """Show the login form, or redirect to the overview if no token is needed."""
     session_control = page.context.state.session_control
     if session_control is not None and not await session_control.needs_login():
         return _redirect(page.link())
@@ -34,28 +34,28 @@ async def login(page: PageContext[None]) -> LoginView | Response:
 
 
 async def _log_in(context: RequestContext[None, None]) -> Response:
-    """Begin a session with a token."""
+    """Start a session with a token."""
     page: PageContext[None] = PageContext(context.state, context.request.head, context, "login")
-    form = read_form(page, LoginForm, may_be_read_only=True)
+    form = read_form(page, LoginForm, allow_read_only=True)
     session_control = context.state.session_control
     if session_control is None:
         raise EngineUnavailable("The server is not ready yet.")
     token = form.token.strip()
     if not token:
-        return render_page("login.html", LoginView(form.next, "Give a token."), page, status=400)
+        return render_page("login.html", LoginView(form.next, "Enter a token."), page, status=400)
     async with engine_timeout():
-        begun = await session_control.start_session(token)
-    if begun is None:
+        started = await session_control.start_session(token)
+    if started is None:
         return render_page("login.html", LoginView(form.next, _UNKNOWN), page, status=401)
-    if not begun.principal.may(frozenset({Role.READ})):
+    if not started.principal.may(frozenset({Role.READ})):
         return render_page("login.html", LoginView(form.next, _CANNOT_READ), page, status=403)
-    return _redirect(local_path(page, form.next), page.cookie(COOKIE, begun.session.text, LIFETIME_S))
+    return _redirect(local_path(page, form.next), page.cookie(COOKIE, started.session.text, LIFETIME_S))
 
 
 async def _log_out(context: RequestContext[None, None]) -> Response:
-    """End the session of this browser, on the server too: a copy of its cookie opens nothing from then on."""
+    """End the session of this browser, on the server too: copies of its cookie become invalid."""
     page: PageContext[None] = PageContext(context.state, context.request.head, context, "login")
-    read_form(page, Form, may_be_read_only=True)
+    read_form(page, Form, allow_read_only=True)
     if context.state.session_control is not None:
         async with engine_timeout():
             await context.state.session_control.end_session(context.request.head)

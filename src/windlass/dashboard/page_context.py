@@ -1,4 +1,4 @@
-"""One look at a page: who looks, what they may do, and how pages are linked. Templates know it as `page`."""
+"""Context of one page request: the principal, its permissions, links and cookies. Templates know it as `page`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from . import flash
 from .assets import ASSETS
 
 Q = TypeVar("Q")
-CSRF_COOKIE = "windlass_visit"  # random; what forms show is made from it
-LIVE_HEADER = "x-windlass-live"  # a script asks for what has changed; somebody looks at the page already
+CSRF_COOKIE = "windlass_visit"  # holds a random value; the CSRF tokens of forms are derived from it
+LIVE_HEADER = "x-windlass-live"  # sent by the script that refreshes an open page
 _LOCAL_PATH = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 
@@ -35,8 +35,8 @@ class PageContext(Generic[Q]):
         self._state = state
         self._head = head
         self._context = context
-        self.section = section  # which word of the navigation it is about
-        self.now_ms = int(time.time() * 1000)  # a page that knows the engine's time says so
+        self.section = section  # entry of the navigation that it belongs to
+        self.now_ms = int(time.time() * 1000)  # pages that know the engine's time overwrite it
         self.settings: Settings = state.settings
         self.principal: Principal = ANONYMOUS if context is None else context.principal
         self.is_live = LIVE_HEADER in head.headers
@@ -49,7 +49,7 @@ class PageContext(Generic[Q]):
 
     @property
     def context(self) -> RequestContext[Any, Q]:
-        assert self._context is not None  # noqa: S101 (only pages of refusals have none)
+        assert self._context is not None  # noqa: S101 (only error pages have none)
         return self._context
 
     @property
@@ -62,10 +62,10 @@ class PageContext(Generic[Q]):
 
     @property
     def path_values(self) -> dict[str, str]:
-        """The named parts of the path."""
+        """Values of the placeholders in the route's path."""
         return dict(self.context.path)
 
-    # What they may
+    # Permissions
 
     @property
     def is_known(self) -> bool:
@@ -84,27 +84,28 @@ class PageContext(Generic[Q]):
         return self.settings.dashboard_hide_payloads
 
     def may(self, *roles: Role | str) -> bool:
-        """Whether to show what needs one of these roles. In read-only mode nobody may more than read."""
+        """Tell whether the principal has one of these roles. In read-only mode only `read` counts."""
         wanted = frozenset(Role(role) for role in roles)
         if self.is_read_only and Role.READ not in wanted:
             return False
         return self.is_known and self.principal.may(wanted)
 
     def may_see(self, role: str) -> bool:
-        """The same for what changes nothing: also in read-only mode."""
+        """Tell whether the principal has this role, regardless of read-only mode. For pages that change nothing."""
         return self.is_known and self.principal.may(frozenset({Role(role)}))
 
     def may_use(self, queue: str) -> bool:
         return self.principal.may_use(queue)
 
-    # Where things are
+    # Links
 
     @property
     def base(self) -> str:
         return self.settings.base_path
 
     def link(self, *segments: str, **query: Any) -> str:
-        """Where a page is: `link("queues", name, state="failed")`. What is None or empty is left out."""
+        """Build the path of a page: `link("queues", name, state="failed")`. Query values that are None or empty are
+        left out."""
         path = "/".join(quote(segment, safe="") for segment in segments)
         given = {name: value for name, value in query.items() if value not in (None, "", ())}
         return f"{self.base}/{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
@@ -117,7 +118,7 @@ class PageContext(Generic[Q]):
 
     @property
     def current_path(self) -> str:
-        """This page, with its query."""
+        """Path of this page, with its query."""
         query = f"?{self._head.query}" if self._head.query else ""
         return f"{self.base}{self._head.path}{query}"
 
@@ -125,15 +126,17 @@ class PageContext(Generic[Q]):
 
     @property
     def csrf(self) -> str:
-        """Only pages of ours can know it: the cookie that it is made from goes nowhere else and no script can read
-        it."""
+        """CSRF token for forms. Other sites cannot compute it: they never see the cookie that it is derived from, and
+        scripts cannot read that cookie."""
         session = session_of(self._head.headers)
-        whose = session.token_id if session else ""
-        return hashlib.blake2b(f"{self._csrf_seed}.{whose}".encode(), digest_size=16, person=b"windlass csrf").hexdigest()
+        token_id = session.token_id if session else ""
+        return hashlib.blake2b(
+            f"{self._csrf_seed}.{token_id}".encode(), digest_size=16, person=b"windlass csrf"
+        ).hexdigest()
 
     def is_own_form(self, csrf: str) -> bool:
-        """Whoever shows a token in a header was not sent by a browser on its own. A password (Basic) may have been: the
-        browser keeps it, and adds it to whatever a page of others makes it send."""
+        """Check the CSRF token of a form. A request with a bearer token needs none: browsers do not add that header by
+        themselves. They do add a stored password (Basic), even to requests that other sites cause."""
         if bearer_token(self._head):
             return True
         return not self._is_new and hmac.compare_digest(self.csrf.encode(), csrf.encode())
@@ -141,25 +144,26 @@ class PageContext(Generic[Q]):
     # Cookies
 
     def cookies_to_set(self) -> list[tuple[str, str]]:
-        made = []
+        cookies = []
         if self._is_new and not self._may_be_withheld:
-            made.append(self.cookie(CSRF_COOKIE, self._csrf_seed, site="Lax"))
+            cookies.append(self.cookie(CSRF_COOKIE, self._csrf_seed, site="Lax"))
         if self.flash is not None:
-            made.append(self.cookie(flash.COOKIE, "", 0))
+            cookies.append(self.cookie(flash.COOKIE, "", 0))
         session_control = self._state.session_control
         renewed = session_control.renew_session(self._head) if session_control is not None and self.is_known else None
         if renewed is not None:
-            made.append(self.cookie(COOKIE, renewed.text, LIFETIME_S))
-        return made
+            cookies.append(self.cookie(COOKIE, renewed.text, LIFETIME_S))
+        return cookies
 
     @property
     def _may_be_withheld(self) -> bool:
-        """Browsers keep our mark back from what a page of another site sends, but for links (`Lax`). A new one would
-        take the place of that which open pages were made with, and their forms would be refused."""
+        """Whether the browser may have withheld the CSRF cookie: it does so when another site sends a form (`Lax`
+        allows links only). A new cookie would replace the existing one, and the forms of open pages would be
+        refused."""
         return self._head.method == "POST" and self._head.headers.get("sec-fetch-site") == "cross-site"
 
-    def cookie(self, name: str, value: str, lasts_s: int | None = None, site: str = "Strict") -> tuple[str, str]:
-        age = "" if lasts_s is None else f"; Max-Age={lasts_s}"
+    def cookie(self, name: str, value: str, lifetime_s: int | None = None, site: str = "Strict") -> tuple[str, str]:
+        age = "" if lifetime_s is None else f"; Max-Age={lifetime_s}"
         secure = "; Secure" if self._is_tls else ""
         return "Set-Cookie", f"{name}={value}; Path={self.base or '/'}{age}; HttpOnly; SameSite={site}{secure}"
 
@@ -170,7 +174,7 @@ class PageContext(Generic[Q]):
 
 
 def local_path(page: PageContext[Any], path: str) -> str:
-    """A page of ours, whatever the form says."""
+    """Return the path if it is a page of this server, else the overview. Forms could name any address."""
     if _LOCAL_PATH.fullmatch(path) and path.startswith(f"{page.base}/"):
         return path
     return page.link()

@@ -1,4 +1,4 @@
-"""Templates to bytes. Every text is escaped, an unknown name is an error, and no page may run what is not ours."""
+"""Template rendering. Every text is escaped, unknown names are errors, and a strict policy allows only our scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POLICY = (
 HEADERS = (
     ("Content-Security-Policy", _POLICY),
     ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "same-origin"),  # without a referrer a browser names no origin either
+    ("Referrer-Policy", "same-origin"),  # with no-referrer, browsers would send no origin either
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
@@ -32,14 +32,14 @@ HEADERS = (
 
 
 def _visible(value: Any) -> Any:
-    """Show control characters of a text as escapes. Markup is left as it is: its makers have done so, and `exact` makes
-    some for the values of forms, which must come back as they are stored."""
+    """Show control characters of a text as escapes. Markup is left as it is: its creators have escaped it already, and
+    the filter `exact` creates some for the values of forms, which must come back unchanged."""
     return escape_control(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
 def environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    created = jinja2.Environment(
         loader=jinja2.PackageLoader("windlass.dashboard"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -48,19 +48,19 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
         finalize=_visible,
     )
-    made.filters |= {**figures.FILTERS, "snippet": values.snippet, "exact": escape}
-    made.globals |= {
+    created.filters |= {**figures.FILTERS, "snippet": values.snippet, "exact": escape}
+    created.globals |= {
         "icon": icons.icon,
         "charts": charts,
         "timeline": timeline,
         "version": __version__,
         "NAVIGATION": icons.NAVIGATION,
     }
-    return made
+    return created
 
 
 def prepare() -> None:
-    """All that is made once, before somebody waits for it: some tenths of a second."""
+    """Compile all templates and load the assets, before the first request needs them. Takes some tenths of a second."""
     for template in environment().list_templates():
         environment().get_template(template)
     _ = ASSETS.version

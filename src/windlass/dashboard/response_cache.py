@@ -1,4 +1,4 @@
-"""What several people look at is asked for once: an answer that is a moment old is good enough for all of them."""
+"""Short-lived cache for data that several viewers of a page share."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from weakref import WeakKeyDictionary
 from windlass.web.app.app_state import AppState
 
 T = TypeVar("T")
-KEPT_S = 0.5
+TTL_S = 0.5
 
 
-class _Answer:
+class _Entry:
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.at_s = float("-inf")
         self.value: Any = None
 
 
-_answers: WeakKeyDictionary[AppState, dict[str, _Answer]] = WeakKeyDictionary()
+_entries: WeakKeyDictionary[AppState, dict[str, _Entry]] = WeakKeyDictionary()
 
 
-async def shared(state: AppState, what: str, ask: Callable[[], Awaitable[T]], kept_s: float = KEPT_S) -> T:
-    """`what`: one of a few names, the same for everybody: what it answers must not depend on who asks."""
-    answer = _answers.setdefault(state, {}).setdefault(what, _Answer())
-    async with answer.turn:
-        if time.monotonic() - answer.at_s > kept_s:
-            answer.value = await ask()
-            answer.at_s = time.monotonic()
-        return answer.value  # type: ignore[no-any-return]
+async def cached(state: AppState, key: str, read: Callable[[], Awaitable[T]], ttl_s: float = TTL_S) -> T:
+    """Return the cached value of `key`, or call `read` if the value is older than `ttl_s`. There must be only a few
+    keys, and the value must not depend on the viewer."""
+    entry = _entries.setdefault(state, {}).setdefault(key, _Entry())
+    async with entry.lock:
+        if time.monotonic() - entry.at_s > ttl_s:
+            entry.value = await read()
+            entry.at_s = time.monotonic()
+        return entry.value  # type: ignore[no-any-return]
 
 
-def forget(state: AppState) -> None:
-    """Something was done here: whoever did it looks at once, and must see it."""
-    _answers.pop(state, None)
+def clear_cache(state: AppState) -> None:
+    """Drop all values after an action, so that its result is visible on the next page."""
+    _entries.pop(state, None)

@@ -1,4 +1,4 @@
-"""How a page or an action becomes a route: what is done before and after, the same for all of them."""
+"""Routes of pages and actions: the common steps before and after each handler."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .rendering import HEADERS, HTML, render_page
 from .response_cache import clear_cache
 
 FORM = "application/x-www-form-urlencoded"
-FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one
+FORM_MAX = 4 * 1024 * 1024  # bytes; a form may contain a payload
 FIELDS_MAX = 2000
-ENGINE_TIMEOUT_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
+ENGINE_TIMEOUT_S = 3.0  # short, because the user sees an empty window until the engine answers
 
 F = TypeVar("F", bound="Form")
 PageHandler: TypeAlias = Callable[[PageContext[Any]], Awaitable[Any]]
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """What every form of ours says. An action's own fields are those of a subclass."""
+    """Fields of every form. Subclasses add the fields of an action."""
 
     csrf: str = ""
     back: str = ""  # the page to return to
@@ -44,7 +44,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionResult(msgspec.Struct, frozen=True):
-    """What was done, in a sentence; and where to go on, if not where the form was."""
+    """Result of an action as a sentence for the next page. `to` is that page; empty: the page with the form."""
 
     text: str
     to: str = ""
@@ -52,14 +52,14 @@ class ActionResult(msgspec.Struct, frozen=True):
 
 
 class PageResult(msgspec.Struct, frozen=True):
-    """What was found, as a page: for an action whose answer cannot be asked for again."""
+    """Result of an action as a page of its own, for results that cannot be read again."""
 
     template: str
     view: Any
 
 
 class ConfirmationView(msgspec.Struct, frozen=True):
-    """Something will be destroyed: a question, and the form that answers it."""
+    """Confirmation page of a destructive action: the question, and the form to send again."""
 
     question: str
     action: str
@@ -74,11 +74,12 @@ ActionHandler: TypeAlias = Callable[[PageContext[Any], F], Awaitable[ActionOutco
 class StaleForm(HttpRefusal):
     code = "stale_form"
     status = 400
-    sentence = "This form is too old, or not of this page: nothing was done. Reload the page and try again."
+    sentence = "This form is too old, or comes from another site: nothing was done. Reload the page and try again."
 
 
 @contextlib.asynccontextmanager
 async def engine_timeout() -> AsyncIterator[None]:
+    """Raise EngineUnavailable if the block takes longer than ENGINE_TIMEOUT_S."""
     try:
         async with asyncio.timeout(ENGINE_TIMEOUT_S):
             yield
@@ -99,7 +100,7 @@ class DashboardRoutes(Routes):
         roles: frozenset[Role] | None = READERS,
         query: type[msgspec.Struct] | None = None,
     ) -> Callable[[PageHandler], PageHandler]:
-        """The handler gives what its template shows. `page`: the word of the navigation that it belongs to."""
+        """Add a page. The handler returns the view for the template. `section` is the entry in the navigation."""
 
         def add(handler: PageHandler) -> PageHandler:
             async def answer(context: RequestContext[Any, Any]) -> Response:
@@ -119,50 +120,50 @@ class DashboardRoutes(Routes):
         form: type[F],
         *,
         roles: frozenset[Role] = ADMINS,
-        asks: Callable[[F], str] | str = "",
-        patience_s: float = ENGINE_TIMEOUT_S,
-        again: Callable[[PageContext[Any], F, WindlassError], Awaitable[Response]] | None = None,
+        confirm: Callable[[F], str] | str = "",
+        timeout_s: float = ENGINE_TIMEOUT_S,
+        on_error: Callable[[PageContext[Any], F, WindlassError], Awaitable[Response]] | None = None,
     ) -> Callable[[ActionHandler[F]], ActionHandler[F]]:
-        """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
-        question that must be answered first, of what cannot be undone; empty: there is none. `again`: the form once
-        more, with what was typed and what is wrong with it."""
+        """Add the action POST /do/<verb>. It is audited under the handler's name, and redirects to a page that shows
+        the result. `confirm` is the question to answer before a destructive action; empty: none. `on_error` shows the
+        form again, with the typed values and the error."""
 
         def add(handler: ActionHandler[F]) -> ActionHandler[F]:
             async def answer(context: RequestContext[Any, Any]) -> Response:
                 page: PageContext[Any] = PageContext(context.state, context.request.head, context)
                 filled = read_form(page, form)
-                question = asks if isinstance(asks, str) else asks(filled)
+                question = confirm if isinstance(confirm, str) else confirm(filled)
                 if question and not filled.confirmed:
                     return render_page("confirm.html", _confirmation_view(page, question, filled), page)
                 try:
-                    done = await _run_audited(context, handler.__name__, handler(page, filled), patience_s)
+                    result = await _run_audited(context, handler.__name__, handler(page, filled), timeout_s)
                 except WindlassError as error:
-                    if again is None or isinstance(error, EngineUnavailable):
+                    if on_error is None or isinstance(error, EngineUnavailable):
                         raise
-                    return await again(page, filled, error)
-                return render_page(done.template, done.view, page) if isinstance(done, PageResult) else _redirect_back(page, done, filled)
+                    return await on_error(page, filled, error)
+                if isinstance(result, PageResult):
+                    return render_page(result.template, result.view, page)
+                return _redirect_back(page, result, filled)
 
-            self._add(
-                "POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, body_media=FORM, form=form
-            )
+            self._add("POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, body_media=FORM, form=form)
             return handler
 
         return add
 
-    def _add(self, method: str, path: str, operation: str, told: Any, answer: Any, **more: Any) -> None:
-        answer.__doc__ = told.__doc__
+    def _add(self, method: str, path: str, operation: str, handler: Any, answer: Any, **more: Any) -> None:
+        answer.__doc__ = handler.__doc__
         self(
             method, path, operation=operation, response_media=HTML, is_listed=False, is_page=True,
             body_max=FORM_MAX, **more,
         )(answer)  # fmt: skip
 
 
-def read_form(page: PageContext[Any], wanted: type[F], *, may_be_read_only: bool = False) -> F:
-    """Raises when it is not one of ours, or when nothing may be changed here."""
-    if page.is_read_only and not may_be_read_only:
-        raise Forbidden("This dashboard only shows: it was started with dashboard_read_only. Nothing was done.")
+def read_form(page: PageContext[Any], form: type[F], *, allow_read_only: bool = False) -> F:
+    """Read the form. Raise StaleForm if it does not come from one of our pages, Forbidden in read-only mode."""
+    if page.is_read_only and not allow_read_only:
+        raise Forbidden("This dashboard is read-only (setting dashboard_read_only). Nothing was done.")
     try:
-        filled = parse_query(page.context.request.body.decode(), wanted, FIELDS_MAX)
+        filled = parse_query(page.context.request.body.decode(), form, FIELDS_MAX)
     except UnicodeDecodeError as error:
         raise BadInput("The form is not UTF-8.") from error
     if not is_same_origin(page.context.request.head) or not page.is_own_form(filled.csrf):
@@ -171,16 +172,18 @@ def read_form(page: PageContext[Any], wanted: type[F], *, may_be_read_only: bool
 
 
 async def _run_audited(
-    context: RequestContext[Any, Any], operation: str, doing: Awaitable[ActionOutcome], patience_s: float
+    context: RequestContext[Any, Any], operation: str, action: Awaitable[ActionOutcome], timeout_s: float
 ) -> ActionOutcome:
     outcome = "unknown"
     try:
-        async with asyncio.timeout(patience_s):
-            done = await doing
+        async with asyncio.timeout(timeout_s):
+            result = await action
         outcome = DONE
-        return done
+        return result
     except TimeoutError:
-        raise EngineUnavailable("The engine has not answered in time; look whether it was done.") from None
+        raise EngineUnavailable(
+            f"The engine has not answered within {timeout_s:g} s. The action may have been done: check before a retry."
+        ) from None
     except WindlassError as error:
         outcome = error.code
         raise
@@ -195,11 +198,13 @@ def _confirmation_view(page: PageContext[Any], question: str, form: Form) -> Con
         if name == "confirmed" or value is None:
             continue
         many = value if isinstance(value, list | tuple) else (value,)
-        fields += [(name, str(int(one)) if isinstance(one, bool) else str(one)) for one in many]
-    return ConfirmationView(question, f"{page.base}{page.context.request.head.path}", fields, local_path(page, form.back))
+        fields += [(name, str(int(item)) if isinstance(item, bool) else str(item)) for item in many]
+    return ConfirmationView(
+        question, f"{page.base}{page.context.request.head.path}", fields, local_path(page, form.back)
+    )
 
 
-def _redirect_back(page: PageContext[Any], done: ActionResult, form: Form) -> Response:
-    told = page.cookie(flash.COOKIE, flash.write(Flash(done.text, done.kind)), flash.LIFETIME_S)
-    to = local_path(page, done.to or form.back)
-    return Response(303, b"", (*HEADERS, ("Location", to), told), HTML)
+def _redirect_back(page: PageContext[Any], result: ActionResult, form: Form) -> Response:
+    message = page.cookie(flash.COOKIE, flash.write(Flash(result.text, result.kind)), flash.LIFETIME_S)
+    to = local_path(page, result.to or form.back)
+    return Response(303, b"", (*HEADERS, ("Location", to), message), HTML)

@@ -1,4 +1,4 @@
-"""The files that pages need. They tell nothing of what is queued: everybody may have them."""
+"""Static files of the dashboard. They contain no data of the deployment, so no token is needed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .assets import ASSETS
 
 routes = Routes(tag="Dashboard")
 
-_FOR_EVER = "public, max-age=31536000, immutable"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
 @routes.get("/static/{version}/{file}", roles=None, response_media="*/*", is_listed=False)
 async def dashboard_file(context: RequestContext[None, None]) -> Response:
-    """One of them. Of another version than ours, as while servers are renewed one by one: the file, but not for
-    ever."""
+    """Send a static file. A request for another version, as during a rolling upgrade, gets the file without the long
+    cache lifetime."""
     asset = ASSETS.files.get(context.path["file"])
     if asset is None:
         raise NotFound
     headers = [
-        ("Cache-Control", _FOR_EVER if context.path["version"] == ASSETS.version else "no-cache"),
+        ("Cache-Control", _CACHE_FOREVER if context.path["version"] == ASSETS.version else "no-cache"),
         ("X-Content-Type-Options", "nosniff"),
         ("Vary", "Accept-Encoding"),
     ]

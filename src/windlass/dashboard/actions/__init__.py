@@ -1,1 +1,1 @@
-"""What can be done from a page: one module per subject, one function per verb."""
+"""Actions of the pages: one module per subject, one function per verb."""

@@ -1,10 +1,10 @@
-"""Callbacks that were given up are delivered again."""
+"""Redelivery of callbacks whose delivery was given up."""
 
 from __future__ import annotations
 
 from windlass.core.callbacks.callback import parse_pending_callback_id
 from windlass.dashboard.page_context import PageContext
-from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
+from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
 
 routes = DashboardRoutes()
 
@@ -15,8 +15,8 @@ class RedeliverForm(Form, frozen=True, kw_only=True):
 
 @routes.action("redeliver", RedeliverForm)
 async def redeliver(page: PageContext[None], form: RedeliverForm) -> ActionResult:
-    """Try again to deliver what was given up."""
+    """Deliver a callback again whose delivery was given up."""
     page.context.check_all_queues()
     page.context.audit_target = form.callback
     await page.service.redeliver([parse_pending_callback_id(form.callback)]).one()
-    return ActionResult("It is delivered again at once, with all attempts anew.")
+    return ActionResult("The callback will be delivered again now, with all its attempts.")

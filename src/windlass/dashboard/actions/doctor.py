@@ -1,4 +1,4 @@
-"""The doctor looks at all keys while somebody waits for it: for a bounded time. What it finds is the page."""
+"""Doctor run from the engine page, with a time limit. Its result is a page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DoctorForm(Form, frozen=True, kw_only=True):
 
 
 class DoctorView(msgspec.Struct, frozen=True):
-    """`diagnosis` is None when the time was over before the end."""
+    """Result of a doctor run. `diagnosis` is None if the time limit was reached first."""
 
     diagnosis: Diagnosis | None
     reached: Progress
@@ -30,16 +30,16 @@ class DoctorView(msgspec.Struct, frozen=True):
     @property
     def can_be_repaired(self) -> bool:
         findings = () if self.diagnosis is None else self.diagnosis.findings
-        return any(one.is_open and "--repair" in one.remedy for one in findings)
+        return any(finding.is_open and "--repair" in finding.remedy for finding in findings)
 
 
 def _confirmation(form: DoctorForm) -> str:
-    return "Repair what needs no judgement? Jobs may flow meanwhile." if form.repair else ""
+    return "Repair the findings that need no decision? Jobs can keep running." if form.repair else ""
 
 
-@routes.action("doctor", DoctorForm, asks=_confirmation, patience_s=LIMIT_S + 5)
+@routes.action("doctor", DoctorForm, confirm=_confirmation, timeout_s=LIMIT_S + 5)
 async def doctor(page: PageContext[None], form: DoctorForm) -> PageResult:
-    """Compare all records and indexes; repair what needs no judgement, if wanted."""
+    """Compare all records and indexes. With `repair`, fix the findings that need no decision."""
     page.section = "engine"
     page.context.audit_target, page.context.audit_detail = "engine", "repair" if form.repair else "look"
     reached = Progress(keys=0, jobs=0, findings=0)

@@ -1,4 +1,4 @@
-"""What was typed becomes a job, or changes one."""
+"""Forms that enqueue or edit a job."""
 
 from __future__ import annotations
 
@@ -18,28 +18,31 @@ from windlass.dashboard.forms.payload import read_payload
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.pages.job import read_job
 from windlass.dashboard.pages.job_forms import JobForm, redisplay_form
-from windlass.dashboard.routes import DashboardRoutes, ActionResult
+from windlass.dashboard.routes import ActionResult, DashboardRoutes
 from windlass.web.app.router import PRODUCERS
 
 routes = DashboardRoutes()
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,12}", re.ASCII)
-# What a copy has in common with its original, besides what is typed.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,12}", re.ASCII)
+# Fields that a copy takes from its original; the form holds the others.
 _COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "callback")
 
 
-@routes.action("enqueue-job", JobForm, roles=PRODUCERS, again=redisplay_form)
+@routes.action("enqueue-job", JobForm, roles=PRODUCERS, on_error=redisplay_form)
 async def enqueue_job(page: PageContext[None], form: JobForm) -> ActionResult:
-    """A new job, or a copy of one."""
-    page.context.audit_target, page.context.audit_detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
+    """Enqueue a new job, or a copy of a job."""
+    page.context.audit_target, page.context.audit_detail = (
+        form.queue,
+        f"{form.name}, a copy of {form.id}" if form.id else form.name,
+    )
     page.context.check_queue(form.queue)
     original = (await read_job(page, parse_id(form.id))).job if form.id and page.may("read") else None
     new = NewJob(**_fields(form, original))
-    (made,) = await page.service.enqueue([new])
-    if isinstance(made, Exception):
-        raise made
-    page.context.audit_target = format_id(made.id)
-    return ActionResult(f"Enqueued {form.name}: it is {made.status}.", to=page.link("jobs", format_id(made.id)))
+    (added,) = await page.service.enqueue([new])
+    if isinstance(added, Exception):
+        raise added
+    page.context.audit_target = format_id(added.id)
+    return ActionResult(f"Enqueued {form.name}: it is {added.status}.", to=page.link("jobs", format_id(added.id)))
 
 
 def _fields(form: JobForm, original: Job | None) -> dict[str, Any]:
@@ -67,18 +70,18 @@ def _payload(form: JobForm, original: Job | None) -> Any:
     return original.payload
 
 
-def _parse_int(what: str, text: str, otherwise: int) -> int:
+def _parse_int(field: str, text: str, default: int) -> int:
     text = text.strip()
     if not text:
-        return otherwise
-    if not _WHOLE.fullmatch(text):
-        raise BadInput(f"{what} must be a whole number, not {text!r}.")
+        return default
+    if not _INTEGER.fullmatch(text):
+        raise BadInput(f"{field} must be a whole number, not {text!r}.")
     return int(text)
 
 
-@routes.action("edit-job", JobForm, again=redisplay_form)
+@routes.action("edit-job", JobForm, on_error=redisplay_form)
 async def edit_job(page: PageContext[None], form: JobForm) -> ActionResult:
-    """Payload, priority, name and time of a job that has not started."""
+    """Change the payload, priority, name or time of a job that has not started."""
     job_id = parse_id(form.id)
     page.context.audit_target, page.context.audit_detail = form.id, "payload" if form.payload is not None else ""
     original = (await read_job(page, job_id)).job
@@ -95,11 +98,11 @@ async def edit_job(page: PageContext[None], form: JobForm) -> ActionResult:
     (edited,) = await page.service.edit([change])
     if isinstance(edited, Exception):
         raise edited
-    return ActionResult(f"Changed {form.name}: it is revision {edited.revision} now.", to=page.link("jobs", original.key))
+    return ActionResult(f"Changed {form.name}, revision {edited.revision}.", to=page.link("jobs", original.key))
 
 
 def _parse_run_at_ms(text: str, now_ms: int) -> int:
-    """now, 10m (from now), or an instant."""
+    """Parse `now`, a duration from now (10m), or an instant."""
     if text == "now":
         return now_ms
     try:

@@ -1,4 +1,4 @@
-"""Limits are set, changed and taken away."""
+"""Set, change and remove limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.text.durations import parse_duration_ms
 from windlass.core.text.limit_text import describe_cap
 from windlass.dashboard.page_context import PageContext
-from windlass.dashboard.routes import DashboardRoutes, ActionResult, Form
+from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
 
 routes = DashboardRoutes()
 
@@ -23,9 +23,9 @@ class LimitForm(Form, frozen=True, kw_only=True):
     rate: str = ""
     per: str = ""
 
-    def figures(self) -> dict[str, int | None]:
+    def caps(self) -> dict[str, int | None]:
         if bool(self.running) == bool(self.rate):
-            raise BadInput("Give either how many jobs may run at once, or how many may start per time.")
+            raise BadInput("Enter either how many jobs may run at once, or how many may start per time.")
         if self.running:
             return {"running": _parse_int(self.running), "rate": None}
         return {"running": None, "rate": _parse_int(self.rate), "per_ms": parse_duration_ms(self.per)}
@@ -33,22 +33,22 @@ class LimitForm(Form, frozen=True, kw_only=True):
 
 @routes.action("set-limit", LimitForm)
 async def set_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
-    """Cap jobs: so many at once, or per time."""
+    """Add a limit on running jobs, or on starts per time."""
     wanted = msgspec.convert(
-        {"name": form.name, "matches": Matcher(queue=form.queue, name=form.job), "key": form.key} | form.figures(),
+        {"name": form.name, "matches": Matcher(queue=form.queue, name=form.job), "key": form.key} | form.caps(),
         Limit,
     )
-    if any(one.limit.name == form.name for one in await page.service.limits()):
-        raise BadInput(f"There is a limit {form.name!r} already: change it, or give this one another name.")
+    if any(state.limit.name == form.name for state in await page.service.limits()):
+        raise BadInput(f"A limit named {form.name!r} exists already: change it, or use another name.")
     return await _set(page, wanted)
 
 
 @routes.action("change-limit", LimitForm)
 async def change_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
-    """Let more or fewer jobs run."""
-    for one in await page.service.limits():
-        if one.limit.name == form.name:
-            return await _set(page, msgspec.structs.replace(one.limit, **form.figures()))
+    """Change the number of jobs that a limit allows."""
+    for state in await page.service.limits():
+        if state.limit.name == form.name:
+            return await _set(page, msgspec.structs.replace(state.limit, **form.caps()))
     raise UnknownLimit(f"There is no limit {form.name!r}.")
 
 
@@ -63,13 +63,13 @@ class NamedForm(Form, frozen=True, kw_only=True):
     name: str = ""
 
 
-@routes.action("delete-limit", NamedForm, asks=lambda form: f"Take the limit {form.name} away?")
+@routes.action("delete-limit", NamedForm, confirm=lambda form: f"Delete the limit {form.name}?")
 async def delete_limit(page: PageContext[None], form: NamedForm) -> ActionResult:
-    """Take a limit away: what it holds back may run at once."""
+    """Delete a limit. Jobs that it blocks may run at once."""
     page.context.check_all_queues()
     page.context.audit_target = form.name
     await page.service.unlimit(form.name)
-    return ActionResult(f"The limit {form.name} is gone.")
+    return ActionResult(f"The limit {form.name} is deleted.")
 
 
 def _parse_int(text: str) -> int:

@@ -1,10 +1,10 @@
-"""Queues are paused, resumed and configured."""
+"""Pause, resume and configure queues."""
 
 from __future__ import annotations
 
 from windlass.dashboard.forms import queue_settings
-from windlass.dashboard.page_context import Visit
-from windlass.dashboard.routes import DashboardRoutes, Done, Form
+from windlass.dashboard.page_context import PageContext
+from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
 
 routes = DashboardRoutes()
 
@@ -20,31 +20,33 @@ class PauseForm(Form, frozen=True, kw_only=True):
         return f"lane {self.lane}: " if self.lane else f"name {self.name}: " if self.name else ""
 
     @property
-    def told(self) -> str:
+    def subject(self) -> str:
         part = f"Lane {self.lane} of " if self.lane else f"{self.name} in " if self.name else ""
         return f"{part}{self.queue}"
 
 
 @routes.action("pause-queue", PauseForm)
-async def pause_queue(visit: Visit[None], form: PauseForm) -> Done:
-    """Let nothing be taken from a queue, or from a lane or a name of it."""
-    visit.context.check_queue(form.queue)
-    visit.context.audit_target, visit.context.audit_detail = form.queue, form.part + form.reason
-    is_new = await visit.service.pause(form.queue, lane=form.lane, name=form.name, reason=form.reason)
-    return Done(f"{form.told} is paused. What runs goes on." if is_new else f"{form.told} was paused already.")
+async def pause_queue(page: PageContext[None], form: PauseForm) -> ActionResult:
+    """Stop takes from a queue, or from one of its lanes or names."""
+    page.context.check_queue(form.queue)
+    page.context.audit_target, page.context.audit_detail = form.queue, form.part + form.reason
+    is_new = await page.service.pause(form.queue, lane=form.lane, name=form.name, reason=form.reason)
+    return ActionResult(
+        f"{form.subject} is paused. Running jobs continue." if is_new else f"{form.subject} was already paused."
+    )
 
 
 @routes.action("resume-queue", PauseForm)
-async def resume_queue(visit: Visit[None], form: PauseForm) -> Done:
-    """Let jobs be taken again, at once."""
-    visit.context.check_queue(form.queue)
-    visit.context.audit_target, visit.context.audit_detail = form.queue, form.part
-    was_paused = await visit.service.resume(form.queue, lane=form.lane, name=form.name)
-    return Done(f"{form.told} runs again." if was_paused else f"{form.told} was not paused.")
+async def resume_queue(page: PageContext[None], form: PauseForm) -> ActionResult:
+    """Allow takes again."""
+    page.context.check_queue(form.queue)
+    page.context.audit_target, page.context.audit_detail = form.queue, form.part
+    was_paused = await page.service.resume(form.queue, lane=form.lane, name=form.name)
+    return ActionResult(f"{form.subject} is resumed." if was_paused else f"{form.subject} was not paused.")
 
 
 class ConfigureForm(Form, frozen=True, kw_only=True):
-    """What is not given stays as it is."""
+    """Properties of a queue. None leaves a property unchanged."""
 
     queue: str = ""
     lease_ms: str | None = None
@@ -59,15 +61,19 @@ class ConfigureForm(Form, frozen=True, kw_only=True):
 
 
 @routes.action("configure-queue", ConfigureForm)
-async def configure_queue(visit: Visit[None], form: ConfigureForm) -> Done:
-    """Change properties of a queue."""
-    visit.context.check_queue(form.queue)
-    visit.context.audit_target = form.queue
-    now = queue_settings.properties(await visit.service.configuration(form.queue))
-    wanted = {one.field: queue_settings.read(one.field, given) for one in now if (given := getattr(form, one.field))}
-    changes = {one.field: wanted[one.field] for one in now if wanted.get(one.field, one.value) != one.value}
-    visit.context.audit_detail = ", ".join(f"{field}={queue_settings.written(field, value)}" for field, value in changes.items())
+async def configure_queue(page: PageContext[None], form: ConfigureForm) -> ActionResult:
+    """Change the properties of a queue."""
+    page.context.check_queue(form.queue)
+    page.context.audit_target = form.queue
+    current = queue_settings.properties(await page.service.configuration(form.queue))
+    typed = {item.field: text for item in current if (text := getattr(form, item.field))}
+    wanted = {field: queue_settings.parse_value(field, text) for field, text in typed.items()}
+    changes = {item.field: wanted[item.field] for item in current if wanted.get(item.field, item.value) != item.value}
+    page.context.audit_detail = ", ".join(
+        f"{field}={queue_settings.format_value(field, value)}" for field, value in changes.items()
+    )
     if not changes:
-        return Done("Nothing was changed.")
-    await visit.service.configure(form.queue, changes)
-    return Done(f"{form.queue} has another {' and another '.join(field.removesuffix('_ms') for field in changes)}.")
+        return ActionResult("Nothing was changed.")
+    await page.service.configure(form.queue, changes)
+    changed = ", ".join(field.removesuffix("_ms").replace("_", " ") for field in changes)
+    return ActionResult(f"Changed {changed} of {form.queue}.")

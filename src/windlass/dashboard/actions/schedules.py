@@ -1,9 +1,9 @@
-"""Schedules are run by hand, paused, resumed and removed."""
+"""Run, pause, resume and delete schedules."""
 
 from __future__ import annotations
 
-from windlass.dashboard.page_context import Visit
-from windlass.dashboard.routes import DashboardRoutes, Done, Form
+from windlass.dashboard.page_context import PageContext
+from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
 
 routes = DashboardRoutes()
 
@@ -13,39 +13,41 @@ class ScheduleForm(Form, frozen=True, kw_only=True):
     reason: str = ""
 
 
-async def _known(visit: Visit[None], form: ScheduleForm) -> None:
-    visit.context.audit_target, visit.context.audit_detail = form.name, form.reason
-    status = await visit.service.schedule_of(form.name)
-    visit.context.check_found(status.schedule.job.queue, "this schedule")
+async def _check_schedule(page: PageContext[None], form: ScheduleForm) -> None:
+    page.context.audit_target, page.context.audit_detail = form.name, form.reason
+    status = await page.service.schedule_of(form.name)
+    page.context.check_found(status.schedule.job.queue, "this schedule")
 
 
 @routes.action("run-schedule", ScheduleForm)
-async def run_schedule(visit: Visit[None], form: ScheduleForm) -> Done:
-    """Make its job now, apart from its rhythm."""
-    await _known(visit, form)
-    await visit.service.run_schedule(form.name)
-    return Done(f"{form.name} has made a job, apart from its rhythm.")
+async def run_schedule(page: PageContext[None], form: ScheduleForm) -> ActionResult:
+    """Create a job of the schedule now; its next occurrence does not change."""
+    await _check_schedule(page, form)
+    await page.service.run_schedule(form.name)
+    return ActionResult(f"{form.name} has created a job. Its next occurrence is unchanged.")
 
 
 @routes.action("pause-schedule", ScheduleForm)
-async def pause_schedule(visit: Visit[None], form: ScheduleForm) -> Done:
-    """Let it make no jobs."""
-    await _known(visit, form)
-    await visit.service.pause_schedule(form.name, reason=form.reason)
-    return Done(f"{form.name} is paused.")
+async def pause_schedule(page: PageContext[None], form: ScheduleForm) -> ActionResult:
+    """Pause a schedule: it creates no jobs."""
+    await _check_schedule(page, form)
+    await page.service.pause_schedule(form.name, reason=form.reason)
+    return ActionResult(f"{form.name} is paused.")
 
 
 @routes.action("resume-schedule", ScheduleForm)
-async def resume_schedule(visit: Visit[None], form: ScheduleForm) -> Done:
-    """Let it make jobs again."""
-    await _known(visit, form)
-    await visit.service.resume_schedule(form.name)
-    return Done(f"{form.name} goes on.")
+async def resume_schedule(page: PageContext[None], form: ScheduleForm) -> ActionResult:
+    """Resume a paused schedule."""
+    await _check_schedule(page, form)
+    await page.service.resume_schedule(form.name)
+    return ActionResult(f"{form.name} is resumed.")
 
 
-@routes.action("delete-schedule", ScheduleForm, asks=lambda form: f"Delete the schedule {form.name}? Its jobs stay.")
-async def delete_schedule(visit: Visit[None], form: ScheduleForm) -> Done:
-    """Remove a schedule; the jobs that it has made stay."""
-    await _known(visit, form)
-    await visit.service.unschedule(form.name)
-    return Done(f"The schedule {form.name} is gone.")
+@routes.action(
+    "delete-schedule", ScheduleForm, confirm=lambda form: f"Delete the schedule {form.name}? Its jobs are kept."
+)
+async def delete_schedule(page: PageContext[None], form: ScheduleForm) -> ActionResult:
+    """Delete a schedule. The jobs that it created are kept."""
+    await _check_schedule(page, form)
+    await page.service.unschedule(form.name)
+    return ActionResult(f"The schedule {form.name} is deleted.")

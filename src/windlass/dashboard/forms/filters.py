@@ -1,4 +1,4 @@
-"""Which jobs a list shows: what stands in its address, read and written. An address can be shared: it says all."""
+"""Filters of job lists, read from and written to the address of the page, so that an address can be shared."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ LISTS = ("queued", "running", "scheduled", "waiting", "failed", "finished", "can
 ENDED_LISTS = ("failed", "finished", "cancelled", "history")
 WITH_ERRORS = ("failed", "cancelled", "scheduled", "")
 ROWS = 50
-TRAIL_MAX = 12  # pages that can be gone back one by one; then to the first
-_BETWEEN = "~"  # in no cursor
+TRAIL_MAX = 12  # pages that "back" can return to one by one; then the first page
+_SEPARATOR = "~"  # in no cursor
 _SPECIAL = re.compile(r"[*?\[]")
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Field by field what stands behind the question mark."""
+    """Query parameters of a job list."""
 
     state: str = ""
     queue: str = ""
     name: str = ""
     tag: str = ""
     error: str = ""
-    shape: str = ""  # of errors, as the page of failures groups them
+    shape: str = ""  # of errors, as the failures page groups them
     since: str = ""
     before: str = ""
 
     @property
-    def listed(self) -> str:
-        """A tag goes over all states; else there is one."""
+    def list_name(self) -> str:
+        """Name of the list; empty: all states, which only a tag can select."""
         if self.state and self.state not in LISTS:
-            raise BadInput(f"There is no list {self.state!r}; there are {', '.join(LISTS)}.")
+            raise BadInput(f"The list {self.state!r} does not exist. Use one of {', '.join(LISTS)}.")
         return self.state or ("" if self.tag else "queued")
 
     @property
@@ -45,32 +45,32 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         return any((self.queue, self.name, self.tag, self.error, self.shape, self.since, self.before))
 
     @property
-    def is_plain(self) -> bool:
-        """Nothing but a queue narrows it: how many there are is known."""
+    def has_known_count(self) -> bool:
+        """Whether at most a queue narrows the list: the number of its jobs is then known."""
         return not any((self.name, self.tag, self.error, self.shape, self.since, self.before))
 
     @property
     def fields(self) -> dict[str, str]:
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value and name in _FIELDS}
 
-    def times(self, now_ms: int) -> dict[str, Any]:
-        """By the time of the end in lists of what has ended: they are in that order."""
+    def time_bounds(self, now_ms: int) -> dict[str, Any]:
+        """Return the time bounds of the listing. Lists of ended jobs are ordered by their end, others by creation."""
         since_ms, before_ms = (_parse_time_ms(text, now_ms) for text in (self.since, self.before))
-        what = "ended" if self.listed in ENDED_LISTS else "created"
-        return {f"{what}_from_ms": since_ms, f"{what}_before_ms": before_ms}
+        prefix = "ended" if self.list_name in ENDED_LISTS else "created"
+        return {f"{prefix}_from_ms": since_ms, f"{prefix}_before_ms": before_ms}
 
     def listing(self, now_ms: int) -> Listing:
         return Listing(
             queue=self.queue.strip(),
-            state=self.listed,
+            state=self.list_name,
             tag=self.tag.strip(),
             name=name_pattern(self.name),
             error=self.error.strip(),
             error_shape=self.shape,
-            with_errors=self.listed in WITH_ERRORS,
-            newest_first=self.listed in ENDED_LISTS or not self.listed,
+            with_errors=self.list_name in WITH_ERRORS,
+            newest_first=self.list_name in ENDED_LISTS or not self.list_name,
             most=ROWS,
-            **self.times(now_ms),
+            **self.time_bounds(now_ms),
         )
 
 
@@ -78,33 +78,33 @@ _FIELDS = JobFilter.__struct_fields__
 
 
 class JobsQuery(JobFilter, frozen=True, kw_only=True):
-    """... and the page of the list."""
+    """Filters, order and position of a job list."""
 
-    order: str = ""  # newest, oldest; empty: as the list is
+    order: str = ""  # newest, oldest; empty: the default of the list
     cursor: str = ""
-    trail: str = ""  # the cursors of the pages before, oldest first
+    trail: str = ""  # cursors of the previous pages, oldest first
 
     @property
     def is_newest_first(self) -> bool:
-        return self.order == "newest" or (not self.order and (self.listed in ENDED_LISTS or not self.listed))
+        return self.order == "newest" or (not self.order and (self.list_name in ENDED_LISTS or not self.list_name))
 
     @property
     def pages_before(self) -> list[str]:
-        return self.trail.split(_BETWEEN) if self.trail else []
+        return self.trail.split(_SEPARATOR) if self.trail else []
 
     def next_page(self, cursor: str) -> dict[str, Any]:
-        """What the address of the next page says; `-` stands for the first page, which has no cursor."""
+        """Return the query of the next page. In the trail, `-` stands for the first page, which has no cursor."""
         before = [*self.pages_before, self.cursor or "-"][-TRAIL_MAX:]
-        return {**self.fields, "order": self.order, "cursor": cursor, "trail": _BETWEEN.join(before)}
+        return {**self.fields, "order": self.order, "cursor": cursor, "trail": _SEPARATOR.join(before)}
 
     def previous_page(self) -> dict[str, Any]:
         *before, last = self.pages_before
         cursor = "" if last == "-" else last
-        return {**self.fields, "order": self.order, "cursor": cursor, "trail": _BETWEEN.join(before)}
+        return {**self.fields, "order": self.order, "cursor": cursor, "trail": _SEPARATOR.join(before)}
 
 
 def name_pattern(text: str) -> str:
-    """A name as people type it: a part of it is enough, * and ? are as in GLOB, = means exactly this one."""
+    """Turn a typed name into a glob pattern. Plain text matches any part of a name, `=` the exact name."""
     text = text.strip()
     if text.startswith("="):
         return _SPECIAL.sub(r"[\g<0>]", text[1:])
@@ -116,7 +116,7 @@ def exact_name(name: str) -> str:
 
 
 def _parse_time_ms(text: str, now_ms: int) -> int:
-    """1h (ago), or an instant."""
+    """Parse a duration before now (1h) or an instant."""
     text = text.strip()
     if not text:
         return 0
@@ -127,10 +127,10 @@ def _parse_time_ms(text: str, now_ms: int) -> int:
 
 
 def parse_instant_ms(text: str) -> int:
-    """Without an offset it is UTC."""
+    """Parse an ISO instant. Without an offset it is UTC."""
     try:
         at = datetime.fromisoformat(text)
         at_ms = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"{text!r} is no time; write 30m, 6h or 7d, or 2026-01-31 08:00 (UTC).") from error
+        raise BadInput(f"{text!r} is not a time; write 30m, 6h or 7d, or 2026-01-31 08:00 (UTC).") from error
     return min(max(at_ms, 1), INSTANT_MAX)

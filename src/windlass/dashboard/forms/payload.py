@@ -1,4 +1,4 @@
-"""Payloads as people edit them: JSON in a text field and back, in the encoding that the job had."""
+"""Payloads in text fields: as JSON for editing, and back in the encoding of the job."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
 from windlass.core.text.codecs import as_json, as_msgpack, compact_json
 
-EDITED_MAX = 256 * 1024  # bytes that a text field shows
+EDITED_MAX = 256 * 1024  # bytes in a text field
 
 
 def editable_text(blob: Blob) -> str | None:
-    """The text to edit; None: it is too long, or JSON has no form for what is inside."""
-    written = as_json(blob)
-    if written is None or len(written) > EDITED_MAX or len(blob.data) > EDITED_MAX:
+    """Return the payload as JSON text. Return None if it is too long, or if JSON cannot express its values."""
+    json_text = as_json(blob)
+    if json_text is None or len(json_text) > EDITED_MAX or len(blob.data) > EDITED_MAX:
         return None
-    if blob.codec is Codec.MSGPACK and not _round_trips(blob, bytes(written)):
+    if blob.codec is Codec.MSGPACK and not _round_trips(blob, bytes(json_text)):
         return None
-    return msgspec.json.format(bytes(written), indent=2).decode()
+    return msgspec.json.format(bytes(json_text), indent=2).decode()
 
 
-def _round_trips(blob: Blob, written: bytes) -> bool:
-    """Bytes and instants would come back as texts."""
-    back = as_msgpack(Blob(written))
+def _round_trips(blob: Blob, json_text: bytes) -> bool:
+    """Tell whether the JSON text encodes to the same values. Bytes and timestamps would come back as strings."""
+    back = as_msgpack(Blob(json_text))
     return back is not None and msgspec.msgpack.decode(bytes(back)) == msgspec.msgpack.decode(blob.data)
 
 
 def read_payload(text: str, codec: Codec = Codec.JSON) -> Blob:
-    """What was typed, as it is stored; nothing typed is null."""
+    """Encode the typed text as a payload. Empty text is null."""
     try:
-        written = Blob(compact_json(text.strip().encode() or b"null"))
+        payload = Blob(compact_json(text.strip().encode() or b"null"))
     except ValueError as error:
         raise BadInput(f"The payload is not JSON: {error}.") from error
     if codec is not Codec.MSGPACK:
-        return written
-    packed = as_msgpack(written)
+        return payload
+    packed = as_msgpack(payload)
     if packed is None:
         raise BadInput(
-            "The payload of this job is MessagePack, which has no form for it: an integer is beyond 64 bits, or a "
-            "number too large."
+            "The payload of this job is MessagePack, which cannot express it: an integer is beyond 64 bits, or a "
+            "number is too large."
         )
     return Blob(bytes(packed), Codec.MSGPACK)

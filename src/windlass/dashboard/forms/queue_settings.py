@@ -1,4 +1,4 @@
-"""The properties of a queue as a form shows and reads them: durations as people write them."""
+"""Properties of a queue in forms, with durations such as 30s."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from windlass.core.text.durations import format_duration, parse_duration_ms
 
 FOREVER = "for ever"
 _DESCRIPTIONS = {
-    "lease_ms": ("Lease", "How long a lease holds without a heartbeat."),
-    "max_length": ("Most jobs", "Waiting ones; 0: no bound."),
-    "max_bytes": ("Most bytes", "Of jobs that have not ended; 0: no bound."),
-    "history_length": ("History", "Finished jobs kept to be looked at."),
-    "history_bytes": ("History, bytes", "The oldest go first."),
-    "retention_ms": ("Retention", "How long failed and cancelled jobs stay."),
-    "aging_ms": ("Aging", "Waiting that is worth one step of priority; 0: strict priority."),
-    "name_lanes": ("Name lanes", "One lane per name, so that jobs can be taken by name."),
+    "lease_ms": ("Lease", "Duration of a lease without a heartbeat."),
+    "max_length": ("Maximum jobs", "Waiting jobs; 0: no limit."),
+    "max_bytes": ("Maximum bytes", "Size of jobs that have not ended; 0: no limit."),
+    "history_length": ("History", "Number of finished jobs to keep for inspection."),
+    "history_bytes": ("History, bytes", "Size of that history; the oldest jobs are removed first."),
+    "retention_ms": ("Retention", "How long failed and cancelled jobs are kept."),
+    "aging_ms": ("Aging", "Waiting time that counts as one step of priority; 0: strict priority."),
+    "name_lanes": ("Name lanes", "One lane per job name, so that jobs can be taken by name."),
     "fair_share": ("Fair share", "Lanes of equal priority take turns by weight."),
 }
 
@@ -27,7 +27,7 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     about: str
     value: int | bool
-    usually: int | bool
+    default: int | bool
 
     @property
     def is_choice(self) -> bool:
@@ -35,26 +35,26 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        return self.value != self.usually
+        return self.value != self.default
 
     @property
-    def written(self) -> str:
+    def text(self) -> str:
         return format_value(self.field, self.value)
 
     @property
-    def usual(self) -> str:
-        return format_value(self.field, self.usually)
+    def default_text(self) -> str:
+        return format_value(self.field, self.default)
 
 
 def properties(configuration: Configuration) -> list[Property]:
-    usual = Configuration()
+    defaults = Configuration()
     return [
         Property(
             field=field,
             title=title,
             about=about,
             value=getattr(configuration, field),
-            usually=getattr(usual, field),
+            default=getattr(defaults, field),
         )
         for field, (title, about) in _DESCRIPTIONS.items()
     ]
@@ -69,12 +69,12 @@ def format_value(field: str, value: int | bool) -> str:
 
 
 def parse_value(field: str, text: str) -> int | bool:
-    """Raises when it cannot be one."""
+    """Parse a typed value. Raise BadInput if it is invalid."""
     text, title = text.strip(), _DESCRIPTIONS[field][0]
     if isinstance(getattr(Configuration(), field), bool):
         return text == "yes"
     if field.endswith("_ms"):
         return FOREVER_MS if text == FOREVER else 0 if text == "0" else parse_duration_ms(text)
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadInput(f"{title} is a whole number, not {text!r}.")
+        raise BadInput(f"{title} must be a whole number, not {text!r}.")
     return int(text)

@@ -1,1 +1,1 @@
-"""One module per page: it asks the service, and gives a view to the template of the same name."""
+"""Pages: each module reads data from the service and returns a view for the template of the same name."""

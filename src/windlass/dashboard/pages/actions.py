@@ -1,4 +1,4 @@
-"""Actions on all jobs that match: how far each has come."""
+"""Background actions and their progress."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 
-_DOING = {"retry": "Retrying", "cancel": "Cancelling", "delete": "Deleting", "requeue": "Requeueing"}
-_DID = {"retry": "Retried", "cancel": "Cancelled", "delete": "Deleted", "requeue": "Requeued"}
+_PROGRESSIVE = {"retry": "Retrying", "cancel": "Cancelling", "delete": "Deleting", "requeue": "Requeueing"}
+_PAST = {"retry": "Retried", "cancel": "Cancelled", "delete": "Deleted", "requeue": "Requeued"}
 
 
 class ActionRow(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class ActionRow(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return (_DID if self.is_over else _DOING)[self.status.verb]
+        return (_PAST if self.is_over else _PROGRESSIVE)[self.status.verb]
 
     @property
     def share(self) -> float:
@@ -45,14 +45,14 @@ class ActionsView(msgspec.Struct, frozen=True):
 
 @routes.page("/actions", "actions.html", section="jobs")
 async def background_actions(page: PageContext[None]) -> ActionsView:
-    """Actions on all jobs that match."""
+    """List background actions."""
     page.now_ms = await page.service.now()
-    return ActionsView([action_row(one) for one in await page.service.actions() if _is_visible(page, one)])
+    return ActionsView([action_row(status) for status in await page.service.actions() if _is_visible(page, status)])
 
 
 @routes.page("/actions/{id}", "action.html", section="jobs")
 async def background_action(page: PageContext[None]) -> ActionRow:
-    """One of them, and how far it has come."""
+    """Show a background action and its progress."""
     page.now_ms = await page.service.now()
     status = await page.service.action(page.context.job_id)
     check_visible(page, status.listing)
@@ -60,7 +60,8 @@ async def background_action(page: PageContext[None]) -> ActionRow:
 
 
 def check_visible(page: PageContext[Any], listing: Listing) -> None:
-    """Raises Forbidden: what is about all queues is not for a token that is for some."""
+    """Raise Forbidden if the token may not use the queues of the action. An action on all queues needs a token for all
+    queues."""
     page.context.check_found(listing.queue, "this action") if listing.queue else page.context.check_all_queues()
 
 
@@ -73,12 +74,12 @@ def action_row(status: ActionStatus) -> ActionRow:
 
 
 def describe_listing(listing: Listing) -> str:
-    """failed jobs of mail, named send_*, …"""
+    """Describe a listing: failed jobs of mail, named send_*, …"""
     parts = [f"{listing.state} jobs".strip() if listing.state else "jobs"]
     parts[0] += f" of {listing.queue}" if listing.queue else " of all queues"
-    for word, value in (
-        ("tagged", listing.tag), ("named", listing.name), ("with an error that says", listing.error),
+    for phrase, value in (
+        ("tagged", listing.tag), ("named", listing.name), ("with the error text", listing.error),
         ("with errors like", listing.error_shape),
     ):  # fmt: skip
-        parts += [f"{word} {value}"] if value else []
+        parts += [f"{phrase} {value}"] if value else []
     return ", ".join(parts)

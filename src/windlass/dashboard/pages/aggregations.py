@@ -1,4 +1,4 @@
-"""Downloads by aggregation: how many wait and run, how many of each may run at once; and who downloads and tells."""
+"""Downloads by aggregation, with their counts and limits; and the processes that download and deliver callbacks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUE
 routes = DashboardRoutes()
 
 PER_PAGE = 100
-_ANSWERS = "download.response."
+_RESPONSES = "download.response."
 _COUNTER_LABELS = {
     "processor": {
-        "workers": "under way",
-        "spawnedWorkers": "begun",
+        "workers": "running",
+        "spawnedWorkers": "started",
         "failures": "internal errors",
         "invalidProxies": "unusable proxies",
         "reaperSuccessfulDeletions": "files deleted",
@@ -26,7 +26,7 @@ _COUNTER_LABELS = {
     "notifier": {
         "successfulCallbacks": "delivered",
         "failedCallbacks": "not delivered",
-        "undefinedBackendWithCallback": "of an unknown type",
+        "undefinedBackendWithCallback": "of unknown type",
         "unknownTopicOrPartition": "unknown topics",
     },
 }
@@ -37,7 +37,7 @@ class AggregationsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instance(msgspec.Struct, frozen=True):
-    """A process that downloads, or that delivers callbacks, and what it has counted since its start."""
+    """A process that downloads or delivers callbacks, with its counters since its start."""
 
     name: str
     role: str
@@ -45,14 +45,14 @@ class Instance(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> dict[str, int]:
-        """In the words of the page; what is 0 is left out."""
-        told = {text: self.numbers.get(name, 0) for name, text in _COUNTER_LABELS[self.role].items()}
-        answers = {
-            f"answered {name.removeprefix(_ANSWERS)}": number
+        """Counters by their labels on the page, without those that are 0."""
+        labelled = {label: self.numbers.get(name, 0) for name, label in _COUNTER_LABELS[self.role].items()}
+        responses = {
+            f"answered {name.removeprefix(_RESPONSES)}": number
             for name, number in sorted(self.numbers.items())
-            if name.startswith(_ANSWERS)
+            if name.startswith(_RESPONSES)
         }
-        return {text: number for text, number in (told | answers).items() if number}
+        return {label: number for label, number in (labelled | responses).items() if number}
 
 
 class AggregationsView(msgspec.Struct, frozen=True):
@@ -60,22 +60,22 @@ class AggregationsView(msgspec.Struct, frozen=True):
     cursor: str
     following: str
     instances: list[Instance]
-    usual: int = AGGREGATION_LIMIT
+    default_limit: int = AGGREGATION_LIMIT
 
 
 @routes.page("/aggregations", "aggregations.html", section="aggregations", query=AggregationsQuery)
 async def aggregations(page: PageContext[AggregationsQuery]) -> AggregationsView:
-    """Downloads by aggregation."""
+    """List downloads by aggregation."""
     page.context.check_queue(QUEUE)
-    instances = [one for role in _COUNTER_LABELS for one in await _instances(page, role)]
+    instances = [instance for role in _COUNTER_LABELS for instance in await _instances(page, role)]
     try:
         result = await page.service.aggregations(AGGREGATIONS, most=PER_PAGE, cursor=page.query.cursor)
-    except UnknownLimit:  # no download has ever come in
+    except UnknownLimit:  # the first download creates the limit
         return AggregationsView([], "", "", instances)
     return AggregationsView(result.aggregations, page.query.cursor, result.cursor, instances)
 
 
 async def _instances(page: PageContext[AggregationsQuery], role: str) -> list[Instance]:
-    """Those that were heard of within the last seconds."""
+    """Return the processes that reported within the last seconds."""
     found = await page.service.stats_of(role)
     return [Instance(name, role, numbers) for name, numbers in sorted(found.items())]

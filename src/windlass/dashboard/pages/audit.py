@@ -1,4 +1,4 @@
-"""The audit log: who did what, when, from where, and how it went; newest first."""
+"""Audit log: actions with their author, time, origin and outcome, newest first."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from windlass.web.app.router import ADMINS
 routes = DashboardRoutes()
 
 SHOWN = 50
-READ_AT_ONCE = 250  # when something is sought
-READS_MAX = 8  # of one look; the next page goes on from there
+READ_AT_ONCE = 250  # entries per read of a search
+READS_MAX = 8  # per page of a search; the next page continues from there
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    q: Annotated[str, Meta(max_length=200)] = ""  # in any of its words
+    q: Annotated[str, Meta(max_length=200)] = ""  # words to find in any field
     cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""
 
 
 class AuditView(msgspec.Struct, frozen=True):
     now_ms: int
-    sought: str
+    search: str
     entries: list[AuditEntry]
     cursor: str
     is_first: bool
@@ -37,20 +37,20 @@ class AuditView(msgspec.Struct, frozen=True):
 
 @routes.page("/audit", "audit.html", section="audit", roles=ADMINS, query=AuditQuery)
 async def audit(page: PageContext[AuditQuery]) -> AuditView:
-    """Who did what."""
-    asked = page.query
+    """Show the audit log."""
+    query = page.query
     page.now_ms = await page.service.now()
-    sought = asked.q.strip().lower()
-    if sought:
-        entries, cursor = await _search(page.service, sought.split(), asked.cursor)
+    words = query.q.strip().lower().split()
+    if words:
+        entries, cursor = await _search(page.service, words, query.cursor)
     else:
-        result = await page.service.audits(most=SHOWN, cursor=asked.cursor)
+        result = await page.service.audits(most=SHOWN, cursor=query.cursor)
         entries, cursor = result.entries, result.cursor
-    return AuditView(page.now_ms, asked.q.strip(), entries, cursor, not asked.cursor)
+    return AuditView(page.now_ms, query.q.strip(), entries, cursor, not query.cursor)
 
 
 async def _search(service: Service, words: Sequence[str], cursor: str) -> tuple[list[AuditEntry], str]:
-    """A bounded part of the log, until a page is full."""
+    """Search a bounded part of the log, until a page is full."""
     found: list[AuditEntry] = []
     for _ in range(READS_MAX):
         result = await service.audits(most=READ_AT_ONCE, cursor=cursor)

@@ -1,4 +1,4 @@
-"""What is owed to others when jobs end: what will be delivered when, and what was given up."""
+"""Pending callbacks, and callbacks whose delivery was given up."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class CallbacksQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallbackRow(msgspec.Struct, frozen=True):
-    debt: PendingCallback
+    pending: PendingCallback
 
     @property
     def job(self) -> str:
-        return format_id(self.debt.job.id)
+        return format_id(self.pending.job.id)
 
     @property
     def target(self) -> str:
-        """Without what may be secret: the query and a password."""
-        callback = self.debt.callback
+        """Destination without parts that may be secret: the query and a password."""
+        callback = self.pending.callback
         if not callback.url:
             return f"{callback.type}: {callback.destination}"
         try:
@@ -53,10 +53,10 @@ class CallbacksView(msgspec.Struct, frozen=True):
 
 @routes.page("/callbacks", "callbacks.html", section="callbacks", query=CallbacksQuery)
 async def callbacks(page: PageContext[CallbacksQuery]) -> CallbacksView:
-    """What is owed to others when jobs end."""
+    """List pending or given-up callbacks."""
     query = page.query
-    asked = page.service.callbacks(given_up=query.state == "given-up", most=PER_PAGE, cursor=query.cursor)
-    now_ms, result = await asyncio.gather(page.service.now(), asked)
+    operation = page.service.callbacks(given_up=query.state == "given-up", most=PER_PAGE, cursor=query.cursor)
+    now_ms, result = await asyncio.gather(page.service.now(), operation)
     page.now_ms = now_ms
-    rows = [CallbackRow(one) for one in result.callbacks if page.may_use(one.job.queue)]
+    rows = [CallbackRow(pending) for pending in result.callbacks if page.may_use(pending.job.queue)]
     return CallbacksView(now_ms, query.state, rows, query.cursor, result.cursor)

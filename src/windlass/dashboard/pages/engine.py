@@ -1,4 +1,4 @@
-"""The engine: what each of its nodes says of itself, what answers here, and what the doctor finds when it is asked."""
+"""State of the engine's nodes and of this server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 
-KEPT_S = 2.0  # what the engine says of itself: it need not be newer
+TTL_S = 2.0  # of the cached state
 
 
 class EngineView(msgspec.Struct, frozen=True):
@@ -26,24 +26,24 @@ class EngineView(msgspec.Struct, frozen=True):
     address: str  # of the engine
     is_embedded: bool
     partitions: int
-    durability: str  # that the setting asks for
+    durability: str  # as the setting requests it
     namespace: str
-    late: list[int]  # partitions whose loops have not run lately, in this process
+    late: list[int]  # partitions whose loops are late in this process
 
     @property
     def in_force(self) -> DurabilityInForce:
-        return find_weakest([one.durability for one in self.engines])
+        return find_weakest([node.durability for node in self.engines])
 
     @property
     def has_findings(self) -> bool:
-        return any(one.findings for one in self.engines)
+        return any(node.findings for node in self.engines)
 
 
 @routes.page("/engine", "engine.html", section="engine")
 async def engine(page: PageContext[None]) -> EngineView:
-    """What the engine says of itself."""
+    """Show the state of the engine."""
     service, state = page.service, page.context.state
-    engines = await cached(state, "engines", service.engines, KEPT_S)
+    engines = await cached(state, "engines", service.engines, TTL_S)
     page.now_ms = await service.now()
     store = service.store
     return EngineView(

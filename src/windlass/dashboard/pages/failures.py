@@ -1,4 +1,4 @@
-"""What went wrong, each thing once: failed jobs by queue, name and the shape of their errors."""
+"""Failed jobs grouped by queue, name and error shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 
-SCAN_MAX = 5_000  # the last failed jobs
+SCAN_MAX = 5_000  # newest failed jobs
 
 
 class FailuresQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +24,8 @@ class FailuresQuery(msgspec.Struct, frozen=True, kw_only=True):
 class GroupRow(msgspec.Struct, frozen=True):
     group: FailureGroup
     sample: str
-    share: float  # of the largest
-    filter: dict[str, Any]  # the list of its jobs
+    share: float  # of the largest group
+    filter: dict[str, Any]  # query of the list of its jobs
 
 
 class FailuresView(msgspec.Struct, frozen=True):
@@ -34,21 +34,21 @@ class FailuresView(msgspec.Struct, frozen=True):
     total: int
     looked_at: int
     is_all: bool
-    is_remembered: bool  # from some seconds ago: to be looked at again
+    is_cached: bool  # some seconds old: the page must refresh
 
 
 @routes.page("/failures", "failures.html", section="failures", query=FailuresQuery)
 async def failures(page: PageContext[FailuresQuery]) -> FailuresView:
-    """Failed jobs, grouped by what went wrong."""
+    """Show failed jobs grouped by error."""
     queue = page.query.queue.strip()
     if queue:
         page.context.check_queue(queue)
     page.now_ms = await page.service.now()
     found = await page.service.failures(queue=queue, looked_at=SCAN_MAX, queues=page.principal.queues)
     groups = found.groups
-    most = max((one.count for one in groups), default=1)
-    rows = [GroupRow(one, format_id(one.sample), one.count / most, _filter(one)) for one in groups]
-    total = sum(one.count for one in groups)
+    largest = max((group.count for group in groups), default=1)
+    rows = [GroupRow(group, format_id(group.sample), group.count / largest, _filter(group)) for group in groups]
+    total = sum(group.count for group in groups)
     return FailuresView(queue, rows, total, found.looked_at, found.is_all, found.at_ms < page.now_ms)
 
 

@@ -1,4 +1,4 @@
-"""One job: what it is, where it stands and why, what it was given and gave, what went wrong, and to whom it belongs."""
+"""One job: its state and the reasons for it, payload, result, failed attempts, log and dependencies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from windlass.web.listener.messages import Response
 routes = DashboardRoutes()
 
 MEMBERS_SHOWN = 50
-_GONE = "This job has ended, and is gone: it kept no result, and its queue keeps no history."
+_REMOVED = "This job has ended and was removed: it kept no result, and its queue keeps no history."
 ANCESTORS_MAX = 5
 _ID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _MEDIA = {
@@ -39,11 +39,11 @@ _MEDIA = {
     Codec.MSGPACK: "application/vnd.msgpack",
     Codec.RAW: "application/octet-stream",
 }
-_ENDINGS = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "bin"}
+_FILE_SUFFIXES = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "bin"}
 
 
 class TreeJob(NamedTuple):
-    """A job of the family, as it stands in the tree."""
+    """A job in the tree of parents, children and dependencies."""
 
     id: str
     name: str
@@ -54,21 +54,21 @@ class TreeJob(NamedTuple):
 
 
 class FailedAttempt(NamedTuple):
-    """An attempt that did not end well."""
+    """An attempt with its error."""
 
     attempt: Attempt
     line: str
-    text: str  # the traceback, or all that was said; empty: the line is all
+    text: str  # traceback or full error text; empty: `line` is all there is
 
 
 class LimitUsage(NamedTuple):
-    """A limit that it counts against."""
+    """A limit that the job counts against."""
 
     name: str
     key: str
     running: int
-    cap: int | None  # None: it is about starts per time
-    told: str
+    cap: int | None  # None: the limit is on starts per time
+    text: str
 
 
 class JobView(msgspec.Struct, frozen=True):
@@ -80,21 +80,21 @@ class JobView(msgspec.Struct, frozen=True):
     payload: RenderedValue | None
     result: RenderedValue | None
     logs: Logs
-    family: list[TreeJob]
+    tree: list[TreeJob]
     has_more_members: bool
     limits: list[LimitUsage]
     holder: Holder | None
-    callbacks: list[PendingCallback]  # what is owed of its callback, or was given up
+    callbacks: list[PendingCallback]  # pending, or given up
 
     @property
     def reasons(self) -> list[str]:
-        """Those that the summary does not hold already."""
+        """Reasons that the summary does not contain."""
         summary = self.explanation.summary
-        return [one.sentence for one in self.explanation.reasons if one.sentence[1:-1] not in summary]
+        return [reason.sentence for reason in self.explanation.reasons if reason.sentence[1:-1] not in summary]
 
-    def linked(self, sentence: str, page: PageContext[Any]) -> Markup:
-        """A sentence in which other jobs are links."""
-        known = {one for reason in self.explanation.reasons for one in _job_ids_in(reason)}
+    def link_jobs(self, sentence: str, page: PageContext[Any]) -> Markup:
+        """Turn the ids of other jobs in a sentence into links."""
+        known = {job_id for reason in self.explanation.reasons for job_id in _job_ids_in(reason)}
         parts = [
             Markup('<a href="{}">{}</a>').format(page.link("jobs", part), part) if part in known else escape(part)
             for part in _ID.split(escape_control(sentence))
@@ -111,31 +111,31 @@ class JobView(msgspec.Struct, frozen=True):
 
 
 def _job_ids_in(reason: Reason) -> list[str]:
-    """Ids of other jobs."""
+    """Return the ids of other jobs that the reason names."""
     if isinstance(reason, LimitFull):
         return reason.holders
     if isinstance(reason, AwaitsMembers):
-        return [one.id for one in reason.members]
+        return [member.id for member in reason.members]
     return [reason.parent.id] if isinstance(reason, HeldByParent) else []
 
 
 @routes.page("/jobs/{id}", "job.html", section="jobs")
 async def job(page: PageContext[None]) -> JobView | Response:
-    """One job with all that is known of it."""
+    """Show a job with all its data."""
     try:
         return await _view(page)
     except UnknownJob:
         if not page.is_live:
             raise
-        return Response(204, b"", HEADERS)  # whoever has it open keeps what they see
+        return Response(204, b"", HEADERS)  # an open page keeps its content
 
 
 async def _view(page: PageContext[None]) -> JobView:
     service, job_id = page.service, page.context.job_id
-    timeline = await read_job(page, job_id)
-    found = timeline.job
+    stored = await read_job(page, job_id)
+    found = stored.job
     try:
-        explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
+        explanation, logs, result, (tree, has_more), limits, callbacks = await asyncio.gather(
             service.explain_within(job_id, page.principal.queues),
             service.logs(job_id),
             _result(page, found),
@@ -143,32 +143,32 @@ async def _view(page: PageContext[None]) -> JobView:
             _limits(page, found),
             _pending_callbacks(page, found),
         )
-    except AlreadyEnded as error:  # meanwhile
-        raise UnknownJob(_GONE) from error
+    except AlreadyEnded as error:  # since it was read
+        raise UnknownJob(_REMOVED) from error
     page.now_ms = explanation.at_ms
     hides = page.hides_payloads
     return JobView(
         found,
         number_of_id(found.id),
         explanation,
-        timeline.phases(timeline, explanation.at_ms),
-        [_failed_attempt(one) for one in reversed(timeline.attempts)],
+        timeline.phases(stored, explanation.at_ms),
+        [_failed_attempt(attempt) for attempt in reversed(stored.attempts)],
         None if hides else render_value(found.payload),
-        None if hides or ending is None else render_value(ending),
+        None if hides or result is None else render_value(result),
         Logs([]) if hides else logs,
-        family,
+        tree,
         has_more,
         limits,
-        next((one.worker for one in explanation.reasons if isinstance(one, Running)), None),
-        debts,
+        next((reason.worker for reason in explanation.reasons if isinstance(reason, Running)), None),
+        callbacks,
     )
 
 
 async def read_job(page: PageContext[None], job_id: bytes) -> Timeline:
-    """Raises when it is not there, or of a queue that is none of theirs."""
+    """Read a job with its attempts. Raise if it does not exist, or if the principal may not use its queue."""
     (found,) = await page.service.job([job_id])
     if isinstance(found, AlreadyEnded):
-        raise UnknownJob(_GONE)
+        raise UnknownJob(_REMOVED)
     if isinstance(found, Refusal):
         raise found
     page.context.check_found(found.job.queue)
@@ -201,7 +201,7 @@ def _failed_attempt(attempt: Attempt) -> FailedAttempt:
     return FailedAttempt(attempt, first[:600], text)
 
 
-# Its family
+# Parents, children and dependencies
 
 
 async def _dependencies(page: PageContext[None], found: Job) -> tuple[list[TreeJob], bool]:
@@ -210,34 +210,37 @@ async def _dependencies(page: PageContext[None], found: Job) -> tuple[list[TreeJ
     has_more = False
     if found.has_members:
         result = await page.service.list_members(found.id, most=MEMBERS_SHOWN)
-        members, has_more = [one for one in result.members if page.may_use(one.job.queue)], bool(result.cursor)
+        members = [member for member in result.members if page.may_use(member.job.queue)]
+        has_more = bool(result.cursor)
     if not ancestors and not members:
         return [], has_more
     depth = len(ancestors)
-    tree = [TreeJob(one.id, one.name, one.state, at, role="parent") for at, one in enumerate(ancestors)]
+    tree = [ancestor._replace(depth=at, role="parent") for at, ancestor in enumerate(ancestors)]
     tree.append(TreeJob(found.key, found.name, found.state.label, depth, is_this=True))
     tree += [
-        TreeJob(one.job.key, one.job.name, one.job.state.label, depth + 1, role=_role(found, one)) for one in members
+        TreeJob(member.job.key, member.job.name, member.job.state.label, depth + 1, role=_role(found, member))
+        for member in members
     ]
     return tree, has_more
 
 
 def _role(found: Job, member: Member) -> str:
-    return "child" if member.job.parent == found.id else "before it"
+    return "child" if member.job.parent == found.id else "runs before"
 
 
 async def _ancestors(page: PageContext[None], found: Job) -> list[TreeJob]:
-    line: list[TreeJob] = []
-    above = found.parent
-    while above is not None and len(line) < ANCESTORS_MAX:
-        (one,) = await page.service.job([above])
-        if isinstance(one, Refusal) or not page.may_use(one.job.queue):
-            gone = "gone" if isinstance(one, Refusal) else "of another queue"
-            line.append(TreeJob(format_id(above), gone, "gone", 0))
+    """Return the chain of parents, the topmost first."""
+    ancestors: list[TreeJob] = []
+    parent_id = found.parent
+    while parent_id is not None and len(ancestors) < ANCESTORS_MAX:
+        (parent,) = await page.service.job([parent_id])
+        if isinstance(parent, Refusal) or not page.may_use(parent.job.queue):
+            name = "removed" if isinstance(parent, Refusal) else "in another queue"
+            ancestors.append(TreeJob(format_id(parent_id), name, "gone", 0))
             break
-        line.append(TreeJob(one.job.key, one.job.name, one.job.state.label, 0))
-        above = one.job.parent
-    return line[::-1]
+        ancestors.append(TreeJob(parent.job.key, parent.job.name, parent.job.state.label, 0))
+        parent_id = parent.job.parent
+    return ancestors[::-1]
 
 
 # Limits
@@ -246,18 +249,18 @@ async def _ancestors(page: PageContext[None], found: Job) -> list[TreeJob]:
 async def _limits(page: PageContext[None], found: Job) -> list[LimitUsage]:
     if not found.limits or found.state.is_ended:
         return []
-    known = dict(enumerate(await page.service.limits()))
-    table = LimitTable(0, {number: one.limit for number, one in known.items()})
-    bounds = []
-    for word in table.match(found.queue, found.name, found.lane, found.payload):
-        number, _, key = word.partition(":")
-        bounds.append(_limit_usage(known[int(number)], key))
-    return bounds
+    states = dict(enumerate(await page.service.limits()))
+    table = LimitTable(0, {number: state.limit for number, state in states.items()})
+    usages = []
+    for match in table.match(found.queue, found.name, found.lane, found.payload):
+        number, _, key = match.partition(":")
+        usages.append(_limit_usage(states[int(number)], key))
+    return usages
 
 
-def _limit_usage(known: LimitState, key: str) -> LimitUsage:
-    limit = known.limit
-    running = sum(level.running for level in known.levels if not key or level.key == key)
+def _limit_usage(state: LimitState, key: str) -> LimitUsage:
+    limit = state.limit
+    running = sum(level.running for level in state.levels if not key or level.key == key)
     if limit.running is None:
         return LimitUsage(limit.name, key, running, None, f"{count(limit.rate)} per {span(limit.per_ms)}")
     return LimitUsage(limit.name, key, running, limit.running, f"{count(running)} of {count(limit.running)}")
@@ -268,24 +271,24 @@ def _limit_usage(known: LimitState, key: str) -> LimitUsage:
 
 @routes.page("/jobs/{id}/payload", "job.html", section="jobs")
 async def job_payload(page: PageContext[None]) -> Response:
-    """All of a payload, as it is stored."""
-    timeline = await read_job(page, page.context.job_id)
-    return _download(page, timeline.job, timeline.job.payload, "payload")
+    """Send the whole payload, as it is stored."""
+    stored = await read_job(page, page.context.job_id)
+    return _download(page, stored.job, stored.job.payload, "payload")
 
 
 @routes.page("/jobs/{id}/result", "job.html", section="jobs")
 async def job_result(page: PageContext[None]) -> Response:
-    """All of a result, as it is stored."""
-    timeline = await read_job(page, page.context.job_id)
-    result = await _result(page, timeline.job)
+    """Send the whole result, as it is stored."""
+    stored = await read_job(page, page.context.job_id)
+    result = await _result(page, stored.job)
     if result is None:
-        raise UnknownJob("This job has no result, or it is kept no more.")
-    return _download(page, timeline.job, result, "result")
+        raise UnknownJob("This job has no result, or its result is no longer kept.")
+    return _download(page, stored.job, result, "result")
 
 
 def _download(page: PageContext[None], found: Job, blob: Blob, what: str) -> Response:
     if page.hides_payloads:
-        raise Forbidden("Payloads and results are hidden here: the server was started with dashboard_hide_payloads.")
-    name = f"{found.key}-{what}.{_ENDINGS[blob.codec]}"
+        raise Forbidden("Payloads and results are hidden on this server (setting dashboard_hide_payloads).")
+    name = f"{found.key}-{what}.{_FILE_SUFFIXES[blob.codec]}"
     disposition = ("Content-Disposition", f'attachment; filename="{name}"')
     return Response(200, blob.data, (*HEADERS, disposition), _MEDIA[blob.codec])

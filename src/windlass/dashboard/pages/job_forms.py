@@ -1,4 +1,4 @@
-"""Forms: a new job, a copy of one, and changes of one that has not started."""
+"""Forms to enqueue a job, to copy a job, and to edit a job that has not started."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class NewQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobForm(Form, frozen=True, kw_only=True):
-    """As it is typed: texts."""
+    """Fields of the form as typed text."""
 
-    id: str = ""  # of the job that is edited or copied
+    id: str = ""  # of the edited or copied job
     revision: int = 0
     queue: str = ""
     name: str = ""
-    payload: str | None = None  # None: as it was
+    payload: str | None = None  # None: unchanged
     when: str = ""
     priority: str = ""
     attempts: str = ""
@@ -46,22 +46,20 @@ class FormView(msgspec.Struct, frozen=True):
     form: JobForm
     original: Job | None  # of a copy or an edit
     queues: list[str]
-    trouble: str = ""
-    kept: str = ""  # why the payload cannot be edited; empty: it can
+    error: str = ""
+    payload_note: str = ""  # why the payload cannot be edited; empty: it can
 
     @property
     def is_about_payload(self) -> bool:
-        return "payload" in self.trouble.lower()
+        return "payload" in self.error.lower()
 
 
 @routes.page("/jobs/new", "job_new.html", section="jobs", roles=PRODUCERS, query=NewQuery)
 async def new_job(page: PageContext[NewQuery]) -> FormView:
-    """A new job, or a copy of one."""
+    """Show the form for a new job, or for a copy of a job."""
     query = page.query
     if not query.copy:
-        return FormView(
-            JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(page)
-        )
+        return FormView(JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(page))
     original = await _original(page, query.copy)
     form = JobForm(
         id=original.key,
@@ -73,12 +71,12 @@ async def new_job(page: PageContext[NewQuery]) -> FormView:
         tags=", ".join(original.tags),
         lane=original.lane,
     )
-    return FormView(form, original, await _queues(page), kept=_why_not_editable(page, original.payload))
+    return FormView(form, original, await _queues(page), payload_note=_why_not_editable(page, original.payload))
 
 
 @routes.page("/jobs/{id}/edit", "job_edit.html", section="jobs", roles=ADMINS)
 async def job_edit(page: PageContext[None]) -> FormView:
-    """Changes of a job that has not started."""
+    """Show the form for changes of a job that has not started."""
     original = await _original(page, page.path_values["id"])
     form = JobForm(
         id=original.key,
@@ -87,24 +85,24 @@ async def job_edit(page: PageContext[None]) -> FormView:
         payload=_payload_text(page, original.payload),
         priority=str(original.priority),
     )
-    return FormView(form, original, [], kept=_why_not_editable(page, original.payload))
+    return FormView(form, original, [], payload_note=_why_not_editable(page, original.payload))
 
 
 async def redisplay_form(page: PageContext[Any], form: JobForm, error: WindlassError) -> Response:
-    """The form as it was typed, and what is wrong with it."""
+    """Show the form again, with the typed values and the error."""
     original = await _original(page, form.id) if form.id else None
     is_edit = form.revision > 0
-    if is_edit and original is None:  # of no job that there is: there is no form to show again
+    if is_edit and original is None:  # there is no form to show again
         raise error
-    kept = _why_not_editable(page, original.payload) if original and form.payload is None else ""
-    view = FormView(form, original, [] if is_edit else await _queues(page), str(error), kept)
+    note = _why_not_editable(page, original.payload) if original and form.payload is None else ""
+    view = FormView(form, original, [] if is_edit else await _queues(page), str(error), note)
     page.section = "jobs"
     return render_page("job_edit.html" if is_edit else "job_new.html", view, page, status=status_for(error))
 
 
 async def _original(page: PageContext[Any], text: str) -> Job:
     if not page.may("read"):
-        raise BadInput("A copy is made by somebody who may look at the original.")
+        raise BadInput("A copy needs the role read, to read the original job.")
     return (await read_job(page, parse_id(text))).job
 
 
@@ -118,7 +116,7 @@ def _payload_text(page: PageContext[Any], payload: Blob) -> str | None:
 
 def _why_not_editable(page: PageContext[Any], payload: Blob) -> str:
     if page.hides_payloads:
-        return "Payloads are hidden here: it stays as it is."
+        return "Payloads are hidden on this server. The payload stays unchanged."
     if editable_text(payload) is None:
-        return "It is binary, or too long to be edited here: it stays as it is."
+        return "The payload is binary, or too long to edit here. It stays unchanged."
     return ""

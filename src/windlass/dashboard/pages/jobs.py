@@ -1,4 +1,4 @@
-"""Jobs by state, narrowed as wanted, a page at a time."""
+"""Lists of jobs by state, with filters and pages."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .actions import describe_listing
 
 routes = DashboardRoutes()
 
-QUEUES_COUNTED = 300  # more than that are not added up for the tabs
+QUEUES_COUNTED = 300  # with more queues, the tabs show no counts
 QUEUES_OFFERED = 200
-LIVE_MAX = 2_000  # a list that looks at more is not asked for again by itself
+LIVE_MAX = 2_000  # a list that scans more jobs does not refresh by itself
 
 
 class JobsView(msgspec.Struct, frozen=True):
     query: JobsQuery
-    listed: str  # which list; empty: all states
+    list_name: str  # empty: all states
     counts: dict[str, int] | None  # by list; None: not counted
-    queues: list[str]  # to choose from
+    queues: list[str]  # suggestions for the filter
     found: JobSearchResult
     now_ms: int
 
@@ -41,7 +41,7 @@ class JobsView(msgspec.Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        return self.listed in ENDED_LISTS
+        return self.list_name in ENDED_LISTS
 
     @property
     def is_live(self) -> bool:
@@ -49,11 +49,11 @@ class JobsView(msgspec.Struct, frozen=True):
 
     @property
     def is_short(self) -> bool:
-        """The page is not full, and yet there may be more."""
+        """Whether the page is not full although more jobs may match."""
         return bool(self.found.cursor) and len(self.jobs) < 50
 
     def tab(self, name: str) -> dict[str, Any]:
-        """Of another list the same: what is sought goes along."""
+        """Return the query of another list with the same filters."""
         return {**self.query.fields, "state": name}
 
     @property
@@ -79,21 +79,21 @@ class JobsView(msgspec.Struct, frozen=True):
 
 @routes.page("/jobs", "jobs.html", section="jobs", query=JobsQuery)
 async def jobs(page: PageContext[JobsQuery]) -> JobsView:
-    """Jobs by state."""
+    """List jobs by state."""
     query = page.query
     if query.queue:
         page.context.check_queue(query.queue)
     page.now_ms = now_ms = await page.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
     (queues, counts), found = await asyncio.gather(_queues(page, query), search_jobs(page, listing))  # type: ignore[arg-type]
-    return JobsView(query, query.listed, counts, queues[:QUEUES_OFFERED], found, now_ms)
+    return JobsView(query, query.list_name, counts, queues[:QUEUES_OFFERED], found, now_ms)
 
 
 async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:
-    """All queues to choose from, and how many jobs are in each list of those that are looked at."""
+    """Return the queues that the principal may use, and the number of jobs in each list of the selected queues."""
     queues = [name for name in await page.service.queues() if page.may_use(name)]
     counted = [query.queue] if query.queue else queues
     if query.tag or len(counted) > QUEUES_COUNTED:
         return queues, None
     stats: list[QueueStats] = await page.service.stats(counted) if counted else []
-    return queues, {name: sum(getattr(one, name) for one in stats) for name in LISTS}
+    return queues, {name: sum(getattr(queue, name) for queue in stats) for name in LISTS}

@@ -1,4 +1,4 @@
-"""How many jobs may run at once or start per time, how full that is, and what is held back."""
+"""Limits: how many jobs they allow, how full they are, and the jobs that hold or wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 
-LEVELS_SHOWN = 50  # keys of one limit: the fullest
+LEVELS_SHOWN = 50  # keys of one limit, the fullest first
 HOLDERS_PER_PAGE = 50
 
 
@@ -33,7 +33,7 @@ class LimitRow(msgspec.Struct, frozen=True):
 
     @property
     def most(self) -> int:
-        """What a gauge is full at."""
+        """Value at which the gauge is full."""
         limit = self.state.limit
         return limit.running if limit.running is not None else limit.burst or limit.rate or 0
 
@@ -46,7 +46,7 @@ class LimitRow(msgspec.Struct, frozen=True):
         return sum(level.blocked_lanes for level in self.state.levels)
 
     def most_of(self, level: Level) -> int:
-        """The same for one key, which may have a cap of its own."""
+        """Return the value at which the gauge of a key is full. A key may have its own cap."""
         if not self.state.limit.own_caps or level.room is None:
             return self.most
         return level.running + level.room
@@ -64,10 +64,10 @@ class LimitsView(msgspec.Struct, frozen=True):
 
 @routes.page("/limits", "limits.html", section="limits")
 async def limits(page: PageContext[None]) -> LimitsView:
-    """Limits and how full they are."""
+    """List limits and how full they are."""
     now_ms, found = await asyncio.gather(page.service.now(), page.service.limits())
     page.now_ms = now_ms
-    return LimitsView(now_ms, [limit_row(one) for one in found if _is_visible(page, one)])
+    return LimitsView(now_ms, [limit_row(state) for state in found if _is_visible(page, state)])
 
 
 class LimitQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,16 +90,16 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     holders: list[HolderRow]
     start: int
-    following: int  # 0: there are no more
+    following: int  # 0: this is the last page
 
 
 @routes.page("/limits/{name}", "limit.html", section="limits", query=LimitQuery)
 async def limit(page: PageContext[LimitQuery]) -> LimitView:
-    """One limit: how full it is, and who holds it."""
+    """Show how full a limit is, and the jobs that hold it."""
     query, name = page.query, page.path_values["name"]
     now_ms, found = await asyncio.gather(page.service.now(), page.service.limits())
     page.now_ms = now_ms
-    state = next((one for one in found if one.limit.name == name and _is_visible(page, one)), None)
+    state = next((state for state in found if state.limit.name == name and _is_visible(page, state)), None)
     if state is None:
         raise UnknownLimit(f"There is no limit {name!r}.")
     start = max(0, query.start)
@@ -120,12 +120,12 @@ async def limit(page: PageContext[LimitQuery]) -> LimitView:
 
 
 async def _holders(page: PageContext[LimitQuery], held: LimitHolders) -> list[HolderRow]:
-    answers = await page.service.job([one.id for one in held.holders]) if held.holders else []
-    jobs = {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
+    answers = await page.service.job([holder.id for holder in held.holders]) if held.holders else []
+    jobs = {answer.job.id: answer.job for answer in answers if not isinstance(answer, Refusal)}
     return [
-        HolderRow(format_id(one.id), one.since_ms, job.name, job.queue, job.progress)
-        for one in held.holders
-        if (job := jobs.get(one.id)) is not None
+        HolderRow(format_id(holder.id), holder.since_ms, job.name, job.queue, job.progress)
+        for holder in held.holders
+        if (job := jobs.get(holder.id)) is not None
     ]
 
 

@@ -1,4 +1,4 @@
-"""The first page: what every queue holds and does, and what happened in all of them."""
+"""Overview: totals, charts and queues."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.figures import count
 from windlass.dashboard.views.queue_names import queue_names
-from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRange, TimeRangeName, align_minutes, compute_throughput, recent_rate, rates_per_minute
+from windlass.dashboard.views.throughput import (
+    TIME_RANGES,
+    Throughput,
+    TimeRange,
+    TimeRangeName,
+    align_minutes,
+    compute_throughput,
+    rates_per_minute,
+    recent_rate,
+)
 from windlass.web.app.app_state import AppState
 
 routes = DashboardRoutes()
 
 TOTALS = ("queued", "running", "scheduled", "waiting", "failed")
-ROWS_MAX = 50  # of the table; the busiest
-QUEUES_MAX = 500  # whose history is added up; the busiest
-ABANDONED_AFTER_MS = 60_000  # jobs wait, and nobody takes any
+ROWS_MAX = 50  # the busiest queues
+QUEUES_MAX = 500  # in the charts: the busiest queues
+ABANDONED_AFTER_MS = 60_000  # age of the oldest waiting job
 
 
 class OverviewQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +40,9 @@ class QueueRow(msgspec.Struct, frozen=True):
     stats: QueueStats
     finished: list[float]  # per minute, oldest first
     failed: list[float]
-    finished_lately: float
-    failed_lately: float
-    label: str  # of the picture
+    finished_rate: float
+    failed_rate: float
+    label: str  # of the chart
     is_abandoned: bool
 
 
@@ -42,11 +51,11 @@ class OverviewView(msgspec.Struct, frozen=True):
     totals: dict[str, int]
     rows: list[QueueRow]
     queue_count: int
-    flow: Throughput
+    throughput: Throughput
 
 
 class OverviewData(msgspec.Struct, frozen=True):
-    """What the engine told, of all queues."""
+    """Data of all queues, shared by all viewers."""
 
     now_ms: int
     stats: list[QueueStats]
@@ -55,20 +64,20 @@ class OverviewData(msgspec.Struct, frozen=True):
 
 @routes.page("/", "overview.html", section="overview", query=OverviewQuery)
 async def overview(page: PageContext[OverviewQuery]) -> OverviewView:
-    """What every queue holds and does."""
+    """Show the totals and the busiest queues."""
     span, state = page.query.span, page.context.state
-    seen = await cached(state, f"overview {span}", lambda: _read_data(state, TIME_RANGES[span]))
-    page.now_ms = seen.now_ms
-    stats = [one for one in seen.stats if page.may_use(one.queue)]
-    flow = compute_throughput([seen.histories.get(one.queue, []) for one in stats], seen.now_ms, span)
-    # In the order of their names: rows that change places cannot be read.
-    shown = sorted(stats[:ROWS_MAX], key=lambda one: one.queue)
+    data = await cached(state, f"overview {span}", lambda: _read_data(state, TIME_RANGES[span]))
+    page.now_ms = data.now_ms
+    stats = [queue for queue in data.stats if page.may_use(queue.queue)]
+    throughput = compute_throughput([data.histories.get(queue.queue, []) for queue in stats], data.now_ms, span)
+    # Sorted by name: a table whose rows move while it updates is hard to read.
+    shown = sorted(stats[:ROWS_MAX], key=lambda queue: queue.queue)
     return OverviewView(
-        seen.now_ms,
-        {what: sum(getattr(one, what) for one in stats) for what in TOTALS},
-        [_row(one, seen.histories.get(one.queue, ()), flow) for one in shown],
+        data.now_ms,
+        {counter: sum(getattr(queue, counter) for queue in stats) for counter in TOTALS},
+        [_row(queue, data.histories.get(queue.queue, ()), throughput) for queue in shown],
         len(stats),
-        flow,
+        throughput,
     )
 
 
@@ -77,7 +86,7 @@ async def _read_data(state: AppState, chosen: TimeRange) -> OverviewData:
     now_ms = await service.now()
     names = await queue_names(state)
     stats = sorted(await service.stats(names), key=_busy_order) if names else []
-    busiest = [one.queue for one in stats[:QUEUES_MAX]]
+    busiest = [queue.queue for queue in stats[:QUEUES_MAX]]
     histories: dict[str, list[Minute]] = {}
     if busiest:
         histories = await service.histories(busiest, step_minutes=chosen.step_minutes, steps=chosen.steps)
@@ -88,17 +97,18 @@ def _busy_order(stats: QueueStats) -> tuple[int, int, str]:
     return -(stats.queued + stats.running), -stats.failed, stats.queue
 
 
-def _row(stats: QueueStats, history: Sequence[Minute], flow: Throughput) -> QueueRow:
-    span = TIME_RANGES[flow.span]
-    minutes = align_minutes(history, flow.times_ms)
-    finished, failed = (rates_per_minute(minutes, what, span) for what in ("finished", "failed"))
-    ended = (sum(one.finished for one in history), sum(one.failed for one in history))
-    label = f"{span.title}: {count(ended[0])} finished, {count(ended[1])} failed"
-    return QueueRow(stats, finished, failed, recent_rate(finished, span), recent_rate(failed, span), label, _is_abandoned(stats))
+def _row(stats: QueueStats, history: Sequence[Minute], throughput: Throughput) -> QueueRow:
+    chosen = TIME_RANGES[throughput.span]
+    minutes = align_minutes(history, throughput.times_ms)
+    finished, failed = (rates_per_minute(minutes, counter, chosen) for counter in ("finished", "failed"))
+    ended = (sum(minute.finished for minute in history), sum(minute.failed for minute in history))
+    label = f"{chosen.title}: {count(ended[0])} finished, {count(ended[1])} failed"
+    current = (recent_rate(finished, chosen), recent_rate(failed, chosen))
+    return QueueRow(stats, finished, failed, *current, label, _is_abandoned(stats))
 
 
 def _is_abandoned(stats: QueueStats) -> bool:
-    """Jobs wait, and nobody is there to take them."""
+    """Tell whether jobs wait although no worker takes from the queue."""
     if stats.is_paused or stats.running or stats.waiting_takers:
         return False
     return (stats.oldest_age_ms or 0) >= ABANDONED_AFTER_MS

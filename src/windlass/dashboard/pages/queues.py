@@ -1,4 +1,4 @@
-"""All queues by name; and one queue: what it holds and does, its lanes, limits, pauses and properties."""
+"""List of queues; and one queue with its counts, throughput, lanes, limits, pauses and properties."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ class QueuesView(msgspec.Struct, frozen=True):
     rows: list[QueueStats]
     count: int
     search: str
-    following: str  # the page after this one begins behind it; empty: it is the last
+    following: str  # name after which the next page starts; empty: this is the last page
 
 
 @routes.page("/queues", "queues.html", section="queues", query=QueuesQuery)
 async def queues(page: PageContext[QueuesQuery]) -> QueuesView:
-    """All queues by name."""
+    """List queues by name."""
     query = page.query
     now_ms, names = await asyncio.gather(page.service.now(), queue_names(page.context.state))
     page.now_ms = now_ms
     wanted = [name for name in names if page.may_use(name) and query.search.lower() in name.lower()]
-    behind = [name for name in wanted if name > query.after]
-    shown = behind[:QUEUES_PER_PAGE]
+    remaining = [name for name in wanted if name > query.after]
+    shown = remaining[:QUEUES_PER_PAGE]
     stats = await page.service.stats(shown) if shown else []
-    following = shown[-1] if len(behind) > len(shown) else ""
+    following = shown[-1] if len(remaining) > len(shown) else ""
     return QueuesView(now_ms, stats, len(wanted), query.search, following)
 
 
 class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
     span: TimeRangeName = "hour"
-    lanes: str = ""  # cursor of their pages
+    lanes: str = ""  # cursor of the lanes
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     queue: str
     stats: QueueStats
-    flow: Throughput
+    throughput: Throughput
     pauses: list[Pause]
     limits: list[LimitRow]
     lanes: Lanes
@@ -66,41 +66,42 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pause(self) -> Pause | None:
-        """Of the queue as a whole."""
-        return next((one for one in self.pauses if not one.lane and not one.name), None)
+        """Pause of the whole queue."""
+        return next((pause for pause in self.pauses if not pause.lane and not pause.name), None)
 
     @property
     def changed(self) -> list[Property]:
-        return [one for one in self.properties if one.is_changed]
+        return [item for item in self.properties if item.is_changed]
 
     @property
     def has_name_lanes(self) -> bool:
-        return any(one.field == "name_lanes" and bool(one.value) for one in self.properties)
+        return any(item.field == "name_lanes" and bool(item.value) for item in self.properties)
 
     @property
     def partial_pauses(self) -> list[Pause]:
-        return [one for one in self.pauses if one.lane or one.name]
+        """Pauses of lanes and names."""
+        return [pause for pause in self.pauses if pause.lane or pause.name]
 
 
 @routes.page("/queues/{queue}", "queue.html", section="queues", query=QueueQuery)
 async def queue(page: PageContext[QueueQuery]) -> QueueView:
-    """One queue."""
+    """Show a queue."""
     name, service = page.path_values["queue"], page.service
     page.context.check_queue(name)
     chosen = TIME_RANGES[page.query.span]
-    histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
-    now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
-    lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=page.query.lanes)
-    pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), lanes_asked)
+    reading_histories = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
+    now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), reading_histories)
+    reading_lanes = service.lanes(name, most=LANES_PER_PAGE, cursor=page.query.lanes)
+    pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), reading_lanes)
     configuration, weights = await asyncio.gather(service.configuration(name), service.set_weights(name, {}))
     page.now_ms = now_ms
     return QueueView(
         now_ms=now_ms,
         queue=name,
         stats=stats[0],
-        flow=compute_throughput([histories[name]], now_ms, page.query.span),
+        throughput=compute_throughput([histories[name]], now_ms, page.query.span),
         pauses=pauses,
-        limits=[limit_row(one) for one in limits if one.limit.matches.queue in ("", name)],
+        limits=[limit_row(state) for state in limits if state.limit.matches.queue in ("", name)],
         lanes=lanes,
         properties=properties(configuration),
         weights=weights,

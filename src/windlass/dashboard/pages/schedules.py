@@ -1,4 +1,4 @@
-"""What fires by itself: when next, when last, in plain words."""
+"""Schedules with their next and last occurrence."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ routes = DashboardRoutes()
 
 class ScheduleRow(msgspec.Struct, frozen=True):
     status: ScheduleStatus
-    words: str
-    written: str
+    description: str  # in words
+    rule: str  # as it was defined
 
     @property
     def name(self) -> str:
@@ -36,8 +36,12 @@ class SchedulesView(msgspec.Struct, frozen=True):
 
 @routes.page("/schedules", "schedules.html", section="schedules")
 async def schedules(page: PageContext[None]) -> SchedulesView:
-    """What fires by itself."""
+    """List schedules."""
     now_ms, found = await asyncio.gather(page.service.now(), page.service.schedules())
     page.now_ms = now_ms
-    mine = [one for one in found if page.may_use(one.schedule.job.queue)]
-    return SchedulesView(now_ms, [ScheduleRow(one, describe_recurrence(one.schedule), format_recurrence(one.schedule)) for one in mine])
+    visible = [status for status in found if page.may_use(status.schedule.job.queue)]
+    return SchedulesView(now_ms, [_row(status) for status in visible])
+
+
+def _row(status: ScheduleStatus) -> ScheduleRow:
+    return ScheduleRow(status, describe_recurrence(status.schedule), format_recurrence(status.schedule))

@@ -1,4 +1,4 @@
-"""The search box: an id of any dialect leads to its job; all else is sought among tags, names and queues."""
+"""Search: an id of any dialect redirects to its job; other words are searched in tags, names and queues."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from windlass.web.listener.messages import Response
 routes = DashboardRoutes()
 
 BEDROCK_QUEUE = "bedrock"
-QUEUES_MAX = 200  # in which a unique key is looked up
-SHOWN = 5  # of each list
-SCAN_MAX = 1_000  # jobs, for each list
+QUEUES_MAX = 200  # searched for a unique key
+SHOWN = 5  # jobs of each list
+SCAN_MAX = 1_000  # jobs of each list
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
@@ -34,10 +34,10 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Of one list: the first, and where all of them are."""
+    """First matching jobs of a list. `filter` is the query of the page with all of them."""
 
     title: str
-    listed: str
+    list_name: str
     found: JobSearchResult
     filter: dict[str, str]
 
@@ -51,7 +51,7 @@ class SearchView(msgspec.Struct, frozen=True):
 
 @routes.page("/search", "search.html", section="jobs", query=SearchQuery)
 async def search(page: PageContext[SearchQuery]) -> SearchView | Response:
-    """Jobs by id, unique key, tag or name."""
+    """Find jobs by id, unique key, tag or name."""
     q = page.query.q.strip()
     if not q:
         return SearchView("", [], [], 0)
@@ -64,8 +64,8 @@ async def search(page: PageContext[SearchQuery]) -> SearchView | Response:
     return SearchView(
         q,
         [name for name in names if q.casefold() in name.casefold()][:20],
-        [one for one in hits if one.found.jobs],
-        sum(one.found.looked_at for one in hits),
+        [hit for hit in hits if hit.found.jobs],
+        sum(hit.found.looked_at for hit in hits),
     )
 
 
@@ -74,12 +74,12 @@ def _redirect(path: str) -> Response:
 
 
 async def _by_id(page: PageContext[SearchQuery], q: str) -> str | None:
-    """Also by the number that Bedrock's clients know a job by."""
+    """Find a job by its id, or by its number in the Bedrock dialect."""
     candidates = []
     if _NUMBER.fullmatch(q) and int(q) <= NUMBER_MAX:
         candidates.append(page.service.numbered_id(BEDROCK_QUEUE, int(q)))
-        (later,) = await page.service.numbered(BEDROCK_QUEUE, [int(q)])
-        candidates += [] if isinstance(later, Refusal) else [later]
+        (numbered,) = await page.service.numbered(BEDROCK_QUEUE, [int(q)])
+        candidates += [] if isinstance(numbered, Refusal) else [numbered]
     with contextlib.suppress(BadInput):
         candidates.append(parse_id(q))
     for found in await page.service.job(candidates) if candidates else ():
@@ -89,11 +89,11 @@ async def _by_id(page: PageContext[SearchQuery], q: str) -> str | None:
 
 
 async def _by_unique_key(page: PageContext[SearchQuery], q: str, names: list[str]) -> str | None:
-    """A processor's uuid, a downloader's id, and whatever else jobs are unique by."""
+    """Find a job by its unique key, such as a processor's uuid or a download's id."""
     if len(q.encode()) > UNIQUE_MAX:
         return None
     holders = await asyncio.gather(*(page.service.holder(name, q) for name in names[:QUEUES_MAX]))
-    held = [one for one in holders if one is not None]
+    held = [holder for holder in holders if holder is not None]
     for found in await page.service.job(held[:1]) if held else ():
         if isinstance(found, Timeline):
             return found.job.key
@@ -104,9 +104,10 @@ async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:
     wanted = [("Tagged", JobFilter(tag=q))] if len(q.encode()) <= TAG_MAX else []
     if len(q.encode()) < NAME_MAX:
         wanted += [(name.capitalize(), JobFilter(state=name, name=q)) for name in LISTS]
-    return list(await asyncio.gather(*(_hits(page, title, one) for title, one in wanted)))
+    return list(await asyncio.gather(*(_hits(page, title, job_filter) for title, job_filter in wanted)))
 
 
-async def _hits(page: PageContext[SearchQuery], title: str, wanted: JobFilter) -> Hits:
-    listing: Listing = msgspec.structs.replace(wanted.listing(page.now_ms), most=SHOWN)
-    return Hits(title, wanted.listed, await search_jobs(page, listing, SCAN_MAX), wanted.fields)  # type: ignore[arg-type]
+async def _hits(page: PageContext[SearchQuery], title: str, job_filter: JobFilter) -> Hits:
+    listing: Listing = msgspec.structs.replace(job_filter.listing(page.now_ms), most=SHOWN)
+    found = await search_jobs(page, listing, SCAN_MAX)  # type: ignore[arg-type]
+    return Hits(title, job_filter.list_name, found, job_filter.fields)

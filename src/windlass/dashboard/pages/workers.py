@@ -1,4 +1,4 @@
-"""Who works: what each worker runs and since when, and when it was last heard of."""
+"""Workers with their running jobs and last heartbeat."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     key: str
     worker: Worker
     running: list[RunningJobRow]
-    more: int  # that run, and are not shown
+    more: int  # running jobs that are not shown
 
     @property
     def title(self) -> str:
@@ -47,7 +47,7 @@ class WorkersView(msgspec.Struct, frozen=True):
     now_ms: int
     rows: list[WorkerRow]
     start: int
-    following: int  # 0: there are no more
+    following: int  # 0: this is the last page
 
     @property
     def slots(self) -> int:
@@ -64,7 +64,7 @@ class WorkersView(msgspec.Struct, frozen=True):
 
 @routes.page("/workers", "workers.html", section="workers", query=WorkersQuery)
 async def workers(page: PageContext[WorkersQuery]) -> WorkersView:
-    """Who works."""
+    """List workers."""
     start = max(0, page.query.start)
     now_ms, found = await asyncio.gather(
         page.service.now(), page.service.workers(start=start, most=WORKERS_PER_PAGE + 1)
@@ -73,19 +73,19 @@ async def workers(page: PageContext[WorkersQuery]) -> WorkersView:
     shown = await page.service.workers_within(found[:WORKERS_PER_PAGE], page.principal.queues)
     jobs = await _jobs(page, shown)
     following = start + WORKERS_PER_PAGE if len(found) > WORKERS_PER_PAGE else 0
-    return WorkersView(now_ms, [_row(one, jobs) for one in shown], start, following)
+    return WorkersView(now_ms, [_row(worker, jobs) for worker in shown], start, following)
 
 
 async def _jobs(page: PageContext[WorkersQuery], found: list[Worker]) -> dict[bytes, Job]:
-    ids = [one.id for worker in found for one in worker.running[:RUNNING_SHOWN]]
+    ids = [running.id for worker in found for running in worker.running[:RUNNING_SHOWN]]
     answers = await page.service.job(ids) if ids else []
-    return {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
+    return {answer.job.id: answer.job for answer in answers if not isinstance(answer, Refusal)}
 
 
 def _row(worker: Worker, jobs: dict[bytes, Job]) -> WorkerRow:
     running = [
-        RunningJobRow(format_id(one.id), job.name, job.queue, one.since_ms, job.progress)
-        for one in worker.running[:RUNNING_SHOWN]
-        if (job := jobs.get(one.id)) is not None
+        RunningJobRow(format_id(job.id), job.name, job.queue, lease.since_ms, job.progress)
+        for lease in worker.running[:RUNNING_SHOWN]
+        if (job := jobs.get(lease.id)) is not None
     ]
     return WorkerRow(format_id(worker.id), worker, running, worker.running_count - len(running))

@@ -1,4 +1,4 @@
-// Instants in the time zone of whoever looks, and ages that grow, without asking anybody.
+// Shows instants in the viewer's time zone, and keeps ages and waits current without requests.
 
 const NARROW = "\u202f";
 const STEPS = [
@@ -6,7 +6,7 @@ const STEPS = [
   [3600000, "h", 60000, "m"],
   [60000, "m", 1000, "s"],
 ];
-let ahead = 0; // of the server's clock
+let offsetMs = 0; // of the server's clock relative to ours
 
 export function span(ms, isExact = false) {
   for (const [step, unit, less, smaller] of STEPS) {
@@ -21,11 +21,11 @@ export function span(ms, isExact = false) {
 
 const two = (number) => String(number).padStart(2, "0");
 export const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}`;
-const written = (at) =>
+const dateTime = (at) =>
   `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}:${two(at.getSeconds())}`;
 
 const KINDS = {
-  at: (ms) => written(new Date(ms)),
+  at: (ms) => dateTime(new Date(ms)),
   clock: (ms) => clock(new Date(ms)),
   ago: (ms, now) => (now - ms < 1000 ? "now" : `${span(now - ms)} ago`),
   since: (ms, now) => span(Math.max(0, now - ms)),
@@ -33,16 +33,16 @@ const KINDS = {
 };
 
 export function tick() {
-  const now = Date.now() + ahead;
-  for (const [kind, write] of Object.entries(KINDS)) {
+  const now = Date.now() + offsetMs;
+  for (const [kind, format] of Object.entries(KINDS)) {
     for (const element of document.querySelectorAll(`[data-${kind}]`)) {
-      const text = write(Number(element.dataset[kind]), now);
+      const text = format(Number(element.dataset[kind]), now);
       if (element.textContent !== text) element.textContent = text;
     }
   }
 }
 
-const told = Number(document.documentElement.dataset.now);
-if (told) ahead = told - Date.now();
+const serverNow = Number(document.documentElement.dataset.now);
+if (serverNow) offsetMs = serverNow - Date.now();
 tick();
 setInterval(() => document.hidden || tick(), 1000);

@@ -1,22 +1,22 @@
-// Asks before something is destroyed. Without scripts the server asks, on a page of its own.
+// Asks for confirmation before a destructive action. Without scripts, the server shows a confirmation page instead.
 
 const dialog = document.getElementById("confirm");
 
 function question(form, submitter) {
   const text = submitter?.dataset.confirm ?? form.dataset.confirm;
-  const chosen = document.querySelectorAll("input[data-row-box]:checked").length;
-  return text?.replace("{n}", chosen.toLocaleString());
+  const selected = document.querySelectorAll("input[data-row-box]:checked").length;
+  return text?.replace("{n}", selected.toLocaleString());
 }
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  const asked = question(form, event.submitter);
-  if (!asked || form.dataset.confirmed) return;
+  const text = question(form, event.submitter);
+  if (!text || form.dataset.confirmed) return;
   event.preventDefault();
   const submitter = event.submitter;
-  document.getElementById("confirm-question").textContent = asked;
+  document.getElementById("confirm-question").textContent = text;
   const yes = dialog.querySelector("[data-confirm-yes]");
-  yes.textContent = submitter?.textContent.trim() || submitter?.getAttribute("aria-label") || "Do it";
+  yes.textContent = submitter?.textContent.trim() || submitter?.getAttribute("aria-label") || "Confirm";
   dialog.returnValue = "no";
   dialog.showModal();
   dialog.addEventListener(

@@ -1,13 +1,13 @@
-// Makes one piece of a page equal to another, and keeps what is there: the focus, open details, ticked boxes, typed text.
-import { settle } from "./steady.js";
+// Updates an element to match another, and keeps the state of the user: focus, open details, ticked boxes, typed text.
+import { updateStableRows } from "./stable_rows.js";
 
 const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || "" : "");
 
-const isSame = (one, other) =>
-  one.nodeType === other.nodeType && one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
+const isSame = (node, other) =>
+  node.nodeType === other.nodeType && node.nodeName === other.nodeName && keyOf(node) === keyOf(other);
 
-// Set by people: they are not taken back.
-const isTheirs = (element, attribute) =>
+// Attributes that the user may have changed are kept.
+const belongsToUser = (element, attribute) =>
   (attribute === "open" && /^(DETAILS|DIALOG)$/.test(element.nodeName)) ||
   (attribute === "checked" && element.nodeName === "INPUT") ||
   (attribute === "value" && element.nodeName === "INPUT" && element.type !== "hidden") ||
@@ -16,10 +16,10 @@ const isTheirs = (element, attribute) =>
 
 function morphAttributes(element, wanted) {
   for (const { name } of [...element.attributes]) {
-    if (!wanted.hasAttribute(name) && !isTheirs(element, name)) element.removeAttribute(name);
+    if (!wanted.hasAttribute(name) && !belongsToUser(element, name)) element.removeAttribute(name);
   }
   for (const { name, value } of wanted.attributes) {
-    if (element.getAttribute(name) !== value && !isTheirs(element, name)) element.setAttribute(name, value);
+    if (element.getAttribute(name) !== value && !belongsToUser(element, name)) element.setAttribute(name, value);
   }
 }
 
@@ -56,6 +56,6 @@ export function morph(node, wanted) {
   }
   if (node.nodeName === "TEXTAREA" || "keep" in node.dataset) return;
   morphAttributes(node, wanted);
-  if ("steady" in node.dataset && settle(node, wanted, morph)) return;
+  if ("stableRows" in node.dataset && updateStableRows(node, wanted, morph)) return;
   morphChildren(node, wanted);
 }

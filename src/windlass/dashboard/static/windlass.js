@@ -1,9 +1,9 @@
-// What pages do beyond showing. Everything works without it, only less comfortably.
+// Scripts of the pages. Everything works without them, with less comfort.
 import "./clocks.js";
 import "./confirm.js";
-import "./select.js";
-import "./keys.js";
-import "./typing.js";
-import "./copying.js";
+import "./selection.js";
+import "./keyboard.js";
+import "./json_field.js";
+import "./clipboard.js";
 import "./live.js";
-import "./plots.js";
+import "./chart_tooltip.js";

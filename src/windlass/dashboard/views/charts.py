@@ -1,5 +1,6 @@
-"""Series of numbers as SVG, without scripts and styles of their own: the stylesheet gives lines and areas their colours
-by class. Each chart says in words what it shows, and carries its numbers for the script that tells them."""
+"""Charts as SVG, without inline scripts and styles: the stylesheet colours lines and areas by class.
+
+Each chart has a text description, and carries its numbers for the script that shows them as a tooltip."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ SPARK_HEIGHT = 28
 WIDTH, HEIGHT = 560, 196
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 24
 FOOT = HEIGHT - BOTTOM
-LINES = 4  # across, above the axis
-LABELS = 6  # along it
-GAP_MAX = 10  # steps of which nothing is known, within a line
+LINES = 4  # grid lines above the time axis
+LABELS = 6  # of the time axis
+GAP_MAX = 10  # steps without a value that a line spans
 _NICE = (1, 2, 2.5, 5, 10)
 _SPANS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 360_000_000, 3_600_000_000)
 
 
 class Series(NamedTuple):
-    """`kind` is a class of the stylesheet: enqueued, finished, failed, wait, run. None: nothing is known of then."""
+    """Values of one line. `kind` is a class of the stylesheet: enqueued, finished, failed, wait, run. None: no value
+    for this step."""
 
     name: str
     kind: str
@@ -36,26 +38,26 @@ class Series(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """From a value to its height, and which values stand at the axis."""
+    """Scale of the value axis: its ticks, and the mapping from a value to its height."""
 
     ticks: Sequence[float]
-    place: Callable[[float], float]  # 0 at the foot, 1 at the top
-    write: Callable[[float], str]
+    position: Callable[[float], float]  # 0 at the bottom, 1 at the top
+    format: Callable[[float], str]
 
     def y(self, value: float) -> float:
-        return FOOT - (FOOT - TOP) * min(1.0, max(0.0, self.place(value)))
+        return FOOT - (FOOT - TOP) * min(1.0, max(0.0, self.position(value)))
 
 
-# Small ones
+# Small charts
 
 
 def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: str) -> Markup:
-    """Steps, oldest first; those of failures stand before the others."""
+    """Draw a step chart of the values, oldest first, with the failures in front."""
     top = max([*values, *failed, 1])
     paths = "".join(
-        f'<path class="spark-{kind}" d="{_step_path(some, top)}"/>'
-        for kind, some in (("good", values), ("bad", failed))
-        if any(some)
+        f'<path class="spark-{kind}" d="{_step_path(steps, top)}"/>'
+        for kind, steps in (("good", values), ("bad", failed))
+        if any(steps)
     )
     return Markup(
         '<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{label}">'
@@ -64,7 +66,7 @@ def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: s
 
 
 def _step_path(values: Sequence[float], top: float) -> str:
-    """A path over the values: what is not nothing can be seen, however little it is."""
+    """Build the path. Values above 0 are at least 2 units high, so that they are visible."""
     parts, height = [f"M0 {SPARK_HEIGHT}"], 0
     for value in values:
         wanted = max(2, round(value / top * (SPARK_HEIGHT - 2))) if value > 0 else 0
@@ -76,8 +78,8 @@ def _step_path(values: Sequence[float], top: float) -> str:
 
 
 def gauge(part: float, whole: float, *, label: str) -> Markup:
-    """A bar that fills; what is full stands out."""
-    share = 0.0 if whole <= 0 else min(1.0, max(0.01 if part > 0 else 0.0, part / whole))  # the least can be seen
+    """Draw a horizontal bar; the class marks a full bar."""
+    share = 0.0 if whole <= 0 else min(1.0, max(0.01 if part > 0 else 0.0, part / whole))  # small values stay visible
     kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
     return Markup(
         '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
@@ -86,34 +88,34 @@ def gauge(part: float, whole: float, *, label: str) -> Markup:
     ).format(kind, escape_control(label), f"{share * 100:.1f}")
 
 
-# Over time
+# Time series
 
 
 def time_series(
-    series: Sequence[Series], times_ms: Sequence[int], *, title: str, are_spans: bool = False, areas: bool = True
+    series: Sequence[Series], times_ms: Sequence[int], *, title: str, are_durations: bool = False, areas: bool = True
 ) -> Markup:
-    """Lines over time, with axes; the last step is under way, and drawn so. `are_spans`: of milliseconds, which lie
-    far apart: each line across is some times the one below."""
-    known = [value for one in series for value in one.values if value is not None]
-    scale = _scale_of_spans(known) if are_spans else _scale_of_numbers(known)
+    """Draw lines over time, with axes. The last step is incomplete and gets a class of its own. With `are_durations`,
+    values are milliseconds on a logarithmic scale."""
+    known = [value for line in series for value in line.values if value is not None]
+    scale = _duration_scale(known) if are_durations else _linear_scale(known)
     body = [_draw_grid(scale), _draw_time_axis(times_ms)]
-    for one in series:
-        body += _draw_series(one, scale, areas and not one.is_faint)
-    described = "; ".join(_describe(one, scale) for one in series)
+    for line in series:
+        body += _draw_series(line, scale, areas and not line.is_faint)
+    description = "; ".join(_describe(line, scale) for line in series)
     return Markup(
         '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}" data-chart="{}"><desc>{}</desc>{}</svg>'
     ).format(
         WIDTH,
         HEIGHT,
-        f"{title}. {described}",
-        _encode_data(series, times_ms, are_spans),
-        described,
-        Markup("".join(body)),  # noqa: S704 (numbers, and texts that are escaped)
+        f"{title}. {description}",
+        _encode_data(series, times_ms, are_durations),
+        description,
+        Markup("".join(body)),  # noqa: S704 (numbers and escaped texts)
     )
 
 
 def nice_top(most: float) -> float:
-    """A round number at or above it that can be divided by the lines across."""
+    """Return a round number at or above `most` that LINES divides evenly."""
     if most <= LINES:
         return float(LINES)
     step = most / LINES
@@ -121,12 +123,12 @@ def nice_top(most: float) -> float:
     return LINES * next(nice * unit for nice in _NICE if nice * unit >= step)
 
 
-def _scale_of_numbers(known: Sequence[float]) -> Scale:
+def _linear_scale(known: Sequence[float]) -> Scale:
     top = nice_top(max(known, default=0))
     return Scale([top * number / LINES for number in range(LINES + 1)], lambda value: value / top, short)
 
 
-def _scale_of_spans(known: Sequence[float]) -> Scale:
+def _duration_scale(known: Sequence[float]) -> Scale:
     lowest = max((at for at, tick in enumerate(_SPANS_MS) if tick <= max(1, min(known, default=1))), default=0)
     most = max(known, default=1)
     highest = next((at for at, tick in enumerate(_SPANS_MS) if tick >= most), len(_SPANS_MS) - 1)
@@ -137,38 +139,38 @@ def _scale_of_spans(known: Sequence[float]) -> Scale:
     return Scale(ticks, lambda value: (math.log(max(value, ticks[0])) - low) / (high - low), span)
 
 
-def _describe(one: Series, scale: Scale) -> str:
-    known = [value for value in one.values if value is not None]
+def _describe(line: Series, scale: Scale) -> str:
+    known = [value for value in line.values if value is not None]
     if not known:
-        return f"{one.name}: nothing"
-    return f"{one.name}: last {scale.write(known[-1])}, most {scale.write(max(known))}"
+        return f"{line.name}: no values"
+    return f"{line.name}: last {scale.format(known[-1])}, maximum {scale.format(max(known))}"
 
 
-def _encode_data(series: Sequence[Series], times_ms: Sequence[int], are_spans: bool) -> str:
-    told = {
+def _encode_data(series: Sequence[Series], times_ms: Sequence[int], are_durations: bool) -> str:
+    data = {
         "times": times_ms,
-        "unit": "ms" if are_spans else "",
+        "unit": "ms" if are_durations else "",
         "left": LEFT / WIDTH,
         "right": 1 - RIGHT / WIDTH,
-        "series": [{"name": one.name, "kind": one.kind, "values": one.values} for one in series],
+        "series": [{"name": line.name, "kind": line.kind, "values": line.values} for line in series],
     }
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(data).decode()
 
 
 def _x(at: int, number: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * at / max(1, number - 1)
 
 
-def _draw_series(one: Series, scale: Scale, has_area: bool) -> list[str]:
-    last = len(one.values) - 1
+def _draw_series(line: Series, scale: Scale, has_area: bool) -> list[str]:
+    last = len(line.values) - 1
     parts = []
-    kind = f"line line-{one.kind}{' is-faint' if one.is_faint else ''}"
-    for run in _segments(one.values):
-        points = [f"{_x(at, len(one.values)):.1f} {scale.y(one.values[at] or 0):.1f}" for at in run]
+    kind = f"line line-{line.kind}{' is-faint' if line.is_faint else ''}"
+    for segment in _segments(line.values):
+        points = [f"{_x(at, len(line.values)):.1f} {scale.y(line.values[at] or 0):.1f}" for at in segment]
         if has_area:
-            ends = f"V{FOOT}H{_x(run[0], len(one.values)):.1f}Z"
-            parts.append(f'<path class="area area-{one.kind}" d="M{"L".join(points)}{ends}"/>')
-        if run[-1] == last and len(run) > 1:
+            ends = f"V{FOOT}H{_x(segment[0], len(line.values)):.1f}Z"
+            parts.append(f'<path class="area area-{line.kind}" d="M{"L".join(points)}{ends}"/>')
+        if segment[-1] == last and len(segment) > 1:
             parts.append(f'<path class="{kind} is-open" d="M{"L".join(points[-2:])}"/>')
             points = points[:-1]
         dot = "" if len(points) > 1 else " is-dot"
@@ -177,16 +179,17 @@ def _draw_series(one: Series, scale: Scale, has_area: bool) -> list[str]:
 
 
 def _segments(values: Sequence[float | None]) -> list[list[int]]:
-    """Places without a wide gap between them: where little happens, what is known now and then is still a line."""
-    runs: list[list[int]] = []
+    """Group the indexes of known values. Gaps of up to GAP_MAX steps stay within a segment, so that a quiet queue still
+    gets a line."""
+    segments: list[list[int]] = []
     for at, value in enumerate(values):
         if value is None:
             continue
-        if runs and at - runs[-1][-1] <= GAP_MAX:
-            runs[-1].append(at)
+        if segments and at - segments[-1][-1] <= GAP_MAX:
+            segments[-1].append(at)
         else:
-            runs.append([at])
-    return runs
+            segments.append([at])
+    return segments
 
 
 def _draw_grid(scale: Scale) -> str:
@@ -194,13 +197,13 @@ def _draw_grid(scale: Scale) -> str:
     for number, tick in enumerate(scale.ticks):
         y = scale.y(tick)
         parts.append(f'<path class="{"grid-line" if number else "axis"}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        text = escape(scale.write(tick))
+        text = escape(scale.format(tick))
         parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{text}</text>')
     return "".join(parts)
 
 
 def _draw_time_axis(times_ms: Sequence[int]) -> str:
-    """Some of the instants, round ones; a script writes them in the time zone of whoever looks."""
+    """Label round instants. A script rewrites them in the viewer's time zone."""
     parts = []
     if len(times_ms) > 1:
         step_ms = times_ms[1] - times_ms[0]
@@ -209,8 +212,8 @@ def _draw_time_axis(times_ms: Sequence[int]) -> str:
             x = _x(at, len(times_ms))
             if at_ms % every_ms == 0 and LEFT + 8 < x < WIDTH - 18:
                 text = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M")
-                place = f'x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="middle"'
-                parts.append(f'<text class="tick" {place} data-clock="{at_ms}">{text}</text>')
+                position = f'x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="middle"'
+                parts.append(f'<text class="tick" {position} data-clock="{at_ms}">{text}</text>')
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Numbers, sizes, spans and instants as people read them; each is a filter of the templates."""
+"""Template filters that format numbers, sizes, durations and instants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.durations import format_duration
 
-NARROW = "\u202f"  # between a figure and its unit, and between thousands
+NARROW = "\u202f"  # narrow space between a number and its unit, and between thousands
 _STEPS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1000, "s"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _SHORT = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -23,7 +23,7 @@ def count(number: int | None) -> str:
 
 
 def short(number: float) -> str:
-    """At most four characters, for axes and small places: 12.3k."""
+    """Format in at most five characters, for axes and small places: 12.3k."""
     for step, unit in _SHORT:
         if abs(number) >= step:
             scaled = number / step
@@ -32,7 +32,7 @@ def short(number: float) -> str:
 
 
 def span(duration_ms: float | None) -> str:
-    """Two units at most: 2 h 5 m, 3.2 s, 18 ms."""
+    """Format a duration with at most two units: 2 h 5 m, 3.2 s, 18 ms."""
     if duration_ms is None:
         return "–"
     for step, unit, less, smaller in _STEPS:
@@ -63,7 +63,7 @@ def _instant(at_ms: int) -> datetime:
 
 
 def when(at_ms: int | None) -> Markup:
-    """An instant; a script writes it in the time zone of whoever looks."""
+    """Format an instant. A script rewrites it in the viewer's time zone."""
     if not at_ms:
         return Markup("–")
     at = _instant(at_ms)
@@ -73,19 +73,19 @@ def when(at_ms: int | None) -> Markup:
 
 
 def ago(at_ms: int | None, now_ms: int) -> Markup:
-    """How long since; a script lets it grow."""
+    """Format the time since an instant. A script keeps it current."""
     if not at_ms:
         return Markup("–")
     return _counting("ago", at_ms, f"{span(now_ms - at_ms)} ago" if now_ms - at_ms >= 1000 else "now")
 
 
 def since(at_ms: int | None, now_ms: int) -> Markup:
-    """The same without the word: an age, or how long something runs."""
+    """Format the time since an instant without the word "ago": an age, or a duration so far."""
     return Markup("–") if not at_ms else _counting("since", at_ms, span(max(0, now_ms - at_ms)))
 
 
 def until(at_ms: int | None, now_ms: int) -> Markup:
-    """How long until then; a script lets it shrink."""
+    """Format the time until an instant. A script keeps it current."""
     if not at_ms:
         return Markup("–")
     return _counting("until", at_ms, f"in {span(at_ms - now_ms)}" if at_ms > now_ms else "now")
@@ -93,12 +93,12 @@ def until(at_ms: int | None, now_ms: int) -> Markup:
 
 def _counting(kind: str, at_ms: int, text: str) -> Markup:
     at = _instant(at_ms)
-    made = Markup('<time datetime="{}" data-{}="{}" title="{}">{}</time>')
-    return made.format(at.isoformat(timespec="milliseconds"), kind, at_ms, f"{at:%Y-%m-%d %H:%M:%S} UTC", text)
+    element = Markup('<time datetime="{}" data-{}="{}" title="{}">{}</time>')
+    return element.format(at.isoformat(timespec="milliseconds"), kind, at_ms, f"{at:%Y-%m-%d %H:%M:%S} UTC", text)
 
 
 def prose(text: str) -> Markup:
-    """Words between backticks are code."""
+    """Show text between backticks as code."""
     parts = escape_control(text).split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 

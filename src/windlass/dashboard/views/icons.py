@@ -1,5 +1,4 @@
-"""Small pictures, drawn here: outlines on a grid of 16, in the colour of the text beside them. And the words of the
-navigation with theirs."""
+"""Icons as SVG outlines on a grid of 16, in the colour of the surrounding text; and the entries of the navigation."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _PATHS = {
     "copy": "M6 6h7v7H6zM10 6V3H3v7h3",
     "download": "M8 2.5v7M5 7l3 3 3-3M3 13h10",
     "key": "M5 7.5a3 3 0 100 6 3 3 0 000-6zM7.2 8.4L13 2.5M10.5 5l2 2",
-    # States of a job: each has a shape of its own
+    # Job states: each has its own shape
     "queued": "M8 3.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9z",
     "scheduled": "M8 2a6 6 0 100 12A6 6 0 008 2zM8 4.8V8l2.2 1.6",
     "waiting": "M4 2.5h8M4 13.5h8M5 2.5c0 4 6 7 6 11M11 2.5c0 4-6 7-6 11",
@@ -51,34 +50,34 @@ _PATHS = {
 }
 
 
-class Word(NamedTuple):
-    """Of the navigation: `key` follows g."""
+class NavigationItem(NamedTuple):
+    """Entry of the navigation. `key` is typed after g."""
 
-    page: str
+    section: str
     title: str
     path: str
     key: str
-    role: str = "read"  # that is needed to see it
+    role: str = "read"  # needed to see it
 
 
 NAVIGATION = (
-    Word("overview", "Overview", "", "o"),
-    Word("queues", "Queues", "queues", "q"),
-    Word("jobs", "Jobs", "jobs", "j"),
-    Word("failures", "Failures", "failures", "f"),
-    Word("workers", "Workers", "workers", "w"),
-    Word("schedules", "Schedules", "schedules", "s"),
-    Word("limits", "Limits", "limits", "l"),
-    Word("aggregations", "Aggregations", "aggregations", "a"),
-    Word("callbacks", "Callbacks", "callbacks", "c"),
-    Word("engine", "Engine", "engine", "e"),
-    Word("audit", "Audit", "audit", "u", "admin"),
+    NavigationItem("overview", "Overview", "", "o"),
+    NavigationItem("queues", "Queues", "queues", "q"),
+    NavigationItem("jobs", "Jobs", "jobs", "j"),
+    NavigationItem("failures", "Failures", "failures", "f"),
+    NavigationItem("workers", "Workers", "workers", "w"),
+    NavigationItem("schedules", "Schedules", "schedules", "s"),
+    NavigationItem("limits", "Limits", "limits", "l"),
+    NavigationItem("aggregations", "Aggregations", "aggregations", "a"),
+    NavigationItem("callbacks", "Callbacks", "callbacks", "c"),
+    NavigationItem("engine", "Engine", "engine", "e"),
+    NavigationItem("audit", "Audit", "audit", "u", "admin"),
 )
 
 
 def icon(name: str, title: str = "") -> Markup:
-    """Hidden from those who listen, unless it has a title: then it stands for that."""
-    told = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
+    """Return the SVG element. Without a title it is hidden from assistive technology."""
+    label = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
     return Markup('<svg class="icon icon-{}" viewBox="0 0 16 16" {}><path d="{}"/></svg>').format(
-        name, told, _PATHS[name]
+        name, label, _PATHS[name]
     )

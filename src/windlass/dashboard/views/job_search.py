@@ -1,4 +1,4 @@
-"""A page of jobs for people: goes on until it is full, or enough has been looked at."""
+"""Bounded search for a page of jobs: reads until the page is full or a limit is reached."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from windlass.core.operations import Listing, Page
 from windlass.core.text.error_text import error_line
 from windlass.dashboard.page_context import PageContext
 
-LOOKED_AT_MAX = 10_000  # jobs, for one page
-PAGES_MAX = 40  # ... for a token for some queues: jobs of others that were passed over are not counted
-TIME_MAX_S = 1.5  # ... and no longer than this
-LINE_MAX = 400
+SCANNED_MAX = 10_000  # jobs, for one page
+READS_MAX = 40  # for a token for some queues: skipped jobs of other queues do not count as scanned
+TIME_MAX_S = 1.5
+LINE_MAX = 400  # characters
 
 
 class JobSearchResult(msgspec.Struct, frozen=True):
     jobs: list[Job]
-    errors: dict[bytes, str]  # id -> what went wrong last, in a line
-    cursor: str  # empty: that was all
+    errors: dict[bytes, str]  # id -> last error in one line
+    cursor: str  # empty: no more jobs
     looked_at: int
 
 
-async def search_jobs(page: PageContext[None], listing: Listing, looked_at_max: int = LOOKED_AT_MAX) -> JobSearchResult:
-    """Jobs of queues that are theirs."""
+async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: int = SCANNED_MAX) -> JobSearchResult:
+    """Search the queues that the principal may use."""
     jobs: list[Job] = []
     errors: dict[bytes, str] = {}
-    looked_at, pages, until_s = 0, 0, time.monotonic() + TIME_MAX_S
+    looked_at, reads, until_s = 0, 0, time.monotonic() + TIME_MAX_S
     while True:
         step = msgspec.structs.replace(listing, most=listing.most - len(jobs))
         batch: Page = await page.service.jobs_within(step, page.principal.queues)
         jobs += batch.jobs
-        errors |= {job_id: _error_text(one) for job_id, one in batch.last_attempts.items()}
+        errors |= {job_id: _error_text(attempt) for job_id, attempt in batch.last_attempts.items()}
         looked_at += max(1, batch.looked_at)
-        pages += 1
+        reads += 1
         listing = msgspec.structs.replace(listing, cursor=batch.cursor)
-        is_enough = looked_at >= looked_at_max or (bool(page.principal.queues) and pages >= PAGES_MAX)
+        is_enough = looked_at >= scanned_max or (bool(page.principal.queues) and reads >= READS_MAX)
         if not batch.cursor or len(jobs) >= listing.most or is_enough or time.monotonic() > until_s:
             return JobSearchResult(jobs, errors, batch.cursor, looked_at)
 

@@ -1,5 +1,5 @@
-"""The names of queues as people know them: the engine forgets one that is empty for a while, but a row that was there a
-moment ago must not vanish under whoever looks at it."""
+"""Queue names for lists. The engine forgets a queue that is empty for a while; the lists keep its row for a day, so
+that rows do not vanish while a user looks at them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from weakref import WeakKeyDictionary
 
 from windlass.web.app.app_state import AppState
 
-REMEMBERED_S = 24 * 3600  # since it was there last
+REMEMBERED_S = 24 * 3600  # since the engine knew it last
 REMEMBERED_MAX = 500
 
 _seen: WeakKeyDictionary[AppState, dict[str, float]] = WeakKeyDictionary()
 
 
 async def queue_names(state: AppState) -> list[str]:
-    """Those of the engine, and those that somebody saw here within a day; in order."""
+    """Return the engine's queues and those that this server saw within a day, sorted."""
     now_s = time.monotonic()
-    there = await state.service.queues()
+    known = await state.service.queues()
     seen = _seen.setdefault(state, {})
-    gone = [name for name, at_s in seen.items() if now_s - at_s > REMEMBERED_S]
-    for name in gone:
+    forgotten = [name for name, at_s in seen.items() if now_s - at_s > REMEMBERED_S]
+    for name in forgotten:
         del seen[name]
-    for name in there:
+    for name in known:
         if name in seen or len(seen) < REMEMBERED_MAX:
             seen[name] = now_s
-    return sorted({*there, *seen})
+    return sorted({*known, *seen})

@@ -1,4 +1,4 @@
-"""What happened over time, as series for charts: the same for one queue and for all of them."""
+"""Throughput and latency over time as series for charts, for one queue or all queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core.stats.rollup import sum_queues
 
 MINUTE_MS = 60_000
 TimeRangeName: TypeAlias = Literal["hour", "day"]
-RECENT_MINUTES = 5  # full minutes that a rate is taken over
+RECENT_MINUTES = 5  # full minutes over which a current rate is averaged
 
 
 class TimeRange(msgspec.Struct, frozen=True):
@@ -21,28 +21,32 @@ class TimeRange(msgspec.Struct, frozen=True):
     steps: int
 
     def times_ms(self, now_ms: int) -> list[int]:
-        """When its steps begin, the oldest first."""
+        """Return the start of each step, the oldest first."""
         step_ms = self.step_minutes * MINUTE_MS
         last_ms = now_ms // step_ms * step_ms
         return [last_ms - step_ms * back for back in range(self.steps - 1, -1, -1)]
 
 
-TIME_RANGES: dict[TimeRangeName, TimeRange] = {"hour": TimeRange("Last hour", 1, 60), "day": TimeRange("Last day", 15, 96)}
+TIME_RANGES: dict[TimeRangeName, TimeRange] = {
+    "hour": TimeRange("Last hour", 1, 60),
+    "day": TimeRange("Last day", 15, 96),
+}
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """One value per step, the oldest first: jobs per minute; milliseconds, None where nothing was taken or finished."""
+    """One value per step, the oldest first: jobs per minute, and latencies in milliseconds. None: no job was taken or
+    finished in that step."""
 
     span: TimeRangeName
     times_ms: list[int]
     enqueued: list[float]
     finished: list[float]
     failed: list[float]
-    waits: tuple[list[int | None], list[int | None]]  # median, 95 percent
+    waits: tuple[list[int | None], list[int | None]]  # median, 95th percentile
     runs: tuple[list[int | None], list[int | None]]
 
     @property
-    def finished_lately(self) -> float:
+    def finished_rate(self) -> float:
         return recent_rate(self.finished, TIME_RANGES[self.span])
 
 
@@ -66,16 +70,16 @@ def align_minutes(minutes: Sequence[Minute], times_ms: Sequence[int]) -> list[Mi
     return [known.get(at_ms) for at_ms in times_ms]
 
 
-def rates_per_minute(minutes: Sequence[Minute | None], what: str, chosen: TimeRange) -> list[float]:
-    """Per minute, however long a step is."""
-    return [0 if one is None else round(getattr(one, what) / chosen.step_minutes, 2) for one in minutes]
+def rates_per_minute(minutes: Sequence[Minute | None], counter: str, chosen: TimeRange) -> list[float]:
+    """Return a counter per minute, for steps of any length."""
+    return [0 if minute is None else round(getattr(minute, counter) / chosen.step_minutes, 2) for minute in minutes]
 
 
 def recent_rate(values: Sequence[float], chosen: TimeRange) -> float:
-    """Per minute, over the last full ones."""
+    """Average the rate per minute over the last full steps."""
     steps = max(1, RECENT_MINUTES // chosen.step_minutes)
     return sum(values[-steps - 1 : -1]) / steps
 
 
-def _values(minutes: Sequence[Minute | None], what: str) -> list[int | None]:
-    return [None if one is None else getattr(one, what) for one in minutes]
+def _values(minutes: Sequence[Minute | None], field: str) -> list[int | None]:
+    return [None if minute is None else getattr(minute, field) for minute in minutes]

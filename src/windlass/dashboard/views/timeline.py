@@ -1,4 +1,4 @@
-"""The life of one job as a picture: how long it waited, each attempt, what comes next."""
+"""Timeline of a job as SVG: its waits, its attempts, and the wait ahead."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from windlass.core.states import State
 from .figures import span
 
 WIDTH, HEIGHT = 1000, 24
-WIDTH_MIN = 5  # of the width: an attempt of a millisecond within a day is seen, too
+WIDTH_MIN = 5  # so that an attempt of a millisecond within a day is visible
 _ENDS = {State.FINISHED: "good", State.FAILED: "bad", State.CANCELLED: "off"}
 
 
 class Phase(NamedTuple):
-    """`kind` is a class of the stylesheet: plan, wait, run, good, bad, off, ahead."""
+    """Part of a job's timeline. `kind` is a class of the stylesheet: plan, wait, run, good, bad, off, ahead."""
 
     kind: str
     from_ms: int
     to_ms: int
-    told: str
+    label: str
 
     @property
-    def lasts_ms(self) -> int:
+    def duration_ms(self) -> int:
         return max(0, self.to_ms - self.from_ms)
 
 
@@ -44,16 +44,16 @@ def phases(timeline: Timeline, now_ms: int) -> list[Phase]:
         ]
         at_ms = attempt.ended_at_ms
     found += _last_phases(job, at_ms, now_ms)
-    return [phase for phase in found if phase.lasts_ms > 0 or phase.kind not in ("wait", "plan", "ahead")]
+    return [phase for phase in found if phase.duration_ms > 0 or phase.kind not in ("wait", "plan", "ahead")]
 
 
 def _last_phases(job: Job, at_ms: int, now_ms: int) -> Iterator[Phase]:
-    """From the last attempt that ended badly, or the beginning, until now or the end."""
+    """Yield the phases from the last failed attempt, or the creation, until now or the end."""
     if job.started_at_ms is not None and job.started_at_ms >= at_ms:
         yield Phase("wait", at_ms, job.started_at_ms, "waited")
         until_ms = job.ended_at_ms or now_ms
         if job.ended_at_ms is None and not job.state.is_leased:
-            yield Phase("wait", job.started_at_ms, until_ms, "started, handed over, waits")
+            yield Phase("wait", job.started_at_ms, until_ms, "started, waits again")
             return
         kind = _ENDS.get(job.state, "run")
         yield Phase(kind, job.started_at_ms, until_ms, f"attempt {job.attempt}: {job.state.label}")
@@ -61,42 +61,42 @@ def _last_phases(job: Job, at_ms: int, now_ms: int) -> Iterator[Phase]:
         if job.ended_at_ms > at_ms:
             yield Phase("wait", at_ms, job.ended_at_ms, "waited, never started")
     elif job.run_at_ms > now_ms:
-        yield Phase("plan", at_ms, now_ms, "waits for its time")
-        yield Phase("ahead", now_ms, job.run_at_ms, "still to wait")
+        yield Phase("plan", at_ms, now_ms, "scheduled")
+        yield Phase("ahead", now_ms, job.run_at_ms, "remaining wait")
     else:
         ready_ms = max(at_ms, job.run_at_ms)
-        yield Phase("plan", at_ms, ready_ms, "waited for its time")
+        yield Phase("plan", at_ms, ready_ms, "was scheduled")
         yield Phase("wait", ready_ms, now_ms, "waits")
 
 
 def waited_ms(all_phases: list[Phase]) -> int:
-    return sum(phase.lasts_ms for phase in all_phases if phase.kind in ("wait", "plan"))
+    return sum(phase.duration_ms for phase in all_phases if phase.kind in ("wait", "plan"))
 
 
 def ran_ms(all_phases: list[Phase]) -> int:
-    return sum(phase.lasts_ms for phase in all_phases if phase.kind in ("run", "good", "bad", "off"))
+    return sum(phase.duration_ms for phase in all_phases if phase.kind in ("run", "good", "bad", "off"))
 
 
 def render(all_phases: list[Phase]) -> Markup:
-    """Side by side, as long as they lasted, but none too small to be seen."""
+    """Draw the phases side by side, in proportion to their durations, each at least WIDTH_MIN wide."""
     if not all_phases:
         return Markup("")
     parts, x = [], 0.0
     for phase, width in zip(all_phases, _widths(all_phases), strict=True):
-        told = f"{phase.told}, {span(phase.lasts_ms)}"
+        title = f"{phase.label}, {span(phase.duration_ms)}"
         parts.append(
             Markup('<rect class="life-{}" x="{}" width="{}" height="{}"><title>{}</title></rect>').format(
-                phase.kind, f"{x:.1f}", f"{max(width - 1.5, 1):.1f}", HEIGHT, told
+                phase.kind, f"{x:.1f}", f"{max(width - 1.5, 1):.1f}", HEIGHT, title
             )
         )
         x += width
-    said = "; ".join(f"{phase.told} {span(phase.lasts_ms)}" for phase in all_phases)
+    description = "; ".join(f"{phase.label} {span(phase.duration_ms)}" for phase in all_phases)
     return Markup(
         '<svg class="life" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(WIDTH, HEIGHT, f"Its life: {said}", Markup("").join(parts))
+    ).format(WIDTH, HEIGHT, f"Timeline: {description}", Markup("").join(parts))
 
 
 def _widths(all_phases: list[Phase]) -> list[float]:
-    whole_ms = sum(phase.lasts_ms for phase in all_phases) or 1
-    wanted = [max(WIDTH_MIN, WIDTH * phase.lasts_ms / whole_ms) for phase in all_phases]
+    whole_ms = sum(phase.duration_ms for phase in all_phases) or 1
+    wanted = [max(WIDTH_MIN, WIDTH * phase.duration_ms / whole_ms) for phase in all_phases]
     return [WIDTH * width / sum(wanted) for width in wanted]

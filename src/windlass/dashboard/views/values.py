@@ -1,5 +1,6 @@
-"""Payloads and results for people's eyes: JSON that folds, every number as it was written, bytes shown as bytes. What
-is long is cut: a page stays small, and the whole can be downloaded."""
+"""Payloads and results as HTML: collapsible JSON with every number as it was written, bytes as a hex dump.
+
+Long values are cut, so that pages stay small; the whole value can be downloaded."""
 
 from __future__ import annotations
 
@@ -16,27 +17,27 @@ from windlass.core.text.control_characters import escape_control
 
 from .figures import count, size
 
-NODES_MAX = 1_000  # shown of one value
+NODES_MAX = 1_000  # of one value
 TEXT_MAX = 2_000  # characters of one text
 BYTES_SHOWN = 64
-OPEN_NODES = 80  # of one value start open, the first ones
+OPEN_NODES = 80  # of one value that are shown expanded
 DEPTH_MAX = 60
 SNIPPET_MAX = 160
 _DECODE_ERRORS = (ValueError, RecursionError, msgspec.MsgspecError, OverflowError)
 
 
 class JsonNumber(str):
-    """A number of JSON as it was written: no browser and no float has changed it."""
+    """A JSON number as text, exactly as it was written."""
 
     __slots__ = ()
 
 
 class JsonPairs(list[tuple[Any, Any]]):
-    """An object: also one that names a key twice."""
+    """A JSON object as pairs, so that repeated keys are kept."""
 
 
 class RenderedValue(NamedTuple):
-    """A value on a page."""
+    """A payload or result as HTML."""
 
     markup: Markup
     codec: str  # json, msgpack, raw
@@ -45,21 +46,23 @@ class RenderedValue(NamedTuple):
 
 
 def render_value(blob: Blob, is_whole: bool = True) -> RenderedValue:
-    """`is_whole`: the bytes are all there, not only the beginning."""
+    """Render a payload or result. `is_whole` is False if `blob` holds only the beginning."""
     name = blob.codec.name.lower()
     try:
         value = _decode(blob)
     except _DECODE_ERRORS:
-        return RenderedValue(_render_text(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX)
+        return RenderedValue(
+            _render_text(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX
+        )
     writer = _TreeWriter()
     return RenderedValue(Markup("".join(writer.value(value, 0))), name, len(blob.data), writer.is_cut)  # noqa: S704 (escaped there)
 
 
 def snippet(blob: Blob) -> str:
-    """The beginning in one line, for lists; of a long payload they have only that."""
+    """Return the beginning of a payload in one line. Lists hold only the beginning of long payloads."""
     if blob.codec is Codec.MSGPACK:
-        written = as_json(blob)
-        data = b"" if written is None else bytes(written)
+        json_text = as_json(blob)
+        data = b"" if json_text is None else bytes(json_text)
     else:
         data = blob.data
     line = " ".join(data[: 4 * SNIPPET_MAX].decode(errors="ignore").split())
@@ -71,18 +74,20 @@ def _decode(blob: Blob) -> Any:
         return _READER.decode(blob.data.decode())
     if blob.codec is Codec.MSGPACK:
         return msgspec.msgpack.decode(blob.data)
-    raise ValueError("raw bytes have no form")
+    raise ValueError("raw bytes cannot be decoded")
 
 
 def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-_READER = json.JSONDecoder(parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=_refuse_constant, object_pairs_hook=JsonPairs)
+_READER = json.JSONDecoder(
+    parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=_refuse_constant, object_pairs_hook=JsonPairs
+)
 
 
 def _render_text(data: bytes) -> Markup:
-    """What cannot be decoded: as text where it is text, else as bytes."""
+    """Render data that cannot be decoded: as text if it is text, else as bytes."""
     try:
         text = data[: 4 * TEXT_MAX].decode()
         if any(char < " " and char not in "\n\r\t" for char in text):
@@ -103,7 +108,7 @@ def _render_bytes(data: bytes) -> Iterator[Markup]:
 class _TreeWriter:
     def __init__(self) -> None:
         self.left = NODES_MAX
-        self.to_open = OPEN_NODES
+        self.open_left = OPEN_NODES
         self.is_cut = False
 
     def value(self, value: Any, depth: int) -> Iterator[str]:
@@ -119,18 +124,20 @@ class _TreeWriter:
 
     def _leaf(self, value: Any) -> str:
         if isinstance(value, JsonNumber):
-            return f'<span class="figure">{self._cut(value)}</span>'
+            return f'<span class="figure">{self._truncate(value)}</span>'
         if isinstance(value, bool) or value is None:
             return f'<span class="word">{"null" if value is None else str(value).lower()}</span>'
         if isinstance(value, str):
-            return f'<span class="text">"{self._cut(value)}"</span>'
+            return f'<span class="text">"{self._truncate(value)}"</span>'
         if isinstance(value, int | float):
             return f'<span class="figure">{value}</span>'
         if isinstance(value, bytes | bytearray):
             return "".join(_render_bytes(bytes(value)))
-        return f'<span class="word">{escape(self._cut(str(value)))}</span>'  # instants and extensions of MessagePack
+        return (
+            f'<span class="word">{escape(self._truncate(str(value)))}</span>'  # MessagePack timestamps and extensions
+        )
 
-    def _cut(self, text: str) -> str:
+    def _truncate(self, text: str) -> str:
         if len(text) <= TEXT_MAX:
             return escape(escape_control(text))
         self.is_cut = True
@@ -142,14 +149,14 @@ class _TreeWriter:
         if not pairs:
             yield '<span class="brace">{}</span>'
             return
-        yield from self._folded("{", "}", len(pairs), "field", depth, self._fields(pairs, depth))
+        yield from self._collapsible("{", "}", len(pairs), "field", depth, self._fields(pairs, depth))
 
     def _fields(self, pairs: list[tuple[Any, Any]], depth: int) -> Iterator[str]:
         for at, (key, value) in enumerate(pairs):
             if self.left <= 0:
-                yield self._rest(len(pairs) - at)
+                yield self._omitted(len(pairs) - at)
                 return
-            yield f'<li><span class="key">{self._cut(key if isinstance(key, str) else repr(key))}</span>: '
+            yield f'<li><span class="key">{self._truncate(key if isinstance(key, str) else repr(key))}</span>: '
             yield from self.value(value, depth + 1)
             yield "</li>"
 
@@ -157,28 +164,30 @@ class _TreeWriter:
         if not values:
             yield '<span class="brace">[]</span>'
             return
-        yield from self._folded("[", "]", len(values), "item", depth, self._items(values, depth))
+        yield from self._collapsible("[", "]", len(values), "item", depth, self._items(values, depth))
 
     def _items(self, values: Any, depth: int) -> Iterator[str]:
         for at, value in enumerate(values):
             if self.left <= 0:
-                yield self._rest(len(values) - at)
+                yield self._omitted(len(values) - at)
                 return
             yield "<li>"
             yield from self.value(value, depth + 1)
             yield "</li>"
 
-    def _rest(self, number: int) -> str:
+    def _omitted(self, number: int) -> str:
         self.is_cut = True
         return f'<li class="cut">… {count(number)} more</li>'
 
-    def _folded(self, begin: str, end: str, number: int, what: str, depth: int, inside: Iterator[str]) -> Iterator[str]:
+    def _collapsible(
+        self, begin: str, end: str, number: int, what: str, depth: int, inside: Iterator[str]
+    ) -> Iterator[str]:
         if depth >= DEPTH_MAX:
             self.is_cut = True
-            yield f'<span class="brace">{begin}</span><span class="cut">… deeper than is shown</span>'
+            yield f'<span class="brace">{begin}</span><span class="cut">… too deeply nested to show</span>'
             return
-        is_open = " open" if depth == 0 or number <= self.to_open else ""
-        self.to_open -= number if is_open else 0
+        is_open = " open" if depth == 0 or number <= self.open_left else ""
+        self.open_left -= number if is_open else 0
         plural = "" if number == 1 else "s"
         yield f'<details{is_open}><summary><span class="brace">{begin}</span>'
         yield f'<span class="folded"> {count(number)} {what}{plural} <span class="brace">{end}</span></span>'

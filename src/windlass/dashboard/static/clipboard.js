@@ -1,8 +1,8 @@
-// Ids are copied by a button, where the browser lets a page do that.
+// Copies ids by a button, if the browser allows it.
 
-const TOLD_MS = 1500;
+const FEEDBACK_MS = 1500;
 
-function offer() {
+function showButtons() {
   if (!navigator.clipboard) return;
   for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
 }
@@ -12,6 +12,6 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
   button.classList.add("is-done");
-  setTimeout(() => button.classList.remove("is-done"), TOLD_MS);
+  setTimeout(() => button.classList.remove("is-done"), FEEDBACK_MS);
 });
-offer();
+showButtons();

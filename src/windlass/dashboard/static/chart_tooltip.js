@@ -1,8 +1,8 @@
-// Tells the numbers of a chart under the pointer or the finger.
+// Shows the numbers of a chart at the pointer or finger as a tooltip.
 import { clock, span } from "./clocks.js";
 
 const short = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
-let told = null;
+let tooltip = null;
 
 function line(name, kind, value, unit) {
   const row = document.createElement("div");
@@ -17,8 +17,8 @@ function line(name, kind, value, unit) {
 }
 
 function hide() {
-  told?.remove();
-  told = null;
+  tooltip?.remove();
+  tooltip = null;
 }
 
 function show(event) {
@@ -30,22 +30,22 @@ function show(event) {
   const at = Math.round(share * (times.length - 1));
   if (at < 0 || at >= times.length) return hide();
   hide();
-  told = document.createElement("div");
-  told.className = "told";
+  tooltip = document.createElement("div");
+  tooltip.className = "tooltip";
   const head = document.createElement("div");
-  head.className = "told-time";
+  head.className = "tooltip-time";
   head.textContent = clock(new Date(times[at]));
-  told.append(head, ...series.map((one) => line(one.name, one.kind, one.values[at], unit)));
+  tooltip.append(head, ...series.map(({ name, kind, values }) => line(name, kind, values[at], unit)));
   const rule = document.createElement("span");
-  rule.className = "told-rule";
+  rule.className = "tooltip-rule";
   const plot = chart.parentElement;
   const x = box.width * (left + ((right - left) * at) / Math.max(1, times.length - 1));
   rule.style.left = `${x}px`;
-  told.append(rule);
-  plot.append(told);
-  const room = box.width - x - 14 > told.offsetWidth;
-  told.style.left = `${room ? x + 12 : x - 12 - told.offsetWidth}px`;
-  rule.style.left = `${x - told.offsetLeft}px`;
+  tooltip.append(rule);
+  plot.append(tooltip);
+  const fitsRight = box.width - x - 14 > tooltip.offsetWidth;
+  tooltip.style.left = `${fitsRight ? x + 12 : x - 12 - tooltip.offsetWidth}px`;
+  rule.style.left = `${x - tooltip.offsetLeft}px`;
 }
 
 document.addEventListener("pointermove", show);

@@ -1,5 +1,5 @@
-"""Is a page as it should be for everybody: named, reachable, legible, no wider than the window? And does what is there
-stay where it is while the page changes?"""
+"""Checks of a page in the browser: accessible names, focus, contrast, width; and layout shifts while the page
+changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from playwright.async_api import Page
 
-_EXAMINE = Path(__file__).with_name("examining.js").read_text()
-# The browser's own measure of what has moved though nobody touched anything.
+_AUDIT = Path(__file__).with_name("page_audit.js").read_text()
+# The browser's own measure of elements that moved without user input.
 _WATCH_SHIFTS = """() => {
     window.shifts = [];
     new PerformanceObserver((list) => {
@@ -20,9 +20,9 @@ _WATCH_SHIFTS = """() => {
 }"""
 
 
-async def faults(page: Page) -> list[str]:
-    """What is wrong with it, one sentence each."""
-    found: list[str] = await page.evaluate(_EXAMINE)
+async def find_faults(page: Page) -> list[str]:
+    """Return the faults of the page, one sentence each."""
+    found: list[str] = await page.evaluate(_AUDIT)
     return found
 
 
@@ -30,8 +30,8 @@ async def watch_shifts(page: Page) -> None:
     await page.evaluate(_WATCH_SHIFTS)
 
 
-async def shifts(page: Page) -> list[str]:
-    """What has moved since, once what is under way is painted."""
+async def read_shifts(page: Page) -> list[str]:
+    """Return the elements that moved since `watch_shifts`, after the current changes are painted."""
     await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     found: list[str] = await page.evaluate("shifts")
     return found

@@ -1,4 +1,4 @@
-"""A great many jobs, made fast: for lists that nobody can see the end of."""
+"""Creates very many jobs quickly, for long lists."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ AT_ONCE = 1_000
 SIDE_BY_SIDE = 10
 
 
-async def crowd(service: Service, queue: str, count: int) -> None:
-    """Every hundredth is a `rare` one, and is tagged so; each knows its number."""
+async def enqueue_many(service: Service, queue: str, count: int) -> None:
+    """Enqueue jobs with their number as payload. Every hundredth job is named and tagged `rare`."""
     for start in range(0, count, AT_ONCE * SIDE_BY_SIDE):
         starts = range(start, min(start + AT_ONCE * SIDE_BY_SIDE, count), AT_ONCE)
         parts = [[_job(queue, number) for number in range(at, min(at + AT_ONCE, count))] for at in starts]
         answers = await asyncio.gather(*(service.enqueue(part) for part in parts))
-        assert not any(isinstance(one, Exception) for answer in answers for one in answer)
+        assert not any(isinstance(added, Exception) for answer in answers for added in answer)
 
 
 def _job(queue: str, number: int) -> NewJob:

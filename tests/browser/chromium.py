@@ -1,5 +1,5 @@
-"""Debian's Chromium, driven by Playwright: the browser of a test process, and visitors with pages of their own. What a
-page complains of is gathered in watching.py."""
+"""Debian's Chromium, driven by Playwright: one browser per test process, and visitors with their own pages. Errors of
+pages are recorded by error_monitor.py."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
-from tests.browser.watching import Watch
+from tests.browser.error_monitor import ErrorMonitor
 
-PATIENCE_MS = 60_000  # a busy machine is not a broken page
-# Elements tell the names and roles that they have for assistive technology.
+TIMEOUT_MS = 60_000  # long, so that a busy machine does not fail a test
+# Adds computedName and computedRole to elements: their name and role for assistive technology.
 COMPUTED = "--enable-blink-features=ComputedAccessibilityInfo"
-DESK, PHONE = (1280, 900), (360, 740)
+DESKTOP, PHONE = (1280, 900), (360, 740)
 
-expect.set_options(timeout=PATIENCE_MS)
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 def _act_when_loaded(actions: Sequence[str]) -> None:
-    """A test is quicker than people are: it must not act on a page whose scripts are still on their way."""
+    """Make these actions wait until the page and its scripts are loaded: tests act faster than users."""
     for name in actions:
         act = getattr(Locator, name)
 
@@ -36,12 +36,12 @@ _act_when_loaded(("check", "click", "fill", "press", "select_option"))
 
 
 @contextlib.asynccontextmanager
-async def browsing() -> AsyncIterator[Browser]:
-    """One Chromium process; nothing is downloaded."""
+async def launch_browser() -> AsyncIterator[Browser]:
+    """Start a Chromium process. Nothing is downloaded."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "chromium is not installed; `make test` installs it"
     async with async_playwright() as playwright:
-        # Without its sandbox: root cannot have it, and it visits nobody but us.
+        # Without a sandbox: it does not work for root, and the browser opens only our pages.
         browser = await playwright.chromium.launch(
             executable_path=path, chromium_sandbox=False, args=[COMPUTED], timeout=120_000
         )
@@ -52,22 +52,22 @@ async def browsing() -> AsyncIterator[Browser]:
 
 
 class Visitor:
-    """Opens pages, each in a context of its own: no cookie goes from one to the next."""
+    """Opens pages, each in its own context, without shared cookies."""
 
     def __init__(self, browser: Browser, base_url: str) -> None:
-        self.watch = Watch()
+        self.monitor = ErrorMonitor()
         self.base_url = base_url
         self._browser = browser
         self._contexts: list[BrowserContext] = []
 
     async def open(self, path: str = "/", **options: Any) -> Page:
-        """A page that shows `path`."""
+        """Open a page at `path`."""
         page = await (await self.context(**options)).new_page()
         await page.goto(path)
         return page
 
     async def context(
-        self, *, dark: bool = False, size: tuple[int, int] = DESK, scripts: bool = True, **options: Any
+        self, *, dark: bool = False, size: tuple[int, int] = DESKTOP, scripts: bool = True, **options: Any
     ) -> BrowserContext:
         context = await self._browser.new_context(
             **{
@@ -81,9 +81,9 @@ class Visitor:
                 **options,
             }
         )
-        context.set_default_timeout(PATIENCE_MS)
+        context.set_default_timeout(TIMEOUT_MS)
         self._contexts.append(context)
-        await self.watch.over(context)
+        await self.monitor.attach(context)
         return context
 
     async def leave(self) -> None:
@@ -93,12 +93,12 @@ class Visitor:
 
 
 @contextlib.asynccontextmanager
-async def visiting(browser: Browser, url: str) -> AsyncIterator[Visitor]:
-    """Until the block ends; then nothing may have gone wrong in any of the visitor's pages."""
+async def open_visitor(browser: Browser, url: str) -> AsyncIterator[Visitor]:
+    """Open a visitor for the block. Raise at its end if any of its pages had an error."""
     visitor = Visitor(browser, url)
     try:
         yield visitor
     finally:
         await visitor.leave()
-    if visitor.watch.complaints:
-        raise AssertionError("\n".join(visitor.watch.complaints))
+    if visitor.monitor.errors:
+        raise AssertionError("\n".join(visitor.monitor.errors))

@@ -1,5 +1,5 @@
-"""How a deployment is worded: as people would word it, or as somebody would who means harm. Either way a text begins
-with its plain words, by which a test finds it."""
+"""Texts of a demo deployment: plain or hostile. A hostile text starts with the plain words, so that tests can find
+it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 from zlib import crc32
 
-Wording: TypeAlias = Callable[..., str]
-SHORT = 120  # bytes: fits wherever a text may be given
+TextMaker: TypeAlias = Callable[..., str]
+SHORT = 120  # bytes; fits into every field
 
-# What of these is taken for markup or script is heard: a request for /nowhere, an exception, or the policy's refusal.
+# If a browser interprets one of these as markup or script, the error monitor records it: a request for /nowhere, an
+# exception, or a policy violation.
 HOSTILE = (
     "<script>nowhere()</script>",
     '"><img src=/nowhere onerror=nowhere()>',
@@ -27,12 +28,12 @@ HOSTILE = (
 )
 
 
-def plainly(text: str, most: int = SHORT) -> str:
+def plain_text(text: str, most: int = SHORT) -> str:
     return text
 
 
-def hostilely(text: str, most: int = SHORT) -> str:
-    """The same for the same text, whoever asks."""
+def hostile_text(text: str, most: int = SHORT) -> str:
+    """Append a hostile text, always the same for the same text."""
     return cut(f"{text} {HOSTILE[crc32(text.encode()) % len(HOSTILE)]}", most)
 
 

@@ -1,7 +1,8 @@
-// The keyboard: / searches, j and k go through rows, Enter opens, x chooses, g and a letter go to a page, ? tells.
+// Keyboard shortcuts: / searches, j and k move between rows, Enter opens, x selects, g and a letter go to a page, ? shows
+// the list of shortcuts.
 
 const help = document.getElementById("help");
-let hasGone = 0; // when g was pressed
+let prefixAt = 0; // when g was pressed
 
 const rows = () => [...document.querySelectorAll("[data-rows] tbody tr")].filter((row) => row.querySelector("a"));
 const isTyping = (target) => target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
@@ -29,7 +30,7 @@ const KEYS = {
   j: () => step(1),
   k: () => step(-1),
   x: () => document.activeElement.closest("tr")?.querySelector("input[data-row-box]")?.click(),
-  g: () => (hasGone = Date.now()),
+  g: () => (prefixAt = Date.now()),
   "?": () => help.showModal(),
 };
 
@@ -37,8 +38,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("dialog[open]")) return;
-  if (Date.now() - hasGone < 1500 && event.key !== "g") {
-    hasGone = 0;
+  if (Date.now() - prefixAt < 1500 && event.key !== "g") {
+    prefixAt = 0;
     event.preventDefault();
     return go(event.key);
   }

@@ -1,5 +1,5 @@
-"""What goes wrong in a page without anybody seeing it: errors on its console, exceptions of its scripts, what its
-content security policy refused, and requests that failed. Each of them fails a test that has not said so before."""
+"""Records errors of pages: console errors, exceptions of scripts, violations of the content security policy, and failed
+requests. Each of them fails a test that does not tolerate it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Request, Response, WebError
 
-PATIENCE_S = 30
-# A page that is left ends its own requests, such as its stream of events.
+TIMEOUT_S = 30
+# A page aborts its own requests, such as its stream of events, when the browser leaves it.
 _ENDED_BY_ITSELF = "net::ERR_ABORTED"
 # Reports policy violations as they happen; the browser does not print every violation on the console.
 # Browsers differ in when they report an inline handler: some when it is parsed, some when it would first run. So the
@@ -32,51 +32,51 @@ addEventListener("securitypolicyviolation", event =>
 }"""
 
 
-class Watch:
+class ErrorMonitor:
     def __init__(self) -> None:
-        self._heard: list[str] = []
-        self._news = asyncio.Event()
+        self._recorded: list[str] = []
+        self._changed = asyncio.Event()
         self._tolerated: list[re.Pattern[str]] = []
 
-    async def over(self, context: BrowserContext) -> None:
+    async def attach(self, context: BrowserContext) -> None:
         context.on("console", self._on_console)
         context.on("weberror", self._on_error)
         context.on("response", self._on_response)
         context.on("requestfailed", self._on_failed)
         await context.add_init_script(_REPORT_VIOLATIONS)
 
-    def tolerates(self, pattern: str) -> None:
-        """The test means this to happen."""
+    def tolerate(self, pattern: str) -> None:
+        """Ignore errors that match: the test causes them."""
         self._tolerated.append(re.compile(pattern))
 
     @property
-    def complaints(self) -> list[str]:
-        return [one for one in self._heard if not any(pattern.search(one) for pattern in self._tolerated)]
+    def errors(self) -> list[str]:
+        return [error for error in self._recorded if not any(pattern.search(error) for pattern in self._tolerated)]
 
-    async def hears(self, pattern: str) -> None:
-        """Waits for a complaint: they come a little after what they are about."""
-        while not any(re.search(pattern, one) for one in self._heard):
-            self._news.clear()
+    async def wait_for(self, pattern: str) -> None:
+        """Wait for an error: errors are reported shortly after their cause."""
+        while not any(re.search(pattern, error) for error in self._recorded):
+            self._changed.clear()
             try:
-                await asyncio.wait_for(self._news.wait(), PATIENCE_S)
+                await asyncio.wait_for(self._changed.wait(), TIMEOUT_S)
             except TimeoutError:
-                raise AssertionError(f"nothing was heard like {pattern!r}, only {self._heard}") from None
+                raise AssertionError(f"no error matches {pattern!r}, only {self._recorded}") from None
 
-    def _hear(self, complaint: str) -> None:
-        self._heard.append(complaint)
-        self._news.set()
+    def _record(self, error: str) -> None:
+        self._recorded.append(error)
+        self._changed.set()
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self._hear(f"console: {message.text} ({message.location.get('url', '')})")
+            self._record(f"console: {message.text} ({message.location.get('url', '')})")
 
     def _on_error(self, error: WebError) -> None:
-        self._hear(f"exception: {error.error}")
+        self._record(f"exception: {error.error}")
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 400:
-            self._hear(f"answer: {response.status} {response.request.method} {response.url}")
+            self._record(f"answer: {response.status} {response.request.method} {response.url}")
 
     def _on_failed(self, request: Request) -> None:
         if request.failure != _ENDED_BY_ITSELF:
-            self._hear(f"failed: {request.failure} {request.method} {request.url}")
+            self._record(f"failed: {request.failure} {request.method} {request.url}")

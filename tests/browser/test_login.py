@@ -1,4 +1,4 @@
-"""Who may look and who may act, in a browser: tokens, sessions, roles, and pages of others that want to act for us."""
+"""Login, sessions and roles in a real browser, and forged forms of other sites."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.browsing import Visitor
+from tests.browser.chromium import Visitor
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.server import Server
@@ -22,7 +22,7 @@ FORGED = (
 
 @pytest.fixture
 def tokens(service: Service) -> dict[str, str]:
-    """Made before the server starts: nobody is let in without one."""
+    """Created before the server starts, so that the server requires a token."""
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
     roles = {"grace": Role.ADMIN, "ada": Role.READ}
     return {
@@ -37,7 +37,7 @@ async def log_in(page: Page, token: str) -> None:
 
 
 async def test_a_session_from_login_to_logout(tokens: dict[str, str], visitor: Visitor, service: Service) -> None:
-    visitor.watch.tolerates("401")
+    visitor.monitor.tolerate("401")
     page = await visitor.open("/jobs?state=queued")
     await expect(page.get_by_label("Token")).to_be_focused()
     await log_in(page, "wl_wrong")
@@ -46,7 +46,7 @@ async def test_a_session_from_login_to_logout(tokens: dict[str, str], visitor: V
     await expect(page).to_have_url(re.compile(r"/jobs\?state=queued$"))
     await expect(page.get_by_role("link", name="send")).to_be_visible()
     assert await page.evaluate("document.cookie") == ""
-    (cookie,) = [one for one in await page.context.cookies() if one.get("name") == "windlass_session"]
+    (cookie,) = [found for found in await page.context.cookies() if found.get("name") == "windlass_session"]
     assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
 
     await page.goto("/")
@@ -58,11 +58,11 @@ async def test_a_session_from_login_to_logout(tokens: dict[str, str], visitor: V
     await page.get_by_role("button", name="Log out").click()
     await expect(page.get_by_label("Token")).to_be_visible()
     await page.go_back()
-    await expect(page.get_by_label("Token")).to_be_visible()  # nothing is shown of what was there
+    await expect(page.get_by_label("Token")).to_be_visible()  # the old page is not shown
 
 
-async def test_who_may_only_look_is_shown_no_button(tokens: dict[str, str], visitor: Visitor, service: Service) -> None:
-    visitor.watch.tolerates("401")
+async def test_the_role_read_sees_no_buttons(tokens: dict[str, str], visitor: Visitor, service: Service) -> None:
+    visitor.monitor.tolerate("401")
     page = await visitor.open("/login")
     await log_in(page, tokens["ada"])
     await expect(page.get_by_role("row", name="mail")).to_be_visible()
@@ -71,17 +71,17 @@ async def test_who_may_only_look_is_shown_no_button(tokens: dict[str, str], visi
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert await page.locator("form[action*='/do/'] button").count() == 0, path
     service.revoke_token("ada").wait()
-    await expect(page.get_by_label("Token")).to_be_visible()  # a page that is open hears of it
+    await expect(page.get_by_label("Token")).to_be_visible()  # the open page notices the revocation
 
 
-async def test_a_page_of_others_cannot_act_for_us(visitor: Visitor, running: Server) -> None:
-    """Where no token is needed, being here is all there is to steal."""
-    visitor.watch.tolerates("40[03]")
+async def test_refuses_a_forged_form(visitor: Visitor, running: Server) -> None:
+    """Without tokens, network access is the only permission that another site could abuse."""
+    visitor.monitor.tolerate("40[03]")
     await running.service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/")
-    page_of_others = FORGED.format(url=running.url)
+    forged_page = FORGED.format(url=running.url)
     await page.context.route(
-        "http://others.example/", lambda route: route.fulfill(body=page_of_others, content_type="text/html")
+        "http://others.example/", lambda route: route.fulfill(body=forged_page, content_type="text/html")
     )
     await page.goto("http://others.example/")
     await page.get_by_role("button").click()

@@ -1,4 +1,4 @@
-// What a page of others can try in the browser of somebody who is logged in here. Ends when all of it has been answered.
+// Attacks that a page of another origin can try in the browser of a logged-in user. Ends when all requests are answered.
 async ({ dashboard, actions, destroying, fields }) => {
   const body = () => new URLSearchParams(fields);
 
@@ -28,10 +28,10 @@ async ({ dashboard, actions, destroying, fields }) => {
     });
 
   // As a form would be sent, and as plain text.
-  const said = (action, content) =>
+  const post = (action, content) =>
     fetch(dashboard + action, { method: "POST", mode: "no-cors", credentials: "include", body: content }).catch(() => {});
 
-  await Promise.all(actions.flatMap((one) => [image(one), said(one, body()), said(one, String(body()))]));
+  await Promise.all(actions.flatMap((action) => [image(action), post(action, body()), post(action, String(body()))]));
   await form(destroying);
   const [frame, loaded] = framed();
   frame.src = dashboard + "/queues";

@@ -1,12 +1,12 @@
-"""Every action of the dashboard, as a page of somebody else's would ask for it in the name of whoever looks at it: from
-the routes themselves, so that a new one cannot be forgotten."""
+"""Forged requests: every action of the dashboard, as a page of another site would send it in the name of a logged-in
+user. The actions come from the routes, so that a new action is tested too."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 
-from tests.dashboard.page_client import Looker
+from tests.dashboard.page_client import PageClient
 from windlass import dashboard
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
@@ -24,7 +24,7 @@ PAGES = [route.path for route in Router(dashboard.ROUTES).routes if route.method
 
 
 async def _populated(service: Service) -> dict[str, str]:
-    """Something for every action to act on; and the fields that lead there."""
+    """Create an object for every action. Return the fields of all actions."""
     (made,) = await service.enqueue([NewJob(queue="mail", name="send")])
     assert not isinstance(made, Exception)
     await service.limit(Limit(name="nightly", matches=Matcher(queue="mail"), running=5))
@@ -51,23 +51,23 @@ def token(service: Service) -> str:
     return service.create_token(NewToken(name="me", roles=frozenset({Role.ADMIN}))).wait().text
 
 
-async def _csrf(looker: Looker) -> str:
-    return next(fields["csrf"] for _, fields in (await looker.look("/queues")).forms if "csrf" in fields)
+async def _csrf(page_client: PageClient) -> str:
+    return next(fields["csrf"] for _, fields in (await page_client.get("/queues")).forms if "csrf" in fields)
 
 
-async def test_no_form_of_others_does_anything(token: str, looker: Looker, running: Server, service: Service) -> None:
+async def test_refuses_forged_forms(token: str, page_client: PageClient, running: Server, service: Service) -> None:
     fields = await _populated(service)
-    await looker.log_in(token)
-    mine = await _csrf(looker)
+    await page_client.log_in(token)
+    mine = await _csrf(page_client)
     async with httpx.AsyncClient(base_url=running.url, timeout=30, headers={"accept": "text/html"}) as client:
-        somebody = Looker(client)
-        await somebody.log_in(token)
-        theirs = await _csrf(somebody)
+        other_client = PageClient(client)
+        await other_client.log_in(token)
+        theirs = await _csrf(other_client)
     assert mine != theirs
     before = await _everything(service)
     forged = {
-        "nothing": ({}, {}),
-        "an empty one": ({"csrf": ""}, {}),
+        "no CSRF token": ({}, {}),
+        "an empty CSRF token": ({"csrf": ""}, {}),
         "another visitor's": ({"csrf": theirs}, {}),
         "a kept password": ({}, {"authorization": "Basic YTpi"}),
         "an empty token": ({}, {"authorization": "Bearer"}),
@@ -78,34 +78,35 @@ async def test_no_form_of_others_does_anything(token: str, looker: Looker, runni
         "another port": ({"csrf": mine}, {"origin": "http://127.0.0.1:1"}),
     }
     for path in ACTIONS:
-        for what, (more, headers) in forged.items():
-            answer = await looker.client.post(path, data=fields | more, headers=headers)
-            assert answer.status_code in (400, 403), (path, what)
+        for case, (more, headers) in forged.items():
+            answer = await page_client.http.post(path, data=fields | more, headers=headers)
+            assert answer.status_code in (400, 403), (path, case)
     assert await _everything(service) == before
-    assert (await looker.look("/")).status == 200  # nobody was logged out
+    assert (await page_client.get("/")).status == 200  # the session still exists
 
 
-async def test_looking_changes_nothing(token: str, looker: Looker, service: Service) -> None:
+async def test_get_requests_change_nothing(token: str, page_client: PageClient, service: Service) -> None:
     fields = await _populated(service)
-    await looker.log_in(token)
+    await page_client.log_in(token)
     before = await _everything(service)
     for path in ACTIONS:
-        assert (await looker.client.get(path, params=fields)).status_code == 405, path
+        assert (await page_client.http.get(path, params=fields)).status_code == 405, path
     for path in PAGES:
         if path != "/live":
-            await looker.client.get(path, params={"csrf": await _csrf(looker), "confirmed": "1"})
+            await page_client.http.get(path, params={"csrf": await _csrf(page_client), "confirmed": "1"})
     assert await _everything(service) == before
 
 
-async def test_a_session_that_was_there_before_the_login_is_not_the_one_after_it(token: str, looker: Looker) -> None:
-    looker.client.cookies.set("windlass_session", "static.99999999999.planted")
-    await looker.log_in(token)
-    kept = [one.value for one in looker.client.cookies.jar if one.name == "windlass_session" and one.domain]
+async def test_login_replaces_a_planted_session(token: str, page_client: PageClient) -> None:
+    page_client.http.cookies.set("windlass_session", "static.99999999999.planted")
+    await page_client.log_in(token)
+    jar = page_client.http.cookies.jar
+    kept = [cookie.value for cookie in jar if cookie.name == "windlass_session" and cookie.domain]
     assert "static.99999999999.planted" not in kept
 
 
-async def test_no_page_stands_in_a_frame_of_others(looker: Looker) -> None:
+async def test_no_page_can_be_framed(page_client: PageClient) -> None:
     for path in ("/", "/login", "/nowhere", "/queues"):
-        policy = (await looker.client.get(path)).headers["content-security-policy"]
+        policy = (await page_client.http.get(path)).headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy

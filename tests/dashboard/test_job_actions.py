@@ -1,12 +1,11 @@
-"""What can be done to jobs from their pages, with forms alone: by whom, after which question, and what is written
-down."""
+"""Actions on jobs through the forms of their pages: permissions, confirmation and audit entries."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from tests.dashboard.page_client import Looker, Page
+from tests.dashboard.page_client import Page, PageClient
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.ids import format_id, parse_id
@@ -23,7 +22,7 @@ EXACT = '{"order": 123456789012345678901234567890, "amount": 0.10}'
 
 
 def enqueue(service: Service, *jobs: NewJob) -> list[str]:
-    return [format_id(one.id) for one in service.enqueue(jobs).wait() if not isinstance(one, Refusal)]
+    return [format_id(answer.id) for answer in service.enqueue(jobs).wait() if not isinstance(answer, Refusal)]
 
 
 def fail_all(service: Service, queue: str, error: Blob | None = None) -> None:
@@ -42,18 +41,19 @@ def state(service: Service, key: str) -> str:
         return "gone"
 
 
-async def do(looker: Looker, page: Page, verb: str, **fields: object) -> Page:
-    """Sends the form of a page that leads there, answers its question with yes, and follows to where it leads."""
-    sent_by = verb if f"/do/{verb}" in page.actions else f"retry-{verb.partition('-')[2]}"  # its buttons lead elsewhere
-    filled = page.form(f"/do/{sent_by}")
-    answer = await looker.send(f"/do/{verb}", filled | fields)
+async def do(page_client: PageClient, page: Page, verb: str, **fields: object) -> Page:
+    """Send the form of an action, confirm it if necessary, and follow the redirect."""
+    # Some buttons share a form and set their own action.
+    form_verb = verb if f"/do/{verb}" in page.actions else f"retry-{verb.partition('-')[2]}"
+    filled = page.form(f"/do/{form_verb}")
+    answer = await page_client.send(f"/do/{verb}", filled | fields)
     if answer.status_code == 200:
-        asked = Page(answer)
-        assert "Are you sure?" in asked.text
-        repeated = asked.form(f"/do/{verb}") | ({"ids": fields["ids"]} if "ids" in fields else {})
-        answer = await looker.send(f"/do/{verb}", repeated)
+        question = Page(answer)
+        assert "Are you sure?" in question.text
+        repeated = question.form(f"/do/{verb}") | ({"ids": fields["ids"]} if "ids" in fields else {})
+        answer = await page_client.send(f"/do/{verb}", repeated)
     assert answer.status_code == 303, Page(answer).text
-    return await looker.look(answer.headers["location"])
+    return await page_client.get(answer.headers["location"])
 
 
 def last_entry(service: Service) -> tuple[str, str, str]:
@@ -61,117 +61,119 @@ def last_entry(service: Service) -> tuple[str, str, str]:
     return entry.what, entry.target, entry.outcome
 
 
-# One job, and some
+# Selected jobs
 
 
-async def test_a_failed_job_is_retried_from_its_page(looker: Looker, service: Service) -> None:
+async def test_retries_a_failed_job(page_client: PageClient, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send", retry=ONCE))
     fail_all(service, "mail")
-    page = await do(looker, await looker.look(f"/jobs/{key}"), "retry-jobs")
+    page = await do(page_client, await page_client.get(f"/jobs/{key}"), "retry-jobs")
     assert "Retried 1 job." in page.text
     assert state(service, key) == "queued"
     assert last_entry(service) == ("retry_jobs", key, "done")
 
 
-async def test_deleting_asks_first_and_leads_back_to_the_list(looker: Looker, service: Service) -> None:
+async def test_deletes_a_job_after_confirmation_and_returns_to_the_list(
+    page_client: PageClient, service: Service
+) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send"))
-    page = await looker.look(f"/jobs/{key}")
-    asked = Page(await looker.send("/do/delete-jobs", page.form("/do/delete-jobs")))
-    assert "Delete this job?" in asked.text
+    page = await page_client.get(f"/jobs/{key}")
+    question = Page(await page_client.send("/do/delete-jobs", page.form("/do/delete-jobs")))
+    assert "Delete this job?" in question.text
     assert state(service, key) == "queued"
-    page = await do(looker, page, "delete-jobs")
+    page = await do(page_client, page, "delete-jobs")
     assert "Deleted 1 job." in page.text
     assert str(page.answer.url).endswith("/jobs?state=queued")
     assert state(service, key) == "gone"
 
 
-async def test_a_running_job_is_asked_to_stop_or_taken_back(looker: Looker, service: Service) -> None:
+async def test_cancels_and_requeues_running_jobs(page_client: PageClient, service: Service) -> None:
     first, second = enqueue(service, *[NewJob(queue="mail", name="send")] * 2)
     service.take(Take(queues=("mail",), most=2)).wait()
-    page = await do(looker, await looker.look(f"/jobs/{first}"), "cancel-jobs")
+    page = await do(page_client, await page_client.get(f"/jobs/{first}"), "cancel-jobs")
     assert "asked to stop" in page.text
     assert job(service, first).is_cancel_requested
-    await do(looker, await looker.look(f"/jobs/{second}"), "requeue-jobs")
+    await do(page_client, await page_client.get(f"/jobs/{second}"), "requeue-jobs")
     assert state(service, second) == "queued"
 
 
-async def test_a_scheduled_job_is_brought_forward_and_a_waiting_one_woken(looker: Looker, service: Service) -> None:
+async def test_runs_a_scheduled_job_now_and_wakes_a_waiting_job(page_client: PageClient, service: Service) -> None:
     (scheduled,) = enqueue(service, NewJob(queue="mail", name="send", delay_ms=3_600_000))
     (waiting,) = enqueue(service, NewJob(queue="mail", name="after", after=(parse_id(scheduled),)))
-    await do(looker, await looker.look(f"/jobs/{waiting}"), "wake-jobs")
+    await do(page_client, await page_client.get(f"/jobs/{waiting}"), "wake-jobs")
     assert state(service, waiting) == "queued"
-    await do(looker, await looker.look(f"/jobs/{scheduled}"), "run-jobs-now")
+    await do(page_client, await page_client.get(f"/jobs/{scheduled}"), "run-jobs-now")
     taken = service.take(Take(queues=("mail",), most=2)).wait().jobs
-    assert {one.key for one in taken} == {scheduled, waiting}
+    assert {job.key for job in taken} == {scheduled, waiting}
 
 
-async def test_several_are_chosen_and_what_had_gone_is_said(looker: Looker, service: Service) -> None:
+async def test_acts_on_selected_jobs_and_counts_removed_jobs(page_client: PageClient, service: Service) -> None:
     keys = enqueue(service, *[NewJob(queue="mail", name="send", retry=ONCE)] * 4)
     fail_all(service, "mail")
-    page = await looker.look("/jobs?state=failed")
+    page = await page_client.get("/jobs?state=failed")
     service.delete([parse_id(keys[0])]).wait()
-    page = await do(looker, page, "retry-jobs", ids=keys[:3])
-    assert "Retried 2 jobs. 1 job had gone or ended before." in page.text
+    page = await do(page_client, page, "retry-jobs", ids=keys[:3])
+    assert "Retried 2 jobs. 1 job had already ended or been removed." in page.text
     assert [state(service, key) for key in keys] == ["gone", "queued", "queued", "failed"]
-    page = await do(looker, await looker.look("/jobs?state=failed"), "delete-jobs", ids=keys[3:])
+    page = await do(page_client, await page_client.get("/jobs?state=failed"), "delete-jobs", ids=keys[3:])
     assert state(service, keys[3]) == "gone"
 
 
-async def test_nothing_chosen_and_what_cannot_be_done_are_refused(looker: Looker, service: Service) -> None:
+async def test_refuses_an_empty_selection_and_a_wrong_state(page_client: PageClient, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send"))
-    page = await looker.look("/jobs")
-    answer = Page(await looker.send("/do/retry-jobs", page.form("/do/retry-jobs")))
+    page = await page_client.get("/jobs")
+    answer = Page(await page_client.send("/do/retry-jobs", page.form("/do/retry-jobs")))
     assert answer.status == 400
-    assert "No job is chosen" in answer.text
-    answer = Page(await looker.send("/do/retry-jobs", page.form("/do/retry-jobs") | {"ids": [key]}))
+    assert "No job is selected" in answer.text
+    answer = Page(await page_client.send("/do/retry-jobs", page.form("/do/retry-jobs") | {"ids": [key]}))
     assert answer.status == 409
     assert state(service, key) == "queued"
     assert last_entry(service) == ("retry_jobs", key, "wrong_state")
 
 
-# All that match
+# All matching jobs
 
 
-async def test_all_that_match_are_retried_in_the_background(looker: Looker, service: Service) -> None:
+async def test_retries_all_matching_jobs_in_the_background(page_client: PageClient, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send", retry=ONCE) for _ in range(300)]).wait()
     (other,) = enqueue(service, NewJob(queue="mail", name="resend", retry=ONCE))
     fail_all(service, "mail")
-    page = await looker.look("/jobs?state=failed&queue=mail&name=%3Dsend")
-    page = await do(looker, page, "retry-matching")
+    page = await page_client.get("/jobs?state=failed&queue=mail&name=%3Dsend")
+    page = await do(page_client, page, "retry-matching")
     key = str(page.answer.url).rpartition("/")[2]
     assert "failed jobs of mail, named send" in page.text
     await service.result(parse_id(key), wait_ms=60_000)
-    page = await looker.look(f"/actions/{key}")
+    page = await page_client.get(f"/actions/{key}")
     assert "300 done" in page.text
     assert "/do/call-off" not in page.actions
     assert state(service, other) == "failed"
     assert len((await service.jobs(Listing(queue="mail", state="queued", most=500))).jobs) == 300
-    assert "Retried" in (await looker.look("/actions")).text
+    assert "Retried" in (await page_client.get("/actions")).text
     entry = service.audits(most=1).wait().entries[0]
     assert (entry.what, entry.target) == ("retry_matching", "mail")
     assert "named send" in entry.detail
 
 
-async def test_a_group_of_failures_is_deleted_and_no_other(looker: Looker, service: Service) -> None:
+async def test_deletes_one_group_of_failures(page_client: PageClient, service: Service) -> None:
     *_, longer = enqueue(
         service, *(NewJob(queue="mail", name=name, retry=ONCE) for name in ("send", "send", "send", "send_again"))
     )
     fail_all(service, "mail", Blob(b'{"type":"E","message":"order 7 is unknown"}'))
     (other,) = enqueue(service, NewJob(queue="mail", name="send", retry=ONCE))
     fail_all(service, "mail", Blob(b'{"type":"E","message":"no route"}'))
-    page = await looker.look("/failures")
-    page = await do(looker, page, "delete-matching")
+    page = await page_client.get("/failures")
+    page = await do(page_client, page, "delete-matching")
     await service.result(parse_id(str(page.answer.url).rpartition("/")[2]), wait_ms=60_000)
     left = (await service.jobs(Listing(queue="mail", state="failed"))).jobs
-    assert {one.key for one in left} == {longer, other}
+    assert {job.key for job in left} == {longer, other}
 
 
-async def test_an_action_is_called_off(looker: Looker, service: Service) -> None:
-    service.pause("windlass.actions").wait()  # nobody begins
+async def test_cancels_a_background_action(page_client: PageClient, service: Service) -> None:
+    service.pause("windlass.actions").wait()  # no server starts it
     enqueue(service, NewJob(queue="mail", name="send"))
-    page = await do(looker, await looker.look("/jobs?queue=mail"), "delete-matching")
+    page = await do(page_client, await page_client.get("/jobs?queue=mail"), "delete-matching")
     assert "Deleting" in page.text
-    page = await do(looker, page, "call-off")
+    page = await do(page_client, page, "call-off")
     assert "cancelled" in page.text
     assert service.stats(["mail"]).wait()[0].queued == 1
 
@@ -179,23 +181,23 @@ async def test_an_action_is_called_off(looker: Looker, service: Service) -> None
 # Forms
 
 
-async def test_a_job_is_enqueued_with_a_form(looker: Looker, service: Service) -> None:
-    page = await looker.look("/jobs/new?queue=mail")
+async def test_enqueues_a_job_from_the_form(page_client: PageClient, service: Service) -> None:
+    page = await page_client.get("/jobs/new?queue=mail")
     fields = page.form("/do/enqueue-job") | {
         "queue": "mail", "name": "send", "payload": EXACT, "when": "1h", "priority": "-7", "attempts": "5",
         "tags": "shop, urgent,", "lane": "eu",
     }  # fmt: skip
-    answer = await looker.send("/do/enqueue-job", fields)
+    answer = await page_client.send("/do/enqueue-job", fields)
     made = job(service, answer.headers["location"].rpartition("/")[2])
     assert b"".join(made.payload.data.split()) == b"".join(EXACT.encode().split())
     assert (made.queue, made.name, made.priority, made.retry.tries) == ("mail", "send", -7, 5)
     assert (made.tags, made.lane, made.state.label) == (("shop", "urgent"), "eu", "scheduled")
-    assert "it is scheduled" in (await looker.look(answer.headers["location"])).text
+    assert "it is scheduled" in (await page_client.get(answer.headers["location"])).text
     assert last_entry(service) == ("enqueue_job", made.key, "done")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"payload": '{"a": }'}, "not JSON"),
         ({"when": "soon"}, "is not a duration"),
@@ -205,20 +207,20 @@ async def test_a_job_is_enqueued_with_a_form(looker: Looker, service: Service) -
         ({"tags": "x" * 200}, "tag"),
     ],
 )
-async def test_what_is_typed_wrongly_is_shown_again_with_what_is_wrong(
-    looker: Looker, service: Service, wrong: dict[str, str], said: str
+async def test_shows_the_form_again_with_the_error(
+    page_client: PageClient, service: Service, wrong: dict[str, str], message: str
 ) -> None:
-    page = await looker.look("/jobs/new")
+    page = await page_client.get("/jobs/new")
     typed = {"queue": "mail", "name": "<b>my name</b>", "payload": "[1]", "priority": "0", "attempts": "3"} | wrong
-    again = Page(await looker.send("/do/enqueue-job", page.form("/do/enqueue-job") | typed))
+    again = Page(await page_client.send("/do/enqueue-job", page.form("/do/enqueue-job") | typed))
     assert again.status in (400, 413)
-    assert said in again.text
+    assert message in again.text
     assert again.all("input", name="name", value="<b>my name</b>")
     assert typed["payload"] in again.text
     assert service.stats(["mail"]).wait()[0].queued == 0
 
 
-async def test_a_copy_keeps_what_is_not_typed(looker: Looker, service: Service) -> None:
+async def test_a_copy_keeps_fields_that_are_not_in_the_form(page_client: PageClient, service: Service) -> None:
     binary = Blob(msgspec.msgpack.encode({"picture": b"\xff\x00"}), Codec.MSGPACK)
     first, second = enqueue(
         service,
@@ -226,7 +228,7 @@ async def test_a_copy_keeps_what_is_not_typed(looker: Looker, service: Service) 
         NewJob(queue="mail", name="draw", payload=binary),
     )
     fail_all(service, "mail")
-    page = await looker.look(f"/jobs/new?copy={first}")
+    page = await page_client.get(f"/jobs/new?copy={first}")
     assert "123456789012345678901234567890" in page.text
     fields = page.form("/do/enqueue-job") | {
         "queue": "mail",
@@ -234,37 +236,37 @@ async def test_a_copy_keeps_what_is_not_typed(looker: Looker, service: Service) 
         "payload": '{"order": 8}',
         "priority": "4",
     }
-    answer = await looker.send("/do/enqueue-job", fields)
+    answer = await page_client.send("/do/enqueue-job", fields)
     made = job(service, answer.headers["location"].rpartition("/")[2])
     assert (made.payload.data, made.timeout_ms, made.priority, made.retry.tries) == (b'{"order":8}', 5000, 4, 1)
-    page = await looker.look(f"/jobs/new?copy={second}")
-    assert "it stays as it is" in page.text
-    answer = await looker.send("/do/enqueue-job", page.form("/do/enqueue-job") | {"queue": "mail", "name": "draw"})
+    page = await page_client.get(f"/jobs/new?copy={second}")
+    assert "It stays unchanged" in page.text
+    answer = await page_client.send("/do/enqueue-job", page.form("/do/enqueue-job") | {"queue": "mail", "name": "draw"})
     assert job(service, answer.headers["location"].rpartition("/")[2]).payload == binary
 
 
-async def test_a_job_that_waits_is_edited_unless_another_was_faster(looker: Looker, service: Service) -> None:
+async def test_edits_a_queued_job_unless_its_revision_changed(page_client: PageClient, service: Service) -> None:
     packed = Blob(msgspec.msgpack.encode({"order": 7}), Codec.MSGPACK)
     (key,) = enqueue(service, NewJob(queue="mail", name="send", payload=packed))
-    page = await looker.look(f"/jobs/{key}/edit")
+    page = await page_client.get(f"/jobs/{key}/edit")
     typed = {"name": "resend", "priority": "9", "when": "2h", "payload": '{"order": 8}'}
-    answer = await looker.send("/do/edit-job", page.form("/do/edit-job") | typed)
+    answer = await page_client.send("/do/edit-job", page.form("/do/edit-job") | typed)
     assert answer.headers["location"] == f"/jobs/{key}"
     found = job(service, key)
     assert (found.name, found.priority, found.state.label) == ("resend", 9, "scheduled")
     assert found.payload.codec is Codec.MSGPACK
     assert msgspec.msgpack.decode(found.payload.data) == {"order": 8}
-    late = Page(await looker.send("/do/edit-job", page.form("/do/edit-job") | typed | {"priority": "1"}))
+    late = Page(await page_client.send("/do/edit-job", page.form("/do/edit-job") | typed | {"priority": "1"}))
     assert late.status == 409
     assert late.all("input", name="priority", value="1")
     assert job(service, key).priority == 9
 
 
-# Who may. Their tokens are there before the server is: it hears of later ones only after a moment.
+# Permissions. Tokens are created before the server starts: a running server notices new tokens with a delay.
 
 
 def token_of(service: Service, *roles: Role, queues: tuple[str, ...] = ()) -> str:
-    return service.create_token(NewToken(name="somebody", roles=frozenset(roles), queues=queues)).wait().text
+    return service.create_token(NewToken(name="user", roles=frozenset(roles), queues=queues)).wait().text
 
 
 @pytest.fixture
@@ -282,53 +284,55 @@ def of_one_queue(service: Service) -> str:
     return token_of(service, Role.READ, Role.PRODUCE, queues=("mail",))
 
 
-async def test_whoever_reads_sees_no_buttons_and_is_refused(reader: str, looker: Looker, service: Service) -> None:
+async def test_the_role_read_allows_no_action(reader: str, page_client: PageClient, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send"))
-    await looker.log_in(reader)
+    await page_client.log_in(reader)
     for path in (f"/jobs/{key}", "/jobs", "/failures"):
-        page = await looker.look(path)
+        page = await page_client.get(path)
         assert page.status == 200
         assert not [action for action in page.actions if "/do/" in action], path
         assert not page.all("input", type="checkbox", name="ids")
-    hidden = (await looker.look(f"/jobs/{key}")).form("/logout")
+    hidden = (await page_client.get(f"/jobs/{key}")).form("/logout")
     for verb in ("retry-jobs", "cancel-jobs", "delete-jobs", "delete-matching", "enqueue-job", "edit-job"):
-        answer = await looker.send(
+        answer = await page_client.send(
             f"/do/{verb}", hidden | {"ids": [key], "id": key, "confirmed": "1", "state": "queued"}
         )
         assert answer.status_code == 403, verb
-    assert (await looker.look("/jobs/new")).status == 403
+    assert (await page_client.get("/jobs/new")).status == 403
     assert state(service, key) == "queued"
 
 
-async def test_a_producer_enqueues_and_cancels_and_no_more(producer: str, looker: Looker, service: Service) -> None:
+async def test_the_role_produce_allows_enqueue_and_cancel_only(
+    producer: str, page_client: PageClient, service: Service
+) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send"))
-    await looker.log_in(producer)
-    page = await looker.look(f"/jobs/{key}")
+    await page_client.log_in(producer)
+    page = await page_client.get(f"/jobs/{key}")
     assert {path for path in page.actions if "/do/" in path} == {"/do/cancel-jobs"}
-    await do(looker, page, "cancel-jobs")
+    await do(page_client, page, "cancel-jobs")
     assert state(service, key) == "cancelled"
 
 
-async def test_a_token_for_some_queues_sees_and_touches_these(
-    of_one_queue: str, looker: Looker, service: Service
+async def test_a_token_for_some_queues_is_limited_to_them(
+    of_one_queue: str, page_client: PageClient, service: Service
 ) -> None:
     mine, other = enqueue(service, *(NewJob(queue=queue, name="send", tags=("t",)) for queue in ("mail", "secret")))
-    await looker.log_in(of_one_queue)
-    page = await looker.look("/jobs")
+    await page_client.log_in(of_one_queue)
+    page = await page_client.get("/jobs")
     assert mine in page.answer.text
     assert "secret" not in page.answer.text
     for path in (f"/jobs/{other}", f"/jobs/{other}/payload", f"/jobs/{other}/edit", f"/jobs/new?copy={other}",
                  "/jobs?queue=secret", "/failures?queue=secret"):  # fmt: skip
-        assert (await looker.look(path)).status == 403, path
-    assert "secret" not in (await looker.look("/search?q=send")).answer.text
-    assert (await looker.client.get("/search", params={"q": other})).status_code == 200
-    assert other not in (await looker.look("/jobs?tag=t")).answer.text
+        assert (await page_client.get(path)).status == 403, path
+    assert "secret" not in (await page_client.get("/search?q=send")).answer.text
+    assert (await page_client.http.get("/search", params={"q": other})).status_code == 200
+    assert other not in (await page_client.get("/jobs?tag=t")).answer.text
     form = page.form("/do/retry-jobs") | {"confirmed": "1"}
     for verb, fields in [
         ("cancel-jobs", {"ids": [mine, other]}),
         ("enqueue-job", {"queue": "secret", "name": "send", "payload": "1"}),
     ]:
-        assert (await looker.send(f"/do/{verb}", form | fields)).status_code == 403, (verb, fields)
+        assert (await page_client.send(f"/do/{verb}", form | fields)).status_code == 403, (verb, fields)
     assert (state(service, mine), state(service, other)) == ("queued", "queued")
 
 
@@ -337,10 +341,10 @@ class TestReadOnly:
     def server_settings(self) -> Settings:
         return Settings(port=0, bedrock_port=None, dashboard_read_only=True)
 
-    async def test_where_pages_only_show_nothing_is_done(self, looker: Looker, service: Service) -> None:
+    async def test_refuses_actions(self, page_client: PageClient, service: Service) -> None:
         (key,) = enqueue(service, NewJob(queue="mail", name="send"))
-        page = await looker.look(f"/jobs/{key}")
+        page = await page_client.get(f"/jobs/{key}")
         assert not [action for action in page.actions if "/do/" in action]
-        answer = await looker.send("/do/delete-jobs", {"ids": [key], "confirmed": "1"})
+        answer = await page_client.send("/do/delete-jobs", {"ids": [key], "confirmed": "1"})
         assert answer.status_code == 403
         assert state(service, key) == "queued"
