@@ -153,7 +153,7 @@ def test_a_paused_name_stays_paused_when_its_limit_has_room_again(service: Servi
     assert len(take(service, most=2)) == 1
 
 
-def test_a_lost_retake_lease_frees_the_place_for_others_too(service: Service) -> None:
+def test_a_lost_redeliverable_lease_frees_its_slot_for_others_too(service: Service) -> None:
     one_at_a_time(service)
     put(service, new(retake=True, lease_ms=1_000))
     (first,) = take(service)
