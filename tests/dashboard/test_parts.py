@@ -11,7 +11,7 @@ import pytest
 from windlass.core.errors import BadSetting
 from windlass.dashboard import flash
 from windlass.dashboard.assets import ASSETS
-from windlass.dashboard.views import charts, figures, icons
+from windlass.dashboard.views import charts, formats, icons
 from windlass.settings import load
 from windlass.web.app import sessions
 
@@ -45,24 +45,24 @@ def test_the_first_of_several_cookies_with_the_same_name_counts() -> None:
     ],
 )
 def test_durations_have_at_most_two_units(duration_ms: int, text: str) -> None:
-    assert figures.span(duration_ms).replace(figures.NARROW, " ") == text
+    assert formats.span(duration_ms).replace(formats.NARROW, " ") == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0"), (0.25, "0.2"), (999, "999"), (1000, "1k"), (12_345, "12.3k"), (2_000_000, "2M")]
 )
 def test_short_numbers(number: float, text: str) -> None:
-    assert figures.short(number) == text
+    assert formats.short(number) == text
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**40, "1.0 TiB")])
 def test_sizes(size: int, text: str) -> None:
-    assert figures.size(size).replace(figures.NARROW, " ") == text
+    assert formats.size(size).replace(formats.NARROW, " ") == text
 
 
 @pytest.mark.parametrize("at_ms", [1, 1_700_000_000_000, 2**48 - 1, 2**63])
 def test_formats_any_instant(at_ms: int) -> None:
-    ElementTree.fromstring(figures.when(at_ms))  # noqa: S314 (it is ours)
+    ElementTree.fromstring(formats.when(at_ms))  # noqa: S314 (it is ours)
 
 
 @pytest.mark.parametrize("values", [[], [0], [5], [0, 0, 0], [1, 10, 1e12], [0.5] * 60])

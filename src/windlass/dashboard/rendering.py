@@ -14,7 +14,7 @@ from windlass.web.listener.messages import Response
 
 from .assets import ASSETS
 from .page_context import PageContext
-from .views import charts, figures, icons, timeline, values
+from .views import charts, formats, icons, timeline, values
 
 HTML = "text/html; charset=utf-8"
 _POLICY = (
@@ -48,7 +48,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
         finalize=_visible,
     )
-    created.filters |= {**figures.FILTERS, "snippet": values.snippet, "exact": escape}
+    created.filters |= {**formats.FILTERS, "snippet": values.snippet, "exact": escape}
     created.globals |= {
         "icon": icons.icon,
         "charts": charts,

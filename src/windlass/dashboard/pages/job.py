@@ -23,7 +23,7 @@ from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline
-from windlass.dashboard.views.figures import count, span
+from windlass.dashboard.views.formats import count, span
 from windlass.dashboard.views.timeline import Phase
 from windlass.dashboard.views.values import RenderedValue, render_value
 from windlass.web.listener.messages import Response

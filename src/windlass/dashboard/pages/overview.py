@@ -10,7 +10,7 @@ from windlass.core.queue import Minute, QueueStats
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.figures import count
+from windlass.dashboard.views.formats import count
 from windlass.dashboard.views.queue_names import queue_names
 from windlass.dashboard.views.throughput import (
     TIME_RANGES,

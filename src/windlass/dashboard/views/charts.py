@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from windlass.core.text.control_characters import escape_control
 
-from .figures import short, span
+from .formats import short, span
 
 SPARK_HEIGHT = 28
 WIDTH, HEIGHT = 560, 196

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from windlass.core.job import Job, Timeline
 from windlass.core.states import State
 
-from .figures import span
+from .formats import span
 
 WIDTH, HEIGHT = 1000, 24
 WIDTH_MIN = 5  # so that an attempt of a millisecond within a day is visible

@@ -15,7 +15,7 @@ from windlass.core.job import Blob, Codec
 from windlass.core.text.codecs import as_json
 from windlass.core.text.control_characters import escape_control
 
-from .figures import count, size
+from .formats import count, size
 
 NODES_MAX = 1_000  # of one value
 TEXT_MAX = 2_000  # characters of one text
