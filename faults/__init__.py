@@ -1,2 +1,1 @@
-"""Proof that nothing is lost: clients that write down what they were told (load), and judges of what they wrote
-(judging). What goes wrong meanwhile is for whoever runs them."""
+"""Fault injection: clients record calls (load), faults disturb a deployment (injection), rules judge it (checks)."""

@@ -1,5 +1,6 @@
-"""A whole deployment as processes: an engine, servers, and clients of every front end, with a proxy between all of
-them where the topology allows it. Everything it starts is ended by pid when its block is left."""
+"""A whole deployment as processes: an engine, servers and clients of every front end, with proxies between them.
+
+A proxy stands between two processes where the topology allows it. Leaving the context ends every process by pid."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.engine_process import _free_port
+from tests.support.engine_process import free_port
 from windlass.core.job import Durability
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
-from .engines import Alone, Apart, Embedded, Engine, made
-from .processes import Member
-from .proxy import Link, Proxy
-from .roster import Client, Ports
+from .client_set import ClientSpec, Ports
+from .engines import EmbeddedEngineProcess, Engine, NamespacedEngine, StandaloneEngine, create_engine
+from .managed_process import ManagedProcess
+from .proxy import Proxy, ProxyLink
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = {"server-api": "api", "server-loops": "processor,notifier"}
@@ -35,14 +36,14 @@ class Deployment:
         self.durability = durability
         for part in ("logs", "histories", "data"):
             (folder / part).mkdir(parents=True, exist_ok=True)
-        self.engine: Engine = made(topology, folder / "data")
+        self.engine: Engine = create_engine(topology, folder / "data")
         self.proxy = Proxy()
-        self.servers: list[Member] = []
-        self.load: list[Member] = []
-        self.ports = Ports(_free_port(), _free_port())
-        self._ports = {name: (_free_port(), _free_port()) for name in SERVERS}
+        self.servers: list[ManagedProcess] = []
+        self.load: list[ManagedProcess] = []
+        self.ports = Ports(free_port(), free_port())
+        self._ports = {name: (free_port(), free_port()) for name in SERVERS}
 
-    # Its life
+    # Lifecycle
 
     def __enter__(self) -> Self:
         try:
@@ -56,30 +57,31 @@ class Deployment:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for member in (*self.load, *self.servers):
-            member.kill()
-        self._keep_engine_logs()
+        for process in (*self.load, *self.servers):
+            process.kill()
+        self._save_engine_logs()
         self.engine.close()
         self.proxy.close()
 
-    def _keep_engine_logs(self) -> None:
-        for at, path in enumerate(self.engine.logs):
+    def _save_engine_logs(self) -> None:
+        for number, path in enumerate(self.engine.logs):
             if path.exists():
-                (self.folder / "logs" / f"engine-{at}.log").write_bytes(path.read_bytes()[-200_000:])
+                (self.folder / "logs" / f"engine-{number}.log").write_bytes(path.read_bytes()[-200_000:])
 
-    # Where things are
+    # Addresses
 
-    def engine_link(self, whose: str) -> str:
-        """The engine as one of the processes reaches it: through a link of its own, where it is at one address."""
-        if isinstance(self.engine, Alone) and not isinstance(self.engine, Apart):
-            return f"redis://127.0.0.1:{self._link(f'{whose}→engine', ('127.0.0.1', self.engine.node.port)).port}/0"
-        if isinstance(self.engine, Embedded):
-            target = str(self.engine.url).removeprefix("unix://")
-            return f"redis://127.0.0.1:{self._link(f'{whose}→engine', target).port}/0"
+    def engine_url_for(self, process: str) -> str:
+        """Return the URL of the engine for one process: through its own link if the engine has a single address."""
+        if isinstance(self.engine, StandaloneEngine) and not isinstance(self.engine, NamespacedEngine):
+            link = self._link(f"{process}→engine", ("127.0.0.1", self.engine.node.port))
+            return f"redis://127.0.0.1:{link.port}/0"
+        if isinstance(self.engine, EmbeddedEngineProcess):
+            link = self._link(f"{process}→engine", str(self.engine.url).removeprefix("unix://"))
+            return f"redis://127.0.0.1:{link.port}/0"
         return self.engine.url
 
-    def _link(self, name: str, target: tuple[str, int] | str) -> Link:
-        return self.proxy.links.get(name) or self.proxy.link(name, target)
+    def _link(self, name: str, target: tuple[str, int] | str) -> ProxyLink:
+        return self.proxy.links.get(name) or self.proxy.add_link(name, target)
 
     @property
     def http_url(self) -> str:
@@ -87,22 +89,22 @@ class Deployment:
         return f"http://127.0.0.1:{port}"
 
     @property
-    def bedrock(self) -> str:
+    def bedrock_address(self) -> str:
         return f"127.0.0.1:{self._link('clients→bedrock', ('127.0.0.1', self._ports['server-api'][1])).port}"
 
     def metrics_url(self, server: str) -> str:
-        """Past the proxies."""
+        """Return the URL of a server's metrics, without a proxy."""
         return f"http://127.0.0.1:{self._ports[server][0]}/metrics"
 
     def service(self, patience_s: float = PATIENCE_S) -> Service:
-        """Of this process, past the proxies. Close its store when done."""
+        """Return a service of this process, without a proxy. Close its store afterwards."""
         return Service(Store(parse_url(self.engine.url), patience_s=patience_s))
 
-    # What it starts
+    # Starting processes
 
     def _environment(self, **more: str) -> dict[str, str]:
-        plain = {name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "FAULTS_"))}
-        return plain | {
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "FAULTS_"))}
+        return inherited | {
             "PYTHONUNBUFFERED": "1",
             "PYTHONPATH": os.pathsep.join([str(ROOT / "faults" / "shifted_clock"), str(ROOT)]),
             "WINDLASS_DATA_DIR": str(self.folder / "data"),
@@ -117,72 +119,72 @@ class Deployment:
     def _start_servers(self) -> None:
         for name, roles in SERVERS.items():
             port, bedrock_port = self._ports[name]
-            door = "--port" if "api" in roles else "--health-port"
-            words = ["--roles", roles, door, str(port), "--bedrock-port", str(bedrock_port), "--grace", "2s"]
-            if not isinstance(self.engine, Embedded):
-                words += ["--url", self.engine_link(name)]
-            member = Member(
+            port_option = "--port" if "api" in roles else "--health-port"
+            arguments = ["--roles", roles, port_option, str(port), "--bedrock-port", str(bedrock_port), "--grace", "2s"]
+            if not isinstance(self.engine, EmbeddedEngineProcess):
+                arguments += ["--url", self.engine_url_for(name)]
+            process = ManagedProcess(
                 name,
-                [sys.executable, "-m", "windlass", "serve", *words],
+                [sys.executable, "-m", "windlass", "serve", *arguments],
                 folder=self.folder / "logs",
                 environment=self._environment(),
-                ready_word="Stop with",
+                ready_text="Stop with",
             )
-            self.servers.append(member)
-            member.start()
-        for member in self.servers:
-            member.wait_ready()
+            self.servers.append(process)
+            process.start()
+        for process in self.servers:
+            process.wait_ready()
 
-    def start_load(self, clients: Mapping[str, Client], seconds: float) -> None:
+    def start_load(self, clients: Mapping[str, ClientSpec], seconds: float) -> None:
         for name, client in clients.items():
             clock = self.folder / "data" / f"{name}.clock"
             clock.write_bytes(struct.pack("d", 0.0))
-            words = ["--url", self.engine_link(name), "--http", self.http_url, "--bedrock", self.bedrock]
-            words += ["--history", str(self.folder / "histories" / f"{name}.jsonl"), "--client", name]
-            words += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
-            member = Member(
+            arguments = ["--url", self.engine_url_for(name), "--http", self.http_url, "--bedrock", self.bedrock_address]
+            arguments += ["--history", str(self.folder / "histories" / f"{name}.jsonl"), "--client", name]
+            arguments += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
+            process = ManagedProcess(
                 name,
-                [sys.executable, "-m", "faults.load", client.kind, *words, *client.words],
+                [sys.executable, "-m", "faults.load", client.kind, *arguments, *client.arguments],
                 folder=self.folder / "logs",
                 environment=self._environment(FAULTS_CLOCK=str(clock)),
             )
-            self.load.append(member)
-            member.start()
+            self.load.append(process)
+            process.start()
 
-    def shift_clock(self, member: Member, by_s: float) -> None:
-        with (self.folder / "data" / f"{member.name}.clock").open("r+b") as clock:
+    def shift_clock(self, process: ManagedProcess, by_s: float) -> None:
+        with (self.folder / "data" / f"{process.name}.clock").open("r+b") as clock:
             clock.write(struct.pack("d", by_s))
 
-    # Who is there
+    # Running processes
 
-    def members(self, role: str) -> list[Member]:
-        """By what they are: server, worker, producer, client (both of these, and the others that ask)."""
+    def processes(self, role: str) -> list[ManagedProcess]:
+        """Return the processes of a role: server, worker, producer, or client (all processes of the load)."""
         if role == "server":
             return self.servers
         if role == "client":
             return self.load
-        return [member for member in self.load if member.name.startswith(role)]
+        return [process for process in self.load if process.name.startswith(role)]
 
     @property
     def histories(self) -> list[Path]:
         return sorted((self.folder / "histories").glob("*.jsonl"))
 
-    def end_load(self) -> list[str]:
-        """Clients end by SIGTERM; those that did not end well are named."""
-        alive = [member for member in self.load if member.is_alive]
-        for member in alive:
-            member.ask_to_end()
-        return [f"{member.name} ended with {code}" for member in alive if (code := member.ended()) != 0]
+    def stop_load(self) -> list[str]:
+        """End all clients by SIGTERM and return a sentence for each exit code other than 0."""
+        alive = [process for process in self.load if process.is_alive]
+        for process in alive:
+            process.request_stop()
+        return [f"{process.name} ended with {code}" for process in alive if (code := process.wait()) != 0]
 
-    def everything_mended(self) -> None:
-        """No fault is left: links pass, processes run, clocks are right."""
+    def repair_all(self) -> None:
+        """Undo every fault: links pass, the engine and the servers run."""
         for link in self.proxy.links.values():
-            link.mend()
+            link.restore()
         self.engine.revive()
-        for member in (*self.servers, *self.load):
-            member.signal(signal.SIGCONT)
-        for member in self.servers:
-            if not member.is_alive:
-                member.start()
-        for member in self.servers:
-            member.wait_ready()
+        for process in (*self.servers, *self.load):
+            process.signal(signal.SIGCONT)
+        for process in self.servers:
+            if not process.is_alive:
+                process.start()
+        for process in self.servers:
+            process.wait_ready()

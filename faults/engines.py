@@ -1,5 +1,6 @@
-"""The engines under test, each with what can be done to it: one alone, one at the end of a cable, the embedded one, a
-Sentinel group, a cluster. They are the test suite's own processes; every one of them ends with this process."""
+"""Engines under test with their faults: standalone, in a network namespace, embedded, behind Sentinel, and a cluster.
+
+They are the test suite's own processes. Every one of them ends with this process."""
 
 from __future__ import annotations
 
@@ -17,33 +18,33 @@ from typing import Any, Protocol
 
 from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.sync_connection import SyncConnection
-from windlass.store.embedded.supervisor import SOCKET, STATE, send_command, is_ready
+from windlass.store.embedded.supervisor import SOCKET, STATE, is_ready, send_command
 
 # `python -m faults` may be started from another folder.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from tests.support.engine_process import _binary
+from tests.support.engine_process import engine_binary
 from tests.topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 
 from .cable import Cable  # isort: skip
 
 LIMIT_S = 240.0
 WITH_AOF = ("--appendonly", "yes", "--appendfsync")
-# A write beyond a limit on file sizes is an error of the write, as on a full disk, instead of the process's end.
+# A write beyond a limit of file sizes fails, as on a full disk, instead of killing the process.
 SHELL = ("/bin/sh", "-c", "trap '' XFSZ; exec \"$@\"", "engine")
 
 
 class Engine(Protocol):
-    """What mischief and deployments know of an engine, wherever it runs."""
+    """The interface of an engine for faults and deployments, wherever it runs."""
 
     topology: str
     url: str
 
     def start(self) -> None: ...
     def close(self) -> None: ...
-    def ask(self, *command: str | int) -> Any: ...
-    def kill(self, chance: random.Random) -> None: ...
+    def send_command(self, *command: str | int) -> Any: ...
+    def kill(self, rng: random.Random) -> None: ...
     def revive(self) -> None: ...
-    def freeze(self, chance: random.Random) -> Callable[[], None]: ...
+    def freeze(self, rng: random.Random) -> Callable[[], None]: ...
 
     @property
     def pids(self) -> dict[str, int]: ...
@@ -52,23 +53,23 @@ class Engine(Protocol):
     def logs(self) -> list[Path]: ...
 
 
-class AloneNode(Node):
+class StandaloneNode(Node):
     @property
-    def has_ended(self) -> bool:
-        """By itself."""
+    def has_exited(self) -> bool:
+        """Whether the process has ended without being stopped from here."""
         return self._process is not None and self._process.poll() is not None
 
     def _command(self) -> list[str]:
-        return [*SHELL, _binary(self._engine), *self._arguments()]
+        return [*SHELL, engine_binary(self._engine), *self._arguments()]
 
 
-class Alone:
+class StandaloneEngine:
     """One engine with an append-only file."""
 
     topology = "standalone"
 
     def __init__(self, fsync: str = "always") -> None:
-        self.node = AloneNode(tcp=True, config=(*WITH_AOF, fsync))
+        self.node = StandaloneNode(tcp=True, config=(*WITH_AOF, fsync))
         self.fsync = fsync
 
     def start(self) -> None:
@@ -78,22 +79,22 @@ class Alone:
     def close(self) -> None:
         self.node.remove()
 
-    def ask(self, *command: str | int) -> Any:
+    def send_command(self, *command: str | int) -> Any:
         return self.node.ask(*command)
 
-    def kill(self, chance: random.Random) -> None:
+    def kill(self, rng: random.Random) -> None:
         self.node.kill()
 
     def revive(self) -> None:
         if not self.node.is_running:
             self.node.start()
 
-    def freeze(self, chance: random.Random) -> Callable[[], None]:
+    def freeze(self, rng: random.Random) -> Callable[[], None]:
         self.node.freeze()
         return self.node.thaw
 
-    def may_write(self, file_bytes: int | None) -> None:
-        """No file of the engine grows beyond this; None: as far as they like."""
+    def limit_file_size(self, file_bytes: int | None) -> None:
+        """Let no file of the engine grow beyond this size; None: no limit."""
         most = resource.RLIM_INFINITY if file_bytes is None else file_bytes
         resource.prlimit(self.node.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
@@ -106,8 +107,8 @@ class Alone:
         return [self.node.log_path]
 
 
-class ApartNode(AloneNode):
-    """In a network of its own; those on this machine can reach it by its unix socket, too."""
+class NamespacedNode(StandaloneNode):
+    """An engine in a network namespace of its own. Local processes can also reach it by its unix socket."""
 
     def __init__(self, fsync: str) -> None:
         super().__init__(tcp=True, config=(*WITH_AOF, fsync, "--protected-mode", "no"))
@@ -117,21 +118,21 @@ class ApartNode(AloneNode):
         return [*super()._arguments(), "--bind", self.cable.far_address]
 
     def _command(self) -> list[str]:
-        return self.cable.inside(super()._command())
+        return self.cable.command_inside(super()._command())
 
 
-class Apart(Alone):
-    """One engine with an append-only file, at the end of a cable."""
+class NamespacedEngine(StandaloneEngine):
+    """One engine with an append-only file, at the far end of a cable."""
 
     topology = "namespace"
 
     def __init__(self, fsync: str = "always") -> None:
-        self.node = ApartNode(fsync)
+        self.node = NamespacedNode(fsync)
         self.cable = self.node.cable
         self.fsync = fsync
 
     def start(self) -> None:
-        self.cable.lay()
+        self.cable.create()
         self.node.start()
         self.url = f"redis://{self.cable.far_address}:{self.node.port}/0"
 
@@ -140,12 +141,12 @@ class Apart(Alone):
         self.cable.remove()
 
     def revive(self) -> None:
-        self.cable.mend()
+        self.cable.restore()
         super().revive()
 
 
-class Embedded:
-    """The engine of a data directory. Its users start it, and its supervisor restarts it."""
+class EmbeddedEngineProcess:
+    """The engine of a data directory. Its users start it; its supervisor starts it again."""
 
     topology = "embedded"
 
@@ -155,10 +156,10 @@ class Embedded:
         self._last_pid = 0
 
     def start(self) -> None:
-        """The first server does."""
+        """Do nothing: the first server starts the engine."""
 
     def close(self) -> None:
-        """It stops when its last user has left; one that was frozen or orphaned is ended here."""
+        """Wait until the engine stops after its last user. Kill it if it is frozen or orphaned."""
         give_up_at = time.monotonic() + 10
         while (pid := self._pid()) and time.monotonic() < give_up_at:
             time.sleep(0.1)
@@ -166,32 +167,34 @@ class Embedded:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def ask(self, *command: str | int) -> Any:
-        self._present()
-        with contextlib.closing(SyncConnection.open(Endpoint(unix_path=str(self.data_dir / SOCKET)))) as one:
-            return one.call(*command)
+    def send_command(self, *command: str | int) -> Any:
+        self._wait_ready()
+        endpoint = Endpoint(unix_path=str(self.data_dir / SOCKET))
+        with contextlib.closing(SyncConnection.open(endpoint)) as connection:
+            return connection.call(*command)
 
-    def kill(self, chance: random.Random) -> None:
-        self._last_pid = self._present()
+    def kill(self, rng: random.Random) -> None:
+        self._last_pid = self._wait_ready()
         os.kill(self._last_pid, signal.SIGKILL)
 
     def revive(self) -> None:
-        """Wait until its supervisor has restarted it."""
-        self._present()
+        """Wait until the supervisor has started the engine."""
+        self._wait_ready()
 
-    def _present(self) -> int:
-        """Its pid, when it is there and answers: while all its users are dead, it is not."""
+    def _wait_ready(self) -> int:
+        """Wait until the engine answers and return its pid. While all its users are dead, it does not run."""
         give_up_at = time.monotonic() + LIMIT_S
-        while (
-            not (pid := self._pid()) or pid == self._last_pid or not is_ready(send_command(str(self.data_dir / SOCKET), b"PING"))
-        ):
+        while not (pid := self._pid()) or pid == self._last_pid or not self._answers():
             if time.monotonic() > give_up_at:
-                raise RuntimeError("the embedded engine does not come back")
+                raise RuntimeError(f"The embedded engine did not come back within {LIMIT_S:g} s.")
             time.sleep(0.05)
         return pid
 
-    def freeze(self, chance: random.Random) -> Callable[[], None]:
-        pid = self._present()
+    def _answers(self) -> bool:
+        return is_ready(send_command(str(self.data_dir / SOCKET), b"PING"))
+
+    def freeze(self, rng: random.Random) -> Callable[[], None]:
+        pid = self._wait_ready()
         os.kill(pid, signal.SIGSTOP)
         return lambda: os.kill(pid, signal.SIGCONT)
 
@@ -211,8 +214,8 @@ class Embedded:
         return list(self.data_dir.glob("*.log"))
 
 
-class _Group:
-    """Several nodes, of which those that serve can be lost."""
+class _GroupEngine:
+    """Several nodes, of which primaries can be lost."""
 
     group: Any
 
@@ -228,14 +231,14 @@ class _Group:
 
     @property
     def pids(self) -> dict[str, int]:
-        return {f"node-{at}": node.pid for at, node in enumerate(self.group.nodes) if node.is_running}
+        return {f"node-{number}": node.pid for number, node in enumerate(self.group.nodes) if node.is_running}
 
     @property
     def logs(self) -> list[Path]:
         return [node.log_path for node in self.group.nodes]
 
 
-class Watched(_Group):
+class SentinelEngine(_GroupEngine):
     """A primary and two replicas behind three sentinels."""
 
     topology = "sentinel"
@@ -243,25 +246,25 @@ class Watched(_Group):
     def __init__(self) -> None:
         self.group = SentinelProcesses()
 
-    def ask(self, *command: str | int) -> Any:
+    def send_command(self, *command: str | int) -> Any:
         return self.group.primary.ask(*command)
 
-    def serving(self, chance: random.Random) -> Node:
+    def primary(self, rng: random.Random) -> Node:
         return self.group.primary  # type: ignore[no-any-return]
 
-    def kill(self, chance: random.Random) -> None:
-        self.serving(chance).kill()
+    def kill(self, rng: random.Random) -> None:
+        self.primary(rng).kill()
 
-    def freeze(self, chance: random.Random) -> Callable[[], None]:
+    def freeze(self, rng: random.Random) -> Callable[[], None]:
         node = self.group.primary
         node.freeze()
         return node.thaw  # type: ignore[no-any-return]
 
-    def fail_over(self, chance: random.Random) -> None:
-        self.group.fail_over(*chance.choice([(), ("COORDINATED",)]))
+    def fail_over(self, rng: random.Random) -> None:
+        self.group.fail_over(*rng.choice([(), ("COORDINATED",)]))
 
 
-class Divided(_Group):
+class ClusterEngine(_GroupEngine):
     """Three primaries, each with a replica."""
 
     topology = "cluster"
@@ -269,25 +272,25 @@ class Divided(_Group):
     def __init__(self) -> None:
         self.group = ClusterProcesses()
 
-    def ask(self, *command: str | int) -> Any:
-        """Every primary; the last one's answer."""
+    def send_command(self, *command: str | int) -> Any:
+        """Send the command to every primary and return the last answer."""
         answers = [node.ask(*command) for node in self.group.primaries]
         return answers[-1]
 
-    def serving(self, chance: random.Random) -> Node:
-        return chance.choice(self.group.primaries)  # type: ignore[no-any-return]
+    def primary(self, rng: random.Random) -> Node:
+        return rng.choice(self.group.primaries)  # type: ignore[no-any-return]
 
-    def kill(self, chance: random.Random) -> None:
-        self.serving(chance).kill()
+    def kill(self, rng: random.Random) -> None:
+        self.primary(rng).kill()
 
-    def freeze(self, chance: random.Random) -> Callable[[], None]:
-        node = chance.choice(self.group.primaries)
+    def freeze(self, rng: random.Random) -> Callable[[], None]:
+        node = rng.choice(self.group.primaries)
         node.freeze()
         return node.thaw  # type: ignore[no-any-return]
 
-    def fail_over(self, chance: random.Random) -> None:
+    def fail_over(self, rng: random.Random) -> None:
         replicas = [node for node in self.group.nodes if node.is_running and not node.is_primary]
-        chance.choice(replicas).ask("CLUSTER", "FAILOVER")
+        rng.choice(replicas).ask("CLUSTER", "FAILOVER")
 
 
 def _is_alive(pid: int) -> bool:
@@ -297,13 +300,13 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def made(topology: str, folder: Path) -> Engine:
+def create_engine(topology: str, folder: Path) -> Engine:
     if topology == "embedded":
-        return Embedded(folder)
-    kinds: dict[str, Callable[[], Engine]] = {
-        "standalone": Alone,
-        "namespace": Apart,
-        "sentinel": Watched,
-        "cluster": Divided,
+        return EmbeddedEngineProcess(folder)
+    engines: dict[str, Callable[[], Engine]] = {
+        "standalone": StandaloneEngine,
+        "namespace": NamespacedEngine,
+        "sentinel": SentinelEngine,
+        "cluster": ClusterEngine,
     }
-    return kinds[topology]()
+    return engines[topology]()

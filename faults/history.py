@@ -1,5 +1,6 @@
-"""A history: what one client asked and was told, a line of JSON when a call begins and one when its answer is known.
-The writer loses nothing to a kill; whoever reads it finds calls that were begun and whose answer nobody knows."""
+"""The history of a client: one line of JSON when a call begins, and one when its answer is known.
+
+A kill loses nothing that was written. Calls that have begun and have no answer are unknown to the reader."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ CallName: TypeAlias = Literal[
 Phase: TypeAlias = Literal["begun", "ok", "refused", "unknown"]
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job as one line knows it; what is not known is left out."""
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts about a job in one line of a history. Unknown facts keep their defaults."""
 
     key: str = ""  # chosen by the producer before the call, and carried in the payload
     id: str = ""
@@ -26,34 +27,34 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     lane: str = ""
     priority: int = 0
-    is_delayed: bool = False  # not ready at once: its place in the order is another
-    tries: int = 0  # attempts it may have; 0: any number
-    is_callback_owed: bool = False
-    is_durable: bool = True  # False: accepted, but the asked-for durability was not confirmed
+    is_delayed: bool = False  # not ready at once, so its position in the queue is another
+    tries: int = 0  # attempts that it may have; 0: any number
+    expects_callback: bool = False
+    is_durable: bool = True  # False: accepted, but the requested durability was not confirmed
     token: int = 0  # 0: the front end has none
     attempt: int = 0
     sequence: int = 0
     leased_at_ms: int = 0  # by the engine's clock
-    lease_until_ms: int = 0  # by the engine's clock; 0: not known
-    lease_ms: int = 0  # how long the lease holds from its beginning; 0: not known, or without end
+    lease_until_ms: int = 0  # by the engine's clock; 0: unknown
+    lease_ms: int = 0  # length of the lease; 0: unknown, or without end
     limit_keys: tuple[str, ...] = ()
     schedule: str = ""
     planned_at_ms: int = 0
     outcome: str = ""  # queued, existing, finished, retried, failed, cancelled, requested, …
-    code: str = ""  # why this one was refused, in a call about many
-    delivery: str = ""  # of a callback: its id, the same in every attempt
-    digest: str = ""  # of what a callback said
+    code: str = ""  # why this job was refused, in a call about many
+    delivery: str = ""  # id of a callback, the same in every attempt
+    digest: str = ""  # of the content of a callback
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    at_ns: int  # CLOCK_MONOTONIC: one for all processes of a machine
+    at_ns: int  # CLOCK_MONOTONIC: the same for all processes of a machine
     client: str
-    n: int  # of the call, within its client
+    n: int  # number of the call within its client
     call: CallName
     phase: Phase
-    jobs: tuple[Seen, ...] = ()
-    code: str = ""  # of a refusal, or what kept the answer away
-    link: str = ""  # of a call over a connection that leases are bound to
+    jobs: tuple[JobFacts, ...] = ()
+    code: str = ""  # of a refusal, or the reason of a missing answer
+    connection: str = ""  # of a call over a connection that leases are bound to
 
 
 _encode = msgspec.json.Encoder().encode
@@ -61,32 +62,33 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 class Recorder:
-    """Writes the history of one client. Each line is one write, made before the call and before anything is done with
-    its answer. A client that starts again goes on in the same file."""
+    """Writer of a client's history. Each line is one write, before the call and before the answer is used.
+
+    A client that starts again continues in the same file."""
 
     def __init__(self, path: Path, client: str) -> None:
         self.client = client
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._last = self._where_we_were()
+        self._last = self._last_call_number()
 
-    def _where_we_were(self) -> int:
+    def _last_call_number(self) -> int:
         with open(os.dup(self._file), "rb") as before:
             before.seek(0)
             content = before.read()
         if content and not content.endswith(b"\n"):
-            os.write(self._file, b"\n")  # a line that was cut stands for itself
-        return max((entry.n for entry in entries_of(content)), default=0)
+            os.write(self._file, b"\n")  # ends a line that a kill has cut
+        return max((entry.n for entry in parse_entries(content)), default=0)
 
-    def begin(self, call: CallName, jobs: Iterable[Seen] = (), *, link: str = "") -> Pending:
+    def begin(self, call: CallName, jobs: Iterable[JobFacts] = (), *, connection: str = "") -> PendingCall:
         self._last += 1
-        pending = Pending(self, self._last, call, link)
+        pending = PendingCall(self, self._last, call, connection)
         pending.write("begun", tuple(jobs))
         return pending
 
-    def happened(self, call: CallName, jobs: Iterable[Seen]) -> None:
-        """Something that was seen, rather than asked."""
+    def record_event(self, call: CallName, jobs: Iterable[JobFacts]) -> None:
+        """Record something that the client observed without a call."""
         self._last += 1
-        Pending(self, self._last, call, "").write("ok", tuple(jobs))
+        PendingCall(self, self._last, call, "").write("ok", tuple(jobs))
 
     def write(self, entry: Entry) -> None:
         os.write(self._file, _encode(entry) + b"\n")
@@ -95,37 +97,37 @@ class Recorder:
         os.close(self._file)
 
 
-class Pending:
-    """A call that was begun."""
+class PendingCall:
+    """A call that has begun."""
 
-    def __init__(self, recorder: Recorder, n: int, call: CallName, link: str) -> None:
+    def __init__(self, recorder: Recorder, n: int, call: CallName, connection: str) -> None:
         self._recorder = recorder
         self.n = n
         self._call = call
-        self._link = link
+        self._connection = connection
 
-    def write(self, phase: Phase, jobs: Sequence[Seen], code: str = "") -> None:
+    def write(self, phase: Phase, jobs: Sequence[JobFacts], code: str = "") -> None:
         entry = Entry(
             at_ns=time.monotonic_ns(), client=self._recorder.client, n=self.n, call=self._call, phase=phase,
-            jobs=tuple(jobs), code=code, link=self._link,
+            jobs=tuple(jobs), code=code, connection=self._connection,
         )  # fmt: skip
         self._recorder.write(entry)
 
-    def ok(self, jobs: Iterable[Seen] = ()) -> None:
-        """The answer is known; a job that was refused for itself has a `code`."""
+    def record_ok(self, jobs: Iterable[JobFacts] = ()) -> None:
+        """Record the answer. A job that was refused by itself has a `code`."""
         self.write("ok", tuple(jobs))
 
-    def refused(self, code: str) -> None:
-        """Nothing was changed."""
+    def record_refusal(self, code: str) -> None:
+        """Record a refusal: the call changed nothing."""
         self.write("refused", (), code)
 
-    def unknown(self, code: str) -> None:
-        """No answer came: it may or may not have been done."""
+    def record_unknown(self, code: str) -> None:
+        """Record a missing answer: the call may or may not have had an effect."""
         self.write("unknown", (), code)
 
 
-def entries_of(content: bytes) -> Iterator[Entry]:
-    """Lines that were cut, by a kill or a full disk, are passed over: what they would have said is unknown."""
+def parse_entries(content: bytes) -> Iterator[Entry]:
+    """Parse a history. Lines cut by a kill or a full disk are skipped: their content is unknown."""
     for line in content.splitlines():
         try:
             yield _decode(line)
@@ -136,6 +138,6 @@ def entries_of(content: bytes) -> Iterator[Entry]:
 
 
 def read_history(paths: Iterable[Path]) -> list[Entry]:
-    """All entries of all clients, in the order of time."""
-    found = [entry for path in paths for entry in entries_of(path.read_bytes())]
+    """Read all entries of all clients, ordered by time."""
+    found = [entry for path in paths for entry in parse_entries(path.read_bytes())]
     return sorted(found, key=lambda entry: entry.at_ns)

@@ -1,5 +1,6 @@
-"""A TCP proxy that can be told to misbehave: each link is a port of this machine that leads to one address, and may
-be cut, stalled, delayed or narrowed while traffic flows. All links run in one thread with an event loop of its own."""
+"""A TCP proxy with faults. Each link is a local port that leads to one address; it can be cut, stalled or slowed.
+
+All links run in one thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -17,27 +18,24 @@ Mode = Literal["through", "cut", "stall"]
 
 T = TypeVar("T")
 CHUNK = 65_536
-BREATH_S = 0.05  # how often a stalled link looks whether it may go on
-RESET = struct.pack("ii", 1, 0)  # linger for no time: closing is a reset
+STALL_POLL_S = 0.05  # how often a stalled link checks whether it may go on
+RESET = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
 
 
 @dataclass
-class Weather:
-    """What a link does to what passes."""
-
+class LinkBehaviour:
     mode: Mode = "through"
     delay_s: float = 0.0
-    bytes_per_s: float = 0.0  # 0: as fast as it goes
+    bytes_per_s: float = 0.0  # 0: unlimited
 
 
-class Link:
-    """One way through the proxy. Its methods may be called from any thread."""
+class ProxyLink:
+    """One port of the proxy. Its methods may be called from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str, target: Address) -> None:
         self.name = name
         self.target = target
-        self.weather = Weather()
-        self.passed = 0  # connections in all
+        self.behaviour = LinkBehaviour()
         self.port = 0
         self._loop = loop
         self._server: asyncio.Server | None = None
@@ -45,42 +43,33 @@ class Link:
         self._unanswered = b""  # the call whose reply is to be lost
         self.has_lost = threading.Event()
 
-    # What it can be told
-
-    def lead_to(self, target: Address) -> None:
-        """From the next connection on."""
-        self.target = target
+    # Faults
 
     def cut(self) -> None:
-        """Every connection is reset, also new ones, until `mend`."""
-        self.weather = Weather("cut")
+        """Reset every connection, and every new one, until `restore`."""
+        self.behaviour = LinkBehaviour("cut")
         self._loop.call_soon_threadsafe(self._reset_all)
 
     def stall(self) -> None:
-        """Half open: connections are there, new ones are accepted, nothing passes."""
-        self.weather = Weather("stall")
+        """Leave connections half open: new ones are accepted, no data passes."""
+        self.behaviour = LinkBehaviour("stall")
 
     def slow(self, delay_s: float, bytes_per_s: float = 0.0) -> None:
-        self.weather = Weather("through", delay_s, bytes_per_s)
+        self.behaviour = LinkBehaviour("through", delay_s, bytes_per_s)
 
-    def mend(self) -> None:
-        self.weather = Weather()
+    def restore(self) -> None:
+        self.behaviour = LinkBehaviour()
 
     def drop(self) -> None:
-        """Every connection of this moment is reset; new ones pass."""
+        """Reset the connections of this moment; new ones pass."""
         self._loop.call_soon_threadsafe(self._reset_all)
 
     def lose_reply_to(self, call: bytes) -> None:
-        """The next call with these bytes reaches the far end; the connection is reset when the reply comes back. Then
-        `has_lost` is set."""
+        """Pass the next call with these bytes, and reset its connection when the reply arrives. Then set `has_lost`."""
         self.has_lost.clear()
         self._unanswered = call
 
-    @property
-    def connections(self) -> int:
-        return len(self._open) // 2
-
-    # Its work, in the loop's thread
+    # In the thread of the event loop
 
     async def listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
@@ -96,8 +85,7 @@ class Link:
             _reset(writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.passed += 1
-        if self.weather.mode == "cut":
+        if self.behaviour.mode == "cut":
             _reset(writer)
             return
         try:
@@ -110,8 +98,8 @@ class Link:
         try:
             is_losing = asyncio.Event()
             await asyncio.gather(
-                self._pump(reader, far_writer, lambda data: self._note_call(data, is_losing)),
-                self._pump(far_reader, writer, lambda _: self._lose_reply(is_losing)),
+                self._forward(reader, far_writer, lambda data: self._note_call(data, is_losing)),
+                self._forward(far_reader, writer, lambda _: self._lose_reply(is_losing)),
             )
         except OSError:
             pass
@@ -130,15 +118,15 @@ class Link:
             self.has_lost.set()
             raise ConnectionResetError("The reply is lost.")
 
-    async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], None]
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, inspect: Callable[[bytes], None]
     ) -> None:
         while data := await reader.read(CHUNK):
-            look(data)
-            while self.weather.mode == "stall":  # noqa: ASYNC110 (said in another thread)
-                await asyncio.sleep(BREATH_S)
-            weather = self.weather
-            pause_s = weather.delay_s + (len(data) / weather.bytes_per_s if weather.bytes_per_s else 0.0)
+            inspect(data)
+            while self.behaviour.mode == "stall":  # noqa: ASYNC110 (set by another thread)
+                await asyncio.sleep(STALL_POLL_S)
+            behaviour = self.behaviour
+            pause_s = behaviour.delay_s + (len(data) / behaviour.bytes_per_s if behaviour.bytes_per_s else 0.0)
             if pause_s:
                 await asyncio.sleep(pause_s)
             writer.write(data)
@@ -165,7 +153,7 @@ class Proxy:
     """All links of a run."""
 
     def __init__(self) -> None:
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, ProxyLink] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._thread.start()
@@ -174,24 +162,24 @@ class Proxy:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def link(self, name: str, target: Address) -> Link:
-        link = self.links[name] = Link(self._loop, name, target)
-        self._do(link.listen)
+    def add_link(self, name: str, target: Address) -> ProxyLink:
+        link = self.links[name] = ProxyLink(self._loop, name, target)
+        self._run_in_loop(link.listen)
         return link
 
     def close(self) -> None:
         for link in self.links.values():
-            self._do(link.close)
-        self._do(self._end_tasks)
+            self._run_in_loop(link.close)
+        self._run_in_loop(self._cancel_tasks)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    async def _end_tasks(self) -> None:
+    async def _cancel_tasks(self) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    def _do(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _run_in_loop(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(10)

@@ -15,23 +15,23 @@ import msgspec
 import windlass
 from windlass.store.embedded.engine import find_server_binary
 
-from .keeping import WORDS as WORDS_OF_KEYS
-from .keeping import Keeping
-from .mischief import FAULTS
-from .running import Result
+from .injection import FAULTS
+from .key_usage import DESCRIPTIONS as KEY_DESCRIPTIONS
+from .key_usage import KeyUsage
+from .loss_windows import Window
+from .scenario import Result
 from .soak import Soak
-from .windows import Window
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
-WORDS = {
+TOPOLOGIES = {
     "standalone": "one engine, `appendonly yes`, `appendfsync always`",
     "embedded": "the embedded engine with its supervisor",
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
     "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
-WORTH_A_LINE = 10 * 1024  # bytes; smaller kinds of keys are summed up
-NOT_PROMISED = """\
+SMALLEST_SHOWN = 10 * 1024  # bytes; smaller kinds of keys are summed up
+LIMITS_OF_GUARANTEES = """\
 - **Not exactly once.** A job may run more than once after a crash, a lost answer or an expired lease. The promise is
   that at most one lease is alive, and that a report with an old token changes nothing.
 - **Not more than the engine keeps.** An engine without an append-only file loses everything when it is killed. With
@@ -68,17 +68,19 @@ class Report(msgspec.Struct, kw_only=True):
         return found + ([f"soak: {finding}" for finding in self.soak.findings] if self.soak else [])
 
 
-def summary(report: Report) -> str:
+def format_summary(report: Report) -> str:
     lines = []
-    for one in report.results:
-        done = ", ".join(f"{name} {count}" for name, count in sorted(one.done.items()))
+    for result in report.results:
+        done = ", ".join(f"{name} {count}" for name, count in sorted(result.done.items()))
         lines.append(
-            f"{one.topology}: {sum(one.done.values())} faults ({done}); {one.acknowledged:,} jobs acknowledged, "
-            f"{one.taken:,} leases, {one.ended:,} ends, {one.lost} lost, {len(one.findings)} findings"
+            f"{result.topology}: {sum(result.done.values())} faults ({done}); "
+            f"{result.acknowledged:,} jobs acknowledged, {result.taken:,} leases, {result.ended:,} ends, "
+            f"{result.lost} lost, {len(result.findings)} findings"
         )
     lines += [
-        f"{one.topology}, {one.event}, {one.durability}: {one.lost} of {one.acknowledged:,} lost in {one.rounds} rounds"
-        for one in report.windows
+        f"{window.topology}, {window.event}, {window.durability}: "
+        f"{window.lost} of {window.acknowledged:,} lost in {window.rounds} rounds"
+        for window in report.windows
     ]
     if report.soak:
         lines.append(f"soak: {report.soak.seconds / 60:.1f} minutes, {report.soak.acknowledged:,} jobs")
@@ -86,13 +88,13 @@ def summary(report: Report) -> str:
     return "\n".join([*lines, *(f"  {finding[:400]}" for finding in report.findings[:20])])
 
 
-def keep(report: Report, folder: Path) -> None:
+def save(report: Report, folder: Path) -> None:
     """Save the report so far."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
 
 
-def of(folders: Sequence[Path]) -> Report:
+def merge_reports(folders: Sequence[Path]) -> Report:
     """Merge several saved reports into one."""
     parts = [msgspec.json.decode((folder / "report.json").read_bytes(), type=Report) for folder in folders]
     return Report(
@@ -108,12 +110,12 @@ def of(folders: Sequence[Path]) -> Report:
     )
 
 
-def write(report: Report) -> Path:
-    DOCUMENT.write_text(text(report))
+def write_page(report: Report) -> Path:
+    DOCUMENT.write_text(render(report))
     return DOCUMENT
 
 
-def text(report: Report) -> str:
+def render(report: Report) -> str:
     parts = [
         "# Reliability\n",
         _paragraph(
@@ -131,7 +133,7 @@ def text(report: Report) -> str:
         *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
         _soak(report.soak),
-        f"## Limits of the guarantees\n\n{NOT_PROMISED}",
+        f"## Limits of the guarantees\n\n{LIMITS_OF_GUARANTEES}",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -150,15 +152,15 @@ def _about(report: Report) -> str:
 
 
 def engine_version() -> str:
-    said = subprocess.run([find_server_binary(), "--version"], capture_output=True, text=True, check=True).stdout
-    return "Valkey " + next(word[2:] for word in said.split() if word.startswith("v="))
+    output = subprocess.run([find_server_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    return "Valkey " + next(word[2:] for word in output.split() if word.startswith("v="))
 
 
 def _verdict(report: Report) -> str:
-    acknowledged = sum(one.acknowledged for one in report.results)
-    faults = sum(sum(one.done.values()) for one in report.results)
-    lost = sum(one.lost for one in report.results)
-    forgotten = sum(one.forgotten or 0 for one in report.results)
+    acknowledged = sum(result.acknowledged for result in report.results)
+    faults = sum(sum(result.done.values()) for result in report.results)
+    lost = sum(result.lost for result in report.results)
+    forgotten = sum(result.forgotten or 0 for result in report.results)
     text = _paragraph(
         f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
         *(
@@ -179,11 +181,11 @@ def _faults(results: Sequence[Result]) -> str:
         return ""
     rows = [
         (
-            f"{one.topology}: {WORDS[one.topology]}", f"{one.seconds:.0f} s", f"{sum(one.done.values())}",
-            f"{one.acknowledged:,}", f"{one.taken:,}", f"{one.ended:,}", f"{one.unknown:,}", _lost(one),
-            f"{one.drained_in_s:.0f} s",
+            f"{result.topology}: {TOPOLOGIES[result.topology]}", f"{result.seconds:.0f} s",
+            f"{sum(result.done.values())}", f"{result.acknowledged:,}", f"{result.taken:,}", f"{result.ended:,}",
+            f"{result.unknown:,}", _lost(result), f"{result.drained_in_s:.0f} s",
         )
-        for one in results
+        for result in results
     ]  # fmt: skip
     head = (
         "where",
@@ -197,15 +199,15 @@ def _faults(results: Sequence[Result]) -> str:
         "drained in",
     )
     clients = ", ".join(f"`{name}`" for name in results[0].clients)
-    done = [Counter(one.done) for one in results]
+    done = [Counter(result.done) for result in results]
     kinds = [
-        (f"`{name}`", FAULTS[name].sentence, *(str(count[name] or "–") for count in done))
+        (f"`{name}`", FAULTS[name].description, *(str(count[name] or "–") for count in done))
         for name in FAULTS
         if any(count[name] for count in done)
     ]
     return (
         f"## Fault injection\n\n{_table(head, rows)}\nThe clients: {clients}.\n\n"
-        + _table(("fault", "description", *(one.topology for one in results)), kinds)
+        + _table(("fault", "description", *(result.topology for result in results)), kinds)
         + "\n"
         + _paragraph(
             "Behind Sentinel and in the cluster the nodes kept nothing on disk and producers asked for no",
@@ -226,11 +228,11 @@ def _losses(windows: Sequence[Window]) -> str:
         return ""
     rows = [
         (
-            one.topology, one.event, f"`{one.durability}`", str(one.rounds), f"{one.acknowledged:,}", str(one.lost),
-            f"{one.longest_ms:.0f} ms" if one.lost else "–",
-            f"{one.unconfirmed:,}, {one.lost_unconfirmed} lost" if one.unconfirmed else "–",
+            window.topology, window.event, f"`{window.durability}`", str(window.rounds),
+            f"{window.acknowledged:,}", str(window.lost), f"{window.longest_ms:.0f} ms" if window.lost else "–",
+            f"{window.unconfirmed:,}, {window.lost_unconfirmed} lost" if window.unconfirmed else "–",
         )
-        for one in windows
+        for window in windows
     ]  # fmt: skip
     head = ("where", "event", "durability", "times", "acknowledged", "lost", "window", "`is_durable=False`")
     return (
@@ -247,7 +249,10 @@ def _losses(windows: Sequence[Window]) -> str:
 def _soak(soak: Soak | None) -> str:
     if soak is None:
         return ""
-    rows = [(one.who, one.what, _amount(one.what, one.before), _amount(one.what, one.after)) for one in soak.grown]
+    rows = [
+        (growth.who, growth.what, _amount(growth.what, growth.before), _amount(growth.what, growth.after))
+        for growth in soak.grown
+    ]
     return (
         "## Soak run without faults\n\n"
         + _paragraph(
@@ -266,17 +271,20 @@ def _kept(soak: Soak) -> str:
     if not soak.kept:
         return ""
     large = [
-        kind for kind, words in WORDS_OF_KEYS.items() if any(_bytes(one, kind) >= WORTH_A_LINE for one in soak.kept)
+        kind
+        for kind, words in KEY_DESCRIPTIONS.items()
+        if any(_bytes(usage, kind) >= SMALLEST_SHOWN for usage in soak.kept)
     ]
     rows = [
-        (f"`{kind}`: {WORDS_OF_KEYS[kind]}", *(_kibibytes(_bytes(one, kind)) for one in soak.kept)) for kind in large
+        (f"`{kind}`: {KEY_DESCRIPTIONS[kind]}", *(_kibibytes(_bytes(usage, kind)) for usage in soak.kept))
+        for kind in large
     ]
-    in_keys = [sum(kind.bytes for kind in one.kinds.values()) for one in soak.kept]
-    others = [size - sum(_bytes(one, kind) for kind in large) for one, size in zip(soak.kept, in_keys, strict=True)]
-    outside = [one.used_memory - size for one, size in zip(soak.kept, in_keys, strict=True)]
+    in_keys = [sum(kind.bytes for kind in usage.kinds.values()) for usage in soak.kept]
+    others = [size - sum(_bytes(usage, kind) for kind in large) for usage, size in zip(soak.kept, in_keys, strict=True)]
+    outside = [usage.used_memory - size for usage, size in zip(soak.kept, in_keys, strict=True)]
     rows.append(("all other keys", *map(_kibibytes, others)))
     rows.append(("not in keys: key table, scripts, buffers", *map(_kibibytes, outside)))
-    rows.append(("`used_memory`", *(_kibibytes(one.used_memory) for one in soak.kept)))
+    rows.append(("`used_memory`", *(_kibibytes(usage.used_memory) for usage in soak.kept)))
     there = ", ".join(f"{count:,} {state}" for state, count in sorted(soak.states.items()))
     return (
         "\n"
@@ -290,8 +298,8 @@ def _kept(soak: Soak) -> str:
     )
 
 
-def _bytes(one: Keeping, kind: str) -> int:
-    return one.kinds[kind].bytes if kind in one.kinds else 0
+def _bytes(usage: KeyUsage, kind: str) -> int:
+    return usage.kinds[kind].bytes if kind in usage.kinds else 0
 
 
 def _kibibytes(size: int) -> str:

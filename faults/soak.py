@@ -1,35 +1,34 @@
-"""A calm run: load without faults, for minutes or an hour. Afterwards nothing may have grown that should not:
-memory, descriptors, threads, tasks, connections; and the doctor finds nothing. What is counted is sampling.py's."""
+"""A soak run: load without faults for minutes or an hour. Afterwards no resource may have grown without bound.
+
+Checked are memory, descriptors, threads, tasks and connections (resource_usage.py), leaked keys (key_usage.py), and
+everything that a scenario checks, the doctor included."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
 import msgspec
 
+from .checks import check_histories
+from .client_set import all_clients
 from .deployment import Deployment
 from .history import read_history
-from .judging import Promises, judge
-from .keeping import Keeping, forget_jobs, keeping, leaked
-from .load import scene
-from .roster import everybody
-from .running import LOAD_PATIENCE_S, drained, wait_for_load
-from .sampling import Sample, sample
+from .key_usage import KeyUsage, delete_all_jobs, find_leaks, measure_keys
+from .resource_usage import Sample, take_sample
+from .scenario import LOAD_PATIENCE_S, ShowProgress, drain_deployment, set_up, wait_for_load
 
 SAMPLES = 60
-WARM_UP = 0.4  # of the run: caches fill, pools grow
+WARM_UP = 0.4  # share of the run in which caches fill and pools grow
 MEMORY_SLACK = 0.08
 MEMORY_SLACK_BYTES = 6 * 2**20
-COUNT_SLACK = 6  # descriptors, threads, tasks, connections that come and go
-Say = Callable[[str], None]
+COUNT_SLACK = 6  # descriptors, threads, tasks and connections come and go
 
 
-class Grown(msgspec.Struct, kw_only=True):
+class Growth(msgspec.Struct, kw_only=True):
     """One figure of one process: its mean after the warm-up, and at the end."""
 
     who: str
@@ -42,79 +41,78 @@ class Grown(msgspec.Struct, kw_only=True):
 class Soak(msgspec.Struct, kw_only=True):
     seconds: float
     samples: int
-    grown: list[Grown]
+    grown: list[Growth]
     findings: list[str]
     acknowledged: int
-    kept: list[Keeping] = []  # after the warm-up, at the end of the load, and when all jobs were deleted
-    states: dict[str, int] = {}  # at the end: how many jobs of each were there for people to see
+    kept: list[KeyUsage] = []  # after the warm-up, at the end of the load, and after all jobs were deleted
+    states: dict[str, int] = {}  # at the end: visible jobs of each state
 
 
-def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
-    samples, kept = list[Sample](), list[Keeping]()
+def run_soak(seconds: float, seed: int, folder: Path, show: ShowProgress) -> Soak:
+    samples, kept = list[Sample](), list[KeyUsage]()
     with Deployment("standalone", folder, seed=seed) as deployment:
-        roster = everybody(deployment.ports)
-        promises = asyncio.run(_prepared(deployment))
-        deployment.start_load(roster.producers, seconds + LOAD_PATIENCE_S)
-        deployment.start_load(roster.others, seconds * 2 + 900)
-        wait_for_load(deployment, say)
+        client_set = all_clients(deployment.ports)
+        guarantees = asyncio.run(set_up(deployment))
+        deployment.start_load(client_set.producers, seconds + LOAD_PATIENCE_S)
+        deployment.start_load(client_set.others, seconds * 2 + 900)
+        wait_for_load(deployment, show)
         began_at_s = time.monotonic()
         for number in range(SAMPLES):
             time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
-            samples.append(sample(deployment))
+            samples.append(take_sample(deployment))
             if number in (int(SAMPLES * WARM_UP), SAMPLES - 1):
-                kept.append(keeping(deployment.engine.ask))
-            say(f"soak: {number + 1} of {SAMPLES}")
-        problems, _, final = drained(deployment, say)
-        asyncio.run(_forgotten(deployment))
-        kept.append(keeping(deployment.engine.ask))
+                kept.append(measure_keys(deployment.engine.send_command))
+            show(f"soak: {number + 1} of {SAMPLES}")
+        problems, _, final = drain_deployment(deployment, show)
+        asyncio.run(_delete_jobs(deployment))
+        kept.append(measure_keys(deployment.engine.send_command))
         left = _left_connections(deployment)
         histories = deployment.histories
-    grown = grown_of(samples)
-    findings = [str(one) for one in judge(histories, final, promises)] + problems + left + leaked(kept[-1].kinds)
+    grown = measure_growth(samples)
+    findings = [str(finding) for finding in check_histories(histories, final, guarantees)]
+    findings += problems + left + find_leaks(kept[-1].kinds)
     findings += [
-        f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
+        f"grows: {growth.what} of {growth.who}: {growth.before:,.0f} → {growth.after:,.0f}"
+        for growth in grown
+        if growth.is_too_much
     ]
-    accepted = sum(len(one.jobs) for one in read_history(histories) if one.call == "enqueue" and one.phase == "ok")
+    accepted = sum(
+        len(entry.jobs) for entry in read_history(histories) if entry.call == "enqueue" and entry.phase == "ok"
+    )
     return Soak(
         seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted, kept=kept,
         states=dict(Counter(job.state for job in final.jobs.values())),
     )  # fmt: skip
 
 
-async def _forgotten(deployment: Deployment) -> int:
+async def _delete_jobs(deployment: Deployment) -> int:
     service = deployment.service()
     async with service.store:
-        return await forget_jobs(service)
+        return await delete_all_jobs(service)
 
 
-async def _prepared(deployment: Deployment) -> Promises:
-    service = deployment.service()
-    async with service.store:
-        return await scene.prepare(service)
-
-
-def grown_of(samples: list[Sample]) -> list[Grown]:
-    """The second half of what comes after the warm-up beside the first half."""
+def measure_growth(samples: list[Sample]) -> list[Growth]:
+    """Compare the two halves of the samples after the warm-up."""
     steady = samples[int(len(samples) * WARM_UP) :]
     half = len(steady) // 2
-    found = []
-    for who, what in sorted({key for one in steady for key in one}):
+    grown = []
+    for who, what in sorted({key for sample in steady for key in sample}):
         before, after = (
-            fmean([one[who, what] for one in part if (who, what) in one] or [0.0])
+            fmean([sample[who, what] for sample in part if (who, what) in sample] or [0.0])
             for part in (steady[:half], steady[half:])
         )
         allowed = max(before * MEMORY_SLACK, MEMORY_SLACK_BYTES) if "memory" in what else COUNT_SLACK
-        found.append(Grown(who=who, what=what, before=before, after=after, is_too_much=after - before > allowed))
-    return found
+        grown.append(Growth(who=who, what=what, before=before, after=after, is_too_much=after - before > allowed))
+    return grown
 
 
 def _left_connections(deployment: Deployment) -> list[str]:
-    """When clients and servers have ended, nobody is connected but who asks."""
-    for member in deployment.servers:
-        member.stop()
+    """Return the connections that are left after clients and servers have ended, without our own."""
+    for process in deployment.servers:
+        process.stop()
     give_up_at_s = time.monotonic() + 10
     while True:
-        lines = deployment.engine.ask("CLIENT", "LIST").decode().splitlines()
+        lines = deployment.engine.send_command("CLIENT", "LIST").decode().splitlines()
         if len(lines) <= 1:
             return []
         if time.monotonic() > give_up_at_s:

@@ -1,2 +1,3 @@
-"""Clients of every front end that write down what they ask and what they are told, one process each: `python -m
-faults.load KIND …`. They reconnect by themselves, go on through refusals and cuts, and may be killed at any time."""
+"""Load clients of every front end, one process each: `python -m faults.load KIND …`.
+
+They record their calls and answers, reconnect by themselves, continue after refusals, and may be killed at any time."""

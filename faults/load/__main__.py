@@ -1,4 +1,4 @@
-"""One client, by its kind, until its time is over or SIGTERM."""
+"""One load client of a given kind. It runs until its time is over or SIGTERM arrives."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import signal
 import sys
 
 from ..history import Recorder
-from .kinds import KINDS
-from .life import Life
+from .client_kinds import CLIENT_KINDS
+from .context import ClientContext
 from .options import Options, read_options
-from .telling import tell_when_asked
+from .task_count import write_count_on_signal
 
 
 async def run(options: Options) -> None:
-    tell_when_asked(options.history)
-    life = Life(Recorder(options.history, options.client), options.seed, options.seconds)
+    write_count_on_signal(options.history)
+    context = ClientContext(Recorder(options.history, options.client), options.seed, options.seconds)
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, life.end)
-    await KINDS[options.kind](life, options)
+        asyncio.get_running_loop().add_signal_handler(number, context.end)
+    await CLIENT_KINDS[options.kind](context, options)
 
 
 if __name__ == "__main__":
-    asyncio.run(run(read_options(sys.argv[1:], list(KINDS))))
+    asyncio.run(run(read_options(sys.argv[1:], list(CLIENT_KINDS))))

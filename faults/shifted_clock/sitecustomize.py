@@ -1,6 +1,7 @@
-"""A process that finds this first on its path has a wall clock that can be moved from outside, while it runs: by so
-many seconds as the file named in FAULTS_CLOCK says (a double). What Python reads through `time` follows; the
-engine's clock does not, and nothing may depend on the difference."""
+"""A wall clock that can be moved from outside while the process runs.
+
+The file named in FAULTS_CLOCK holds the offset in seconds, as a double. Python's `time` follows it; the engine's clock
+does not, and nothing may depend on the difference. Put this folder first on the path."""
 
 import mmap
 import os

@@ -14,7 +14,7 @@ from tests.browser.chromium import Visitor, launch_browser, open_visitor
 from tests.browser.demo_deployment import populated
 from tests.browser.sample_texts import hostile_text
 from tests.support.engine_process import EngineProcess
-from tests.support.legacy_names import former_names
+from tests.support.legacy_names import allow_legacy_names
 from tests.support.stores import make_store
 from windlass.server import Server, open_server
 from windlass.service import Service
@@ -55,7 +55,7 @@ async def deployment(browser: Browser, engine: EngineProcess) -> AsyncIterator[D
     """Contains hostile texts. Shared by tests that only read it."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(make_store(engine))
-        with former_names():
+        with allow_legacy_names():
             ids = await stack.enter_async_context(populated(store, hostile_text, range(60, 0, -5)))
         running = await stack.enter_async_context(open_server(store.clone(), SETTINGS))
         yield Deployment(running.url, Service(store), ids)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.helpers import counts, new, put, read, take
 from tests.support.console import did, run
-from tests.support.former_names import former_names
+from tests.support.legacy_names import allow_legacy_names
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limits.limit import Limit, Matcher
@@ -168,7 +168,7 @@ def test_show_what_running_code_has_said(service: Service) -> None:
 
 def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
     evil = "\x9b31mred \x7f \u202eturned"
-    with former_names():
+    with allow_legacy_names():
         (made,) = put(service, new("q", evil, payload=Blob(f'"{evil}"'.encode())))
     for arguments in (("ls",), ("show", format_id(made.id))):
         out = did(service, "jobs", *arguments).out
@@ -178,7 +178,7 @@ def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
 
 def test_json_for_a_terminal_has_escapes_and_says_the_same(service: Service) -> None:
     evil = "\x9b31mred \x7f \u202eturned \u061c"
-    with former_names():
+    with allow_legacy_names():
         (made,) = put(service, new("q", evil, payload=Blob(f'{{"{evil}":1}}'.encode())))
     for arguments in (("ls", "--json"), ("show", format_id(made.id), "--json")):
         out = did(service, "jobs", *arguments).out
@@ -190,7 +190,7 @@ def test_json_for_a_terminal_has_escapes_and_says_the_same(service: Service) -> 
 
 def test_an_error_has_escapes(service: Service) -> None:
     evil = "\x9b31m\u202e"
-    with former_names():
+    with allow_legacy_names():
         service.limit(Limit(name=evil, matches=Matcher(queue="q"), running=1)).wait()
     for arguments in (("enqueue", evil, "n"), ("schedules", "pause", evil), ("limits", "show", evil)):
         done = run(service, *arguments)

@@ -12,7 +12,7 @@ from tests.browser.demo_deployment import DemoDeployment
 from tests.browser.job_history import JobHistory
 from tests.browser.sample_texts import cut
 from tests.dashboard.page_client import PageClient
-from tests.support.legacy_names import former_names
+from tests.support.legacy_names import allow_legacy_names
 from windlass import dashboard
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, NewJob
@@ -45,7 +45,7 @@ async def _populated(store: Store) -> dict[str, str]:
         return cut(f"{text} {EVIL}", most)
 
     service = Service(store)
-    with former_names():
+    with allow_legacy_names():
         await JobHistory(service, make_text).create([3])
         present = DemoDeployment(service, make_text)
         await present.create()
@@ -77,7 +77,7 @@ async def test_no_page_shows_one_raw(page_client: PageClient, store: Store, runn
 async def test_a_queue_of_such_a_name_can_be_acted_on(
     page_client: PageClient, service: Service, running: Server
 ) -> None:
-    with former_names():
+    with allow_legacy_names():
         await service.enqueue([NewJob(queue=EVIL, name=EVIL)])
         await service.pause(EVIL)
     page = await page_client.get(f"/queues/{quote(EVIL, safe='')}")

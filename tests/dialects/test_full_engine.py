@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from faults.engines import Alone
+from faults.engines import StandaloneEngine
 from tests.dialects.bedrock.client import connect
 from tests.dialects.stdio.processor_client import ProcessorProcess, add, messages_of, until
 from windlass import Windlass, Worker
@@ -31,27 +31,27 @@ class Fullness(NamedTuple):
     name: str
     words: str  # in every message
     error: type[WindlassError]
-    begin: Callable[[Alone], None]
-    end: Callable[[Alone], None]
+    begin: Callable[[StandaloneEngine], None]
+    end: Callable[[StandaloneEngine], None]
 
 
-def fill_disk(engine: Alone) -> None:
+def fill_disk(engine: StandaloneEngine) -> None:
     """No file of the engine may grow; it learns that with its next write, and refuses the following ones."""
     size = max(path.stat().st_size for path in engine.node.directory.glob("appendonlydir/*"))
-    engine.may_write(size)
+    engine.limit_file_size(size)
     until(lambda: _is_refused(engine))
 
 
-def _is_refused(engine: Alone) -> bool:
+def _is_refused(engine: StandaloneEngine) -> bool:
     try:
-        engine.ask("SET", "filler", "x" * 100)
+        engine.send_command("SET", "filler", "x" * 100)
     except WindlassError as error:
         return "MISCONF" in str(error)
     return False
 
 
-def free_disk(engine: Alone) -> None:
-    engine.may_write(None)
+def free_disk(engine: StandaloneEngine) -> None:
+    engine.limit_file_size(None)
     until(lambda: not _is_refused(engine))
 
 
@@ -60,21 +60,21 @@ MEMORY = Fullness(
     "memory",
     "engine's memory is full",
     EngineFull,
-    lambda engine: engine.ask("CONFIG", "SET", "maxmemory", 1),
-    lambda engine: engine.ask("CONFIG", "SET", "maxmemory", 0),
+    lambda engine: engine.send_command("CONFIG", "SET", "maxmemory", 1),
+    lambda engine: engine.send_command("CONFIG", "SET", "maxmemory", 0),
 )
 
 
 @pytest.fixture(scope="module")
-def alone() -> Iterator[Alone]:
-    engine = Alone("everysec")
+def alone() -> Iterator[StandaloneEngine]:
+    engine = StandaloneEngine("everysec")
     engine.start()
     yield engine
     engine.close()
 
 
 @pytest.fixture
-def store(alone: Alone) -> Iterator[Store]:
+def store(alone: StandaloneEngine) -> Iterator[Store]:
     store = Store(parse_url(alone.url), patience_s=10)
     store.open_sync()
     yield store
@@ -82,7 +82,7 @@ def store(alone: Alone) -> Iterator[Store]:
 
 
 @pytest.fixture
-async def running(alone: Alone) -> AsyncIterator[Server]:
+async def running(alone: StandaloneEngine) -> AsyncIterator[Server]:
     async with open_server(Store(parse_url(alone.url)), Settings(port=0, bedrock_port=0, roles="api")) as running:
         # The first call brings the functions; it must find room.
         async with httpx.AsyncClient(base_url=running.url) as client:
@@ -91,7 +91,7 @@ async def running(alone: Alone) -> AsyncIterator[Server]:
 
 
 @pytest.fixture(params=[DISK, MEMORY], ids=lambda fullness: fullness.name)
-def full(request: pytest.FixtureRequest, running: Server, store: Store, alone: Alone) -> Iterator[Fullness]:
+def full(request: pytest.FixtureRequest, running: Server, store: Store, alone: StandaloneEngine) -> Iterator[Fullness]:
     fullness: Fullness = request.param
     fullness.begin(alone)
     yield fullness
@@ -153,7 +153,7 @@ async def test_by_bedrock_in_the_status_line(running: Server, full: Fullness) ->
     assert full.words in answer.headers["error"]
 
 
-async def test_by_the_sdk_itself_and_through_a_server(running: Server, alone: Alone, full: Fullness) -> None:
+async def test_by_the_sdk_itself_and_through_a_server(running: Server, alone: StandaloneEngine, full: Fullness) -> None:
     for url in (alone.url, running.url):
         app = Windlass(url)
 
@@ -167,7 +167,7 @@ async def test_by_the_sdk_itself_and_through_a_server(running: Server, alone: Al
         await app.aclose()
 
 
-async def test_by_the_command_line(running: Server, alone: Alone, full: Fullness) -> None:
+async def test_by_the_command_line(running: Server, alone: StandaloneEngine, full: Fullness) -> None:
     def run() -> tuple[int, str]:
         with CliRunner().isolation(env={"WINDLASS_URL": alone.url}) as (_, err, _both):
             try:
@@ -182,7 +182,7 @@ async def test_by_the_command_line(running: Server, alone: Alone, full: Fullness
 
 
 @pytest.mark.parametrize("fullness", [DISK, MEMORY], ids=lambda fullness: fullness.name)
-def test_by_the_processor(alone: Alone, store: Store, fullness: Fullness) -> None:
+def test_by_the_processor(alone: StandaloneEngine, store: Store, fullness: Fullness) -> None:
     with ProcessorProcess(store) as processor:
         fullness.begin(alone)
         processor.send(add())
@@ -191,7 +191,7 @@ def test_by_the_processor(alone: Alone, store: Store, fullness: Fullness) -> Non
 
 
 async def test_a_worker_says_so_and_goes_on_when_there_is_room(
-    alone: Alone, store: Store, caplog: pytest.LogCaptureFixture
+    alone: StandaloneEngine, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Taking is a write too; a full memory does not hinder it."""
     app = Windlass(alone.url, namespace="worker")

@@ -13,7 +13,7 @@ import pytest
 from tests.dialects.bedrock.command_router import BedrockCommands
 from tests.dialects.lightjq.lightjq_client import LightJqClient
 from tests.dialects.stdio.processor_client import IDENTITY, message_line
-from tests.support.former_names import former_names
+from tests.support.legacy_names import allow_legacy_names
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
@@ -125,7 +125,7 @@ async def test_a_download_of_such_an_aggregation_has_a_lane(client: httpx.AsyncC
 
 
 async def test_what_was_stored_under_one_stays_in_reach(client: httpx.AsyncClient, service: Service) -> None:
-    with former_names():
+    with allow_legacy_names():
         made = [await service.enqueue([_job(queue=EVIL, name=EVIL, tags=(EVIL,))]).one() for _ in range(4)]
         await service.pause(EVIL, lane=EVIL)
         await service.schedule(Schedule(name=EVIL, job=_job(queue=EVIL), every_ms=60_000))

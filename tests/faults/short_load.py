@@ -1,4 +1,4 @@
-"""A load of a second or so, all clients in one process, and what is judged of it."""
+"""A load of about a second with all clients in one process, and its findings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from faults.history import Recorder, Seen
-from faults.judging import Final, Finding, Promises, judge, read_final
-from faults.load.by_engine import EngineBench, EngineCounter
-from faults.load.cancelling import change_minds
-from faults.load.draining import drain
-from faults.load.life import Life
-from faults.load.producing import handed_in
-from faults.load.scene import LIMITED, ORDERED, PLAIN, TICKING, prepare, quieten
-from faults.load.wishes import Menu, Wishes
-from faults.load.working import Conduct, Manner, work
+from faults.checks import FinalState, Finding, Guarantees, check_histories, read_final_state
+from faults.history import JobFacts, Recorder
+from faults.load.canceller import run_canceller
+from faults.load.context import ClientContext
+from faults.load.drain import drain
+from faults.load.front_ends.engine import EngineProducer, EngineWorker
+from faults.load.job_generator import JobGenerator, JobMix
+from faults.load.producer import enqueue_batch
+from faults.load.setup import LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
+from faults.load.worker import JobAction, WorkerProfile, run_worker
 from tests.support.engine_process import EngineProcess
 from windlass.background import runner
 from windlass.background.callbacks.native_body import native_body
@@ -28,13 +28,22 @@ from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, Pen
 from windlass.service import Service
 
 LEASE_MS = 200
-MANNERS: tuple[Manner, ...] = (*("finish",) * 3, "extend", "retry", "retry", "give_up", "release", "sleep", "abandon")
+ACTIONS: tuple[JobAction, ...] = (
+    *("finish",) * 3,
+    "extend",
+    "retry",
+    "retry",
+    "give_up",
+    "release",
+    "sleep",
+    "abandon",
+)
 NOWHERE = "http://127.0.0.1:9/"
-LOTS = 20
+BATCHES = 20
 
 
-class Stage:
-    """Clients with their histories, on one deployment."""
+class LoadRun:
+    """Clients on one deployment, with their histories."""
 
     def __init__(self, service: Service, directory: Path, seed: int) -> None:
         self.service = service
@@ -42,107 +51,116 @@ class Stage:
         self._seed = seed
         self._recorders: list[Recorder] = []
 
-    def life(self, name: str) -> Life:
+    def add_client(self, name: str) -> ClientContext:
         self._recorders.append(Recorder(self._directory / f"{name}.jsonl", name))
-        return Life(self._recorders[-1], self._seed, 600.0)
+        return ClientContext(self._recorders[-1], self._seed, 600.0)
 
-    def judged(self, final: Final, promises: Promises) -> list[Finding]:
+    def check(self, final: FinalState, guarantees: Guarantees) -> list[Finding]:
         for recorder in self._recorders:
             recorder.close()
-        return judge(sorted(self._directory.glob("*.jsonl")), final, promises)
+        return check_histories(sorted(self._directory.glob("*.jsonl")), final, guarantees)
 
 
-async def jobs_are_worked(stage: Stage, *, drain_s: float = 30.0) -> list[Finding]:
-    """Producers, workers of all manners, somebody who cancels, and somebody who delivers callbacks."""
-    service = stage.service
-    promises = await prepare(service, has_schedule=False)
-    async with _loops(service), asyncio.timeout(300):
-        lives = [stage.life(name) for name in ("worker-1", "worker-2", "worker-3", "ordered", "canceller", "notifier")]
-        rough = Conduct(queues=(PLAIN, LIMITED), most=1, lease_ms=LEASE_MS, work_ms=10, wait_ms=50, manners=MANNERS)
-        ordered = Conduct(queues=(ORDERED,), most=3, lease_ms=10_000, work_ms=2, wait_ms=50)
-        others = [asyncio.create_task(work(life, [EngineBench(service)] * 3, rough)) for life in lives[:3]]
-        others.append(asyncio.create_task(work(lives[3], [EngineBench(service)], ordered)))
-        others.append(asyncio.create_task(change_minds(lives[4], service, Menu(queues=(PLAIN,)), pause_s=0.01)))
-        others.append(asyncio.create_task(_deliver(lives[5], service)))
-        await _produce(stage.life("producer"), service, NOWHERE)
-        await asyncio.sleep(2 * LEASE_MS / 1000)  # whoever sleeps wakes up too late
-        for life in lives[:5]:
-            life.end()
-        await asyncio.gather(*others[:5])
-        is_drained = await drain(stage.life("drain"), service, limit_s=drain_s)
-        is_drained = is_drained and await _are_settled(service, drain_s)
-        lives[5].end()
-        await others[5]
-    final = await read_final(service)
-    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained, is_calm=True, slack_ms=50))
+async def run_jobs(run: LoadRun, *, drain_s: float = 30.0) -> list[Finding]:
+    """Run producers, workers with all actions, a canceller and a sender of callbacks."""
+    service = run.service
+    guarantees = await set_up(service, has_schedule=False)
+    async with _background_loops(service), asyncio.timeout(300):
+        names = ("worker-1", "worker-2", "worker-3", "ordered", "canceller", "notifier")
+        contexts = [run.add_client(name) for name in names]
+        mixed = WorkerProfile(
+            queues=(PLAIN, LIMITED), most=1, lease_ms=LEASE_MS, work_ms=10, wait_ms=50, actions=ACTIONS
+        )  # fmt: skip
+        ordered = WorkerProfile(queues=(ORDERED,), most=3, lease_ms=10_000, work_ms=2, wait_ms=50)
+        clients = [
+            *(run_worker(context, [EngineWorker(service)] * 3, mixed) for context in contexts[:3]),
+            run_worker(contexts[3], [EngineWorker(service)], ordered),
+            run_canceller(contexts[4], service, JobMix(queues=(PLAIN,)), pause_s=0.01),
+            _deliver_callbacks(contexts[5], service),
+        ]
+        tasks = [asyncio.create_task(client) for client in clients]
+        await _produce(run.add_client("producer"), service, NOWHERE)
+        await asyncio.sleep(2 * LEASE_MS / 1000)  # sleeping workers report after the expiry of their leases
+        for context in contexts[:5]:
+            context.end()
+        await asyncio.gather(*tasks[:5])
+        is_drained = await drain(run.add_client("drain"), service, limit_s=drain_s)
+        is_drained = is_drained and await _wait_settled(service, drain_s)
+        contexts[5].end()
+        await tasks[5]
+    return await _check(run, guarantees, is_drained=is_drained, has_every_lease=True, slack_ms=50)
 
 
-async def _produce(life: Life, service: Service, callback: str = "") -> None:
-    menu = Menu(queues=(PLAIN, LIMITED, ORDERED), callback=callback, most=3)
-    wishes, counter = Wishes(life, menu), EngineCounter(service)
-    for _ in range(LOTS):
-        await handed_in(life, counter, wishes.some())
-        await life.pause(0.01)
+async def _check(run: LoadRun, guarantees: Guarantees, **changes: object) -> list[Finding]:
+    return run.check(await read_final_state(run.service), msgspec.structs.replace(guarantees, **changes))
 
 
-async def _deliver(life: Life, service: Service) -> None:
-    """Each callback is refused once before it is settled."""
-    while not life.is_over:
-        for debt in (await service.take_callbacks(most=20, wait_ms=50)).callbacks:
-            seen = Seen(
-                id=debt.job.key, delivery=debt.key, outcome=debt.job.state.label,
-                digest=hashlib.blake2b(native_body(debt), digest_size=16).hexdigest(),
+async def _produce(context: ClientContext, service: Service, callback: str = "") -> None:
+    mix = JobMix(queues=(PLAIN, LIMITED, ORDERED), callback=callback, most=3)
+    generator, producer = JobGenerator(context, mix), EngineProducer(service)
+    for _ in range(BATCHES):
+        await enqueue_batch(context, producer, generator.next_batch())
+        await context.pause(0.01)
+
+
+async def _deliver_callbacks(context: ClientContext, service: Service) -> None:
+    """Refuse each callback once before it is settled."""
+    while not context.is_over:
+        for callback in (await service.take_callbacks(most=20, wait_ms=50)).callbacks:
+            facts = JobFacts(
+                id=callback.job.key, delivery=callback.key, outcome=callback.job.state.label,
+                digest=hashlib.blake2b(native_body(callback), digest_size=16).hexdigest(),
             )  # fmt: skip
-            pending = life.recorder.begin("callback", [seen])
-            if debt.attempt == 1:
-                pending.refused("500")
-                await service.retry_callbacks([_again(debt)])
+            pending = context.recorder.begin("callback", [facts])
+            if callback.attempt == 1:
+                pending.record_refusal("500")
+                await service.retry_callbacks([_failed_delivery(callback)])
             else:
-                pending.ok()
-                await service.settle_callbacks([LeasedCallback(debt.id, debt.token)])
+                pending.record_ok()
+                await service.settle_callbacks([LeasedCallback(callback.id, callback.token)])
 
 
-def _again(debt: PendingCallback) -> FailedDelivery:
-    return FailedDelivery(id=debt.id, token=debt.token, delay_ms=0, error="500")
+def _failed_delivery(callback: PendingCallback) -> FailedDelivery:
+    return FailedDelivery(id=callback.id, token=callback.token, delay_ms=0, error="500")
 
 
-async def _are_settled(service: Service, limit_s: float) -> bool:
+async def _wait_settled(service: Service, limit_s: float) -> bool:
     give_up_at_s = time.monotonic() + limit_s
-    while owed := (await service.callbacks(most=1)).callbacks:
+    while pending := (await service.callbacks(most=1)).callbacks:
         if time.monotonic() > give_up_at_s:
             break
         await asyncio.sleep(0.02)
-    return not owed
+    return not pending
 
 
-async def engine_dies(stage: Stage, engine: EngineProcess) -> list[Finding]:
-    """Jobs come in, and then the engine is killed and started again."""
-    service = stage.service
-    promises = await prepare(service, has_schedule=False)
-    await _produce(stage.life("producer"), service)
+async def run_engine_crash(run: LoadRun, engine: EngineProcess) -> list[Finding]:
+    """Enqueue jobs, then kill the engine and start it again."""
+    service = run.service
+    guarantees = await set_up(service, has_schedule=False)
+    await _produce(run.add_client("producer"), service)
     engine.crash_and_start(forgets=False)
-    async with _loops(service):
-        is_drained = await drain(stage.life("drain"), service)
-    final = await read_final(service)
-    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained))
+    async with _background_loops(service):
+        is_drained = await drain(run.add_client("drain"), service)
+    return await _check(run, guarantees, is_drained=is_drained)
 
 
-async def schedules_fire(stage: Stage, services: Sequence[Service], occurrences: int = 6) -> list[Finding]:
-    """Several schedulers at once, at each of some occurrences; time is moved, so nothing is waited for."""
+async def run_schedules(run: LoadRun, services: Sequence[Service], occurrences: int = 6) -> list[Finding]:
+    """Let several schedulers fire each occurrence at once. The clock is moved, so nothing waits."""
     first = services[0]
-    promises = await prepare(first)
+    guarantees = await set_up(first)
     for _ in range(occurrences):
         first.store.clock_offset_ms += 1_000
         await asyncio.gather(*(service.fire() for service in services))
-    await quieten(first)
-    is_drained = await drain(stage.life("drain"), first)
-    final = await read_final(first)
+    await pause_schedules(first)
+    is_drained = await drain(run.add_client("drain"), first)
+    final = await read_final_state(first)
     assert sum(final.fired.values()) >= occurrences // 2, f"{TICKING} was not filled"
-    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained, is_calm=True, slack_ms=50))
+    strict = msgspec.structs.replace(guarantees, is_drained=is_drained, has_every_lease=True, slack_ms=50)
+    return run.check(final, strict)
 
 
 @contextlib.asynccontextmanager
-async def _loops(service: Service) -> AsyncIterator[None]:
+async def _background_loops(service: Service) -> AsyncIterator[None]:
     loops = asyncio.create_task(runner.run(service))
     try:
         yield

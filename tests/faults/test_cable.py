@@ -1,5 +1,6 @@
-"""The cable to a network namespace: what is done to it happens to real connections, and nothing is left of it. Where
-none can be laid, that is said, with what to do about it."""
+"""The cable to a network namespace: its faults happen to real connections, and nothing of it is left afterwards.
+
+Where no cable can be created, the run shows the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 
 from faults import cable
 from faults.cable import Cable
-from faults.mischief import FAULTS
+from faults.injection import FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMIT_S = 60.0
@@ -26,44 +27,44 @@ import socket, sys
 with socket.create_server((sys.argv[1], 0)) as server:
     print(server.getsockname()[1], flush=True)
     while True:
-        one, _ = server.accept()
-        while data := one.recv(1000):
-            one.sendall(data)
+        client, _ = server.accept()
+        while data := client.recv(1000):
+            client.sendall(data)
 """
 
 
-def _is_refused() -> bool:
-    """Where no cable can be laid, why not must have been said instead."""
-    said = cable.refusal()
-    assert not said or (cable.LEFT_OUT in said and ("Run this" in said or "Install" in said))
-    return bool(said)
+def _is_unavailable() -> bool:
+    """Return whether no cable can be created. Then the reason must name a remedy."""
+    reason = cable.unavailable_reason()
+    assert not reason or (cable.SKIPPED in reason and ("Run this" in reason or "Install" in reason))
+    return bool(reason)
 
 
 @contextlib.contextmanager
-def _laid() -> Iterator[Cable]:
-    one = Cable()
+def _new_cable() -> Iterator[Cable]:
+    new = Cable()
     try:
-        one.lay()
-        yield one
+        new.create()
+        yield new
     finally:
-        one.remove()
+        new.remove()
 
 
 @contextlib.contextmanager
-def _connected(one: Cable) -> Iterator[socket]:
-    """With somebody at the far end who repeats what is said."""
-    command = one.inside([sys.executable, "-c", ECHO, one.far_address])
+def _echo_connection(cable: Cable) -> Iterator[socket]:
+    """Connect to an echo server at the far end."""
+    command = cable.command_inside([sys.executable, "-c", ECHO, cable.far_address])
     with subprocess.Popen(command, stdout=subprocess.PIPE) as echo:
         try:
             assert echo.stdout is not None
             port = int(echo.stdout.readline())
-            with create_connection((one.far_address, port), timeout=LIMIT_S) as connection:
+            with create_connection((cable.far_address, port), timeout=LIMIT_S) as connection:
                 yield connection
         finally:
             echo.kill()
 
 
-def _hears(connection: socket, within_s: float) -> bytes:
+def _receive(connection: socket, within_s: float) -> bytes:
     connection.settimeout(within_s)
     try:
         return connection.recv(100)
@@ -71,103 +72,105 @@ def _hears(connection: socket, within_s: float) -> bytes:
         return b""
 
 
-def _known() -> str:
+def _list_devices() -> str:
     commands = (["ip", "-o", "link"], ["ip", "netns"], ["ip", "route", "show", "table", "all"])
-    return "".join(subprocess.run(one, capture_output=True, text=True, check=True).stdout for one in commands)
+    return "".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands)
 
 
-def _refused_to(words: str, environment: dict[str, str]) -> str:
-    command = [sys.executable, "-c", f"import os; from faults import cable; {words}; print(cable.refusal())"]
+def _reason_after(statement: str, environment: dict[str, str]) -> str:
+    program = f"import os; from faults import cable; {statement}; print(cable.unavailable_reason())"
+    command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 def test_packets_vanish_while_the_cable_is_pulled() -> None:
-    if _is_refused():
+    if _is_unavailable():
         return
-    with _laid() as one, _connected(one) as connection:
+    with _new_cable() as new, _echo_connection(new) as connection:
         connection.sendall(b"before")
-        assert _hears(connection, LIMIT_S) == b"before"
-        one.pull()
-        connection.sendall(b"meanwhile")  # nobody says that it cannot be
-        assert _hears(connection, 0.3) == b""
-        one.plug()
-        assert _hears(connection, LIMIT_S) == b"meanwhile"  # the same connection goes on
+        assert _receive(connection, LIMIT_S) == b"before"
+        new.pull()
+        connection.sendall(b"during")  # sending reports no error
+        assert _receive(connection, 0.3) == b""
+        new.plug()
+        assert _receive(connection, LIMIT_S) == b"during"  # the same connection continues
 
 
-def test_what_does_not_fit_through_is_dropped_and_sent_again() -> None:
-    if _is_refused():
+def test_packets_beyond_the_rate_are_dropped_and_sent_again() -> None:
+    if _is_unavailable():
         return
-    lacking = cable.lacking()
-    assert set(lacking) <= set(FAULTS)
-    assert all("Load sch_" in sentence for sentence in lacking.values())
-    if "link-narrow" in lacking:
+    unsupported = cable.unsupported_faults()
+    assert set(unsupported) <= set(FAULTS)
+    assert all("Load sch_" in sentence for sentence in unsupported.values())
+    if "link-narrow" in unsupported:
         return
-    much = b"x" * 60_000
-    with _laid() as one, _connected(one) as connection:
-        one.narrow(kbit=4_000)
-        saying = threading.Thread(target=connection.sendall, args=(much,))
-        saying.start()
-        heard = 0
-        while heard < len(much) and (data := _hears(connection, LIMIT_S)):
-            heard += len(data)
-        saying.join()
-        assert heard == len(much)
-        (dropped,) = re.findall(r"tbf .*\n.*dropped (\d+)", _queues(one))
+    data = b"x" * 60_000
+    with _new_cable() as new, _echo_connection(new) as connection:
+        new.limit_rate(kbit=4_000)
+        sender = threading.Thread(target=connection.sendall, args=(data,))
+        sender.start()
+        received = 0
+        while received < len(data) and (part := _receive(connection, LIMIT_S)):
+            received += len(part)
+        sender.join()
+        assert received == len(data)
+        (dropped,) = re.findall(r"tbf .*\n.*dropped (\d+)", _disciplines(new))
         assert int(dropped) > 0
-        one.mend()
-        assert "tbf" not in _queues(one)
+        new.restore()
+        assert "tbf" not in _disciplines(new)
 
 
-def _queues(one: Cable) -> str:
-    """Of the far end, with what they have done."""
-    return subprocess.run(one.inside(["tc", "-s", "qdisc"]), capture_output=True, text=True, check=True).stdout
+def _disciplines(cable: Cable) -> str:
+    """Return the queueing disciplines of the far end, with their statistics."""
+    command = cable.command_inside(["tc", "-s", "qdisc"])
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_nothing_is_left_of_it_even_when_its_process_is_killed() -> None:
-    if _is_refused():
+def test_nothing_is_left_after_its_process_is_killed() -> None:
+    if _is_unavailable():
         return
-    words = "from faults.cable import Cable; c = Cable(); c.lay(); print(c.namespace, flush=True); input()"
+    program = "from faults.cable import Cable; c = Cable(); c.create(); print(c.namespace, flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", words], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         name = process.stdout.readline().strip()
-        mark = name[-6:]
-        assert name in _known()
-        assert f"wlf{mark}n" in _known()
+        suffix = name[-6:]
+        assert name in _list_devices()
+        assert f"wlf{suffix}n" in _list_devices()
         process.kill()
-    _until_gone(name, f"wlf{mark}n")
+    _wait_until_removed(name, f"wlf{suffix}n")
 
 
-def _until_gone(*names: str) -> None:
-    waited = threading.Event()
+def _wait_until_removed(*names: str) -> None:
+    pause = threading.Event()
     for _ in range(600):
-        if not any(name in _known() for name in names):
+        if not any(name in _list_devices() for name in names):
             return
-        waited.wait(0.1)
-    raise AssertionError(_known())
+        pause.wait(0.1)
+    raise AssertionError(_list_devices())
 
 
 @pytest.mark.parametrize(
-    ("words", "path", "says"),
+    ("statement", "path", "remedy"),
     [
         ("os.seteuid(65534) if os.geteuid() == 0 else None", os.environ["PATH"], "as root"),
         ("os.geteuid = lambda: 0", "/nowhere", "Install the package iproute2"),
     ],
 )
-def test_why_it_cannot_be_done_and_what_to_do(words: str, path: str, says: str) -> None:
-    said = _refused_to(words, os.environ | {"PATH": path})
-    assert cable.LEFT_OUT in said
-    assert says in said
+def test_the_reason_names_a_remedy(statement: str, path: str, remedy: str) -> None:
+    reason = _reason_after(statement, os.environ | {"PATH": path})
+    assert cable.SKIPPED in reason
+    assert remedy in reason
 
 
-def test_a_run_goes_on_without_it(tmp_path: Path) -> None:
-    """Another scenario of the same run is not this test's business: none is left, and that is no failure."""
-    words = [sys.executable, "-m", "faults", "--scenario", "namespace", "--seconds", "1", "--folder", str(tmp_path)]
+def test_a_run_continues_without_a_cable(tmp_path: Path) -> None:
+    """A run of only this scenario has no scenario left, which is no failure."""
+    command = [sys.executable, "-m", "faults", "--scenario", "namespace", "--seconds", "1", "--folder", str(tmp_path)]
     done = subprocess.run(
-        words, cwd=ROOT, env=os.environ | {"PATH": "/nowhere"}, capture_output=True, text=True, check=False
+        command, cwd=ROOT, env=os.environ | {"PATH": "/nowhere"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert cable.LEFT_OUT in done.stdout
-    assert cable.LEFT_OUT in (tmp_path / "report.json").read_text()
+    assert cable.SKIPPED in done.stdout
+    assert cable.SKIPPED in (tmp_path / "report.json").read_text()

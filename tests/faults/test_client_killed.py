@@ -1,4 +1,4 @@
-"""kill -9 of a client between any two of its steps strands nothing: every job comes back and can be worked off."""
+"""kill -9 of a client after any of its steps: every job returns and can be finished."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.store.store import Store
 
 JOBS = 6
 
-# Each step leaves the client in another place. It says which step it has done, and is killed then.
+# Each step leaves another state behind. The client runs the steps up to the given one, reports, and is killed.
 CLIENT = """
 import sys, time
 from windlass.core.job import NewJob
@@ -66,13 +66,13 @@ STEPS = 10
 @pytest.fixture
 def store_of_test(engine: EngineProcess) -> Iterator[Store]:
     store = make_store(engine)
-    store._sync_connection.call("FLUSHALL")  # the invariants are about all that the engine holds
+    store._sync_connection.call("FLUSHALL")  # the invariants cover all data of the engine
     store.open_sync()
     yield store
     store.close_sync()
 
 
-def _until_waiting(service: Service, takers: int) -> None:
+def _wait_for_takers(service: Service, takers: int) -> None:
     while service.stats(["empty"]).wait()[0].waiting_takers < takers:
         time.sleep(0.01)
 
@@ -84,10 +84,10 @@ def run_and_kill(engine: EngineProcess, store: Store, last: int) -> None:
         stderr=subprocess.DEVNULL,
     )
     assert client.stdout is not None
-    said = client.stdout.readline()
-    assert said in (b"done\n", b"waiting\n")
-    if said == b"waiting\n":
-        _until_waiting(Service(store), 1)
+    output = client.stdout.readline()
+    assert output in (b"done\n", b"waiting\n")
+    if output == b"waiting\n":
+        _wait_for_takers(Service(store), 1)
     client.kill()
     client.wait()
     client.stdout.close()
@@ -95,7 +95,7 @@ def run_and_kill(engine: EngineProcess, store: Store, last: int) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("last", range(STEPS))
-async def test_nothing_is_stranded(engine: EngineProcess, store_of_test: Store, last: int) -> None:
+async def test_no_job_is_stranded(engine: EngineProcess, store_of_test: Store, last: int) -> None:
     service = Service(store_of_test)
     service.enqueue([NewJob(queue="q", name="n") for _ in range(JOBS)]).wait()
     run_and_kill(engine, store_of_test, last)
@@ -114,14 +114,14 @@ async def test_nothing_is_stranded(engine: EngineProcess, store_of_test: Store, 
 
 
 @pytest.mark.anyio
-async def test_a_ring_that_went_to_a_dead_taker_is_repeated(engine: EngineProcess, store_of_test: Store) -> None:
+async def test_a_wakeup_of_a_dead_taker_is_repeated(engine: EngineProcess, store_of_test: Store) -> None:
     service = Service(store_of_test)
     service.enqueue([NewJob(queue="q", name="n") for _ in range(JOBS)]).wait()
     run_and_kill(engine, store_of_test, STEPS - 1)
     other = Store(store_of_test.endpoint, namespace=store_of_test.namespace, is_test=True)
     async with other, asyncio.timeout(20):
         living = asyncio.ensure_future(_take(Service(other)))
-        await asyncio.to_thread(_until_waiting, service, 2)
+        await asyncio.to_thread(_wait_for_takers, service, 2)
         service.enqueue([NewJob(queue="empty", name="n")]).one().wait()
         store_of_test.clock_offset_ms += 2_000
         service.recover().wait()

@@ -1,4 +1,4 @@
-"""kill -9 of the engine in the middle of enqueues and finishes, many rounds: what was acknowledged is there."""
+"""kill -9 of the engine during enqueues and finishes, in many rounds: every acknowledged operation survives."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.answer_log import AnswerLog, check_invariants, drain, produce, work
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from tests.support.answer_log import Witness, check_invariants, drain, produce, work
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.embedded.engine import EmbeddedEngine
 from windlass.store.store import Store
 
 ROUNDS = 15
-EMBEDDED_ROUNDS = 5  # the supervisor's pauses grow when an engine keeps dying
+EMBEDDED_ROUNDS = 5  # the supervisor's pauses grow with each crash
 PRODUCERS, WORKERS = 4, 4
-PATIENCE_S = 60.0  # of a caller that finds the engine away each time it looks
+PATIENCE_S = 60.0  # of a caller that finds the engine away at every try
 
 
 @pytest.fixture(scope="module", params=["valkey", "redis"])
@@ -33,28 +33,28 @@ def durable_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
         yield process
 
 
-async def live_through(store: Store, kill: Callable[[], None], rounds: int = ROUNDS) -> None:
-    service, witness = Service(store), Witness()
+async def run_through_kills(store: Store, kill: Callable[[], None], rounds: int = ROUNDS) -> None:
+    service, log = Service(store), AnswerLog()
     async with store:
-        tasks = [asyncio.create_task(produce(service, witness)) for _ in range(PRODUCERS)]
-        tasks += [asyncio.create_task(work(service, witness)) for _ in range(WORKERS)]
+        tasks = [asyncio.create_task(produce(service, log)) for _ in range(PRODUCERS)]
+        tasks += [asyncio.create_task(work(service, log)) for _ in range(WORKERS)]
         for _ in range(rounds):
-            await _progress(witness, tasks)
+            await _wait_for_progress(log, tasks)
             await asyncio.sleep(random.uniform(0.02, 0.15))
             await asyncio.to_thread(kill)
         await asyncio.sleep(0.05)
-        witness.is_over = True
+        log.is_over = True
         await asyncio.gather(*tasks)
         check_invariants(store)
-        await drain(service, witness)
+        await drain(service, log)
         check_invariants(store)
-    witness.judge(at_least=rounds * 5)
+    log.check(at_least=rounds * 5)
 
 
-async def _progress(witness: Witness, tasks: Sequence[asyncio.Task[None]]) -> None:
-    """On a busy machine an engine could be killed again before anybody had found it."""
-    accepted = len(witness.accepted)
-    while len(witness.accepted) == accepted and not any(task.done() for task in tasks):  # noqa: ASYNC110
+async def _wait_for_progress(log: AnswerLog, tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait until a job is accepted: on a busy machine the engine could be killed again before a client connects."""
+    accepted = len(log.accepted)
+    while len(log.accepted) == accepted and not any(task.done() for task in tasks):  # noqa: ASYNC110
         await asyncio.sleep(0.005)
 
 
@@ -65,11 +65,11 @@ async def test_acknowledged_operations_survive(durable_engine: EngineProcess) ->
         durable_engine.mend()
         durable_engine.start()
 
-    await live_through(make_store(durable_engine, patience_s=PATIENCE_S), kill)
+    await run_through_kills(make_store(durable_engine, patience_s=PATIENCE_S), kill)
 
 
 @pytest.mark.anyio
-async def test_the_embedded_engine_comes_back_by_itself() -> None:
+async def test_the_embedded_engine_is_restarted() -> None:
     with tempfile.TemporaryDirectory(prefix="wl-") as directory:
         engine = EmbeddedEngine(Path(directory))
 
@@ -78,4 +78,4 @@ async def test_the_embedded_engine_comes_back_by_itself() -> None:
             os.kill(pid, signal.SIGKILL)
             engine.ensure()
 
-        await live_through(Store(parse_url(engine.url), engine=engine, is_test=True), kill, EMBEDDED_ROUNDS)
+        await run_through_kills(Store(parse_url(engine.url), engine=engine, is_test=True), kill, EMBEDDED_ROUNDS)

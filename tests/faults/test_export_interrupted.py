@@ -1,4 +1,4 @@
-"""An engine that is restarted during an export: its cursor means nothing to the new process, so the export ends."""
+"""A restart of the engine ends an export, because its cursor means nothing to the new process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 
-def test_an_export_does_not_go_on_in_another_run_of_the_engine() -> None:
+def test_an_export_does_not_continue_after_a_restart_of_the_engine() -> None:
     with EngineProcess("valkey", config=("--appendonly", "yes", "--appendfsync", "always")) as engine:
         service = Service(Store(parse_url(engine.unix_url), is_test=True, patience_s=20.0))
         put(service, *(new() for _ in range(3_000)))

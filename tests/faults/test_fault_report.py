@@ -1,4 +1,4 @@
-"""The report of a run says what was found, and what grows is told from what does not."""
+"""The report of a run shows its findings, and growing resources are distinguished from stable ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from faults import report
-from faults.keeping import Keeping, Kept
-from faults.running import Result
-from faults.soak import Grown, Soak, grown_of
-from faults.windows import Window
+from faults.key_usage import KeyUsage, KindUsage
+from faults.loss_windows import Window
+from faults.scenario import Result
+from faults.soak import Growth, Soak, measure_growth
 
 
 def _result(topology: str = "standalone", findings: tuple[str, ...] = ()) -> Result:
@@ -25,16 +25,18 @@ WINDOW = Window(
     topology="cluster", event="kill -9 of a primary", durability="memory", rounds=4, acknowledged=4_321, unconfirmed=0,
     lost=12, lost_unconfirmed=0, rounds_with_loss=2, longest_ms=31.4,
 )  # fmt: skip
+USAGE = KeyUsage(
+    used_memory=5 * 2**20, kinds={"j": KindUsage(keys=9, bytes=2**20), "seq": KindUsage(keys=1, bytes=2048)}
+)  # fmt: skip
 SOAK = Soak(
     seconds=120.0, samples=60, findings=[], acknowledged=987,
-    grown=[Grown(who="server-api", what="memory", before=2.0**26, after=2.0**26, is_too_much=False)],
-    kept=[Keeping(used_memory=5 * 2**20, kinds={"j": Kept(keys=9, bytes=2**20), "seq": Kept(keys=1, bytes=2048)})] * 3,
-    states={"failed": 9},
+    grown=[Growth(who="server-api", what="memory", before=2.0**26, after=2.0**26, is_too_much=False)],
+    kept=[USAGE] * 3, states={"failed": 9},
 )  # fmt: skip
 
 
 def test_every_figure_is_in_the_document() -> None:
-    text = report.text(report.Report(seed=7, command="again", results=[_result()], windows=[WINDOW], soak=SOAK))
+    text = report.render(report.Report(seed=7, command="again", results=[_result()], windows=[WINDOW], soak=SOAK))
     for words in (
         "5 faults, 1,234 acknowledged jobs, 0 lost, 0 findings",
         "`worker-kill`",
@@ -49,22 +51,22 @@ def test_every_figure_is_in_the_document() -> None:
     assert "Limits of the guarantees" in text
 
 
-def test_a_finding_is_told_and_counted() -> None:
+def test_a_finding_is_shown_and_counted() -> None:
     found = report.Report(seed=7, command="again", results=[_result(findings=("lost: some job: It is gone.",))])
     assert found.findings == ["standalone: lost: some job: It is gone."]
-    assert "1 lost, 1 findings" in report.text(found)
-    assert "1 lost, 1 findings" in report.summary(found)
+    assert "1 lost, 1 findings" in report.render(found)
+    assert "1 lost, 1 findings" in report.format_summary(found)
 
 
 def test_one_report_of_several_runs(tmp_path: Path) -> None:
-    report.keep(report.Report(seed=7, command="first", results=[_result()]), tmp_path / "a")
-    report.keep(report.Report(seed=8, command="second", windows=[WINDOW]), tmp_path / "b")
-    found = report.of([tmp_path / "a", tmp_path / "b"])
+    report.save(report.Report(seed=7, command="first", results=[_result()]), tmp_path / "a")
+    report.save(report.Report(seed=8, command="second", windows=[WINDOW]), tmp_path / "b")
+    found = report.merge_reports([tmp_path / "a", tmp_path / "b"])
     assert (found.seed, len(found.results), len(found.windows)) == (7, 1, 1)
     assert found.command == "python -m faults --scenario standalone`, `second"
 
 
-def test_what_grows_is_told_from_what_does_not() -> None:
+def test_growth_is_found() -> None:
     def sample(number: int) -> dict[tuple[str, str], float]:
         return {
             ("a", "memory"): 5e7 + 2e6 * number,
@@ -73,7 +75,10 @@ def test_what_grows_is_told_from_what_does_not() -> None:
             ("b", "descriptors"): number,
         }
 
-    verdicts = {(one.who, one.what): one.is_too_much for one in grown_of([sample(number) for number in range(60)])}
+    verdicts = {
+        (growth.who, growth.what): growth.is_too_much
+        for growth in measure_growth([sample(number) for number in range(60)])
+    }
     assert verdicts == {
         ("a", "memory"): True,
         ("b", "memory"): False,
@@ -82,12 +87,12 @@ def test_what_grows_is_told_from_what_does_not() -> None:
     }
 
 
-def test_a_result_survives_its_file() -> None:
+def test_a_result_survives_its_encoding() -> None:
     assert msgspec.json.decode(msgspec.json.encode(_result()), type=Result) == _result()
 
 
-def test_what_was_left_out_is_told() -> None:
+def test_left_out_faults_are_shown() -> None:
     found = report.Report(seed=7, command="again", results=[_result("namespace")], left_out=["No netem here."])
-    assert "\nNo netem here.\n" in report.text(found)
-    assert "No netem here." in report.summary(found)
-    assert "a network namespace of its own" in report.text(found)
+    assert "\nNo netem here.\n" in report.render(found)
+    assert "No netem here." in report.format_summary(found)
+    assert "a network namespace of its own" in report.render(found)

@@ -1,5 +1,6 @@
-"""A short run of `python -m faults`: mixed faults on one engine, with servers, and producers and workers of several
-front ends; every promise is kept. Another plan each time; a failure says how to repeat it."""
+"""A short run of `python -m faults`: mixed faults on one engine with servers, producers and workers break no guarantee.
+
+Each run has another plan; a failure shows how to repeat it."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LIMIT_S = 900  # it ends by itself long before, with all that it has found
+LIMIT_S = 900  # the run ends long before, with its findings
 
 
-def test_every_promise_is_kept(tmp_path: Path) -> None:
+def test_every_guarantee_is_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "faults", "--quick", "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"

@@ -1,4 +1,4 @@
-"""Each kind of client, side by side on one server: they get on, and their histories have no finding."""
+"""All kinds of load clients together on one server: each makes progress, and their histories have no finding."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from faults.checks import check_histories, read_final_state
 from faults.history import Recorder, read_history
-from faults.judging import judge, read_final
-from faults.load.by_forms import serving_files
-from faults.load.draining import drain
-from faults.load.kinds import KINDS
-from faults.load.life import Life
+from faults.load.callback_receiver import callback_receiver
+from faults.load.client_kinds import CLIENT_KINDS
+from faults.load.context import ClientContext
+from faults.load.drain import drain
+from faults.load.front_ends.downloads import file_server
+from faults.load.job_generator import JobMix
 from faults.load.options import Options
-from faults.load.receiving import receiving
-from faults.load.scene import LIMITED, ORDERED, PLAIN, TICKING, prepare, quieten
-from faults.load.wishes import Menu
-from faults.load.working import ROUGH, Conduct
+from faults.load.setup import LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
+from faults.load.worker import MIXED_ACTIONS, WorkerProfile
 from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
@@ -28,10 +28,10 @@ from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-ENOUGH = 2  # of the calls that tell
-SPARED = ("downloads",)
-# Which calls of each client must have been answered, or begun where nobody answers.
-TELLING: dict[str, tuple[str, ...]] = {
+ENOUGH = 2  # of each expected call
+EXCLUDED_FROM_DRAIN = ("downloads",)
+# Calls of each client that must have been answered, or begun where there is no answer.
+EXPECTED_CALLS: dict[str, tuple[str, ...]] = {
     "producer-sdk": ("enqueue ok",),
     "producer-http": ("enqueue ok",),
     "producer-bedrock": ("enqueue ok",),
@@ -50,84 +50,87 @@ TELLING: dict[str, tuple[str, ...]] = {
 }
 
 
-class Cast:
-    """The clients of a run: each until it has told enough, and all until the last has."""
+class Clients:
+    """The clients of a run. They run until each has made its expected calls."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.lives: dict[str, Life] = {}
+        self.contexts: dict[str, ClientContext] = {}
 
-    def life(self, name: str) -> Life:
-        self.lives[name] = Life(Recorder(self._directory / f"{name}.jsonl", name), 1, 600.0)
-        return self.lives[name]
+    def add(self, name: str) -> ClientContext:
+        self.contexts[name] = ClientContext(Recorder(self._directory / f"{name}.jsonl", name), 1, 600.0)
+        return self.contexts[name]
 
     @property
     def histories(self) -> list[Path]:
         return sorted(self._directory.glob("*.jsonl"))
 
-    def missing(self) -> list[str]:
-        told = Counter(f"{one.client} {one.call} {one.phase}" for one in read_history(self.histories))
-        return [
-            f"{name} {what}" for name, calls in TELLING.items() for what in calls if told[f"{name} {what}"] < ENOUGH
-        ]
+    def missing_calls(self) -> list[str]:
+        counts = Counter(f"{entry.client} {entry.call} {entry.phase}" for entry in read_history(self.histories))
+        expected = [f"{name} {call}" for name, calls in EXPECTED_CALLS.items() for call in calls]
+        return [call for call in expected if counts[call] < ENOUGH]
 
     def end(self) -> None:
-        for life in self.lives.values():
-            life.end()
+        for context in self.contexts.values():
+            context.end()
 
 
 @contextlib.asynccontextmanager
-async def served(store: Store, tmp_path: Path) -> AsyncIterator[Server]:
+async def open_test_server(store: Store, tmp_path: Path) -> AsyncIterator[Server]:
     settings = Settings(
         port=0, bedrock_port=0, download_dir=str(tmp_path / "files"), callback_retry_delay_ms=50
     )  # fmt: skip
-    async with open_server(store, settings) as running:
-        yield running
+    async with open_server(store, settings) as server:
+        yield server
 
 
-async def test_every_client_gets_on(store: Store, tmp_path: Path) -> None:
+async def test_every_client_makes_progress(store: Store, tmp_path: Path) -> None:
     (tmp_path / "histories").mkdir()
-    cast = Cast(tmp_path / "histories")
-    async with served(store, tmp_path) as running, receiving(cast.life("receiver")) as url, serving_files() as origin:
-        promises = await prepare(running.service)
-        clients = [
-            asyncio.create_task(KINDS[name](cast.life(name), _options(name, store, running, url, origin)))
-            for name in TELLING
+    clients = Clients(tmp_path / "histories")
+    async with (
+        open_test_server(store, tmp_path) as server,
+        callback_receiver(clients.add("receiver")) as url,
+        file_server() as origin,
+    ):
+        guarantees = await set_up(server.service)
+        tasks = [
+            asyncio.create_task(CLIENT_KINDS[name](clients.add(name), _options(name, store, server, url, origin)))
+            for name in EXPECTED_CALLS
             if name != "receiver"
         ]
-        await _until_all_have_told(cast, clients)
-        cast.end()
-        await asyncio.gather(*clients)
-        await quieten(running.service)
-        assert await drain(cast.life("drain"), running.service, spared=SPARED, limit_s=120.0)
-        await _until_all_are_delivered(running.service)
-        findings = judge(cast.histories, await read_final(running.service), promises)
+        await _wait_for_calls(clients, tasks)
+        clients.end()
+        await asyncio.gather(*tasks)
+        await pause_schedules(server.service)
+        assert await drain(clients.add("drain"), server.service, excluded=EXCLUDED_FROM_DRAIN, limit_s=120.0)
+        await _wait_for_callbacks(server.service)
+        findings = check_histories(clients.histories, await read_final_state(server.service), guarantees)
     assert not findings, "\n".join(map(str, findings))
 
 
-async def _until_all_have_told(cast: Cast, clients: list[asyncio.Task[None]]) -> None:
+async def _wait_for_calls(clients: Clients, tasks: list[asyncio.Task[None]]) -> None:
     async with asyncio.timeout(120):
-        while missing := cast.missing():
-            ended = [client for client in clients if client.done()]
+        while missing := clients.missing_calls():
+            ended = [task for task in tasks if task.done()]
             assert not ended, f"{ended} before {missing}"
             await asyncio.sleep(0.2)
 
 
-async def _until_all_are_delivered(service: Service) -> None:
+async def _wait_for_callbacks(service: Service) -> None:
     while True:
         if not (await service.callbacks(most=1)).callbacks:
             return
         await asyncio.sleep(0.05)
 
 
-def _options(name: str, store: Store, running: Server, callback: str, origin: str) -> Options:
+def _options(name: str, store: Store, server: Server, callback: str, origin: str) -> Options:
     is_worker, queues = name.startswith("worker"), (PLAIN, LIMITED)
     if name in ("worker-sdk", "producer-sdk"):
         queues = (PLAIN, LIMITED, ORDERED, "job_queue_faults") if is_worker else (PLAIN, LIMITED, ORDERED)
-    manners = tuple(one for one in ROUGH if one not in ("sleep", "abandon", "release"))
+    actions = tuple(action for action in MIXED_ACTIONS if action not in ("sleep", "abandon", "release"))
     return Options(
-        kind=name, url=str(store.endpoint), namespace=store.namespace, http=running.url, bedrock=running.bedrock,
-        history=Path(), client=name, menu=Menu(queues=queues, callback=callback, most=2), origin=origin,
-        conduct=Conduct(queues=(*queues, TICKING) if name == "worker-app" else queues, manners=manners),
+        kind=name, url=str(store.endpoint), namespace=store.namespace, http=server.url, bedrock=server.bedrock,
+        history=Path(), client=name, mix=JobMix(queues=queues, callback=callback, most=2), origin=origin,
+        profile=WorkerProfile(queues=(*queues, TICKING) if name == "worker-app" else queues, actions=actions),
         pause_s=0.1,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import sys
 import time
 
 from tests.fuzz.corpus_files import inputs_of, keep
-from tests.fuzz.judging import fault
+from tests.fuzz.parser_check import fault
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.parsers import PARSERS
 from tests.fuzz.sql_functions import QueryProcess, statements

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tests.fuzz.judging import Parser
+from tests.fuzz.parser_check import Parser
 from tests.web.connection_driver import drive_connection
 from windlass.core.access.tokens import parse_token
 from windlass.core.callbacks.signing import verify_signature

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.fuzz.corpus_files import FOLDER, inputs_of
-from tests.fuzz.judging import Parser, fault, lines_run, outcome
 from tests.fuzz.mutation import Mutator
+from tests.fuzz.parser_check import Parser, fault, lines_run, outcome
 from tests.fuzz.parsers import PARSERS
 from tests.support.profiles import examples
 

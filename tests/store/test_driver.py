@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.connections import open_sync_connection
 from tests.support.engine_process import EngineProcess
-from tests.support.forked import in_forked_child
-from tests.support.opened import opened_sync
+from tests.support.fork import run_in_fork
 from windlass.core.errors import Refusal
 from windlass.core.job import NewJob
 from windlass.core.operations import Enqueued, Finish, Take
@@ -30,7 +30,7 @@ def statuses(answers: list[Enqueued | Refusal]) -> set[str]:
 
 
 def test_replies_reach_their_senders_in_any_order(endpoint: Endpoint) -> None:
-    with opened_sync(endpoint) as connection:
+    with open_sync_connection(endpoint) as connection:
         first, second = connection.send("ECHO", 1), connection.send("ECHO", 2)
         wrong = connection.send("NONSENSE")
         assert connection.call("ECHO", 3) == b"3"
@@ -43,7 +43,7 @@ def test_replies_reach_their_senders_in_any_order(endpoint: Endpoint) -> None:
 
 
 def test_commands_sent_on_a_lost_connection_fail(engine: EngineProcess) -> None:
-    with opened_sync(parse_url(engine.url)) as connection:
+    with open_sync_connection(parse_url(engine.url)) as connection:
         came = connection.send("ECHO", 1)
         lost = connection.send("ECHO", 2)
         assert connection.receive(came) == b"1"
@@ -53,7 +53,7 @@ def test_commands_sent_on_a_lost_connection_fail(engine: EngineProcess) -> None:
 
 
 def test_a_child_process_does_not_read_the_replies_of_its_parent(endpoint: Endpoint) -> None:
-    with opened_sync(endpoint) as connection:
+    with open_sync_connection(endpoint) as connection:
         sent = connection.send("ECHO", "for the parent")
 
         def in_child() -> str:
@@ -62,7 +62,7 @@ def test_a_child_process_does_not_read_the_replies_of_its_parent(endpoint: Endpo
             except ConnectionLost as lost:
                 return str(lost)
 
-        assert "before a fork" in in_forked_child(in_child)
+        assert "before a fork" in run_in_fork(in_child)
         assert connection.receive(sent) == b"for the parent"
 
 
@@ -95,7 +95,7 @@ def test_an_operation_is_repeated_after_the_engine_was_away(engine: EngineProces
 
 def test_an_engine_that_lost_its_functions_receives_them_again(engine: EngineProcess, service: Service) -> None:
     queued(service)
-    with opened_sync(parse_url(engine.unix_url)) as connection:
+    with open_sync_connection(parse_url(engine.unix_url)) as connection:
         connection.call("FUNCTION", "FLUSH", "SYNC")
     assert statuses(service.enqueue(jobs()).start_sync()()) == {"queued"}
 

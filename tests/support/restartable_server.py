@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tests.support.worker_process import LIMIT_S
 
 
-class ServerProcess:
+class RestartableServer:
     def __init__(self, url: str, namespace: str, **environment: str) -> None:
         self._engine = ("--url", url, "--namespace", namespace)
         self._environment = environment
@@ -58,8 +58,8 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def server_process(url: str, namespace: str, **environment: str) -> Iterator[ServerProcess]:
-    server = ServerProcess(url, namespace, **environment)
+def restartable_server(url: str, namespace: str, **environment: str) -> Iterator[RestartableServer]:
+    server = RestartableServer(url, namespace, **environment)
     server.start()
     try:
         yield server

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from tests.support.engine_process import EngineProcess, _free_port
+from tests.support.engine_process import EngineProcess, free_port
 from windlass.core.partition import SLOTS, hash_tags, slot_of
 from windlass.store.connection.connection import ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
@@ -68,7 +68,7 @@ class ClusterNode(Node):
         self._choose_bus_port()
 
     def _choose_bus_port(self) -> None:
-        self.bus_port = _free_port()
+        self.bus_port = free_port()
         self._config = (
             *VOLATILE,
             *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),

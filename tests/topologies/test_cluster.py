@@ -39,8 +39,8 @@ async def test_a_killed_primary_loses_nothing_that_a_replica_has(cluster: Cluste
         await asyncio.to_thread(until, lambda: replica.is_primary, "the replica takes over")
         victim.start()  # a new primary without a replica cannot confirm writes
 
-    witness = await run_through(new_store(cluster.url), kill, durability="replica")
-    witness.judge(at_least=100, may_run_again=True)
+    log = await run_through(new_store(cluster.url), kill, durability="replica")
+    log.check(at_least=100, may_run_again=True)
 
 
 async def test_without_replica_durability_only_the_last_moments_are_lost(cluster: ClusterProcesses) -> None:
@@ -80,7 +80,7 @@ async def test_a_planned_failover_loses_nothing(cluster: ClusterProcesses) -> No
             await asyncio.to_thread(until, lambda replica=replica: replica.is_primary, "the replica takes over")
 
     with cluster.patient():
-        (await run_through(new_store(cluster.url), hand_over)).judge(at_least=100)
+        (await run_through(new_store(cluster.url), hand_over)).check(at_least=100)
 
 
 async def test_waiting_takers_outlive_a_failover(cluster: ClusterProcesses) -> None:
@@ -112,7 +112,7 @@ async def test_slots_move_atomically_while_jobs_flow(cluster: ClusterProcesses) 
             await asyncio.to_thread(until, lambda other=other: cluster.primary_of(slot) is other, "the slot has moved")
 
     with cluster.patient():
-        (await run_through(new_store(cluster.url), move)).judge(at_least=100)
+        (await run_through(new_store(cluster.url), move)).check(at_least=100)
 
 
 @contextlib.contextmanager

@@ -21,8 +21,8 @@ async def test_a_killed_primary_loses_nothing_that_a_replica_has(sentinels: Sent
     async def kill() -> None:
         await asyncio.to_thread(sentinels.primary.kill)
 
-    witness = await run_through(new_store(sentinels.url), kill, durability="replica")
-    witness.judge(at_least=100, may_run_again=True)
+    log = await run_through(new_store(sentinels.url), kill, durability="replica")
+    log.check(at_least=100, may_run_again=True)
 
 
 async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses) -> None:
@@ -32,7 +32,7 @@ async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
 
     with sentinels.patient():
-        (await run_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
+        (await run_through(new_store(sentinels.url, partitions=3), hand_over)).check(at_least=100)
 
 
 async def test_all_connections_leave_a_replaced_primary(sentinels: SentinelProcesses) -> None:

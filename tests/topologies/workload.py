@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from tests.support.answer_log import Witness, drain, produce, work
+from tests.support.answer_log import AnswerLog, drain, produce, work
 from windlass.background import runner
 from windlass.core.errors import StaleLease, UnknownJob, WrongState
 from windlass.core.job import Durability
@@ -19,30 +19,30 @@ LIMIT_S = 40.0
 
 async def run_through(
     store: Store, trouble: Callable[[], Awaitable[None]], durability: Durability | None = None
-) -> Witness:
+) -> AnswerLog:
     """Run producers, workers and the background loops, with trouble in the middle; then work off the remaining jobs."""
-    service, witness = Service(store), Witness()
+    service, log = Service(store), AnswerLog()
     # A failover may lose a lease, or jobs that were not durable.
-    witness.expected = (StaleLease, UnknownJob, WrongState)
+    log.expected = (StaleLease, UnknownJob, WrongState)
     async with store, asyncio.timeout(LIMIT_S):
         loops = asyncio.create_task(runner.run(service))
-        tasks = [asyncio.create_task(produce(service, witness, QUEUES, durability)) for _ in range(3)]
-        tasks += [asyncio.create_task(work(service, witness, QUEUES)) for _ in range(3)]
-        await _progress(witness, tasks)
+        tasks = [asyncio.create_task(produce(service, log, QUEUES, durability)) for _ in range(3)]
+        tasks += [asyncio.create_task(work(service, log, QUEUES)) for _ in range(3)]
+        await _progress(log, tasks)
         await trouble()
-        await _progress(witness, tasks)
-        witness.is_over = True
+        await _progress(log, tasks)
+        log.is_over = True
         await asyncio.gather(*tasks)
-        await drain(service, witness, QUEUES)
+        await drain(service, log, QUEUES)
         loops.cancel()
         await asyncio.wait({loops})
-    return witness
+    return log
 
 
-async def _progress(witness: Witness, tasks: Sequence[asyncio.Task[None]], jobs: int = 50) -> None:
+async def _progress(log: AnswerLog, tasks: Sequence[asyncio.Task[None]], jobs: int = 50) -> None:
     """Wait until `jobs` more jobs are accepted and finished, which shows that all tasks continue."""
-    goal = len(witness.accepted) + jobs, len(witness.finished) + jobs
-    while len(witness.accepted) < goal[0] or len(witness.finished) < goal[1]:
+    goal = len(log.accepted) + jobs, len(log.finished) + jobs
+    while len(log.accepted) < goal[0] or len(log.finished) < goal[1]:
         done, _ = await asyncio.wait(tasks, timeout=0.01, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             await task

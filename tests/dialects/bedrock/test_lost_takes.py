@@ -10,7 +10,7 @@ import pytest
 from tests.dialects.bedrock.command_router import BedrockCommands
 from tests.service.admin.doctor_findings import assert_healthy
 from tests.support.engine_process import EngineProcess
-from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyConnection, open_lossy_connection
 from windlass.background import reconciler
 from windlass.core.states import State
 from windlass.dialects.bedrock import takes
@@ -21,17 +21,19 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 
 @pytest.fixture
-def way(engine: EngineProcess) -> Iterator[LossyWay]:
-    with lossy_way(engine) as found:
+def lossy_connection(engine: EngineProcess) -> Iterator[LossyConnection]:
+    with open_lossy_connection(engine) as found:
         yield found
 
 
 @pytest.fixture
-async def lossy_bedrock(store: Store, way: LossyWay, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BedrockCommands]:
+async def lossy_bedrock(
+    store: Store, lossy_connection: LossyConnection, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[BedrockCommands]:
     """Commands in the namespace of `store`, over a connection that loses replies."""
     monkeypatch.setattr(takes, "CHECK_EVERY_S", 0.05)
     monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
-    async with way.store_like(store) as found, asyncio.timeout(LIMIT_S):
+    async with lossy_connection.store_like(store) as found, asyncio.timeout(LIMIT_S):
         bedrock = BedrockCommands(Service(found))
         yield bedrock
         await bedrock.router.close()
@@ -49,10 +51,10 @@ async def until_queued(bedrock: BedrockCommands, number: int) -> None:
 
 
 async def test_a_job_that_no_client_got_is_released(
-    lossy_bedrock: BedrockCommands, way: LossyWay, service: Service
+    lossy_bedrock: BedrockCommands, lossy_connection: LossyConnection, service: Service
 ) -> None:
     number = (await lossy_bedrock.ok("CreateJob", name="n")).body["jobID"]
-    way.lose("take")
+    lossy_connection.lose("take")
     assert (await lossy_bedrock("GetJob", name="n")).line == "404 No job found"  # by the repeated call
     assert await job_of(lossy_bedrock, number) == (State.RUNNING, 1, None)
     assert_healthy(service)
@@ -62,11 +64,13 @@ async def test_a_job_that_no_client_got_is_released(
     assert (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"] == number
 
 
-async def test_delivered_jobs_are_not_released(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
+async def test_delivered_jobs_are_not_released(
+    lossy_bedrock: BedrockCommands, lossy_connection: LossyConnection
+) -> None:
     """Jobs delivered before, together with, and after the lost reply."""
     jobs = (await lossy_bedrock.ok("CreateJobs", jobs=[{"name": "n"} for _ in range(4)])).body["jobIDs"]
     before = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
-    way.lose("take")
+    lossy_connection.lose("take")
     instead = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
     after = (await lossy_bedrock.ok("GetJob", name="n")).body["jobID"]
     (lost,) = set(jobs) - {before, instead, after}
@@ -77,11 +81,13 @@ async def test_delivered_jobs_are_not_released(lossy_bedrock: BedrockCommands, w
         assert (await lossy_bedrock.ok("FinishJob", jobID=number)).line == "200 OK"
 
 
-async def test_a_waiting_client_gets_the_job_of_its_lost_reply(lossy_bedrock: BedrockCommands, way: LossyWay) -> None:
+async def test_a_waiting_client_gets_the_job_of_its_lost_reply(
+    lossy_bedrock: BedrockCommands, lossy_connection: LossyConnection
+) -> None:
     number = (await lossy_bedrock.ok("CreateJob", name="n")).body["jobID"]
-    way.lose("take")
+    lossy_connection.lose("take")
     waiting = asyncio.create_task(lossy_bedrock.ok("GetJob", name="n", Connection="wait"))
-    await way.has_lost()
+    await lossy_connection.wait_lost()
     lossy_bedrock.service.store.clock_offset_ms += SETTLED_MS
     assert (await waiting).body["jobID"] == number
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.dialects.stdio.processor_client import OPTIONS, add, idle, job_uuid, running_session, worker_uuid
 from tests.support.engine_process import EngineProcess
-from tests.support.lost_replies import LossyWay, lossy_way
+from tests.support.lossy_connection import LossyConnection, open_lossy_connection
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -16,17 +16,19 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 
 @pytest.fixture
-def way(engine: EngineProcess) -> Iterator[LossyWay]:
-    with lossy_way(engine) as found:
+def lossy_connection(engine: EngineProcess) -> Iterator[LossyConnection]:
+    with open_lossy_connection(engine) as found:
         yield found
 
 
-async def test_an_assignment_that_was_never_printed_goes_to_the_next_idle_worker(store: Store, way: LossyWay) -> None:
-    async with way.store_like(store) as found, running_session(Service(found)) as processor:
+async def test_an_assignment_that_was_never_printed_goes_to_the_next_idle_worker(
+    store: Store, lossy_connection: LossyConnection
+) -> None:
+    async with lossy_connection.store_like(store) as found, running_session(Service(found)) as processor:
         await processor.list_jobs_after(add(1))
-        way.lose("assign")
+        lossy_connection.lose("assign")
         listed = await processor.list_jobs_after(idle())
-        await way.has_lost()
+        await lossy_connection.wait_lost()
         assert listed["payload"]["jobs"] == []  # none is queued, and none was printed before this answer
         store.clock_offset_ms += OPTIONS.accept_ms
         processor.send(idle(worker_uuid(2)))

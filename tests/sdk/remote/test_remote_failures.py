@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.restartable_server import ServerProcess, server_process
+from tests.support.restartable_server import RestartableServer, restartable_server
 from windlass import Windlass
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import (
@@ -56,14 +56,14 @@ def new_app(url: str, **options: object) -> Windlass:
 
 
 @pytest.fixture
-def server(engine: EngineProcess, store: Store) -> Iterator[ServerProcess]:
+def server(engine: EngineProcess, store: Store) -> Iterator[RestartableServer]:
     store.open_sync()
-    with server_process(engine.unix_url, store.namespace) as server:
+    with restartable_server(engine.unix_url, store.namespace) as server:
         yield server
 
 
 async def test_calls_outlive_a_killed_server_and_nothing_is_doubled(
-    server: ServerProcess, engine_service: Service
+    server: RestartableServer, engine_service: Service
 ) -> None:
     app = new_app(server.url)
     add = app.tasks["add"]
@@ -112,7 +112,7 @@ async def _all_ids(engine_service: Service) -> list[str]:
             return found
 
 
-async def test_who_waits_for_an_end_outlives_a_killed_server(server: ServerProcess, engine_service: Service) -> None:
+async def test_who_waits_for_an_end_outlives_a_killed_server(server: RestartableServer, engine_service: Service) -> None:
     app = new_app(server.url)
     handle = await app.tasks["add"].aenqueue(1, 2)
     awaiting = asyncio.create_task(handle.aresult())
@@ -133,7 +133,7 @@ async def _kinds(handle: object) -> list[str]:
     return [event.kind async for event in handle.events()]  # type: ignore[attr-defined]
 
 
-async def test_a_server_that_is_not_there_yet_is_waited_for(server: ServerProcess) -> None:
+async def test_a_server_that_is_not_there_yet_is_waited_for(server: RestartableServer) -> None:
     server.kill()
     app = new_app(server.url)
     enqueuing = asyncio.create_task(app.tasks["add"].aenqueue(1, 2))

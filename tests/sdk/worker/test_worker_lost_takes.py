@@ -11,7 +11,7 @@ import pytest
 
 from tests.sdk.conftest import at_work
 from tests.support.engine_process import EngineProcess
-from tests.support.lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyConnection, open_lossy_connection
 from windlass import Windlass
 from windlass.background import reconciler
 from windlass.core.ids import parse_id
@@ -27,16 +27,16 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def way(engine: EngineProcess) -> Iterator[LossyWay]:
-    with lossy_way(engine) as found:
+def lossy_connection(engine: EngineProcess) -> Iterator[LossyConnection]:
+    with open_lossy_connection(engine) as found:
         yield found
 
 
 @pytest.fixture
-def lossy_app(store: Store, way: LossyWay) -> Iterator[Windlass]:
+def lossy_app(store: Store, lossy_connection: LossyConnection) -> Iterator[Windlass]:
     """Make an app in the namespace of `store`, over the lossy connection."""
     app = Windlass()
-    app.connect(way.store_like(store))
+    app.connect(lossy_connection.store_like(store))
     yield app
     app.close()
 
@@ -55,7 +55,9 @@ async def until(is_so: Callable[[], Any]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def stranded(app: Windlass, service: Service, way: LossyWay, lease_ms: int) -> AsyncIterator[list[int]]:
+async def stranded(
+    app: Windlass, service: Service, lossy_connection: LossyConnection, lease_ms: int
+) -> AsyncIterator[list[int]]:
     """Run a live worker that does not know of the only job, which is leased to it. Yields the jobs that ran."""
     ran: list[int] = []
 
@@ -66,9 +68,9 @@ async def stranded(app: Windlass, service: Service, way: LossyWay, lease_ms: int
     queue = work.queue
     await service.configure(queue, {"lease_ms": lease_ms})
     handle = await work.aenqueue(7)
-    way.lose("take")
+    lossy_connection.lose("take")
     async with at_work(app, concurrency=2) as worker:
-        await way.has_lost()
+        await lossy_connection.wait_lost()
         found = (await service.job([parse_id(handle.id)]).one()).job
         assert (found.state, found.worker, worker.running) == (State.RUNNING, worker.id, 0)
         yield ran
@@ -76,9 +78,9 @@ async def stranded(app: Windlass, service: Service, way: LossyWay, lease_ms: int
 
 @pytest.mark.parametrize("lease_ms", [FOREVER_MS, 3_600_000], ids=["without end", "an hour"])
 async def test_the_worker_gives_it_back_and_it_runs(
-    lossy_app: Windlass, store: Store, way: LossyWay, lease_ms: int
+    lossy_app: Windlass, store: Store, lossy_connection: LossyConnection, lease_ms: int
 ) -> None:
-    async with store, stranded(lossy_app, Service(store), way, lease_ms) as ran:
+    async with store, stranded(lossy_app, Service(store), lossy_connection, lease_ms) as ran:
         store.clock_offset_ms += SETTLED_MS
         await until(lambda: ran == [7])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
-from tests.support.connections import reconnecting_sync
+from tests.support.connections import open_sync_reconnecting
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.export.lines import ImportReport
 from windlass.core.job import Blob, Callback, Codec
@@ -26,7 +26,7 @@ HOUR = 3_600_000
 
 def snapshot(store: Store, partition: int = 0) -> invariants.Snapshot:
     root = store.root(partition)
-    with reconnecting_sync(store.endpoint) as link:
+    with open_sync_reconnecting(store.endpoint) as link:
         seconds, micros = link.call("TIME")
         now_ms = int(seconds) * 1000 + int(micros) // 1000 + store.clock_offset_ms
         return invariants.snapshot(link, root, now_ms, among=f"{root}*")

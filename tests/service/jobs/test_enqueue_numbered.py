@@ -13,7 +13,7 @@ import pytest
 from tests.service.helpers import another, counts, new, put, take
 from tests.service.machines.dependency_builders import assert_consistent
 from tests.support.engine_process import EngineProcess
-from tests.support.fork import in_forked_child
+from tests.support.fork import run_in_fork
 from windlass.core.errors import BadInput, QueueFull
 from windlass.core.ids import number_of_id, numbered_id, partition_of_id
 from windlass.core.job import NewJob
@@ -127,7 +127,7 @@ def test_an_id_cannot_be_given(service: Service) -> None:
 
 def test_a_forked_process_has_request_ids_of_its_own(service: Service) -> None:
     assert create(service, new()) == [1]
-    assert in_forked_child(lambda: str(create(service, new()))) == "[2]"
+    assert run_in_fork(lambda: str(create(service, new()))) == "[2]"
     assert create(service, new()) == [3]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.support.connections import open_sync_connection
 from tests.support.engine_process import EngineProcess
-from tests.support.forked import in_forked_child
-from tests.support.opened import opened_sync
+from tests.support.fork import run_in_fork
 from windlass.core.errors import BadInput, QueueFull, TooLarge
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.job_template import JobTemplate, PreparedJob
@@ -97,7 +97,7 @@ def test_the_clock_offset_of_a_test_applies(service: Service, store: Store) -> N
 
 def test_an_engine_that_lost_its_functions_receives_them_again(service: Service, store: Store) -> None:
     service.enqueue_one(PreparedJob(template(), PAYLOAD)).wait()
-    with opened_sync(store.endpoint) as connection:  # type: ignore[arg-type]
+    with open_sync_connection(store.endpoint) as connection:  # type: ignore[arg-type]
         connection.call("FUNCTION", "FLUSH", "SYNC")
     assert service.enqueue_one(PreparedJob(template(), PAYLOAD)).wait().status == "queued"
     assert queued(service) == 2
@@ -113,7 +113,7 @@ def test_other_operations_may_be_in_flight(service: Service) -> None:
 
 def test_after_a_lost_connection_the_job_is_enqueued_once(engine: EngineProcess, service: Service) -> None:
     service.enqueue_one(PreparedJob(template(), PAYLOAD)).wait()
-    with opened_sync(parse_url(engine.unix_url)) as connection:
+    with open_sync_connection(parse_url(engine.unix_url)) as connection:
         connection.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     assert service.enqueue_one(PreparedJob(template(), PAYLOAD)).wait().status == "queued"
     assert queued(service) == 2
@@ -121,5 +121,5 @@ def test_after_a_lost_connection_the_job_is_enqueued_once(engine: EngineProcess,
 
 def test_a_forked_child_uses_other_random_numbers() -> None:
     random_64()
-    of_child = in_forked_child(lambda: str(random_64()))
+    of_child = run_in_fork(lambda: str(random_64()))
     assert int(of_child) != random_64()

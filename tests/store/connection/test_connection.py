@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.connections import open_connection, open_reconnecting, open_sync_connection
 from tests.support.engine_process import EngineProcess
-from tests.support.connections import opened, opened_sync, reconnecting
-from tests.support.scripted_engine import scripted
+from tests.support.scripted_engine import scripted_engine
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take, Taken
@@ -62,14 +62,14 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.anyio
 async def test_ten_thousand_calls_are_answered_in_order(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         futures = [connection.call("ECHO", number) for number in range(10_000)]
         assert await asyncio.gather(*futures) == [b"%d" % number for number in range(10_000)]
 
 
 @pytest.mark.anyio
 async def test_arguments_may_be_bytes_text_and_numbers(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         await connection.call("RPUSH", "kinds", b"\x00\xff\r\n", "é", -7, 1.5)
         assert await connection.call("LRANGE", "kinds", 0, -1) == [
             b"\x00\xff\r\n",
@@ -85,7 +85,7 @@ async def test_arguments_may_be_bytes_text_and_numbers(endpoint: Endpoint) -> No
 
 @pytest.mark.anyio
 async def test_cancelled_call_does_not_shift_later_replies(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         futures = [connection.call("ECHO", number) for number in range(100)]
         futures[50].cancel()
         waiting = asyncio.create_task(connection.call_within(LATE_S, "BLPOP", "nothing", 0.05))
@@ -98,7 +98,7 @@ async def test_cancelled_call_does_not_shift_later_replies(endpoint: Endpoint) -
 
 @pytest.mark.anyio
 async def test_error_reply_fails_its_own_call_only(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         before, wrong, after = (connection.call(*c) for c in [("ECHO", 1), ("EVALSHA", "0" * 40, 0), ("ECHO", 2)])
         with pytest.raises(EngineReplyError, match="No matching script") as refused:
             await wrong
@@ -108,7 +108,7 @@ async def test_error_reply_fails_its_own_call_only(endpoint: Endpoint) -> None:
 
 @pytest.mark.anyio
 async def test_pipeline_keeps_order_among_other_calls(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         before = connection.call("ECHO", "before")
         pipeline = asyncio.create_task(connection.pipeline_within(LATE_S, [("ECHO", 1), ("NONSENSE",), ("ECHO", 3)]))
         await asyncio.sleep(0)
@@ -120,7 +120,7 @@ async def test_pipeline_keeps_order_among_other_calls(endpoint: Endpoint) -> Non
 
 @pytest.mark.anyio
 async def test_pipeline_with_a_wrong_argument_sends_nothing(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         with pytest.raises(TypeError):
             await connection.pipeline_within(LATE_S, [("SET", "half", 1), ("ECHO", None)])  # type: ignore[list-item]
         assert await connection.call("EXISTS", "half") == 0
@@ -128,7 +128,7 @@ async def test_pipeline_with_a_wrong_argument_sends_nothing(endpoint: Endpoint) 
 
 @pytest.mark.anyio
 async def test_cancelled_pipeline_does_not_shift_later_replies(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         pipeline = asyncio.create_task(
             connection.pipeline_within(LATE_S, [("BLPOP", "nothing", 0.05), ("ECHO", "late")])
         )
@@ -141,9 +141,9 @@ async def test_cancelled_pipeline_does_not_shift_later_replies(endpoint: Endpoin
 @pytest.mark.anyio
 async def test_database_and_client_name_are_set(shared_engine: EngineProcess) -> None:
     endpoint = parse_url(shared_engine.url.removesuffix("/0") + "/5")
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         about = await connection.call("CLIENT", "INFO")
-    with opened_sync(endpoint) as sync:
+    with open_sync_connection(endpoint) as sync:
         about_sync = sync.call("CLIENT", "INFO")
     for line in (about, about_sync):
         assert b" name=windlass " in line
@@ -152,7 +152,7 @@ async def test_database_and_client_name_are_set(shared_engine: EngineProcess) ->
 
 @pytest.mark.anyio
 async def test_drain_waits_until_the_engine_reads_again(engine: EngineProcess) -> None:
-    async with opened(parse_url(engine.unix_url)) as connection:
+    async with open_connection(parse_url(engine.unix_url)) as connection:
         engine.freeze()
         futures = [connection.call("ECHO", b"x" * 100_000) for _ in range(50)]
         with pytest.raises(TimeoutError):
@@ -167,7 +167,7 @@ async def test_drain_waits_until_the_engine_reads_again(engine: EngineProcess) -
 
 @pytest.mark.anyio
 async def test_killed_engine_fails_all_pending_calls(engine: EngineProcess) -> None:
-    async with opened(parse_url(engine.url)) as connection:
+    async with open_connection(parse_url(engine.url)) as connection:
         waiting = [connection.call("BLPOP", "nothing", 0) for _ in range(20)]
         await asyncio.sleep(0)
         engine.kill()
@@ -182,7 +182,7 @@ async def test_killed_engine_fails_all_pending_calls(engine: EngineProcess) -> N
 
 @pytest.mark.anyio
 async def test_close_fails_pending_calls(endpoint: Endpoint) -> None:
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         waiting = connection.call("BLPOP", "nothing", 0)
         connection.close()
         with pytest.raises(ConnectionLost, match="closed by this process"):
@@ -191,7 +191,7 @@ async def test_close_fails_pending_calls(endpoint: Endpoint) -> None:
 
 @pytest.mark.anyio
 async def test_watchdog_ends_a_call_to_a_frozen_engine(engine: EngineProcess) -> None:
-    async with opened(parse_url(engine.url)) as connection:
+    async with open_connection(parse_url(engine.url)) as connection:
         assert await connection.call_within(LATE_S, "BLPOP", "nothing", 0.01) is None
         engine.freeze()
         bystander = connection.call("PING")
@@ -211,8 +211,8 @@ async def test_connecting_to_a_frozen_engine_has_a_limit(engine: EngineProcess) 
 
 @pytest.mark.anyio
 async def test_garbage_ends_the_connection() -> None:
-    with scripted(b"garbage\r\n") as endpoint:
-        async with opened(endpoint) as connection:
+    with scripted_engine(b"garbage\r\n") as endpoint:
+        async with open_connection(endpoint) as connection:
             with pytest.raises(ConnectionLost, match="bytes that are not a reply"):
                 await connection.call("PING")
 
@@ -250,10 +250,10 @@ def locked_engine(certificate: tuple[Path, Path]) -> Iterator[EngineProcess]:
 @pytest.mark.anyio
 async def test_tls_with_a_password(locked_engine: EngineProcess, certificate: tuple[Path, Path]) -> None:
     endpoint = parse_url(f"{locked_engine.url}?ssl_ca_certs={certificate[0]}")
-    async with opened(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         large = b"x" * 3_000_000
         assert await asyncio.gather(*(connection.call("ECHO", large) for _ in range(3))) == [large] * 3
-    with opened_sync(endpoint) as sync:
+    with open_sync_connection(endpoint) as sync:
         assert sync.call("ECHO", large) == large
 
 
@@ -282,10 +282,10 @@ async def test_untrusted_certificate_is_a_bad_setting_unless_allowed(locked_engi
         await Connection.open(endpoint)
     with pytest.raises(BadSetting, match="not trusted"):
         SyncConnection.open(endpoint)
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         with pytest.raises(BadSetting):
             await connection.call("PING")
-    async with opened(parse_url(locked_engine.url + "?ssl_cert_reqs=none")) as connection:
+    async with open_connection(parse_url(locked_engine.url + "?ssl_cert_reqs=none")) as connection:
         assert await connection.call("PING") == b"PONG"
 
 
@@ -299,7 +299,7 @@ async def test_wrong_password_is_reported_clearly(locked_engine: EngineProcess, 
         await Connection.open(endpoint)
     with pytest.raises(EngineError) as refused_sync:
         SyncConnection.open(endpoint)
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         with pytest.raises(EngineReplyError) as refused_reconnecting:  # without retry: waiting would not help
             await connection.call("PING")
     assert str(refused.value) == str(refused_sync.value) == str(refused_reconnecting.value)

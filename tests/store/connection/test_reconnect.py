@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.connections import open_connection, open_reconnecting, open_sync_connection, open_sync_reconnecting
 from tests.support.engine_process import EngineProcess
-from tests.support.fork import in_forked_child
-from tests.support.connections import opened, opened_sync, reconnecting, reconnecting_sync
-from tests.support.scripted_engine import scripted
+from tests.support.fork import run_in_fork
+from tests.support.scripted_engine import scripted_engine
 from windlass.core.errors import EngineUnavailable
 from windlass.store.connection.connection import CommandArgs, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url
@@ -27,7 +27,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]
 
 @pytest.mark.anyio
 async def test_connection_recovers_after_a_kill_and_repeats_its_calls(engine: EngineProcess) -> None:
-    async with reconnecting(parse_url(engine.url)) as connection:
+    async with open_reconnecting(parse_url(engine.url)) as connection:
         await connection.call("SET", "kept", "yes")
         waiting = [asyncio.create_task(connection.call("BLPOP", "list", 0)) for _ in range(2)]
         await asyncio.sleep(0)
@@ -36,7 +36,7 @@ async def test_connection_recovers_after_a_kill_and_repeats_its_calls(engine: En
         await asyncio.sleep(0.02)
         assert not late.done()
         engine.start()
-        async with opened(parse_url(engine.url)) as other:
+        async with open_connection(parse_url(engine.url)) as other:
             await other.call("RPUSH", "list", "a", "b")
         assert sorted([(await task)[1] for task in waiting]) == [b"a", b"b"]
         assert await late == b"yes"
@@ -68,7 +68,7 @@ async def test_before_connect_restarts_the_engine_and_callers_share_the_connecti
         starts += 1
         engine.start()
 
-    async with reconnecting(parse_url(engine.unix_url), before_connect=restart) as connection:
+    async with open_reconnecting(parse_url(engine.unix_url), before_connect=restart) as connection:
         assert await asyncio.gather(*(connection.call("PING") for _ in range(50))) == [b"PONG"] * 50
         ids = {await connection.call("CLIENT", "ID") for _ in range(3)}
         assert (starts, len(ids)) == (1, 1)
@@ -101,7 +101,7 @@ async def test_connection_survives_a_frozen_engine(engine: EngineProcess) -> Non
             engine.thaw()
 
     endpoint = parse_url(engine.url)
-    async with reconnecting(endpoint, before_connect=thaw_at_the_second_connect, reply_limit_s=SOON_S) as connection:
+    async with open_reconnecting(endpoint, before_connect=thaw_at_the_second_connect, reply_limit_s=SOON_S) as connection:
         await connection.call("PING")
         assert await connection.call("BLPOP", "nothing", 0.15, timeout_s=LATE_S) is None
         engine.freeze()
@@ -113,7 +113,7 @@ async def test_connection_survives_a_frozen_engine(engine: EngineProcess) -> Non
 async def test_connection_gives_up_when_its_patience_ends(engine: EngineProcess) -> None:
     engine.kill()
     endpoint = parse_url(engine.url)
-    async with reconnecting(endpoint, patience_s=SOON_S) as connection:
+    async with open_reconnecting(endpoint, patience_s=SOON_S) as connection:
         with pytest.raises(EngineUnavailable, match=r"for 0\.1 s.*Check that it runs") as refused:
             await connection.call("PING")
     sync_connection = SyncReconnectingConnection(endpoint, patience_s=SOON_S)
@@ -140,7 +140,7 @@ def test_threads_share_a_failed_connect(engine: EngineProcess) -> None:
 
 @pytest.mark.anyio
 async def test_readonly_is_repeated_on_a_fresh_connection(engine: EngineProcess) -> None:
-    async with reconnecting(parse_url(engine.url)) as connection, opened(parse_url(engine.unix_url)) as operator:
+    async with open_reconnecting(parse_url(engine.url)) as connection, open_connection(parse_url(engine.unix_url)) as operator:
         old_id = await connection.call("CLIENT", "ID")
         await operator.call("REPLICAOF", "127.0.0.1", 1)
         write = asyncio.create_task(connection.call("SET", "k", "v"))
@@ -155,8 +155,8 @@ async def test_readonly_is_repeated_on_a_fresh_connection(engine: EngineProcess)
 @pytest.mark.parametrize("kind", ["LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED"])
 async def test_transient_errors_are_repeated(kind: str) -> None:
     refusal = f"-{kind} not now\r\n".encode()
-    with scripted(refusal, refusal, b"+async\r\n", refusal, b"+sync\r\n") as endpoint:
-        async with reconnecting(endpoint) as connection:
+    with scripted_engine(refusal, refusal, b"+async\r\n", refusal, b"+sync\r\n") as endpoint:
+        async with open_reconnecting(endpoint) as connection:
             assert await connection.call("PING") == b"async"
         with contextlib.closing(SyncReconnectingConnection(endpoint)) as sync_connection:
             assert sync_connection.call("PING") == b"sync"
@@ -164,7 +164,7 @@ async def test_transient_errors_are_repeated(kind: str) -> None:
 
 @pytest.mark.anyio
 async def test_other_error_replies_are_not_repeated(endpoint: Endpoint) -> None:
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         with pytest.raises(EngineReplyError, match="unknown command"):
             await connection.call("NONSENSE")
     sync_connection = SyncReconnectingConnection(endpoint)
@@ -175,7 +175,7 @@ async def test_other_error_replies_are_not_repeated(endpoint: Endpoint) -> None:
 @pytest.mark.anyio
 async def test_closed_connection_ends_its_calls_and_accepts_no_more(engine: EngineProcess) -> None:
     endpoint = parse_url(engine.url)
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         await connection.call("PING")
         waiting = asyncio.create_task(connection.call("BLPOP", "nothing", 0))
         await asyncio.sleep(0)
@@ -185,7 +185,7 @@ async def test_closed_connection_ends_its_calls_and_accepts_no_more(engine: Engi
         with pytest.raises(ConnectionLost, match="connection to the engine is closed"):
             await connection.call("PING")
     engine.freeze()
-    async with reconnecting(endpoint) as connecting:
+    async with open_reconnecting(endpoint) as connecting:
         waiting = asyncio.create_task(connecting.call("PING"))
         await asyncio.sleep(0.01)
         connecting.close()
@@ -204,7 +204,7 @@ async def test_cancelled_caller_does_not_end_the_connect_of_others(engine: Engin
     async def wait_at_the_gate() -> None:
         await gate.wait()
 
-    async with reconnecting(parse_url(engine.url), before_connect=wait_at_the_gate) as connection:
+    async with open_reconnecting(parse_url(engine.url), before_connect=wait_at_the_gate) as connection:
         first, second = (asyncio.create_task(connection.call("PING")) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
@@ -218,7 +218,7 @@ def test_sync_connection_opens_its_own_connection_after_a_fork(endpoint: Endpoin
     with contextlib.closing(SyncReconnectingConnection(endpoint)) as connection:
         parents_id = connection.call("CLIENT", "ID")
         with connection._lock:  # as if another thread of the parent were in a call
-            childs_id = in_forked_child(lambda: str(connection.call("CLIENT", "ID")))
+            childs_id = run_in_fork(lambda: str(connection.call("CLIENT", "ID")))
         assert int(childs_id) > parents_id
         assert connection.call("CLIENT", "ID") == parents_id
 
@@ -229,12 +229,12 @@ def test_sync_connection_opens_its_own_connection_after_a_fork(endpoint: Endpoin
 @pytest.mark.anyio
 async def test_commands_together_are_answered_in_order_by_one_connection(endpoint: Endpoint) -> None:
     commands: list[CommandArgs] = [("CLIENT", "ID"), ("ECHO", "x"), ("CLIENT", "ID")]
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         first, echo, last = await connection.call_together(commands)
         assert (echo, first) == (b"x", last)
         assert await connection.call_together([("ECHO", "alone")]) == [b"alone"]
         assert await connection.call_together([]) == []
-    with reconnecting_sync(endpoint) as sync_connection:
+    with open_sync_reconnecting(endpoint) as sync_connection:
         first, echo, last = sync_connection.call_together(commands)
         assert (echo, first) == (b"x", last)
         assert sync_connection.call_together([("ECHO", "alone")]) == [b"alone"]
@@ -245,9 +245,9 @@ async def test_commands_together_are_answered_in_order_by_one_connection(endpoin
 async def test_groups_of_many_tasks_and_threads_do_not_mix(endpoint: Endpoint) -> None:
     groups: list[list[CommandArgs]] = [[("ECHO", f"{n} a"), ("ECHO", f"{n} b")] for n in range(200)]
     expected = [[b"%d a" % n, b"%d b" % n] for n in range(200)]
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         assert await asyncio.gather(*(connection.call_together(group) for group in groups)) == expected
-    with reconnecting_sync(endpoint) as sync_connection, ThreadPoolExecutor(8) as threads:
+    with open_sync_reconnecting(endpoint) as sync_connection, ThreadPoolExecutor(8) as threads:
         assert list(threads.map(sync_connection.call_together, groups)) == expected
 
 
@@ -264,11 +264,11 @@ async def test_groups_of_many_tasks_and_threads_do_not_mix(endpoint: Endpoint) -
 async def test_the_first_error_of_a_group_is_raised_and_the_connection_stays_usable(
     endpoint: Endpoint, commands: list[CommandArgs]
 ) -> None:
-    async with reconnecting(endpoint) as connection:
+    async with open_reconnecting(endpoint) as connection:
         with pytest.raises(EngineReplyError, match="unknown command"):
             await connection.call_together(commands)
         assert await connection.call("ECHO", "next") == b"next"
-    with reconnecting_sync(endpoint) as sync_connection:
+    with open_sync_reconnecting(endpoint) as sync_connection:
         with pytest.raises(EngineReplyError, match="unknown command"):
             sync_connection.call_together(commands)
         assert sync_connection.call("ECHO", "next") == b"next"
@@ -278,28 +278,28 @@ async def test_the_first_error_of_a_group_is_raised_and_the_connection_stays_usa
 async def test_killed_engine_repeats_the_group(engine: EngineProcess) -> None:
     """The engine is killed after it answered the first command, while the second one waits in it."""
     endpoint = parse_url(engine.url)
-    async with reconnecting(endpoint) as connection, asyncio.timeout(LATE_S):
+    async with open_reconnecting(endpoint) as connection, asyncio.timeout(LATE_S):
         group = asyncio.create_task(connection.call_together([("INCR", "runs"), ("BLPOP", "list", 0)]))
-        async with opened(endpoint) as other:
+        async with open_connection(endpoint) as other:
             while await other.call("GET", "runs") != b"1":
                 assert not group.done()
         engine.kill()
         engine.start()
-        async with opened(endpoint) as other:
+        async with open_connection(endpoint) as other:
             await other.call("RPUSH", "list", "a")
         assert await group == [2, [b"list", b"a"]]
 
 
 def test_killed_engine_repeats_the_group_of_a_thread(engine: EngineProcess) -> None:
     endpoint = parse_url(engine.url)
-    with reconnecting_sync(endpoint) as connection, ThreadPoolExecutor(1) as threads:
+    with open_sync_reconnecting(endpoint) as connection, ThreadPoolExecutor(1) as threads:
         group = threads.submit(connection.call_together, [("INCR", "runs"), ("BLPOP", "list", 0)])
-        with opened_sync(endpoint) as other:
+        with open_sync_connection(endpoint) as other:
             while other.call("GET", "runs") != b"1":
                 assert not group.done()
         engine.kill()
         engine.start()
-        with opened_sync(endpoint) as other:
+        with open_sync_connection(endpoint) as other:
             other.call("RPUSH", "list", "a")
         assert group.result(LATE_S) == [2, [b"list", b"a"]]
 
@@ -309,10 +309,10 @@ def test_killed_engine_repeats_the_group_of_a_thread(engine: EngineProcess) -> N
 async def test_transient_error_of_the_first_command_repeats_the_group(kind: str) -> None:
     refusal = f"-{kind} not now\r\n+dropped\r\n".encode()
     commands: list[CommandArgs] = [("PING",), ("PING",)]
-    with scripted(refusal, b"+1\r\n+2\r\n", refusal, b"+3\r\n+4\r\n") as endpoint:
-        async with reconnecting(endpoint) as connection:
+    with scripted_engine(refusal, b"+1\r\n+2\r\n", refusal, b"+3\r\n+4\r\n") as endpoint:
+        async with open_reconnecting(endpoint) as connection:
             assert await connection.call_together(commands) == [b"1", b"2"]
-        with reconnecting_sync(endpoint) as sync_connection:
+        with open_sync_reconnecting(endpoint) as sync_connection:
             assert sync_connection.call_together(commands) == [b"3", b"4"]
 
 
@@ -320,11 +320,11 @@ async def test_transient_error_of_the_first_command_repeats_the_group(kind: str)
 async def test_transient_error_of_a_later_command_is_raised() -> None:
     answer = b"+done\r\n-UNBLOCKED not now\r\n"
     commands: list[CommandArgs] = [("PING",), ("PING",)]
-    with scripted(answer, answer) as endpoint:
-        async with reconnecting(endpoint) as connection:
+    with scripted_engine(answer, answer) as endpoint:
+        async with open_reconnecting(endpoint) as connection:
             with pytest.raises(EngineReplyError, match="UNBLOCKED"):
                 await connection.call_together(commands)
-        with reconnecting_sync(endpoint) as sync_connection, pytest.raises(EngineReplyError, match="UNBLOCKED"):
+        with open_sync_reconnecting(endpoint) as sync_connection, pytest.raises(EngineReplyError, match="UNBLOCKED"):
             sync_connection.call_together(commands)
 
 
@@ -336,12 +336,12 @@ async def test_group_to_a_frozen_engine_is_repeated(engine: EngineProcess) -> No
         engine.thaw()
 
     endpoint = parse_url(engine.url)
-    async with reconnecting(endpoint, before_connect=thaw) as connection:
+    async with open_reconnecting(endpoint, before_connect=thaw) as connection:
         old_id = await connection.call("CLIENT", "ID")
         engine.freeze()
         assert await connection.call_together(commands, SOON_S) == [b"a", b"b"]
         assert await connection.call("CLIENT", "ID") != old_id
-    with reconnecting_sync(endpoint, before_connect=engine.thaw) as sync_connection:
+    with open_sync_reconnecting(endpoint, before_connect=engine.thaw) as sync_connection:
         old_id = sync_connection.call("CLIENT", "ID")
         engine.freeze()
         assert sync_connection.call_together(commands, SOON_S) == [b"a", b"b"]
@@ -351,7 +351,7 @@ async def test_group_to_a_frozen_engine_is_repeated(engine: EngineProcess) -> No
 @pytest.mark.anyio
 async def test_waitaof_confirms_the_write_before_it(engine: EngineProcess) -> None:
     commands: list[CommandArgs] = [("SET", "k", "v"), ("WAITAOF", 1, 0, 5_000)]
-    async with reconnecting(parse_url(engine.unix_url)) as connection:
+    async with open_reconnecting(parse_url(engine.unix_url)) as connection:
         assert await connection.call_together(commands) == [b"OK", [1, 0]]
-    with reconnecting_sync(parse_url(engine.unix_url)) as sync_connection:
+    with open_sync_reconnecting(parse_url(engine.unix_url)) as sync_connection:
         assert sync_connection.call_together(commands) == [b"OK", [1, 0]]

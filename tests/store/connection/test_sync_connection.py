@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.connections import open_sync_connection
 from tests.support.engine_process import EngineProcess
-from tests.support.fork import in_forked_child
-from tests.support.connections import opened_sync
-from tests.support.scripted_engine import scripted
+from tests.support.fork import run_in_fork
+from tests.support.scripted_engine import scripted_engine
 from windlass.core.errors import EngineUnavailable
 from windlass.store.connection.connection import ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url
@@ -19,7 +19,7 @@ SOON_S = 0.1
 
 
 def test_sync_calls_and_pipeline(endpoint: Endpoint) -> None:
-    with opened_sync(endpoint) as connection:
+    with open_sync_connection(endpoint) as connection:
         assert connection.call("ECHO", "é") == "é".encode()
         with pytest.raises(EngineReplyError) as refused:
             connection.call("EVALSHA", "0" * 40, 0)
@@ -32,7 +32,7 @@ def test_sync_calls_and_pipeline(endpoint: Endpoint) -> None:
 
 
 def test_large_values_pass_the_sync_connection(endpoint: Endpoint) -> None:
-    with opened_sync(endpoint) as connection:
+    with open_sync_connection(endpoint) as connection:
         large = os.urandom(3_000_000)
         assert connection.pipeline([("ECHO", large)] * 3) == [large] * 3
 
@@ -44,7 +44,7 @@ def test_sync_connect_to_a_frozen_engine_has_a_limit(engine: EngineProcess) -> N
 
 
 def test_sync_read_has_a_limit(engine: EngineProcess) -> None:
-    with opened_sync(parse_url(engine.url)) as connection:
+    with open_sync_connection(parse_url(engine.url)) as connection:
         engine.freeze()
         with pytest.raises(ConnectionLost, match=r"no reply within 0\.1 s"):
             connection.call("PING", timeout_s=SOON_S)
@@ -54,7 +54,7 @@ def test_sync_read_has_a_limit(engine: EngineProcess) -> None:
 
 
 def test_sync_connection_notices_a_killed_engine(engine: EngineProcess) -> None:
-    with opened_sync(parse_url(engine.unix_url)) as connection:
+    with open_sync_connection(parse_url(engine.unix_url)) as connection:
         engine.kill()
         with pytest.raises(ConnectionLost):
             connection.call("PING")
@@ -65,7 +65,7 @@ def test_interrupted_sync_call_does_not_leave_its_reply_to_the_next(endpoint: En
     def interrupt(*_: object) -> None:
         raise InterruptedByTest
 
-    with opened_sync(endpoint) as connection:
+    with open_sync_connection(endpoint) as connection:
         previous = signal.signal(signal.SIGALRM, interrupt)
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.02)
@@ -83,15 +83,15 @@ class InterruptedByTest(BaseException):
 
 def test_garbage_ends_the_sync_connection() -> None:
     with (
-        scripted(b"garbage\r\n") as endpoint,
-        opened_sync(endpoint) as connection,
+        scripted_engine(b"garbage\r\n") as endpoint,
+        open_sync_connection(endpoint) as connection,
         pytest.raises(ConnectionLost, match="Protocol error"),
     ):
         connection.call("PING")
 
 
 def test_forked_child_does_not_use_its_parents_connection(endpoint: Endpoint) -> None:
-    with opened_sync(endpoint) as connection:
+    with open_sync_connection(endpoint) as connection:
 
         def call() -> str:
             try:
@@ -99,5 +99,5 @@ def test_forked_child_does_not_use_its_parents_connection(endpoint: Endpoint) ->
             except ConnectionLost as lost:
                 return str(lost)
 
-        assert "before a fork" in in_forked_child(call)
+        assert "before a fork" in run_in_fork(call)
         assert connection.call("ECHO", "parent") == b"parent"

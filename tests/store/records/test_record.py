@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.service.helpers import new, put, read, take
 from tests.support.engine_process import EngineProcess
-from tests.support.former_names import former_names
+from tests.support.legacy_names import allow_legacy_names
 from windlass.core.job import Attempt, Blob, Codec, Flag, NewJob
 from windlass.core.operations import Edit, Fail, LeaseRef, Update
 from windlass.core.queue import FOREVER_MS
@@ -127,7 +127,7 @@ new_jobs = st.builds(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=new_jobs)
 def test_any_job_comes_back_as_it_was_given(service: Service, job: NewJob) -> None:
-    with former_names():  # a record keeps every name that older versions stored
+    with allow_legacy_names():  # a record keeps every name that older versions stored
         (answer,) = service.enqueue([job]).wait()
     assert not isinstance(answer, Exception)
     stored = read(service, answer.id)

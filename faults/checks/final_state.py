@@ -1,0 +1,119 @@
+"""The state after a run: everything that an operator can still see once all jobs have drained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from windlass.core.callbacks.callback import PendingCallback
+from windlass.core.diagnosis import MEANINGS
+from windlass.core.job import Blob, Codec, Job
+from windlass.core.operations import Listing
+from windlass.service import Service
+
+from .job_identity import job_identity
+
+STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+PAGE = 100
+_DECODERS: dict[Codec, Callable[[bytes], Any]] = {
+    Codec.JSON: msgspec.json.decode,
+    Codec.MSGPACK: msgspec.msgpack.decode,
+}
+
+
+class FinalJob(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    key: str = ""
+    queue: str = ""
+    state: str
+    attempt: int = 0
+    token: int = 0
+    schedule: str = ""
+    planned_at_ms: int = 0
+
+
+class FinalState(msgspec.Struct, kw_only=True, dict=True):
+    jobs: Mapping[str, FinalJob] = {}  # by identity
+    pending_callbacks: frozenset[str] = frozenset()  # jobs with a pending or a given-up callback
+    limits: Mapping[str, int] = {}  # limit -> jobs that count as running
+    fired: Mapping[str, int] = {}  # schedule -> jobs that it made
+    doctor: tuple[str, ...] = ()  # descriptions of what is wrong
+
+    def find(self, job_id: str, keys: Collection[str]) -> FinalJob | None:
+        """Find a job by id, or by key where the front end shows no id."""
+        if job_id in self.jobs or not keys:
+            return self.jobs.get(job_id)
+        return next((self.by_key[key] for key in keys if key in self.by_key), None)
+
+    @cached_property
+    def by_key(self) -> dict[str, FinalJob]:
+        return {job.key: job for job in self.jobs.values() if job.key}
+
+
+async def read_final_state(service: Service) -> FinalState:
+    """Read the final state. Call this when nothing moves any more."""
+    jobs = {job.id: job for state in STATES for job in await _jobs_in(service, state)}
+    diagnosis = await service.doctor()
+    return FinalState(
+        jobs=jobs,
+        pending_callbacks=frozenset([job_identity(callback.job.key) for callback in await _pending_callbacks(service)]),
+        limits={found.limit.name: sum(level.running for level in found.levels) for found in await service.limits()},
+        fired={found.schedule.name: found.fired for found in await service.schedules()},
+        doctor=tuple(
+            f"{finding.code}: {finding.what} ({finding.count}: {', '.join(finding.examples)})"
+            for finding in diagnosis.findings
+            if finding.code in MEANINGS
+        ),
+    )
+
+
+async def _jobs_in(service: Service, state: str) -> list[FinalJob]:
+    found: list[FinalJob] = []
+    for queue in await service.queues():
+        cursor = ""
+        while True:
+            page = await service.jobs(Listing(queue=queue, state=state, most=PAGE, cursor=cursor))
+            found += map(final_job, page.jobs)
+            cursor = page.cursor
+            if not cursor:
+                break
+    return found
+
+
+async def _pending_callbacks(service: Service) -> list[PendingCallback]:
+    found: list[PendingCallback] = []
+    for given_up in (False, True):
+        cursor = ""
+        while True:
+            page = await service.callbacks(given_up=given_up, most=PAGE, cursor=cursor)
+            found += page.callbacks
+            cursor = page.cursor
+            if not cursor:
+                break
+    return found
+
+
+def final_job(job: Job) -> FinalJob:
+    return FinalJob(
+        id=job_identity(job.key), key=key_of(job.payload), queue=job.queue, state=job.state.label, attempt=job.attempt,
+        token=job.lease_token, schedule=job.schedule, planned_at_ms=job.planned_at_ms or 0,
+    )  # fmt: skip
+
+
+def key_of(payload: Blob) -> str:
+    """Return the key that a load client put into the payload. Every front end has a field for it."""
+    try:
+        value = _DECODERS[payload.codec](payload.data)
+    except (KeyError, msgspec.DecodeError):
+        return ""
+    return str(next(_keys_in(value), ""))
+
+
+def _keys_in(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        for name in ("key", "extra"):
+            if value.get(name):
+                yield value[name]

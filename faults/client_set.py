@@ -1,0 +1,76 @@
+"""The clients that load a deployment, with their arguments. load/setup.py prepares the engine for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SHARED = "plain,limited"
+JOBBER = "job_queue_faults"
+TAKEN = f"{SHARED},ticking,{JOBBER}"
+# The queue `ordered` has one producer and one taker that releases nothing; a schedule fills `ticking`.
+ORDERED = ("--queues", "ordered", "--slots", "1", "--most", "1", "--steady")
+SHORT_LEASE = ("--lease-ms", "1000")  # abandoned jobs return soon
+PACE = ("--pause-s", "0.08")  # slow enough that a killed client returns in time
+SLOW_PACE = ("--pause-s", "0.3")
+EXCLUDED_FROM_DRAIN = ("ordered", "downloads", "downloads-files")  # their own clients drain these queues
+
+
+class Ports(NamedTuple):
+    """Ports of clients that act as servers."""
+
+    callback: int
+    origin: int
+
+
+class ClientSpec(NamedTuple):
+    kind: str
+    arguments: tuple[str, ...] = ()
+
+
+class ClientSet(NamedTuple):
+    producers: dict[str, ClientSpec]
+    others: dict[str, ClientSpec]
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.producers, *self.others]
+
+
+def quick_clients(ports: Ports) -> ClientSet:
+    """Return clients of the engine itself, the HTTP API, Bedrock and LightJQ, for a short run."""
+    with_callback = ("--callback", f"http://127.0.0.1:{ports.callback}/done", *PACE)
+    producers = {
+        "producer-sdk": ClientSpec("producer-sdk", ("--queues", "plain", *with_callback)),
+        "producer-http": ClientSpec("producer-http", ("--queues", SHARED, *with_callback)),
+        "producer-bedrock": ClientSpec("producer-bedrock", PACE),
+        "producer-lightjq": ClientSpec("producer-lightjq", PACE),
+        "producer-ordered": ClientSpec("producer-sdk", ("--queues", "ordered", *PACE)),
+        "canceller": ClientSpec("canceller", ("--queues", "plain")),
+    }
+    others = {
+        "worker-sdk": ClientSpec("worker-sdk", ("--queues", TAKEN, "--slots", "4", *SHORT_LEASE)),
+        "worker-app": ClientSpec("worker-app", ("--queues", "plain", "--slots", "4")),
+        "worker-http": ClientSpec("worker-http", ("--queues", SHARED, *SHORT_LEASE)),
+        "worker-bedrock": ClientSpec("worker-bedrock"),
+        "worker-push": ClientSpec("worker-push"),
+        "worker-ordered": ClientSpec("worker-sdk", ORDERED),
+        "receiver": ClientSpec("receiver", ("--port", str(ports.callback))),
+        "scheduler-watch": ClientSpec("scheduler-watch"),
+    }
+    return ClientSet(producers, others)
+
+
+def all_clients(ports: Ports) -> ClientSet:
+    """Return clients of every front end."""
+    producers, others = quick_clients(ports)
+    origin = ("--origin", f"http://127.0.0.1:{ports.origin}/file.txt")
+    callback = ("--callback", f"http://127.0.0.1:{ports.callback}/done")
+    return ClientSet(
+        producers
+        | {
+            "producer-jobber": ClientSpec("producer-jobber", SLOW_PACE),
+            "producer-downloader": ClientSpec("producer-downloader", (*origin, *callback, *SLOW_PACE)),
+            "producer-processor": ClientSpec("producer-processor", SLOW_PACE),
+        },
+        others | {"origin": ClientSpec("origin", ("--port", str(ports.origin)))},
+    )

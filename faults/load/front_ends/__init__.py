@@ -1,0 +1,1 @@
+"""Producers and workers of each front end, one module each."""
