@@ -31,7 +31,7 @@ COVERS = {
     "test_stats.py": ("queues",),
     "test_stop.py": ("stop_worker",),
     "test_tokens.py": ("create_token", "revoke_token"),
-    "test_wake.py": ("pass_wakeup",),
+    "test_wakeups.py": ("pass_wakeup",),
     "test_workers.py": ("beat", "forget", "register"),
 }
 TESTED_IN = {operation: file for file, operations in COVERS.items() for operation in operations}
