@@ -93,14 +93,14 @@ BUGS = (
     ),
     PlantedBug(
         "callbacks change with each delivery",
-        "redis.call('HINCRBY', owed_.debt_key(debt), 'tries', 1)\n",
-        "local t = redis.call('HINCRBY', owed_.debt_key(debt), 'tries', 1)\n"
-        "redis.call('HSET', owed_.debt_key(debt), 'is_too_big', t - 1)\n",
+        "redis.call('HINCRBY', pending_callbacks_.debt_key(debt), 'tries', 1)\n",
+        "local t = redis.call('HINCRBY', pending_callbacks_.debt_key(debt), 'tries', 1)\n"
+        "redis.call('HSET', pending_callbacks_.debt_key(debt), 'is_too_big', t - 1)\n",
         "callback changed",
     ),
     PlantedBug(
         "a callback is forgotten",
-        "if owed_.owes_callback(r) then owed_.owe(r, how.result or '') end",
+        "if pending_callbacks_.owes_callback(r) then pending_callbacks_.owe(r, how.result or '') end",
         "",
         "callback missing",
     ),

@@ -21,7 +21,7 @@ def test_an_export_does_not_continue_after_a_restart_of_the_engine() -> None:
             next(lines)
         engine.kill()
         engine.start()
-        with pytest.raises(EngineUnavailable, match="start it again"):
+        with pytest.raises(EngineUnavailable, match="start the export again"):
             list(lines)
         assert len(list(service.export())) == 3_003
         service.store.close_sync()

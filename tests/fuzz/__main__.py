@@ -1,5 +1,6 @@
-"""`make fuzz`: every parser in turn with inputs that were not tried before, then SQL functions, until the time is over.
-An input that fails is written into the corpus, so that `make test` fails until the parser is fixed."""
+"""`make fuzz`: new inputs for every parser in turn, then for SQL functions, until the time is over.
+
+A failing input is written to the corpus, so that `make test` fails until the parser is fixed."""
 
 from __future__ import annotations
 
@@ -9,25 +10,25 @@ import sys
 import time
 
 from tests.fuzz.corpus_files import inputs_of, keep
-from tests.fuzz.parser_check import fault
 from tests.fuzz.mutation import Mutator
+from tests.fuzz.parser_check import find_fault
 from tests.fuzz.parsers import PARSERS
 from tests.fuzz.sql_functions import QueryProcess, statements
 
-AT_ONCE = 500  # inputs of one parser before it is the next one's turn
-FAULTS_MAX = 20  # of one parser: one mistake is found in many ways
+BATCH = 500  # inputs of one parser before the next parser's turn
+FAULTS_MAX = 20  # of one parser: one mistake shows in many ways
 SQL = "sql_functions"
 SQL_SHARE = 0.1  # of the time
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    asked.add_argument("--seconds", type=float, default=180)
-    asked.add_argument("--seed", default=secrets.token_hex(4), help="repeats a run; default: another one each time")
-    asked.add_argument(
-        "--parser", choices=[*sorted(PARSERS), SQL], action="append", help="only this one; may be repeated"
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="repeats a run; default: a new seed")
+    parser.add_argument(
+        "--parser", choices=[*sorted(PARSERS), SQL], action="append", help="only this parser; may be repeated"
     )
-    given = asked.parse_args()
+    given = parser.parse_args()
     print(f"seed {given.seed}, {given.seconds:g} s", flush=True)
     names = given.parser or [*PARSERS, SQL]
     parsers = [name for name in names if name != SQL]
@@ -45,9 +46,9 @@ def _fuzz_sql(seed: str, seconds: float) -> int:
                 if time.monotonic() > until_s or faults == FAULTS_MAX:
                     break
                 tried += 1
-                if said := process.fault(statement):
+                if description := process.find_fault(statement):
                     faults += 1
-                    print(f"{SQL}: {said}\n  kept as {keep('bedrock_query', statement.encode())}", flush=True)
+                    print(f"{SQL}: {description}\n  kept as {keep('bedrock_query', statement.encode())}", flush=True)
         print(f"{SQL:22} {tried:8,} queries, {faults} faults, {process.ended} ended by the kernel")
     return faults
 
@@ -68,13 +69,13 @@ def _fuzz(names: list[str], seed: str, seconds: float) -> int:
 
 def _turn(name: str, mutator: Mutator, faults: set[str], until_s: float) -> int:
     count = 0
-    for data in mutator.inputs(AT_ONCE):
+    for data in mutator.inputs(BATCH):
         count += 1
-        said = fault(PARSERS[name], data, mutator.pieces(data))
-        where = said.partition(": ")[0]
-        if said and where not in faults:
+        description = find_fault(PARSERS[name], data, mutator.pieces(data))
+        where = description.partition(": ")[0]
+        if description and where not in faults:
             faults.add(where)
-            print(f"{name}: {said}\n  kept as {keep(name, data)}", flush=True)
+            print(f"{name}: {description}\n  kept as {keep(name, data)}", flush=True)
         if time.monotonic() > until_s:
             break
     return count

@@ -1,4 +1,4 @@
-"""Inputs that are almost right: what is in the corpus, changed a little or a lot. A seed gives the same ones again."""
+"""Almost valid inputs: inputs of the corpus, changed a little or a lot. A seed gives the same inputs again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBER = re.compile(rb"\d+")
 
 
 class Mutator:
-    """`inputs(count)`: so many, each made of one or two of the corpus."""
+    """Generator of inputs, each made of one or two inputs of the corpus."""
 
     def __init__(self, corpus: Sequence[bytes], seed: str) -> None:
         self._corpus = list(corpus) or [b""]
@@ -43,7 +43,7 @@ class Mutator:
             yield data
 
     def pieces(self, data: bytes) -> list[bytes]:
-        """The same bytes in pieces: one by one where they are few."""
+        """Split the bytes into pieces; a short input into single bytes."""
         if len(data) < 2:
             return [data]
         most = len(data) - 1 if len(data) <= 64 else 12
@@ -85,14 +85,14 @@ class Mutator:
         return data[:at] + self._random.choice(_ODDITIES) + data[at:]
 
     def _number(self, data: bytes) -> bytes:
-        """A number becomes another; where there is none, one is put in."""
+        """Replace a number, or insert a number where there is none."""
         found = list(_NUMBER.finditer(data))
         other = self._random.choice(_NUMBERS)
         if not found:
             at = self._place(data)
             return data[:at] + other + data[at:]
-        one = self._random.choice(found)
-        return data[: one.start()] + other + data[one.end() :]
+        number = self._random.choice(found)
+        return data[: number.start()] + other + data[number.end() :]
 
     def _splice(self, data: bytes) -> bytes:
         other = self._random.choice(self._corpus)

@@ -1,5 +1,4 @@
-"""Is an input handled as it should be? Only the parser's own refusals, the same answer in whatever pieces the bytes
-come, and an end within bounds."""
+"""Checks of a parser with an input: only its own refusals, the same answer for any pieces, an end within bounds."""
 
 from __future__ import annotations
 
@@ -11,26 +10,26 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-GIVE_UP_S = 20  # of processor time of this process; what is right takes a thousandth of it
+GIVE_UP_S = 20  # of processor time of this process; a correct parser needs a thousandth of it
 
 
 class Parser(NamedTuple):
-    """`read` gives something that can be compared. `pieces`: the same for bytes that come in pieces."""
+    """A parser under test. `read` returns a comparable value; `pieces` does the same for bytes in pieces."""
 
     read: Callable[[bytes], Any]
     refusals: tuple[type[Exception], ...]
     pieces: Callable[[Sequence[bytes]], Any] | None = None
-    grows: bool = True  # in proportion to its input; False: the input has a bound that says it all
+    grows: bool = True  # its work grows with the input; False: the size of the input is bounded
 
 
-class Endless(Exception):
-    """It did not come to an end."""
+class NoEnd(Exception):
+    """The parser did not end in time."""
 
 
 @contextlib.contextmanager
-def _ending() -> Iterator[None]:
+def _time_limit() -> Iterator[None]:
     def give_up(_number: int, _frame: FrameType | None) -> None:
-        raise Endless(f"no end after {GIVE_UP_S} s of processor time")
+        raise NoEnd(f"no end after {GIVE_UP_S} s of processor time")
 
     before = signal.signal(signal.SIGVTALRM, give_up)
     signal.setitimer(signal.ITIMER_VIRTUAL, GIVE_UP_S)
@@ -42,17 +41,17 @@ def _ending() -> Iterator[None]:
 
 
 def outcome(parser: Parser, data: bytes) -> Any:
-    """What it answers, or how it refuses."""
+    """Return the parser's answer, or the type of its refusal."""
     try:
         return parser.read(data)
     except parser.refusals as refusal:
         return type(refusal)
 
 
-def fault(parser: Parser, data: bytes, pieces: Sequence[bytes] = ()) -> str:
-    """What is wrong with how it handles this input; empty: nothing."""
+def find_fault(parser: Parser, data: bytes, pieces: Sequence[bytes] = ()) -> str:
+    """Describe what is wrong with the handling of this input; empty if nothing is."""
     try:
-        with _ending():
+        with _time_limit():
             whole = outcome(parser, data)
             if parser.pieces is not None and pieces and parser.pieces(pieces) != parser.pieces([data]):
                 return f"another answer for {len(pieces)} pieces than for the whole"
@@ -64,7 +63,7 @@ def fault(parser: Parser, data: bytes, pieces: Sequence[bytes] = ()) -> str:
 
 
 def lines_run(parser: Parser, data: bytes) -> int:
-    """How many lines of Python were executed for it: a count that depends on no clock and no other process."""
+    """Count the lines of Python that were executed. The count depends on no clock and no other process."""
     count = 0
 
     def on_line(_frame: FrameType, event: str, _: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every parser of bytes or texts that come from outside, with the errors that it may answer with."""
+"""Every parser of outside bytes or texts, with the errors that it may raise."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _KEY = "a key for the signatures of tests"
 
 
 def _text(data: bytes) -> str:
-    """As it would come: UTF-8, or what a header holds."""
+    """Decode UTF-8, or latin-1 as in a header."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -95,7 +95,7 @@ def _text(data: bytes) -> str:
 
 
 def _lines(data: bytes, count: int) -> list[str]:
-    """So many texts, one a line; the last one has the rest."""
+    """Split into `count` texts, one per line; the last text has the rest."""
     found = _text(data).split("\n", count - 1)
     return found + [""] * (count - len(found))
 
@@ -117,25 +117,25 @@ def _bedrock(pieces: Sequence[bytes]) -> list[Any]:
 
 
 def _bedrock_commands(data: bytes) -> Any:
-    """Framing, and then every parameter in every way that it can be meant."""
+    """Read the framing, then read every parameter in every way."""
     found = _bedrock([data])
-    return [_meanings(request) for request in found if isinstance(request, BedrockRequest)]
+    return [_read_parameters(request) for request in found if isinstance(request, BedrockRequest)]
 
 
-def _meanings(request: BedrockRequest) -> list[Any]:
+def _read_parameters(request: BedrockRequest) -> list[Any]:
     given = Parameters.from_request(request)
     ways = [given.name, given.priority, given.new_job_priority, given.repeat, given.retry_after]
     ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.is_true("mockRequest")]
     ways += [lambda: given.data(1000)]
     ways += [lambda: name_filter.filter_for_names(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
     ways += [lambda: request.pause_s(0.0), lambda: request.connection]
-    answers = [_answered(way) for way in ways]
+    answers = [_call_or_refusal(way) for way in ways]
     assert unescape(escape(request.line)) == request.line
     assert encode_reply(Reply(200, request.line, headers=(("a", request.verb),))).count(b"\r\n") == 4
     return answers
 
 
-def _answered(way: Any) -> Any:
+def _call_or_refusal(way: Any) -> Any:
     try:
         return way()
     except (CommandRefused, Refusal) as refusal:
@@ -143,7 +143,7 @@ def _answered(way: Any) -> Any:
 
 
 def _bedrock_data(data: bytes) -> Any:
-    """Two objects, one a line: the second is merged into the first."""
+    """Merge two objects, one per line: the second into the first."""
     first, second = _lines(data, 2)
     read = bedrock_data.parse_object(first, second)
     bedrock_data.delivery_count_in(read)
@@ -164,7 +164,7 @@ def _bedrock_query(data: bytes) -> Any:
 
 
 def _bedrock_sql_parameters(data: bytes) -> Any:
-    """Headers, one a line."""
+    """Read headers, one per line."""
     lines = [line.partition(":") for line in _text(data).split("\n")]
     return sql_parameters.read_parameters({name.strip().lower(): value.strip() for name, _, value in lines})
 
@@ -177,7 +177,7 @@ def _processor(pieces: Sequence[bytes]) -> list[Any]:
     found = [line for piece in pieces for line in lines.feed(piece)] + lines.close()
     reader = ProcessorReader(Identity(uuid="me", host="here"), ProcessorOptions())
     return [
-        _answered(lambda line=line: repr(reader.read(line, NOW_MS))) if isinstance(line, bytes) else line
+        _call_or_refusal(lambda line=line: repr(reader.read(line, NOW_MS))) if isinstance(line, bytes) else line
         for line in found
     ]
 
@@ -186,18 +186,18 @@ def _processor(pieces: Sequence[bytes]) -> list[Any]:
 
 
 def _body(data: bytes) -> Any:
-    """The first line names the operation; whatever it is, some route's body is read."""
+    """Read the body of the operation in the first line, or of some route if there is no such operation."""
     name, _, body = data.partition(b"\n")
     route = _BODIES.get(name.decode(errors="replace").strip())
     if route is None:
         route = list(_BODIES.values())[zlib.crc32(name) % len(_BODIES)]
     codec = Codec.MSGPACK if route.body_media.endswith("msgpack") or body[:1] > b"\x7f" else Codec.JSON
     found = decode(body, route.body, codec)
-    _make_sense_of(found, codec)
+    _interpret(found, codec)
     return type(found)
 
 
-def _make_sense_of(found: Any, codec: Codec) -> None:
+def _interpret(found: Any, codec: Codec) -> None:
     if isinstance(found, NewJobShape):
         job = found.new_job(codec)  # type: ignore[arg-type]
         check_new_job(job)
@@ -212,7 +212,7 @@ def _make_sense_of(found: Any, codec: Codec) -> None:
 
 
 def _values(data: bytes) -> Any:
-    """A value in one encoding becomes one in the other, and back; nesting is counted before."""
+    """Check the nesting, and transcode a value to both encodings."""
     for codec in (Codec.JSON, Codec.MSGPACK):
         blob = Blob(data, codec)
         is_too_deep(data, codec, 100)
@@ -225,9 +225,9 @@ _LIMIT = Limit(name="one each", matches=Matcher(queue="q", payload={"a.b": 1}), 
 
 
 def _matcher(data: bytes) -> Any:
-    """A limit in JSON, and a payload behind it."""
-    written, _, payload = data.partition(b"\n")
-    limit = decode(written, Limit, Codec.JSON)
+    """Match a limit in JSON with the payload after it."""
+    encoded, _, payload = data.partition(b"\n")
+    limit = decode(encoded, Limit, Codec.JSON)
     check_limit(limit)
     table = LimitTable(1, {7: limit})
     for codec in (Codec.JSON, Codec.MSGPACK):
@@ -246,7 +246,7 @@ def _body_lines(pieces: Sequence[bytes]) -> Any:
 
 
 def _http(pieces: Sequence[bytes]) -> Any:
-    """What was asked for, and all answers. Whether somebody is told to go on depends on what has come by then."""
+    """Return the requests and all answers, without 100 Continue, which depends on the bytes that have arrived."""
     heads, written = drive_connection(list(pieces))
     return heads, _DATE.sub(b"", written).replace(CONTINUE, b"")
 
@@ -257,7 +257,7 @@ def _http(pieces: Sequence[bytes]) -> Any:
 def _repeat(data: bytes) -> Any:
     text = _text(data)
     for way in (lambda: repeat.parse(text), lambda: repeat.parse_modifiers(text)):
-        found = _answered(way)
+        found = _call_or_refusal(way)
         if isinstance(found, repeat.Rule):
             found.next_at_ms(NOW_MS, NOW_MS, NOW_MS)
         elif isinstance(found, repeat.Modifiers):
@@ -289,7 +289,7 @@ def _filter(data: bytes) -> Any:
     return found.next_page("x")
 
 
-# What stands in headers and addresses
+# Headers and addresses
 
 
 def _query(data: bytes) -> Any:
@@ -298,7 +298,7 @@ def _query(data: bytes) -> Any:
 
 
 def _form(data: bytes) -> Any:
-    """Of the dashboard: which one is said by its first bytes."""
+    """Read a form of the dashboard, chosen by its first bytes."""
     forms = Form.__subclasses__()
     return parse_query(_text(data), forms[zlib.crc32(data[:6]) % len(forms)], 2000)
 
@@ -311,18 +311,18 @@ def _id(data: bytes) -> bytes:
 
 
 def _headers(data: bytes) -> Any:
-    """Cookie, Accept, Content-Type, Host, Range: one a line."""
+    """Read Cookie, Accept, Content-Type, Host and Range, one per line."""
     cookie, accept, content_type, host, span = _lines(data, 5)
     flash.read(sessions.parse_cookies({"cookie": cookie}))
     session = sessions.session_of({"cookie": cookie})
     if session is not None:
         assert not session.is_signed_with(b"digest")
     is_loopback(_hostname(host))
-    _answered_or(RangeNotSatisfiable, lambda: _parse_range(span, 1000))
+    _call_or_none(RangeNotSatisfiable, lambda: _parse_range(span, 1000))
     return negotiate_encoding(accept, body_encoding(content_type))
 
 
-def _answered_or(refusal: type[Exception], way: Any) -> Any:
+def _call_or_none(refusal: type[Exception], way: Any) -> Any:
     try:
         return way()
     except refusal:
@@ -330,9 +330,9 @@ def _answered_or(refusal: type[Exception], way: Any) -> Any:
 
 
 def _signature(data: bytes) -> Any:
-    callback_id, written, body = _lines(data, 3)
-    assert verify_signature([_KEY], written, callback_id, body.encode()) is None
-    return verify_callback(body.encode(), {"Windlass-Signature": written, "Windlass-Callback-Id": callback_id}, _KEY)
+    callback_id, signature, body = _lines(data, 3)
+    assert verify_signature([_KEY], signature, callback_id, body.encode()) is None
+    return verify_callback(body.encode(), {"Windlass-Signature": signature, "Windlass-Callback-Id": callback_id}, _KEY)
 
 
 def _engine_url(data: bytes) -> Any:
@@ -343,12 +343,12 @@ def _outgoing_url(data: bytes) -> Any:
     text, location = _lines(data, 2)
     split_credentials(text)
     url = parse_http_url(text)
-    _answered_or(InvalidRedirect, lambda: redirect_target(url, location))
+    _call_or_none(InvalidRedirect, lambda: redirect_target(url, location))
     return str(url)
 
 
 def _settings(data: bytes) -> Any:
-    """NAME=value, one a line, as in the environment."""
+    """Read NAME=value, one per line, as in the environment."""
     pairs = [line.partition("=") for line in _text(data).split("\n")]
     return load({}, {name: value for name, _, value in pairs}, Path("/nowhere"))[0]
 
@@ -357,7 +357,7 @@ def _settings(data: bytes) -> Any:
 
 
 def _image(data: bytes) -> Any:
-    return [_answered_or(NotAnImage, lambda kind=kind: image_size(kind, io.BytesIO(data))) for kind in _IMAGES]
+    return [_call_or_none(NotAnImage, lambda kind=kind: image_size(kind, io.BytesIO(data))) for kind in _IMAGES]
 
 
 _IMAGES = ("image/png", "image/gif", "image/jpeg")
@@ -365,7 +365,7 @@ _IMAGES = ("image/png", "image/gif", "image/jpeg")
 
 def _globs(data: bytes) -> Any:
     patterns, kind = _lines(data, 2)
-    return parse_globs(patterns).mismatch(kind[:100])  # a type is one that we named
+    return parse_globs(patterns).mismatch(kind[:100])  # types come from our own table
 
 
 def _import(data: bytes) -> Any:

@@ -1,5 +1,6 @@
-"""Calls of SQL functions with hostile arguments, nested at random, run as the server runs queries: in a child process
-whose time and memory are limited. A seed gives the same calls again."""
+"""Random nested calls of SQL functions with hostile arguments. A seed gives the same calls again.
+
+They run as on the server: in a child process with limited time and memory."""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ from windlass.processes.frames import (
     pack,
 )
 
-SECONDS = 0.2  # of one query, as it is asked to keep by itself
+SECONDS = 0.2  # limit that a query keeps by itself
 CPU_MAX_S = 1 + child.CPU_SPARE_S + 1  # whole seconds are counted, and the signal comes at the next tick
 MEMORY_BYTES = 128 * 1024 * 1024
 PROCESS_BYTES = 64 * 1024 * 1024  # of the interpreter and the libraries
-SILENT_S = 120.0  # no answer and no end: the limits of the kernel do not hold
+SILENT_S = 120.0  # without an answer or an end: then the kernel's limits have failed
 ROW = ("2030-01-01", 1, "QUEUED", "send", "2030-01-01", None, "", '{"a":[1,2,{"b":"c"}]}', 500, 0, "")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LEAVES = (
@@ -58,7 +59,7 @@ _STATEMENTS = (
 
 
 def statements(seed: str) -> Iterator[str]:
-    """Endless; functions that are refused are among them."""
+    """Yield statements without end. Some of them call refused functions."""
     chosen = random.Random(seed)
     functions = _functions()
     while True:
@@ -67,7 +68,7 @@ def statements(seed: str) -> Iterator[str]:
 
 
 def _functions() -> list[tuple[str, int]]:
-    """Names and numbers of arguments (-1: any) of this SQLite. Refused ones are rare: a call of one ends a query."""
+    """Return names and argument counts (-1: any) of this SQLite. Refused functions are rare: a call ends the query."""
     with contextlib.closing(sqlite3.connect(":memory:")) as base:
         found = sorted(set(base.execute("SELECT name, narg FROM pragma_function_list")))
     return found + 10 * [(name, count) for name, count in found if sql_functions.is_allowed(name)]
@@ -89,10 +90,10 @@ def _quoted(name: str) -> str:
 
 
 class QueryProcess:
-    """A process for queries, without an event loop. It is started again after the kernel has ended it."""
+    """A process for queries, without an event loop. It is started again after the kernel ended it."""
 
     def __init__(self) -> None:
-        self.ended = 0  # by the kernel, for the time they used
+        self.ended = 0  # processes that the kernel ended for their time
         self._limits = sqlite_query.QueryLimits(seconds=SECONDS)
         self._pages = [msgspec.msgpack.encode([ROW])]
 
@@ -112,7 +113,7 @@ class QueryProcess:
         self._reader = FrameReader()
         self._decode = msgspec.msgpack.Decoder(ToParent).decode
         self._socket.sendall(pack(HelloMessage(sys.path)))
-        assert isinstance(self._heard(), ChildReadyMessage)
+        assert isinstance(self._receive(), ChildReadyMessage)
         return self
 
     def __exit__(
@@ -123,31 +124,31 @@ class QueryProcess:
         self._process.kill()
         self._process.wait()
 
-    def fault(self, statement: str) -> str:
-        """Run the statement, and return what is wrong with how it went; empty: nothing."""
-        question = child.QueryRequest(statement, self._pages, {}, self._limits, False)
+    def find_fault(self, statement: str) -> str:
+        """Run the statement and describe what went wrong; empty if nothing did."""
+        request = child.QueryRequest(statement, self._pages, {}, self._limits, False)
         used_s = self._cpu_s()
-        self._socket.sendall(pack(RequestMessage(child.encode(question), MEMORY_BYTES)))
+        self._socket.sendall(pack(RequestMessage(child.encode(request), MEMORY_BYTES)))
         try:
-            heard = self._heard()
+            answer = self._receive()
         except TimeoutError:
             return f"no answer within {SILENT_S:g} s"
-        if heard is None:
+        if answer is None:
             return self._end()
         if self._cpu_s() - used_s > CPU_MAX_S:
             return f"it used {self._cpu_s() - used_s:.1f} s of processor time"
-        return self._wrong(heard)
+        return self._find_fault_in(answer)
 
-    def _wrong(self, heard: ToParent) -> str:
-        if isinstance(heard, RaisedMessage) and not heard.is_out_of_memory:
-            return heard.traceback
-        if isinstance(heard, AnswerMessage):
-            status = child.decode_answer(heard.payload).status
+    def _find_fault_in(self, answer: ToParent) -> str:
+        if isinstance(answer, RaisedMessage) and not answer.is_out_of_memory:
+            return answer.traceback
+        if isinstance(answer, AnswerMessage):
+            status = child.decode_answer(answer.payload).status
             if status not in (200, 402, 502):
                 return f"it was answered {status}"
         if self._memory_bytes() > MEMORY_BYTES + PROCESS_BYTES:
             return f"it used {self._memory_bytes():,} bytes"
-        return "" if isinstance(heard, AnswerMessage) else self._restart()
+        return "" if isinstance(answer, AnswerMessage) else self._restart()
 
     def _end(self) -> str:
         code = self._process.wait()
@@ -160,7 +161,7 @@ class QueryProcess:
         self.__enter__()
         return ""
 
-    def _heard(self) -> ToParent | None:
+    def _receive(self) -> ToParent | None:
         while portion := self._socket.recv(1 << 18):
             self._reader.feed(portion)
             for frame in self._reader.frames():

@@ -1,4 +1,4 @@
-"""GLOB in the engine, with patterns that are almost right: it says what SQLite says, in a bounded number of steps."""
+"""GLOB in the engine with almost valid patterns: it agrees with SQLite, in a bounded number of steps."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _COUNTED = "local function char_at(text, at)\n  STEPS = STEPS + 1\n"
 
 @pytest.fixture
 def matched(engine: EngineProcess) -> Iterator[Callable[[str, str], tuple[bool, int]]]:
-    """Whether they match, and how many characters were looked at for it."""
+    """Return whether pattern and text match, and how many characters were examined."""
     sources = [shared_source(name) for name in (*uses(shared_source("glob")), "glob")]
     counting = "\n".join(sources).replace("local function char_at(text, at)\n", _COUNTED)
     assert _COUNTED in counting
     script = f"local STEPS = 0\n{counting}\nreturn {{glob(ARGV[1], ARGV[2]) and 1 or 0, STEPS}}"
-    link = SyncReconnectingConnection(parse_url(engine.unix_url))
+    connection = SyncReconnectingConnection(parse_url(engine.unix_url))
 
     def match(pattern: str, text: str) -> tuple[bool, int]:
-        is_match, steps = link.call("EVAL", script, 0, pattern, text)
+        is_match, steps = connection.call("EVAL", script, 0, pattern, text)
         return is_match == 1, steps
 
     yield match
-    link.close()
+    connection.close()
 
 
-def _allowed(data: bytes) -> str | None:
-    """The pattern, if the engine would be asked with it. SQLite ends a text at its first NUL."""
+def _valid_text(data: bytes) -> str | None:
+    """Return the text if it is valid for the engine and has no NUL, at which SQLite would end it."""
     try:
         text = data.decode()
         check_glob(text)
@@ -51,13 +51,13 @@ def _allowed(data: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def test_it_agrees_with_sqlite_in_bounded_steps(matched: Callable[[str, str], tuple[bool, int]]) -> None:
+def test_glob_agrees_with_sqlite_in_bounded_steps(matched: Callable[[str, str], tuple[bool, int]]) -> None:
     sqlite = sqlite3.connect(":memory:")
     patterns = Mutator(list(inputs_of("glob_patterns").values()), "patterns")
     texts = Mutator(TEXTS, "texts")
     tried = 0
     for data, name in zip(patterns.inputs(examples(1_500, 30_000)), texts.inputs(examples(1_500, 30_000)), strict=True):
-        pattern, text = _allowed(data), _allowed(name.replace(b"*", b"+"))
+        pattern, text = _valid_text(data), _valid_text(name.replace(b"*", b"+"))
         if pattern is None or text is None:
             continue
         found, steps = matched(pattern, text)

@@ -1,5 +1,4 @@
-"""A real server, asked on every route with bodies, queries, paths and headers that are almost right: each is answered,
-and none with an error of the server's own."""
+"""A real server with almost valid bodies, queries, paths and headers on every route: no request causes an error 5xx."""
 
 from __future__ import annotations
 
@@ -29,27 +28,27 @@ SEED = "windlass"
 ROUTED = Router(ROUTES).routes
 EACH = examples(usual=4, deep=100)  # requests of one route
 AT_ONCE = 16
-HELD_S = 0.5  # a request that may wait for something is left after this; how it ends is another test's
+HELD_S = 0.5  # a request that may wait is left after this time
 FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(port=0, bedrock_port=None, roles="api", token=TOKEN)
-    async with open_server(store, settings) as running:
+    async with open_server(store, settings) as server:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        async with httpx.AsyncClient(base_url=running.url, timeout=60, headers=headers) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, headers=headers) as client:
             yield client
 
 
 def _seeds(parser: str, prefix: str) -> list[bytes]:
-    """Of this route, if there are any; else of all."""
+    """Return the inputs whose name has the prefix, or all if there are none."""
     found = inputs_of(parser)
     return [data for name, data in found.items() if name.startswith(prefix)] or list(found.values())
 
 
-class Asking:
-    """What is sent to one route."""
+class RequestGenerator:
+    """Generator of requests to one route."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -58,7 +57,9 @@ class Asking:
         self._texts = Mutator([b"q", b"nightly", b"a/b", b"01890a5d-ac96-774b-bcce-b302099a8057"], seed)
         self._queries = Mutator(_seeds("query_strings", "") + _seeds("dashboard_filters", ""), seed)
         verb = route.path.rpartition("/")[2]
-        bodies = _seeds("dashboard_forms", verb) if route.is_page else [_bare(one) for one in self._bodies()]
+        bodies = (
+            _seeds("dashboard_forms", verb) if route.is_page else [_without_operation(data) for data in self._bodies()]
+        )
         self._bodies_made = Mutator(bodies, seed)
 
     def _bodies(self) -> list[bytes]:
@@ -66,12 +67,12 @@ class Asking:
 
     def request(self, client: httpx.AsyncClient) -> httpx.Request:
         route = self.route
-        names = {name: quote(self._one(self._texts)[:200] or b"x", safe="") for name in route.names}
-        query = quote(self._one(self._queries)[:4000], safe="&=+%") if self._random.random() < 0.5 else ""
-        body = self._one(self._bodies_made) if route.method in ("POST", "PUT", "PATCH") else None
+        names = {name: quote(self._next_input(self._texts)[:200] or b"x", safe="") for name in route.names}
+        query = quote(self._next_input(self._queries)[:4000], safe="&=+%") if self._random.random() < 0.5 else ""
+        body = self._next_input(self._bodies_made) if route.method in ("POST", "PUT", "PATCH") else None
         headers = {"content-type": self._media(body or b""), "accept": "*/*"}
         if self._random.random() < 0.3:
-            key = bytes(byte for byte in self._one(self._texts) if byte >= 32 and byte != 127)[:300]
+            key = bytes(byte for byte in self._next_input(self._texts) if byte >= 32 and byte != 127)[:300]
             headers["idempotency-key"] = key.decode("latin-1").strip()
         url = route.path.format(**names) + (f"?{query}" if query else "")
         return client.build_request(
@@ -83,17 +84,17 @@ class Asking:
             return FORM
         return self.route.body_media or ("application/msgpack" if body[:1] > b"\x7f" else "application/json")
 
-    def _one(self, mutator: Mutator) -> bytes:
+    def _next_input(self, mutator: Mutator) -> bytes:
         return next(mutator.inputs(1))
 
 
-def _bare(seed: bytes) -> bytes:
-    """Without the operation that stands before it."""
+def _without_operation(seed: bytes) -> bytes:
+    """Return the body without the operation in its first line."""
     return seed.partition(b"\n")[2]
 
 
 async def _status(client: httpx.AsyncClient, request: httpx.Request, route: Route) -> int:
-    """0: it waits for something."""
+    """Return the status, or 0 if the request waits."""
     try:
         async with asyncio.timeout(HELD_S if route.waits or route.streams_body else None):
             answer = await client.send(request, stream=True)
@@ -106,20 +107,21 @@ async def _status(client: httpx.AsyncClient, request: httpx.Request, route: Rout
 async def _failures(client: httpx.AsyncClient, routes: Sequence[Route]) -> list[str]:
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def ask(asking: Asking) -> list[str]:
+    async def send_all(generator: RequestGenerator) -> list[str]:
         failed = []
         for _ in range(EACH):
-            request = asking.request(client)
+            request = generator.request(client)
             async with turn:
-                status = await _status(client, request, asking.route)
-            if status >= 500 and status != 503:  # an engine that is busy with all of this may be waited for in vain
+                status = await _status(client, request, generator.route)
+            if status >= 500 and status != 503:  # a busy engine may be unavailable for a while
                 failed.append(f"{status} {request.method} {request.url} {request.content[:300]!r}")
         return failed
 
-    return [one for found in await asyncio.gather(*[ask(Asking(route)) for route in routes]) for one in found]
+    found = await asyncio.gather(*[send_all(RequestGenerator(route)) for route in routes])
+    return [failure for failed in found for failure in failed]
 
 
-async def test_every_route_answers_what_is_almost_right(
+async def test_every_route_answers_almost_valid_requests(
     client: httpx.AsyncClient, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     await service.enqueue([NewJob(queue="q", name="n", payload=Blob(b'{"user":{"id":7}}')) for _ in range(20)])

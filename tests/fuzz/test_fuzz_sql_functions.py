@@ -9,7 +9,7 @@ from tests.support.profiles import examples
 
 SEED = "windlass"
 QUERIES = examples(usual=300, deep=10_000)
-# A text of 4 MB is compared with 500 bytes at each of its places, 60 times before SQLite looks at the clock.
+# A text of 4 MB is compared with 500 bytes at each of its positions, 60 times before SQLite checks the clock.
 LIKE = "(printf('%.*c',4000000,'a') LIKE '%'||printf('%.*c',498,'a')||'b')"
 SLOW = f"SELECT {' + '.join(itertools.repeat(LIKE, 60))};"
 
@@ -17,15 +17,15 @@ SLOW = f"SELECT {' + '.join(itertools.repeat(LIKE, 60))};"
 def test_no_query_exceeds_its_time_or_memory() -> None:
     with QueryProcess() as process:
         for statement in itertools.islice(statements(SEED), QUERIES):
-            said = process.fault(statement)
-            assert not said, f"{said}: {statement}"
+            description = process.find_fault(statement)
+            assert not description, f"{description}: {statement}"
 
 
-def test_the_kernel_ends_a_query_that_looks_at_no_clock() -> None:
+def test_the_kernel_ends_a_query_that_checks_no_clock() -> None:
     with QueryProcess() as process:
-        assert process.fault(SLOW) == ""
+        assert process.find_fault(SLOW) == ""
         assert process.ended == 1
-        assert process.fault("SELECT 1;") == ""
+        assert process.find_fault("SELECT 1;") == ""
         assert process.ended == 1
 
 
