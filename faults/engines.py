@@ -80,7 +80,7 @@ class StandaloneEngine:
         self.node.remove()
 
     def send_command(self, *command: str | int) -> Any:
-        return self.node.ask(*command)
+        return self.node.send_command(*command)
 
     def kill(self, rng: random.Random) -> None:
         self.node.kill()
@@ -247,7 +247,7 @@ class SentinelEngine(_GroupEngine):
         self.group = SentinelProcesses()
 
     def send_command(self, *command: str | int) -> Any:
-        return self.group.primary.ask(*command)
+        return self.group.primary.send_command(*command)
 
     def primary(self, rng: random.Random) -> Node:
         return self.group.primary  # type: ignore[no-any-return]
@@ -274,7 +274,7 @@ class ClusterEngine(_GroupEngine):
 
     def send_command(self, *command: str | int) -> Any:
         """Send the command to every primary and return the last answer."""
-        answers = [node.ask(*command) for node in self.group.primaries]
+        answers = [node.send_command(*command) for node in self.group.primaries]
         return answers[-1]
 
     def primary(self, rng: random.Random) -> Node:
@@ -290,7 +290,7 @@ class ClusterEngine(_GroupEngine):
 
     def fail_over(self, rng: random.Random) -> None:
         replicas = [node for node in self.group.nodes if node.is_running and not node.is_primary]
-        rng.choice(replicas).ask("CLUSTER", "FAILOVER")
+        rng.choice(replicas).send_command("CLUSTER", "FAILOVER")
 
 
 def _is_alive(pid: int) -> bool:

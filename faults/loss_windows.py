@@ -142,7 +142,7 @@ def measure_loss(
 def _enable_files(engine: Any) -> None:
     for node in engine.group.nodes:
         if node.is_running:
-            node.ask("CONFIG", "SET", "appendonly", "yes")
+            node.send_command("CONFIG", "SET", "appendonly", "yes")
 
 
 def measure_topology(topology: str, rounds: int, seed: int, show: ShowProgress) -> list[Window]:
@@ -182,8 +182,8 @@ def _kill_cut_off(engine: SentinelEngine | ClusterEngine, rng: random.Random) ->
 
     Stopping the replicas would not do, because their sockets would still hold the writes."""
     primary = engine.primary(rng)
-    primary.ask("ACL", "SETUSER", "default", "-psync", "-sync", "-replconf")
-    primary.ask("CLIENT", "KILL", "TYPE", "replica")
+    primary.send_command("ACL", "SETUSER", "default", "-psync", "-sync", "-replconf")
+    primary.send_command("CLIENT", "KILL", "TYPE", "replica")
     time.sleep(CUT_OFF_S)
     primary.kill()
     return time.monotonic()

@@ -83,7 +83,7 @@ def measured(
 
 def _empty(nodes: list[Node]) -> None:
     for node in nodes:
-        node.ask("FLUSHALL")
+        node.send_command("FLUSHALL")
 
 
 @contextlib.contextmanager

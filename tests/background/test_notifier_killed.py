@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.background.receiver import Received, Receiver
-from tests.support.server_process import ServingProcess, of_store
+from tests.support.server_process import ServerProcess, store_options
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import LEASE_MS, Notifier
 from windlass.core.callbacks.signing import verify_signature
@@ -28,9 +28,9 @@ KEY = "k" * 32
 
 
 @contextlib.asynccontextmanager
-async def server(store: Store) -> AsyncIterator[ServingProcess]:
+async def server(store: Store) -> AsyncIterator[ServerProcess]:
     """The receiver is in this event loop: nothing may block it."""
-    process = ServingProcess(of_store(store), callback_keys=KEY, callback_host_concurrency=str(HELD))
+    process = ServerProcess(store_options(store), callback_keys=KEY, callback_host_concurrency=str(HELD))
     await asyncio.to_thread(process.__enter__)
     try:
         yield process

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.background.worker_server import WorkerServer
-from tests.support.server_process import ServingProcess, of_store
+from tests.support.server_process import ServerProcess, store_options
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NewJob
@@ -25,9 +25,9 @@ JOBS = 20
 
 
 @contextlib.asynccontextmanager
-async def server(store: Store) -> AsyncIterator[ServingProcess]:
+async def server(store: Store) -> AsyncIterator[ServerProcess]:
     """The worker is in this event loop: nothing may block it."""
-    process = ServingProcess(of_store(store))
+    process = ServerProcess(store_options(store))
     await asyncio.to_thread(process.__enter__)
     try:
         yield process

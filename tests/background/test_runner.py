@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.background import runner
 from windlass.background.janitor import Janitor
 from windlass.background.recoverer import Recoverer
@@ -132,11 +132,11 @@ async def test_an_engine_that_is_full_stops_only_the_schedules(service: Service,
         await service.schedule(Schedule(name="s", job=NewJob(queue="q", name="n"), every_ms=1_000))
         await service.enqueue([NewJob(queue="q", name="n", delay_ms=500)])
         store.clock_offset_ms += 2_000
-        await asyncio.to_thread(ask, store, "CONFIG", "SET", "maxmemory", "1")
+        await asyncio.to_thread(send_command, store, "CONFIG", "SET", "maxmemory", "1")
         try:
             tick = await Scheduler().tick(service)
         finally:
-            await asyncio.to_thread(ask, store, "CONFIG", "SET", "maxmemory", "0")
+            await asyncio.to_thread(send_command, store, "CONFIG", "SET", "maxmemory", "0")
         assert tick.done == 1
         assert (await service.stats(["q"]))[0].queued == 1
         assert (await Scheduler().tick(service)).done == 2
@@ -155,7 +155,7 @@ async def test_ten_processes_running_the_loops_recover_a_job_once(service: Servi
 
 
 async def _until_listening(store: Store) -> None:
-    while not await asyncio.to_thread(ask, store, "EXISTS", f"{store.root(0)}:waiters:"):  # noqa: ASYNC110 (the engine's news)
+    while not await asyncio.to_thread(send_command, store, "EXISTS", f"{store.root(0)}:waiters:"):  # noqa: ASYNC110 (the engine's news)
         await asyncio.sleep(0.002)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import new, put, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.callbacks.callback import FailedDelivery, PendingCallback
 from windlass.core.job import Callback
 from windlass.core.operations import Finish
@@ -28,37 +28,37 @@ def given_up(service: Service, *queues: str, callback: Callback = HOOK) -> list[
 
 
 def test_ls(service: Service) -> None:
-    assert did(service, "callbacks", "ls").out == did(service, "callbacks", "ls", "--given-up").out == ""
+    assert run_ok(service, "callbacks", "ls").out == run_ok(service, "callbacks", "ls", "--given-up").out == ""
     (debt,) = given_up(service, "mail")
-    assert did(service, "callbacks", "ls").rows == []
-    (row,) = did(service, "callbacks", "ls", "--given-up").rows
+    assert run_ok(service, "callbacks", "ls").rows == []
+    (row,) = run_ok(service, "callbacks", "ls", "--given-up").rows
     assert row[:6] == [debt.key, "mail", "n", "finished", "https://example.org/hook", "1"]
     assert row[7] == "no \\x1b"
-    (line,) = did(service, "callbacks", "ls", "--given-up", "--json").lines
+    (line,) = run_ok(service, "callbacks", "ls", "--given-up", "--json").lines
     assert (line["id"], line["callback"]["url"], line["error"]) == (debt.key, HOOK.url, "no\n\x1b")
     assert line["job"]["id"] == debt.job.key
 
 
 def test_ls_tells_that_there_are_more(service: Service) -> None:
     given_up(service, *["q"] * 3, callback=Callback(type="kafka", destination="ends"))
-    done = did(service, "callbacks", "ls", "--given-up", "-n", "2")
+    done = run_ok(service, "callbacks", "ls", "--given-up", "-n", "2")
     assert [row[4] for row in done.rows] == ["kafka: ends"] * 2
     assert "there are more" in done.err
 
 
 def test_redeliver(service: Service) -> None:
     first, second, third = given_up(service, "a", "b", "b")
-    done = did(service, "callbacks", "redeliver", first.key, second.job.key)
+    done = run_ok(service, "callbacks", "redeliver", first.key, second.job.key)
     assert done.rows == [[first.key, "owed"], [second.job.key, "owed"]]
     again = run(service, "callbacks", "redeliver", first.key)
     assert (again.code, again.out) == (1, "")
     assert "still owed" in again.err
-    assert [row[0] for row in did(service, "callbacks", "ls").rows] == [first.key, second.key]
-    assert did(service, "callbacks", "redeliver", "--all", "--queue", "a").err == "No callbacks were given up.\n"
+    assert [row[0] for row in run_ok(service, "callbacks", "ls").rows] == [first.key, second.key]
+    assert run_ok(service, "callbacks", "redeliver", "--all", "--queue", "a").err == "No callbacks were given up.\n"
     assert run(service, "callbacks", "redeliver", "--all").code == 2  # nobody can be asked
-    assert did(service, "callbacks", "redeliver", "--all", "-y").out == "1 callback will be delivered again.\n"
-    assert len(did(service, "callbacks", "ls").rows) == 3
-    assert third.key in did(service, "callbacks", "ls").out
+    assert run_ok(service, "callbacks", "redeliver", "--all", "-y").out == "1 callback will be delivered again.\n"
+    assert len(run_ok(service, "callbacks", "ls").rows) == 3
+    assert third.key in run_ok(service, "callbacks", "ls").out
 
 
 @pytest.mark.parametrize("arguments", [[], ["--all", "x"], ["x"], ["01890a5d-ac96-7000-8000-b5c1d0b7a3f2-x"]])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.support.acl_user import ask, restricted
-from tests.support.console import done_by
+from tests.support.acl_user import create_restricted_user, send_command
+from tests.support.console import run_with_settings
 from tests.support.engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.errors import BadSetting
@@ -131,13 +131,13 @@ def own_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 
 
 def in_force(url: str, **settings: str) -> str:
-    shown = done_by("config", "--json", settings={"WINDLASS_URL": url, **settings})
+    shown = run_with_settings("config", "--json", settings={"WINDLASS_URL": url, **settings})
     assert shown.code == 0
     found = shown.document["durability_in_force"]
     assert found["from"] == "engine"
     assert (
         f"durability_in_force        {found['value']}  [engine]"
-        in done_by("config", settings={"WINDLASS_URL": url, **settings}).out
+        in run_with_settings("config", settings={"WINDLASS_URL": url, **settings}).out
     )
     return str(found["value"])
 
@@ -156,17 +156,17 @@ def test_the_durability_in_force_is_the_engines(
     own_engine: EngineProcess, settings: dict[str, str], words: str
 ) -> None:
     for name, value in settings.items():
-        ask(own_engine, "CONFIG", "SET", name, value)
+        send_command(own_engine, "CONFIG", "SET", name, value)
     assert words in in_force(own_engine.unix_url, WINDLASS_DURABILITY="memory")
     assert "none is connected" in in_force(own_engine.unix_url, WINDLASS_DURABILITY="replica")
-    assert ask(own_engine, "DBSIZE") == 0, "no namespace was begun"
+    assert send_command(own_engine, "DBSIZE") == 0, "no namespace was begun"
 
 
 def test_a_durability_that_is_unknown_says_why(own_engine: EngineProcess) -> None:
-    ask(own_engine, "CONFIG", "SET", "appendonly", "yes")
-    said = in_force(restricted(own_engine, "-config|get"))
+    send_command(own_engine, "CONFIG", "SET", "appendonly", "yes")
+    said = in_force(create_restricted_user(own_engine, "-config|get"))
     assert "unknown: the engine's user may not call CONFIG GET" in said
-    assert in_force(restricted(own_engine, "-info", "-config")).startswith(
+    assert in_force(create_restricted_user(own_engine, "-info", "-config")).startswith(
         "Unknown: the engine's user may not call INFO"
     )
 

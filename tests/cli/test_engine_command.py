@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.acl_user import PASSWORD, ask, forget_all, restricted
-from tests.support.console import done_by
+from tests.support.acl_user import PASSWORD, create_restricted_user, flush_engine, send_command
+from tests.support.console import run_with_settings
 from tests.support.engine_process import EngineProcess
 from tests.support.server_process import environment
 from windlass.store.connection.connection import EngineReplyError
@@ -27,26 +27,26 @@ def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 @pytest.fixture
 def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
     yield shared_engine
-    forget_all(shared_engine)
+    flush_engine(shared_engine)
 
 
 def test_prepare_loads_the_functions_once_and_prints_a_line_that_works(own_engine: EngineProcess) -> None:
-    first = done_by("engine", "prepare", "--url", own_engine.unix_url)
+    first = run_with_settings("engine", "prepare", "--url", own_engine.unix_url)
     assert first.code == 0
     node, _, line = first.out.splitlines()
     assert node == f"{own_engine.unix_url}: function library {library().name} loaded."
-    again = done_by("engine", "prepare", "--url", own_engine.unix_url)
+    again = run_with_settings("engine", "prepare", "--url", own_engine.unix_url)
     assert again.code == 0
     assert "was there already" in again.out
-    assert ask(own_engine, "DBSIZE") == 0
+    assert send_command(own_engine, "DBSIZE") == 0
 
-    ask(own_engine, *line.replace("PASSWORD", PASSWORD).split())
+    send_command(own_engine, *line.replace("PASSWORD", PASSWORD).split())
     url = f"unix://windlass:{PASSWORD}@{own_engine.socket_path}?db=0"
-    assert done_by("enqueue", "q", "n", "--url", url).code == 0
-    assert done_by("doctor", "--url", url).code == 0
+    assert run_with_settings("enqueue", "q", "n", "--url", url).code == 0
+    assert run_with_settings("doctor", "--url", url).code == 0
     with pytest.raises(EngineReplyError, match="NOPERM"):
         as_user(own_engine, "FUNCTION", "FLUSH")
-    ask(own_engine, "ACL", "DELUSER", "windlass")
+    send_command(own_engine, "ACL", "DELUSER", "windlass")
 
 
 def as_user(engine: EngineProcess, *command: str) -> None:
@@ -59,13 +59,13 @@ def as_user(engine: EngineProcess, *command: str) -> None:
 
 def test_prepare_keeps_functions_of_other_versions(own_engine: EngineProcess) -> None:
     other = "#!lua name=windlass_0123456789ab\nredis.register_function('take_0123456789ab', function() return 1 end)"
-    ask(own_engine, "FUNCTION", "LOAD", other)
-    assert done_by("engine", "prepare", "--url", own_engine.unix_url).code == 0
-    assert ask(own_engine, "FCALL", "take_0123456789ab", "0") == 1
+    send_command(own_engine, "FUNCTION", "LOAD", other)
+    assert run_with_settings("engine", "prepare", "--url", own_engine.unix_url).code == 0
+    assert send_command(own_engine, "FCALL", "take_0123456789ab", "0") == 1
 
 
 def test_prepare_as_json(own_engine: EngineProcess) -> None:
-    done = done_by("engine", "prepare", "--json", "--namespace", "shop", "--url", own_engine.unix_url)
+    done = run_with_settings("engine", "prepare", "--json", "--namespace", "shop", "--url", own_engine.unix_url)
     found = done.document
     assert found["library"] == library().name
     assert found["nodes"] == [{"node": own_engine.unix_url, "loaded": True}]
@@ -73,13 +73,13 @@ def test_prepare_as_json(own_engine: EngineProcess) -> None:
 
 
 def test_prepare_needs_an_admin(own_engine: EngineProcess) -> None:
-    done = done_by("engine", "prepare", "--url", restricted(own_engine))
+    done = run_with_settings("engine", "prepare", "--url", create_restricted_user(own_engine))
     assert done.code == 1
     assert "may not call FUNCTION LOAD" in done.err
 
 
 def test_the_embedded_engine_needs_none() -> None:
-    done = done_by("engine", "prepare")
+    done = run_with_settings("engine", "prepare")
     assert done.code == 2
     assert "needs no preparation" in done.err
 
@@ -89,20 +89,20 @@ SERVE = ("serve", "--port", "0", "--bedrock-port", "off")
 
 @pytest.mark.parametrize("words", [("queues", "ls"), ("enqueue", "q", "n"), ("jobs", "ls"), SERVE])
 def test_a_command_says_which_right_is_missing(own_engine: EngineProcess, words: tuple[str, ...]) -> None:
-    done = done_by(*words, "--url", restricted(own_engine, "-info"))
+    done = run_with_settings(*words, "--url", create_restricted_user(own_engine, "-info"))
     assert done.code == 1
     assert "windlass: The engine's user 'worker' may not call INFO (needed to check" in done.err
     assert "`ACL SETUSER worker +info`" in done.err
 
 
 def test_the_doctor_cannot_look_and_says_why(own_engine: EngineProcess) -> None:
-    done = done_by("doctor", "--url", restricted(own_engine, "-fcall"))
+    done = run_with_settings("doctor", "--url", create_restricted_user(own_engine, "-fcall"))
     assert done.code == 2
     assert "could not look: The engine's user 'worker' may not call FCALL" in done.err
 
 
 def test_a_server_process_says_what_is_missing(own_engine: EngineProcess) -> None:
-    command = [sys.executable, "-m", "windlass", *SERVE, "--url", restricted(own_engine)]
+    command = [sys.executable, "-m", "windlass", *SERVE, "--url", create_restricted_user(own_engine)]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     assert ended.returncode == 1
     assert "Let an admin run `windlass engine prepare --url URL`" in ended.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.embedded_process import ask, increment_file, is_stopped, new_data_dir, wait_until
+from tests.support.embedded_process import increment_file, is_stopped, new_data_dir, send_command, wait_until
 from windlass.cli.main import windlass
 from windlass.core.engine_state import EngineState
 from windlass.core.errors import EngineUnavailable, EngineUnsuitable
@@ -31,7 +31,7 @@ def data_dir() -> Iterator[Path]:
     with new_data_dir() as path:
         with EmbeddedEngine(path):
             for number in range(10):
-                assert ask(path, b"SET k%d v" % number) == "+OK"
+                assert send_command(path, b"SET k%d v" % number) == "+OK"
         wait_until(lambda: is_stopped(path))
         yield path
 
@@ -90,7 +90,7 @@ def test_damage_is_found_named_and_repaired_with_a_copy(data_dir: Path) -> None:
     assert (copy / increment_file(data_dir).name).read_bytes() == damaged
     assert (copy / "appendonly.aof.manifest").exists()
     with EmbeddedEngine(data_dir) as engine:
-        assert [ask(data_dir, b"EXISTS k%d" % number) for number in range(10)] == [":1"] * 8 + [":0"] * 2
+        assert [send_command(data_dir, b"EXISTS k%d" % number) for number in range(10)] == [":1"] * 8 + [":0"] * 2
         (cut,) = engine.cuts
         assert (cut.bytes, cut.by) == (report["unreadable_bytes"], "repair")
 
@@ -114,7 +114,7 @@ def test_a_missing_manifest_refuses_the_start_and_is_made_again(data_dir: Path) 
     assert (data_dir / MANIFEST).read_text() == manifest
     assert len(copies(data_dir)) == 1
     with EmbeddedEngine(data_dir):
-        assert ask(data_dir, b"EXISTS k9") == ":1"
+        assert send_command(data_dir, b"EXISTS k9") == ":1"
 
 
 def test_no_manifest_is_made_where_names_leave_doubt(data_dir: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Fail, Finish, Take
@@ -23,7 +23,7 @@ ID = "01a1e21f-2249-7000-aad3-893cc7fff097"
 
 
 def test_the_id_alone_is_printed_and_the_job_is_as_the_sdk_sends_one(service: Service) -> None:
-    done = did(service, "enqueue", "mail", "send", '{"order_id": 7}')
+    done = run_ok(service, "enqueue", "mail", "send", '{"order_id": 7}')
     job = read(service, parse_id(done.out.strip()))
     assert done.out == job.key + "\n"
     assert done.err == ""
@@ -34,7 +34,7 @@ def test_the_id_alone_is_printed_and_the_job_is_as_the_sdk_sends_one(service: Se
 def test_every_option_reaches_the_job(service: Service) -> None:
     options = "--run-at 2100-01-01T12:00+02:00 --priority -5 --unique k --tag a --tag b=c --expires 2100-01-02T00:00Z"
     more = f"--tries 0 --timeout 0s --keep-result forever --tenant acme --id {ID}"
-    job = read(service, parse_id(did(service, "enqueue", "q", "n", *f"{options} {more}".split()).out.strip()))
+    job = read(service, parse_id(run_ok(service, "enqueue", "q", "n", *f"{options} {more}".split()).out.strip()))
     assert (job.key, job.state, job.run_at_ms, job.expires_at_ms) == (
         ID, State.SCHEDULED, 4102480800000, 4102531200000,
     )  # fmt: skip
@@ -43,7 +43,7 @@ def test_every_option_reaches_the_job(service: Service) -> None:
 
 
 def test_delays_and_expiry_count_from_now(service: Service) -> None:
-    done = did(service, "enqueue", "q", "n", "--delay", "1h", "--expires", "2h")
+    done = run_ok(service, "enqueue", "q", "n", "--delay", "1h", "--expires", "2h")
     job = read(service, parse_id(done.out.strip()))
     assert job.expires_at_ms is not None
     assert round((job.run_at_ms - job.created_at_ms) / 60_000) == 60
@@ -52,19 +52,19 @@ def test_delays_and_expiry_count_from_now(service: Service) -> None:
 
 def test_a_payload_is_kept_as_typed_from_wherever_it_comes(service: Service, tmp_path: Path) -> None:
     (tmp_path / "p.json").write_bytes(EXACT + b"\n")
-    did(service, "enqueue", "q", "n", EXACT.decode())
-    did(service, "enqueue", "q", "n", "-", given=EXACT + b"\n")
-    did(service, "enqueue", "q", "n", f"@{tmp_path}/p.json")
-    did(service, "enqueue", "q", "n")
+    run_ok(service, "enqueue", "q", "n", EXACT.decode())
+    run_ok(service, "enqueue", "q", "n", "-", given=EXACT + b"\n")
+    run_ok(service, "enqueue", "q", "n", f"@{tmp_path}/p.json")
+    run_ok(service, "enqueue", "q", "n")
     assert [job.payload.data for job in take(service, most=9)] == [EXACT, EXACT, EXACT, b"{}"]
 
 
 def test_a_held_key_is_no_error_and_is_said(service: Service) -> None:
-    first = did(service, "enqueue", "q", "n", "--unique", "k")
-    second = did(service, "enqueue", "q", "n", "--unique", "k")
+    first = run_ok(service, "enqueue", "q", "n", "--unique", "k")
+    second = run_ok(service, "enqueue", "q", "n", "--unique", "k")
     assert second.out == first.out
     assert "nothing was added" in second.err
-    assert did(service, "enqueue", "q", "n", "--unique", "k", "--json").document["status"] == "existing"
+    assert run_ok(service, "enqueue", "q", "n", "--unique", "k", "--json").document["status"] == "existing"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def msgpack(value: object) -> Blob:
 )
 def test_wait_prints_the_result(service: Service, result: Blob | None, printed: str) -> None:
     worker = Working(service, None, result)
-    assert did(service, "enqueue", "q", "n", "--wait").out == printed
+    assert run_ok(service, "enqueue", "q", "n", "--wait").out == printed
     worker.join()
 
 

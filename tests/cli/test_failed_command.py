@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Fail
 from windlass.service import Service
@@ -51,28 +51,28 @@ def filled(service: Service) -> Service:
     ],
 )
 def test_filters_mean_the_same_to_all_verbs(filled: Service, options: tuple[str, ...], count: int) -> None:
-    assert len(did(filled, "failed", "ls", *options).rows) == count
-    did(filled, "failed", "retry", "--yes", *options)
+    assert len(run_ok(filled, "failed", "ls", *options).rows) == count
+    run_ok(filled, "failed", "retry", "--yes", *options)
     left = counts(filled, "mail").get("queued", 0) + counts(filled, "other").get("queued", 0)
     assert left == count
 
 
 def test_ls_shows_what_went_wrong(filled: Service) -> None:
-    rows = did(filled, "failed", "ls", "--queue", "mail").rows
+    rows = run_ok(filled, "failed", "ls", "--queue", "mail").rows
     assert {(row[1], row[2], row[3], row[5]) for row in rows} == {
         ("mail", "send", "1", "OSError: connection Refused"),
         ("mail", "report", "1", "OSError: disk full"),
     }
-    (line,) = did(filled, "failed", "ls", "-q", "other", "--json").lines
+    (line,) = run_ok(filled, "failed", "ls", "-q", "other", "--json").lines
     assert (line["state"], line["error"]) == ("failed", "OSError: connection refused")
-    assert "--limit 0" in did(filled, "failed", "ls", "--limit", "5").err
+    assert "--limit 0" in run_ok(filled, "failed", "ls", "--limit", "5").err
 
 
 def test_groups_are_told_the_largest_first(filled: Service) -> None:
-    rows = did(filled, "failed", "groups").rows
+    rows = run_ok(filled, "failed", "groups").rows
     assert rows[0][:3] == ["3", "mail", "send"]
     assert len(rows) == 3
-    assert len(did(filled, "failed", "groups", "--queue", "mail", "--name", "rep*").rows) == 1
+    assert len(run_ok(filled, "failed", "groups", "--queue", "mail", "--name", "rep*").rows) == 1
 
 
 def test_delete_asks_and_tells_how_many(filled: Service) -> None:
@@ -80,22 +80,22 @@ def test_delete_asks_and_tells_how_many(filled: Service) -> None:
     assert refused.code == 2
     assert "Delete 2 failed jobs of queue mail that say 'full' for good?" in refused.err
     assert counts(filled, "mail") == {"failed": 5}
-    assert did(filled, "failed", "delete", "--queue", "mail", "--error", "full", "--yes").out == "Deleted 2 jobs.\n"
+    assert run_ok(filled, "failed", "delete", "--queue", "mail", "--error", "full", "--yes").out == "Deleted 2 jobs.\n"
     assert counts(filled, "mail") == {"failed": 3}
-    assert "No failed jobs match." in did(filled, "failed", "delete", "--error", "full").err
+    assert "No failed jobs match." in run_ok(filled, "failed", "delete", "--error", "full").err
 
 
 def test_retry_asks_only_when_everything_is_meant(filled: Service) -> None:
     assert run(filled, "failed", "retry").code == 2
     assert counts(filled, "mail") == {"failed": 5}
-    assert did(filled, "failed", "retry", "--queue", "mail").out == "Retried 5 jobs.\n"
-    assert did(filled, "failed", "retry", "--yes").out == "Retried 1 job.\n"
+    assert run_ok(filled, "failed", "retry", "--queue", "mail").out == "Retried 5 jobs.\n"
+    assert run_ok(filled, "failed", "retry", "--yes").out == "Retried 1 job.\n"
 
 
 def test_more_than_one_step(service: Service) -> None:
     for _ in range(2):
         fail_all(service, "q", "n", 600, "x")
-    assert did(service, "failed", "retry", "--queue", "q").out == "Retried 1,200 jobs.\n"
+    assert run_ok(service, "failed", "retry", "--queue", "q").out == "Retried 1,200 jobs.\n"
     assert counts(service) == {"queued": 1_200}
 
 
@@ -113,6 +113,6 @@ def test_newest_first_and_since_by_when_they_failed(service: Service) -> None:
     for name, offset_ms in (("early", -7_200_000), ("late", 0)):
         service.store.clock_offset_ms = offset_ms
         fail_one(service, name)
-    assert [row[2] for row in did(service, "failed", "ls").rows] == ["late", "early"]
-    assert [row[2] for row in did(service, "failed", "ls", "--since", "1h").rows] == ["late"]
-    assert [row[2] for row in did(service, "failed", "ls", "--since", "3h").rows] == ["late", "early"]
+    assert [row[2] for row in run_ok(service, "failed", "ls").rows] == ["late", "early"]
+    assert [row[2] for row in run_ok(service, "failed", "ls", "--since", "1h").rows] == ["late"]
+    assert [row[2] for row in run_ok(service, "failed", "ls", "--since", "3h").rows] == ["late", "early"]

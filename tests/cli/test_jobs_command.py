@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.service.helpers import counts, new, put, read, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from tests.support.legacy_names import allow_legacy_names
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
@@ -42,7 +42,7 @@ def fill(service: Service) -> None:
 
 
 def names(service: Service, *options: str) -> list[tuple[str, str, str]]:
-    return [(row[1], row[2], row[3]) for row in did(service, "jobs", "ls", *options).rows]
+    return [(row[1], row[2], row[3]) for row in run_ok(service, "jobs", "ls", *options).rows]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_ls_narrows(service: Service, options: tuple[str, ...], expected: str) -
 
 def test_ls_in_a_pipe_is_tab_separated_whole_and_without_a_heading(service: Service) -> None:
     (made,) = put(service, new("a", "n" * 200, priority=-3, tags=("x", "y"), retry=Backoff(tries=4)))
-    ((key, queue, name, state, priority, attempt, created, _, tags),) = did(service, "jobs", "ls").rows
+    ((key, queue, name, state, priority, attempt, created, _, tags),) = run_ok(service, "jobs", "ls").rows
     assert (key, queue, name, state) == (format_id(made.id), "a", "n" * 200, "queued")
     assert (priority, attempt, tags) == ("-3", "0/4", "x,y")
     assert created.endswith("Z")
@@ -78,18 +78,18 @@ def test_ls_in_a_pipe_is_tab_separated_whole_and_without_a_heading(service: Serv
 
 def test_ls_says_when_there_is_more(service: Service) -> None:
     put(service, *(new() for _ in range(60)))
-    done = did(service, "jobs", "ls")
+    done = run_ok(service, "jobs", "ls")
     assert len(done.rows) == 50
     assert "--limit 0" in done.err
-    everything = did(service, "jobs", "ls", "--limit", "0")
+    everything = run_ok(service, "jobs", "ls", "--limit", "0")
     assert (len(everything.rows), everything.err) == (60, "")
-    exactly = did(service, "jobs", "ls", "--limit", "60")
+    exactly = run_ok(service, "jobs", "ls", "--limit", "60")
     assert (len(exactly.rows), exactly.err) == (60, "")
 
 
 def test_ls_newest_first(service: Service) -> None:
     first, second = put(service, new(delay_ms=600_000), new(delay_ms=900_000))
-    keys = [row[0] for row in did(service, "jobs", "ls", "--newest").rows]
+    keys = [row[0] for row in run_ok(service, "jobs", "ls", "--newest").rows]
     assert keys == [format_id(second.id), format_id(first.id)]
 
 
@@ -98,7 +98,7 @@ def test_json_of_a_list_is_an_object_a_line_with_whole_exact_payloads(service: S
     packed = Blob(msgspec.msgpack.encode({"u": 2**64 - 1}), Codec.MSGPACK)
     put(service, new(payload=Blob(long)), new(payload=Blob(big)), new(payload=packed))
     put(service, new(payload=Blob(b"\x00\xff", Codec.RAW)), new(payload=Blob(b"{bad")))
-    first, second, third, fourth, fifth = did(service, "jobs", "ls", "--json").lines
+    first, second, third, fourth, fifth = run_ok(service, "jobs", "ls", "--json").lines
     assert first["payload"] == "x" * 5_000
     assert (second["payload"], second["payload_codec"]) == ({"n": 12345678901234567890123}, "json")
     assert (third["payload"], third["payload_codec"]) == ({"u": 2**64 - 1}, "msgpack")
@@ -113,7 +113,7 @@ def test_show_a_failed_job(service: Service) -> None:
     put(service, new("q", "send", payload=Blob(b'{"order_id":7}'), tags=("shop",), retry=retry, callback=callback))
     fail(service, then="retry", error=None)
     key = format_id(fail(service))
-    page = did(service, "jobs", "show", key).out
+    page = run_ok(service, "jobs", "show", key).out
     lines = page.splitlines()
     assert lines[0] == f"{key}  send  failed"
     assert lines[1].startswith("It failed at ")
@@ -121,7 +121,7 @@ def test_show_a_failed_job(service: Service) -> None:
         assert words in page
     starts = [line.split("  ")[0] for line in lines]
     assert [one for one in starts if one.startswith("attempt ")] == ["attempt 1", "attempt 2"]
-    document = did(service, "jobs", "show", key, "--json").document
+    document = run_ok(service, "jobs", "show", key, "--json").document
     assert (document["state"], document["payload"], document["attempts"][1]["error"]["traceback"]) == (
         "failed", {"order_id": 7}, TRACEBACK,
     )  # fmt: skip
@@ -132,7 +132,7 @@ def test_show_the_errors_of_all_attempts(service: Service) -> None:
     put(service, new(retry=Backoff(tries=2, base_ms=0)))
     fail(service, then="retry", error=Blob(b'{"type": "First", "message": "a"}'))
     key = format_id(fail(service, error=Blob(b'"just text"')))
-    last, both = did(service, "jobs", "show", key).out, did(service, "jobs", "show", key, "--errors").out
+    last, both = run_ok(service, "jobs", "show", key).out, run_ok(service, "jobs", "show", key, "--errors").out
     assert "Error of attempt 1" not in last
     assert "Error of attempt 1" in both
     assert "First: a" in last  # in the timeline
@@ -144,14 +144,14 @@ def test_show_a_running_job_with_its_family_and_a_finished_one(service: Service)
     (parent,) = take(service)
     (child,) = put(service, new("q", "line", parent=parent.id))
     service.update([Update(id=parent.id, token=parent.lease_token, progress=0.4)]).wait()
-    page = did(service, "jobs", "show", parent.key).out
+    page = run_ok(service, "jobs", "show", parent.key).out
     assert "40%" in page
     assert f"{format_id(child.id)}\tline\tqueued" in page
-    assert f"parent    {parent.key}" in did(service, "jobs", "show", format_id(child.id)).out
+    assert f"parent    {parent.key}" in run_ok(service, "jobs", "show", format_id(child.id)).out
     service.delete([child.id]).wait()
     service.finish([Finish(parent.id, parent.lease_token, Blob(b'{"sum":3}'))]).wait()
-    assert 'Result (json)\n  {"sum":3}\n' in did(service, "jobs", "show", parent.key).out
-    assert did(service, "jobs", "show", parent.key, "--json").document["result"] == {"sum": 3}
+    assert 'Result (json)\n  {"sum":3}\n' in run_ok(service, "jobs", "show", parent.key).out
+    assert run_ok(service, "jobs", "show", parent.key, "--json").document["result"] == {"sum": 3}
 
 
 def test_show_what_running_code_has_said(service: Service) -> None:
@@ -160,10 +160,10 @@ def test_show_what_running_code_has_said(service: Service) -> None:
     service.update([Update(id=job.id, token=job.lease_token, progress=0.4, note="page 4 of 10")]).wait()
     lines = [LogLine(1_800_000_000_123, "warning", "page 3\nis long")]
     service.log([Log(job.id, job.lease_token, lines)]).wait()
-    page = did(service, "jobs", "show", job.key).out
+    page = run_ok(service, "jobs", "show", job.key).out
     assert "page 4 of 10" in page
     assert "2027-01-15 08:00:00.123  attempt 1  warning  page 3\n" in page
-    assert did(service, "jobs", "show", job.key, "--json").document["logs"]["lines"][0]["text"] == "page 3\nis long"
+    assert run_ok(service, "jobs", "show", job.key, "--json").document["logs"]["lines"][0]["text"] == "page 3\nis long"
 
 
 def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
@@ -171,7 +171,7 @@ def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
     with allow_legacy_names():
         (made,) = put(service, new("q", evil, payload=Blob(f'"{evil}"'.encode())))
     for arguments in (("ls",), ("show", format_id(made.id))):
-        out = did(service, "jobs", *arguments).out
+        out = run_ok(service, "jobs", *arguments).out
         assert not set(out) & {"\x9b", "\x7f", "\u202e"}
         assert "\\x9b31mred" in out
 
@@ -181,10 +181,10 @@ def test_json_for_a_terminal_has_escapes_and_says_the_same(service: Service) -> 
     with allow_legacy_names():
         (made,) = put(service, new("q", evil, payload=Blob(f'{{"{evil}":1}}'.encode())))
     for arguments in (("ls", "--json"), ("show", format_id(made.id), "--json")):
-        out = did(service, "jobs", *arguments).out
+        out = run_ok(service, "jobs", *arguments).out
         assert not set(out) & {"\x9b", "\x7f", "\u202e", "\u061c"}
         assert '"\\u009b31mred \\u007f \\u202eturned \\u061c"' in out
-    [job] = did(service, "jobs", "ls", "--json").lines
+    [job] = run_ok(service, "jobs", "ls", "--json").lines
     assert (job["name"], job["payload"]) == (evil, {evil: 1})
 
 
@@ -202,9 +202,9 @@ def test_explain(service: Service) -> None:
     service.pause("q", reason="provider is down").wait()
     (made,) = put(service, new())
     key = format_id(made.id)
-    done = did(service, "jobs", "explain", key)
+    done = run_ok(service, "jobs", "explain", key)
     assert "provider is down" in done.out.splitlines()[0]
-    document = did(service, "jobs", "explain", key, "--json").document
+    document = run_ok(service, "jobs", "explain", key, "--json").document
     assert (document["id"], document["reasons"][0]["kind"]) == (key, "paused")
 
 
@@ -237,8 +237,8 @@ def test_retry_cancel_delete_tell_each_and_go_on_after_a_refusal(service: Servic
     done = run(service, "jobs", "retry", NOBODY, key)
     assert (done.code, done.rows) == (1, [[key, "queued"]])
     assert NOBODY in done.err
-    assert did(service, "jobs", "cancel", key, "--reason", "withdrawn").rows == [[key, "cancelled"]]
-    assert did(service, "jobs", "delete", key, "-y").rows == [[key, "deleted"]]
+    assert run_ok(service, "jobs", "cancel", key, "--reason", "withdrawn").rows == [[key, "cancelled"]]
+    assert run_ok(service, "jobs", "delete", key, "-y").rows == [[key, "deleted"]]
     assert counts(service) == {}
 
 
@@ -246,7 +246,7 @@ def test_a_job_that_runs_is_deleted_only_when_asked_for(service: Service) -> Non
     put(service, new())
     (job,) = take(service)
     assert run(service, "jobs", "delete", job.key, "--yes").code == 1
-    assert did(service, "jobs", "delete", job.key, "--yes", "--even-running").rows == [[job.key, "deleted"]]
+    assert run_ok(service, "jobs", "delete", job.key, "--yes", "--even-running").rows == [[job.key, "deleted"]]
 
 
 def test_delete_without_anybody_to_ask_does_nothing(service: Service) -> None:
@@ -261,7 +261,7 @@ def test_delete_without_anybody_to_ask_does_nothing(service: Service) -> None:
 def test_requeue_takes_a_job_from_its_holder(service: Service, options: tuple[str, ...], attempt: int) -> None:
     put(service, new())
     (held,) = take(service)
-    assert did(service, "jobs", "requeue", held.key, *options).rows == [[held.key, "queued"]]
+    assert run_ok(service, "jobs", "requeue", held.key, *options).rows == [[held.key, "queued"]]
     (again,) = take(service)
     assert (again.id, again.attempt) == (held.id, attempt)
 
@@ -270,18 +270,18 @@ def test_wake(service: Service) -> None:
     (awaited,) = put(service, new("q", "first"))
     (waits,) = put(service, new("q", "second", after=(awaited.id,)))
     key = format_id(waits.id)
-    assert did(service, "jobs", "wake", key).rows == [[key, "queued"]]
+    assert run_ok(service, "jobs", "wake", key).rows == [[key, "queued"]]
 
 
 def test_edit(service: Service) -> None:
     (made,) = put(service, new(delay_ms=60_000))
     key = format_id(made.id)
     payload = '{"n": 12345678901234567890123}'
-    did(service, "jobs", "edit", key, "--name", "other", "--priority", "-5", "--payload", payload)
+    run_ok(service, "jobs", "edit", key, "--name", "other", "--priority", "-5", "--payload", payload)
     job = read(service, made.id)
     assert (job.name, job.priority, job.payload.data) == ("other", -5, payload.encode())
     assert run(service, "jobs", "edit", key, "--priority", "1", "--if-revision", "9").code == 1
-    did(service, "jobs", "edit", key, "--delay", "0s")
+    run_ok(service, "jobs", "edit", key, "--delay", "0s")
     assert read(service, made.id).state is State.QUEUED
     assert service.take(Take(queues=("q",))).wait().jobs[0].id == made.id
 
@@ -312,8 +312,8 @@ def test_history_is_listed_when_asked_for(service: Service) -> None:
 def test_a_deployment_with_several_partitions(divided_store: Callable[[int], Store]) -> None:
     service = Service(divided_store(4))
     put(service, *(new(f"queue {at}", tags=("t",)) for at in range(8)))
-    assert sorted(row[1] for row in did(service, "jobs", "ls").rows) == [f"queue {at}" for at in range(8)]
-    assert len(did(service, "jobs", "ls", "--tag", "t").rows) == 8
-    keys = [row[0] for row in did(service, "jobs", "ls").rows]
-    assert sorted(did(service, "jobs", "cancel", *keys).rows) == sorted([key, "cancelled"] for key in keys)
+    assert sorted(row[1] for row in run_ok(service, "jobs", "ls").rows) == [f"queue {at}" for at in range(8)]
+    assert len(run_ok(service, "jobs", "ls", "--tag", "t").rows) == 8
+    keys = [row[0] for row in run_ok(service, "jobs", "ls").rows]
+    assert sorted(run_ok(service, "jobs", "cancel", *keys).rows) == sorted([key, "cancelled"] for key in keys)
     assert run(service, "enqueue", "queue 1", "n", "--id", NOBODY).code == 1  # at home in another partition

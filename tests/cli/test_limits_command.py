@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import new, put, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.job import Blob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.service import Service
@@ -19,25 +19,25 @@ def test_set_ls_and_rm(service: Service) -> None:
         new("api", "call", payload=Blob(b'{"who": "ann"}')),
         new("api", "call", payload=Blob(b'{"who": "ann"}')),
     )
-    said = did(service, "limits", "set", "one each", "--queue", "api", "--running", "1", "--per-key", "who").out
+    said = run_ok(service, "limits", "set", "one each", "--queue", "api", "--running", "1", "--per-key", "who").out
     assert said == "Limit one each is set; 2 jobs matched anew.\n"
     assert len(take(service, "api", most=9)) == 1
-    (row,) = did(service, "limits", "ls").rows
+    (row,) = run_ok(service, "limits", "ls").rows
     assert row[:6] == ["one each", "1 at once, each who", "queue=api", '"ann"', "1", "0"]
-    (line,) = did(service, "limits", "ls", "--json").lines
+    (line,) = run_ok(service, "limits", "ls", "--json").lines
     assert (line["limit"]["name"], line["levels"][0]["key"], line["levels"][0]["room"]) == ("one each", '"ann"', 0)
-    did(service, "limits", "rm", "one each")
+    run_ok(service, "limits", "rm", "one each")
     assert len(take(service, "api", most=9)) == 1
     assert service.limits().wait() == []
 
 
 def test_all_that_a_limit_may_have(service: Service) -> None:
     options = '--queue q --name n --lane l --rate 5/10m --burst 2 --payload plan=free --payload age=7 --payload t="7"'
-    did(service, "limits", "set", "x", *options.split())
+    run_ok(service, "limits", "set", "x", *options.split())
     (state,) = service.limits().wait()
     matches = Matcher(queue="q", name="n", lane="l", payload={"plan": "free", "age": 7, "t": "7"})
     assert state.limit == Limit(name="x", matches=matches, rate=5, per_ms=600_000, burst=2)
-    did(service, "limits", "set", "x", "--rate", "100/s")
+    run_ok(service, "limits", "set", "x", "--rate", "100/s")
     (state,) = service.limits().wait()
     assert (state.limit.rate, state.limit.per_ms) == (100, 1_000)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from windlass.cli.blobs import as_text, error_text
-from windlass.cli.output import Column, brief, distance, fitted, printable
-from windlass.cli.queue_page import rates
+from windlass.cli.blobs import blob_text, error_text
+from windlass.cli.output import Column, fit_columns, format_brief, format_distance, printable
+from windlass.cli.queue_page import compute_rates
 from windlass.core.job import Blob, Codec
 from windlass.core.queue import Minute
 from windlass.core.text.codecs import as_json
@@ -31,11 +31,11 @@ def packed(value: object) -> Blob:
     ],
 )
 def test_durations(span_ms: int, text: str) -> None:
-    assert brief(span_ms) == text
+    assert format_brief(span_ms) == text
 
 
 def test_distances() -> None:
-    assert [distance(at, 100_000) for at in (99_500, 40_000, 160_000)] == ["now", "1m ago", "in 1m"]
+    assert [format_distance(at, 100_000) for at in (99_500, 40_000, 160_000)] == ["now", "1m ago", "in 1m"]
 
 
 def test_what_moves_a_cursor_is_shown_as_an_escape() -> None:
@@ -64,13 +64,13 @@ COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), 
     ],
 )
 def test_what_does_not_fit_is_shortened_then_left_out(width: int, name: int, widths: dict[int, int]) -> None:
-    assert fitted(COLUMNS, (36, name, 12, 15), width) == widths
+    assert fit_columns(COLUMNS, (36, name, 12, 15), width) == widths
 
 
 def test_rates_are_those_of_the_last_sixty_seconds() -> None:
     minutes = [Minute(at_ms=60_000, enqueued=60, finished=10), Minute(at_ms=120_000, enqueued=5)]
-    assert rates(minutes, 120_000 + 15_000)[:3] == (50.0, 0, 7.5)
-    assert rates(minutes, 240_000)[:3] == (0, 0, 0)
+    assert compute_rates(minutes, 120_000 + 15_000)[:3] == (50.0, 0, 7.5)
+    assert compute_rates(minutes, 240_000)[:3] == (0, 0, 0)
 
 
 # Payloads and errors
@@ -96,9 +96,9 @@ def test_values_as_json_without_losing_a_digit(blob: Blob, written: bytes | None
 
 
 def test_values_for_people() -> None:
-    assert as_text(packed({"a": [1]})) == '{"a":[1]}'
-    assert as_text(Blob(b'{"a":"%s"}' % (b"x" * 100))).splitlines()[0] == "{"
-    assert as_text(Blob(b"plain \xff", Codec.RAW)) == "plain \\xff"
+    assert blob_text(packed({"a": [1]})) == '{"a":[1]}'
+    assert blob_text(Blob(b'{"a":"%s"}' % (b"x" * 100))).splitlines()[0] == "{"
+    assert blob_text(Blob(b"plain \xff", Codec.RAW)) == "plain \\xff"
 
 
 @pytest.mark.parametrize(

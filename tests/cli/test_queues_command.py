@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish
 from windlass.core.queue import FOREVER_MS
@@ -18,17 +18,17 @@ def test_ls(service: Service) -> None:
     put(service, new("mail"), new("mail", delay_ms=60_000), new("other"))
     take(service, "mail")
     service.pause("other").wait()
-    mail, other = did(service, "queues", "ls").rows
+    mail, other = run_ok(service, "queues", "ls").rows
     assert mail[:8] == ["mail", "0", "1", "0", "1", "0", "", ""]
     assert (other[0], other[1], other[7]) == ("other", "1", "paused")
-    first, second = did(service, "queues", "ls", "--json").lines
+    first, second = run_ok(service, "queues", "ls", "--json").lines
     assert (first["queue"], first["running"], second["is_paused"]) == ("mail", 1, True)
 
 
 def test_nothing_is_no_error(service: Service) -> None:
     for arguments in (("queues", "ls"), ("jobs", "ls"), ("limits", "ls"), ("schedules", "ls"), ("workers", "ls")):
-        assert did(service, *arguments).out == ""
-        assert did(service, *arguments, "--json").out == ""
+        assert run_ok(service, *arguments).out == ""
+        assert run_ok(service, *arguments, "--json").out == ""
 
 
 def test_show(service: Service) -> None:
@@ -41,36 +41,36 @@ def test_show(service: Service) -> None:
     service.set_weights("mail", {"gold": 3}).wait()
     service.limit(Limit(name="mine", matches=Matcher(queue="mail"), rate=5, per_ms=60_000, key="to")).wait()
     service.limit(Limit(name="other", matches=Matcher(queue="other"), running=1)).wait()
-    lines = [" ".join(line.split()) for line in did(service, "queues", "show", "mail").out.splitlines()]
+    lines = [" ".join(line.split()) for line in run_ok(service, "queues", "show", "mail").out.splitlines()]
     for line in (
-        "mail", "queued 1", "failed 1", "retention for ever *", "lease 30s",
+        "mail", "queued 1", "failed 1", "retention forever *", "lease 30s",
         "weight of gold 3", "mine 5 per 1m, each to, of queue=mail",
     ):  # fmt: skip
         assert line in lines
     assert any(line.startswith("enqueued ") and line.endswith(", 3") for line in lines)
     assert any(line.startswith("lane slow since ") and line.endswith(": provider is down") for line in lines)
     assert not any("other" in line for line in lines)
-    document = did(service, "queues", "show", "mail", "--json").document
+    document = run_ok(service, "queues", "show", "mail", "--json").document
     assert (document["stats"]["queued"], document["last_hour"]["taken"], document["weights"]) == (1, 2, {"gold": 3})
     assert document["configuration"]["retention_ms"] == FOREVER_MS
 
 
 def test_pause_and_resume(service: Service) -> None:
     put(service, new("mail"))
-    assert did(service, "queues", "pause", "mail", "--reason", "why not").out == "Queue mail is paused.\n"
-    assert did(service, "queues", "pause", "mail").out == "Queue mail was paused already.\n"
+    assert run_ok(service, "queues", "pause", "mail", "--reason", "why not").out == "Queue mail is paused.\n"
+    assert run_ok(service, "queues", "pause", "mail").out == "Queue mail was paused already.\n"
     assert take(service, "mail") == []
-    assert did(service, "queues", "resume", "mail").out == "Queue mail goes on.\n"
-    assert did(service, "queues", "resume", "mail").out == "Queue mail was not paused.\n"
+    assert run_ok(service, "queues", "resume", "mail").out == "Queue mail goes on.\n"
+    assert run_ok(service, "queues", "resume", "mail").out == "Queue mail was not paused.\n"
     assert len(take(service, "mail")) == 1
 
 
 def test_pause_a_lane_or_a_name(service: Service) -> None:
-    did(service, "queues", "configure", "mail", "--name-lanes")
-    did(service, "queues", "pause", "mail", "--lane", "slow")
-    did(service, "queues", "pause", "mail", "--name", "report")
+    run_ok(service, "queues", "configure", "mail", "--name-lanes")
+    run_ok(service, "queues", "pause", "mail", "--lane", "slow")
+    run_ok(service, "queues", "pause", "mail", "--name", "report")
     assert {(one.lane, one.name) for one in service.pauses("mail").wait()} == {("slow", ""), ("", "report")}
-    did(service, "queues", "resume", "mail", "--lane", "slow")
+    run_ok(service, "queues", "resume", "mail", "--lane", "slow")
     assert {(one.lane, one.name) for one in service.pauses("mail").wait()} == {("", "report")}
     assert run(service, "queues", "pause", "mail", "--lane", "a", "--name", "b").code == 1
 
@@ -82,17 +82,17 @@ def test_purge_takes_what_has_not_started_and_nothing_else(service: Service) -> 
     put(service, new("other"))
     put(service, *(new(lane="l" if at % 2 else "") for at in range(1_100)), new(delay_ms=60_000))
     put(service, new(after=(running.id,)))
-    assert did(service, "queues", "purge", "q", "--yes").out == "Deleted 1,102 jobs.\n"
+    assert run_ok(service, "queues", "purge", "q", "--yes").out == "Deleted 1,102 jobs.\n"
     assert counts(service) == {"running": 1, "failed": 1}
     assert counts(service, "other") == {"queued": 1}
-    assert "Nothing" in did(service, "queues", "purge", "q", "--yes").err
+    assert "Nothing" in run_ok(service, "queues", "purge", "q", "--yes").err
 
 
 def test_a_purge_leaves_what_came_after_it_began(service: Service) -> None:
     put(service, new(), new())
     service.store.clock_offset_ms = 3_600_000
     put(service, new(name="later"))
-    assert did(service, "queues", "purge", "q", "--yes").out == "Deleted 2 jobs.\n"
+    assert run_ok(service, "queues", "purge", "q", "--yes").out == "Deleted 2 jobs.\n"
     assert [job.name for job in take(service, most=9)] == ["later"]
 
 
@@ -101,21 +101,21 @@ def test_purge_of_one_state_and_only_when_sure(service: Service) -> None:
     refused = run(service, "queues", "purge", "q")
     assert refused.code == 2
     assert "Delete 2 jobs of queue q" in refused.err
-    assert did(service, "queues", "purge", "q", "-y", "--state", "scheduled").out == "Deleted 1 job.\n"
+    assert run_ok(service, "queues", "purge", "q", "-y", "--state", "scheduled").out == "Deleted 1 job.\n"
     assert counts(service) == {"queued": 1}
 
 
 def test_configure(service: Service) -> None:
     options = "--lease 1m --max-length 10 --max-bytes 16MiB --history-length 5 --history-bytes 512KiB"
     more = "--retention forever --name-lanes --aging 30s --fair-share --weight gold=3"
-    out = did(service, "queues", "configure", "q", *f"{options} {more}".split()).out
+    out = run_ok(service, "queues", "configure", "q", *f"{options} {more}".split()).out
     assert "lease           1m *" in out
     found = service.configuration("q").wait()
     assert (found.lease_ms, found.max_length, found.max_bytes) == (60_000, 10, 16 * 1024**2)
     assert (found.history_length, found.history_bytes, found.retention_ms) == (5, 512 * 1024, FOREVER_MS)
     assert (found.name_lanes, found.aging_ms, found.fair_share) == (True, 30_000, True)
     assert service.set_weights("q", {}).wait() == {"gold": 3}
-    did(service, "queues", "configure", "q", "--no-fair-share", "--default", "lease", "--default", "history-bytes")
+    run_ok(service, "queues", "configure", "q", "--no-fair-share", "--default", "lease", "--default", "history-bytes")
     found = service.configuration("q").wait()
     assert (found.lease_ms, found.history_bytes, found.fair_share, found.max_length) == (
         30_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import new, read
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob
 from windlass.core.scheduling.schedule import Schedule
@@ -25,32 +25,32 @@ def schedule(service: Service) -> Service:
 
 def test_ls(schedule: Service) -> None:
     schedule.pause_schedule("poll").wait()
-    nightly, poll, rule = did(schedule, "schedules", "ls").rows
+    nightly, poll, rule = run_ok(schedule, "schedules", "ls").rows
     assert nightly[:4] == ["nightly", "30 2 * * MON-FRI Europe/Berlin", "reports", "daily"]
     assert nightly[4].endswith("Z")
     assert (poll[1], poll[4], rule[1]) == ("every 1m", "paused", "SCHEDULED, +1 DAY")
-    lines = did(schedule, "schedules", "ls", "--json").lines
+    lines = run_ok(schedule, "schedules", "ls", "--json").lines
     assert [one["schedule"]["name"] for one in lines] == ["nightly", "poll", "rule"]
     assert lines[0]["schedule"]["job"]["payload"] == {"region": "eu"}
 
 
 def test_show_and_run(schedule: Service) -> None:
-    key = did(schedule, "schedules", "run", "nightly").out.strip()
+    key = run_ok(schedule, "schedules", "run", "nightly").out.strip()
     assert read(schedule, parse_id(key)).schedule == "nightly"
-    page = did(schedule, "schedules", "show", "nightly").out
+    page = run_ok(schedule, "schedules", "show", "nightly").out
     for words in (key, '{"region":"eu"}', "1 (skipped 0, missed 0)", "reports", "UTC (in "):
         assert words in page
-    assert did(schedule, "schedules", "show", "nightly", "--json").document["last_job"] == key
+    assert run_ok(schedule, "schedules", "show", "nightly", "--json").document["last_job"] == key
 
 
 def test_pause_resume_rm(schedule: Service) -> None:
-    did(schedule, "schedules", "pause", "poll", "--reason", "closing")
+    run_ok(schedule, "schedules", "pause", "poll", "--reason", "closing")
     assert schedule.schedule_of("poll").wait().pause_reason == "closing"
-    assert "closing" in did(schedule, "schedules", "show", "poll").out
-    assert "goes on: next " in did(schedule, "schedules", "resume", "poll").out
+    assert "closing" in run_ok(schedule, "schedules", "show", "poll").out
+    assert "goes on: next " in run_ok(schedule, "schedules", "resume", "poll").out
     assert not schedule.schedule_of("poll").wait().is_paused
     assert run(schedule, "schedules", "rm", "poll").code == 2
-    did(schedule, "schedules", "rm", "poll", "--yes")
+    run_ok(schedule, "schedules", "rm", "poll", "--yes")
     assert [one.schedule.name for one in schedule.schedules().wait()] == ["nightly", "rule"]
 
 

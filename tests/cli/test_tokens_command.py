@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.service import Service
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 def test_a_created_token_is_printed_alone_and_verifies(service: Service) -> None:
     options = "--role produce --role read --queue mail --queue video-* --rate 7 --expires 30d --note ours"
-    done = did(service, "tokens", "create", "shop", *options.split())
+    done = run_ok(service, "tokens", "create", "shop", *options.split())
     shown = parse_token(done.out.removesuffix("\n"))
     (token,) = service.tokens().wait().tokens
     assert token.verifies(shown.secret)
@@ -28,21 +28,21 @@ def test_a_created_token_is_printed_alone_and_verifies(service: Service) -> None
 
 
 def test_ls_shows_no_secret_and_no_digest(service: Service) -> None:
-    made = did(service, "tokens", "create", "shop", "--role", "work", "--rate", "5").out
+    made = run_ok(service, "tokens", "create", "shop", "--role", "work", "--rate", "5").out
     service.create_token(NewToken(name="old", roles=frozenset({Role.READ}), expires_in_ms=1)).wait()
-    listed = did(service, "tokens", "ls")
+    listed = run_ok(service, "tokens", "ls")
     assert parse_token(made.strip()).secret not in listed.out
     rows = {row[0]: row for row in listed.rows}
     assert rows["shop"][1:4] == ["work", "", "5/s"]
     assert rows["old"][5] == "expired"
-    objects = {line["name"]: line for line in did(service, "tokens", "ls", "--json").lines}
+    objects = {line["name"]: line for line in run_ok(service, "tokens", "ls", "--json").lines}
     assert (objects["shop"]["roles"], objects["shop"]["queues"]) == (["work"], [])
     assert "digest" not in objects["shop"]
 
 
 def test_rm(service: Service) -> None:
-    did(service, "tokens", "create", "shop", "--role", "admin")
-    assert did(service, "tokens", "rm", "shop").out == "Token shop is revoked.\n"
+    run_ok(service, "tokens", "create", "shop", "--role", "admin")
+    assert run_ok(service, "tokens", "rm", "shop").out == "Token shop is revoked.\n"
     assert service.tokens().wait().tokens == []
     again = run(service, "tokens", "rm", "shop")
     assert (again.code, again.err) == (1, "windlass: There is no token 'shop'.\n")
@@ -69,19 +69,19 @@ def test_what_is_wrong_creates_nothing(service: Service, options: list[str], cod
 def test_audit_lists_the_newest_first_and_says_when_there_is_more(service: Service) -> None:
     entries = [AuditEntry(who="anna", what="pause_queue", target=f"q{number}", peer="::1") for number in range(3)]
     service.audit(entries).wait()
-    done = did(service, "audit", "--limit", "2")
+    done = run_ok(service, "audit", "--limit", "2")
     assert [row[1:] for row in done.rows] == [["anna", "pause_queue", f"q{n}", "done", "::1", ""] for n in (2, 1)]
     assert "--limit 0" in done.err
-    everything = did(service, "audit", "--limit", "3")
+    everything = run_ok(service, "audit", "--limit", "3")
     assert (len(everything.rows), everything.err) == (3, "")
 
 
 def test_audit_as_json_and_page_by_page(service: Service) -> None:
     service.audit([AuditEntry(who="a", what="b", target=str(number)) for number in range(501)]).wait()
-    lines = did(service, "audit", "--limit", "0", "--json").lines
+    lines = run_ok(service, "audit", "--limit", "0", "--json").lines
     assert [line["target"] for line in lines] == [str(number) for number in range(500, -1, -1)]
     assert lines[0]["at_ms"] > 0
 
 
 def test_an_empty_audit_log(service: Service) -> None:
-    assert did(service, "audit").out == ""
+    assert run_ok(service, "audit").out == ""

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tests.service.helpers import new, put, take
-from tests.support.console import did, run
+from tests.support.console import run, run_ok
 from windlass.cli import top_frame
 from windlass.core.operations import Finish, WorkerInfo
 from windlass.service import Service
@@ -27,16 +27,16 @@ def busy(service: Service) -> Service:
 
 
 def test_workers_ls(busy: Service) -> None:
-    ((key, name, host, pid, queues, running, longest, _, _, heartbeat),) = did(busy, "workers", "ls").rows
+    ((key, name, host, pid, queues, running, longest, _, _, heartbeat),) = run_ok(busy, "workers", "ls").rows
     assert (key, name, host, pid) == ("77777777-7777-7777-7777-777777777777", "mailer", "box", "77")
     assert (queues, running, heartbeat) == ("mail,reports", "2 of 4", "in time")
     assert longest.endswith("s")
-    (line,) = did(busy, "workers", "ls", "--json").lines
+    (line,) = run_ok(busy, "workers", "ls", "--json").lines
     assert (line["info"]["slots"], line["running_count"], len(line["running"])) == (4, 2, 2)
 
 
 def test_one_frame(busy: Service) -> None:
-    out = did(busy, "top", "--once").out
+    out = run_ok(busy, "top", "--once").out
     rows = [line.split() for line in out.splitlines()]
     assert ["mail", "2", "2", "0"] in [row[:4] for row in rows]
     assert any(row[:2] == ["reports", "(paused)"] for row in rows)
@@ -46,7 +46,7 @@ def test_one_frame(busy: Service) -> None:
 
 
 def test_a_frame_as_json(busy: Service) -> None:
-    frame = did(busy, "top", "--json").document
+    frame = run_ok(busy, "top", "--json").document
     first = frame["queues"][0]
     per_minute = (round(first["enqueued_per_minute"]), round(first["finished_per_minute"]))
     assert (first["stats"]["queue"], *per_minute) == ("mail", 5, 1)
@@ -55,7 +55,7 @@ def test_a_frame_as_json(busy: Service) -> None:
 
 
 def test_nothing_at_all(service: Service) -> None:
-    out = did(service, "top").out  # in a pipe: once
+    out = run_ok(service, "top").out  # in a pipe: once
     assert "No queues." in out
     assert "No workers are registered." in out
 
@@ -71,7 +71,7 @@ def test_the_busiest_queues_and_both_parts_fit_the_screen(busy: Service) -> None
     assert (frame.queues[0].stats.queue, frame.queue_count) == ("mail", 62)
     console = Console(width=80, height=24, color_system=None)
     with console.capture() as captured:
-        console.print(top_frame.drawn(frame, 80, 24))
+        console.print(top_frame.draw(frame, 80, 24))
     lines = captured.get().rstrip("\n").split("\n")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
@@ -82,4 +82,4 @@ def test_the_busiest_queues_and_both_parts_fit_the_screen(busy: Service) -> None
 def test_more_workers_than_a_page_holds(service: Service) -> None:
     for number in range(1, 503):
         service.register(number.to_bytes(16, "big"), WorkerInfo(name=f"w{number}")).wait()
-    assert len({row[1] for row in did(service, "workers", "ls").rows}) == 502
+    assert len({row[1] for row in run_ok(service, "workers", "ls").rows}) == 502

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.namespace import dump
+from tests.support.namespace import dump_keys
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, Tokens
 from windlass.core.bulk_action import Action
@@ -921,7 +921,7 @@ def test_bad_input_is_refused_with_a_code_and_a_sentence_and_changes_nothing(
     service.enqueue([_job(), _job(delay_ms=60_000, tags=("t",))]).wait()
     service.take(Take(queues=("q",))).wait()
     service.enqueue([_job()]).wait()
-    before = dump(store)
+    before = dump_keys(store)
     accepted: list[str] = []
     cases = [case for case in CASES if case[0] == method]
     for _, label, ask in cases:
@@ -933,7 +933,7 @@ def test_bad_input_is_refused_with_a_code_and_a_sentence_and_changes_nothing(
             assert re.fullmatch(r"\S.* .*[.?)]", str(refusal), re.DOTALL), (label, str(refusal))
             assert len(str(refusal)) < 1_000, label
     assert accepted == []
-    assert dump(store) == before
+    assert dump_keys(store) == before
 
 
 def test_every_method_of_the_service_is_in_the_table() -> None:

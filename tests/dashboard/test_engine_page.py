@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.dashboard.page_client import PageClient
-from tests.support.acl_user import restricted
+from tests.support.acl_user import create_restricted_user
 from tests.support.engine_process import EngineProcess
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
@@ -51,7 +51,7 @@ class TestDurabilityInForce:
     def store(self, engine: EngineProcess, rule: str) -> Iterator[Store]:
         with EngineProcess("valkey", config=("--appendonly", "yes", "--appendfsync", "everysec")) as own:
             prepare(Store(parse_url(own.unix_url)).topology, 5.0)
-            yield Store(parse_url(restricted(own, *filter(None, [rule]))), durability="fsync")
+            yield Store(parse_url(create_restricted_user(own, *filter(None, [rule]))), durability="fsync")
 
     async def test_it_is_read_from_the_engine(self, page_client: PageClient, rule: str) -> None:
         text = (await page_client.get("/engine")).text

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.dashboard.page_client import Page, PageClient
-from tests.support.server_process import ServingProcess, of_store, until
+from tests.support.server_process import ServerProcess, store_options, wait_until
 from windlass.core.access.tokens import NewToken, Role
 from windlass.dashboard import live
 from windlass.server import Server
@@ -135,8 +135,8 @@ async def test_too_many_logouts_of_a_token_end_all_its_sessions(page_client: Pag
 def test_logout_applies_to_every_process(store: Store) -> None:
     store.open_sync()
     with (
-        ServingProcess(of_store(store), token=STATIC) as first,
-        ServingProcess(of_store(store), token=STATIC) as second,
+        ServerProcess(store_options(store), token=STATIC) as first,
+        ServerProcess(store_options(store), token=STATIC) as second,
         httpx.Client(base_url=first.url, timeout=30, headers={"accept": "text/html"}) as client,
     ):
         form = Page(client.get("/login")).form("/login")
@@ -145,5 +145,5 @@ def test_logout_applies_to_every_process(store: Store) -> None:
         assert [httpx.get(server.url, headers=copied).status_code for server in (first, second)] == [200, 200]
         client.post("/logout", data=Page(client.get("/")).form("/logout"))
         assert httpx.get(first.url, headers=copied).status_code == 401
-        until(lambda: httpx.get(second.url, headers=copied).status_code == 401)
+        wait_until(lambda: httpx.get(second.url, headers=copied).status_code == 401)
     store.close_sync()

@@ -29,7 +29,7 @@ class NativeApi:
 
     async def __call__(self, method: str, path: str, body: Any = NOTHING, *, token: str = "") -> NativeReply:
         given = {"authorization": f"Bearer {token}"} if token else {}
-        answered = await self._api.ask(method, f"/api/v1{path}", body, **given)
+        answered = await self._api.request(method, f"/api/v1{path}", body, **given)
         if answered.content:
             assert answered.headers["content-type"].replace("problem+", "") == MEDIA[self.encoding]
         return NativeReply(answered.status, answered.body if answered.content else None, answered.headers)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.dialects.bedrock import client as bedrock_talk
 from tests.dialects.stdio import processor_client
-from tests.support.acl_user import USER, ask, restricted, until
+from tests.support.acl_user import USER, create_restricted_user, send_command, wait_until
 from tests.support.engine_process import EngineProcess
 from windlass import Windlass
 from windlass.core.errors import EngineNotPermitted
@@ -35,7 +35,7 @@ def prepared() -> Iterator[EngineProcess]:
 
 @pytest.fixture
 async def running(prepared: EngineProcess) -> AsyncIterator[Server]:
-    store = Store(parse_url(restricted(prepared)))
+    store = Store(parse_url(create_restricted_user(prepared)))
     async with open_server(store, Settings(port=0, bedrock_port=0, roles="api")) as running:
         yield running
 
@@ -48,9 +48,9 @@ async def client(running: Server) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 def withdrawn(prepared: EngineProcess, running: Server) -> Iterator[None]:
-    ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+    send_command(prepared, "ACL", "SETUSER", USER, "-fcall")
     yield
-    ask(prepared, "ACL", "SETUSER", USER, "+fcall")
+    send_command(prepared, "ACL", "SETUSER", USER, "+fcall")
 
 
 @pytest.mark.usefixtures("withdrawn")
@@ -105,9 +105,9 @@ async def test_the_sdk_through_a_server(running: Server) -> None:
 
 
 async def test_all_is_well_when_the_right_is_back(prepared: EngineProcess, client: httpx.AsyncClient) -> None:
-    ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+    send_command(prepared, "ACL", "SETUSER", USER, "-fcall")
     assert (await client.post("/api/v1/jobs", json={"queue": "q", "name": "n"})).status_code == 503
-    ask(prepared, "ACL", "SETUSER", USER, "+fcall")
+    send_command(prepared, "ACL", "SETUSER", USER, "+fcall")
     assert (await client.post("/api/v1/jobs", json={"queue": "q", "name": "n"})).status_code == 201
 
 
@@ -116,13 +116,13 @@ async def test_the_processor_keeps_what_it_has_read(
 ) -> None:
     monkeypatch.setattr("windlass.dialects.stdio.message_router.TROUBLE_PAUSE_S", 0.01)
     async with (
-        Store(parse_url(restricted(prepared))) as store,
+        Store(parse_url(create_restricted_user(prepared))) as store,
         processor_client.running_session(Service(store)) as processor,
     ):
-        ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+        send_command(prepared, "ACL", "SETUSER", USER, "-fcall")
         processor.send(processor_client.add(1))
-        await until(lambda: SENTENCE in caplog.text, "it says what is missing")
-        ask(prepared, "ACL", "SETUSER", USER, "+fcall")
+        await wait_until(lambda: SENTENCE in caplog.text, "it says what is missing")
+        send_command(prepared, "ACL", "SETUSER", USER, "+fcall")
         listed = await processor.list_jobs_after()
         assert processor_client.job_uuid(1) in str(listed)
 
@@ -133,10 +133,10 @@ async def test_followers_of_events_go_on(
     async with client.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as stream:
         lines = stream.aiter_lines()
         await anext(lines)  # it follows
-        ask(prepared, "ACL", "SETUSER", USER, "-xread")
-        ask(prepared, "CLIENT", "KILL", "TYPE", "normal")
-        await until(lambda: "may not call XREAD" in caplog.text, "the server says what is missing")
-        ask(prepared, "ACL", "SETUSER", USER, "+xread")
+        send_command(prepared, "ACL", "SETUSER", USER, "-xread")
+        send_command(prepared, "CLIENT", "KILL", "TYPE", "normal")
+        await wait_until(lambda: "may not call XREAD" in caplog.text, "the server says what is missing")
+        send_command(prepared, "ACL", "SETUSER", USER, "+xread")
         assert (await client.post("/api/v1/jobs", json={"queue": "later", "name": "n"})).status_code == 201
         async with asyncio.timeout(30):
             async for line in lines:

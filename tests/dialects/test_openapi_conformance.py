@@ -15,7 +15,7 @@ from schemathesis import checks
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import examples
 from tests.support.stores import make_store
-from tests.support.threaded_server import served_in_thread
+from tests.support.threaded_server import threaded_server
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Take
@@ -64,7 +64,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str,
         service.enqueue([NewJob(queue="q", name="n", payload=Blob(b"%d" % n)) for n in range(100)]).wait()
         taken = service.take(Take(queues=("q",), most=50, lease_ms=3_600_000)).wait().jobs
         waiting = service.take(Take(queues=("q",), most=1)).wait().jobs
-        with served_in_thread(store, Settings(port=0, bedrock_port=0, roles="api", token=TOKEN)) as url:
+        with threaded_server(store, Settings(port=0, bedrock_port=0, roles="api", token=TOKEN)) as url:
             yield url, [{"id": format_id(job.id), "token": job.lease_token} for job in (*taken, *waiting)]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.sdk.conftest import at_work
-from tests.support.threaded_server import served_in_thread
+from tests.support.threaded_server import threaded_server
 from windlass import JobFailed, Windlass
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -31,7 +31,7 @@ def app(store: Store) -> Iterator[Windlass]:
 
 @pytest.fixture
 def server_url(store: Store) -> Iterator[str]:
-    with served_in_thread(store.clone(), Settings(port=0, bedrock_port=0, roles="api")) as url:
+    with threaded_server(store.clone(), Settings(port=0, bedrock_port=0, roles="api")) as url:
         yield url
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server_process import ServingProcess, of_store
+from tests.support.server_process import ServerProcess, store_options
 from windlass.store.store import Store
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "jobber.md"
@@ -20,7 +20,7 @@ def test_the_curl_lines_answer_what_is_written(store: Store) -> None:
     (block,) = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     steps = re.findall(r"^\$ (curl .*)\n(.*)\n", block, re.MULTILINE)
     assert len(steps) == 4
-    with ServingProcess(of_store(store)) as server:
+    with ServerProcess(store_options(store)) as server:
         for command, expected in steps:
             here = command.replace("http://localhost:8080", f"http://localhost:{server.address[1]}")
             said = subprocess.run(["sh", "-c", here], capture_output=True, text=True, check=True).stdout

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.server_process import ServingProcess
+from tests.support.server_process import ServerProcess
 from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.web.app import health, problems
@@ -43,7 +43,7 @@ def _pattern(answer: str) -> str:
 def test_the_curl_lines_answer_as_they_are_shown(document: str, at_least: int) -> None:
     shown = list(_shown(document))
     assert len(shown) >= at_least
-    with tempfile.TemporaryDirectory(prefix="wl-") as data, ServingProcess([], data_dir=data) as server:
+    with tempfile.TemporaryDirectory(prefix="wl-") as data, ServerProcess([], data_dir=data) as server:
         for command, answer in shown:
             here = command.replace("localhost:8080", f"localhost:{server.address[1]}")
             assert here != command

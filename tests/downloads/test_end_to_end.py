@@ -18,7 +18,7 @@ from aiohttp import web
 
 from tests.background.receiver import Received, Receiver
 from tests.downloads.origin import Origin, ReceivedRequest, answer, files_in, in_turn
-from tests.support.server_process import ServingProcess, of_store
+from tests.support.server_process import ServerProcess, store_options
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import Notifier
 from windlass.core.ids import format_id
@@ -235,16 +235,16 @@ class Parts:
             "download_retry_delay": "10ms",
         }  # fmt: skip
 
-    async def start(self, role: str) -> ServingProcess:
-        arguments = [*of_store(self._store), "--roles", role]
+    async def start(self, role: str) -> ServerProcess:
+        arguments = [*store_options(self._store), "--roles", role]
         arguments += [] if role == "api" else ["--health-port", "0"]
-        process = ServingProcess(arguments, **self._settings)
+        process = ServerProcess(arguments, **self._settings)
         return await asyncio.to_thread(self._stack.enter_context, process)
 
 
-async def _kill(process: ServingProcess) -> None:
+async def _kill(process: ServerProcess) -> None:
     process.signal(signal.SIGKILL)
-    await asyncio.to_thread(process.ended)
+    await asyncio.to_thread(process.wait)
 
 
 async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -> None:
@@ -304,10 +304,10 @@ async def _deliver(service: Service) -> None:
 
 async def test_several_processes_of_a_role_under_one_parent(store: Store, tmp_path: Path) -> None:
     async with store, Origin(answer(b"x")).open() as origin, Receiver().open() as receiver:
-        arguments = [*of_store(store), "--workers", "2"]
+        arguments = [*store_options(store), "--workers", "2"]
         settings = {"download_dir": str(tmp_path), "allow_private_addresses": "yes"}
         with contextlib.ExitStack() as stack:
-            process = await asyncio.to_thread(stack.enter_context, ServingProcess(arguments, **settings))
+            process = await asyncio.to_thread(stack.enter_context, ServerProcess(arguments, **settings))
             order = {"url": origin.url(), "aggr_id": "a", "aggr_limit": 2, "callback_url": receiver.url}
             async with httpx.AsyncClient(base_url=process.url, timeout=PATIENCE_S) as client:
                 for _ in range(4):

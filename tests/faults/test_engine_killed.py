@@ -62,7 +62,7 @@ async def _wait_for_progress(log: AnswerLog, tasks: Sequence[asyncio.Task[None]]
 async def test_acknowledged_operations_survive(durable_engine: EngineProcess) -> None:
     def kill() -> None:
         durable_engine.kill()
-        durable_engine.mend()
+        durable_engine.repair_files()
         durable_engine.start()
 
     await run_through_kills(make_store(durable_engine, patience_s=PATIENCE_S), kill)

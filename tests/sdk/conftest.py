@@ -13,8 +13,8 @@ import pytest
 
 from tests.sdk.apps import fault_tasks
 from tests.support.engine_process import EngineProcess
-from tests.support.threaded_server import served_in_thread
-from tests.support.worker_process import Place, Staff, staff
+from tests.support.threaded_server import threaded_server
+from tests.support.worker_process import JobNotes, WorkerStarter, worker_starter
 from windlass import Windlass, Worker
 from windlass.service import Service
 from windlass.settings import Settings
@@ -66,7 +66,7 @@ def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
 def served(store: Store) -> Iterator[str]:
     """Serve the store and return the server's URL."""
     store.open_sync()
-    with served_in_thread(
+    with threaded_server(
         store.clone(), Settings(port=0, bedrock_port=0, roles="api", access_log=True, callback_concurrency=0)
     ) as url:
         yield url
@@ -84,8 +84,8 @@ async def engine_service(store: Store) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> JobNotes:
+    return JobNotes(tmp_path)
 
 
 @pytest.fixture
@@ -95,6 +95,6 @@ def connected(store: Store) -> Service:
 
 
 @pytest.fixture
-def workers(engine: EngineProcess, store: Store, connected: Service) -> Iterator[Staff]:
-    with staff("fault_tasks:app", engine.unix_url, store.namespace, Path(__file__).parent / "apps") as found:
+def workers(engine: EngineProcess, store: Store, connected: Service) -> Iterator[WorkerStarter]:
+    with worker_starter("fault_tasks:app", engine.unix_url, store.namespace, Path(__file__).parent / "apps") as found:
         yield found

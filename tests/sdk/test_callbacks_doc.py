@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.sdk.conftest import at_work
-from tests.support.threaded_server import served_in_thread
+from tests.support.threaded_server import threaded_server
 from windlass import BadSignature, Windlass, verify_callback
 from windlass.core.callbacks.signing import sign_callback
 from windlass.service import Service
@@ -60,7 +60,7 @@ async def test_what_is_shown_works(
     app: Windlass, store: Store, engine_service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = Settings(port=0, bedrock_port=None, callback_keys=f"{KEY}, another key without a receiver")
-    with receiving() as (url, seen), served_in_thread(store.clone(), settings) as server:
+    with receiving() as (url, seen), threaded_server(store.clone(), settings) as server:
         names: dict[str, Any] = {"app": app}
         exec(DELIVERING.replace(HOOK, url).replace("app = Windlass()\n", ""), names)  # noqa: S102
         async with asyncio.timeout(60), at_work(app, queues=["mail"]):
@@ -78,7 +78,7 @@ async def test_what_is_shown_works(
 
 async def test_a_receiver_with_another_key_refuses(app: Windlass, store: Store, engine_service: Service) -> None:
     settings = Settings(port=0, bedrock_port=None, callback_keys="not the key of the receiver", callback_attempts=1)
-    with receiving() as (url, seen), served_in_thread(store.clone(), settings):
+    with receiving() as (url, seen), threaded_server(store.clone(), settings):
 
         @app.task(queue="mail", callback=url)
         async def send() -> None: ...

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.server_process import ServingProcess, is_alive, of_store, until
+from tests.support.server_process import ServerProcess, is_alive, store_options, wait_until
 from tests.support.stores import make_store
 from windlass.dialects.bedrock.query.child import NICENESS
 from windlass.store.store import Store
@@ -30,7 +30,7 @@ def store(engine: EngineProcess) -> Iterator[Store]:
     store.close_sync()
 
 
-def ask(server: ServingProcess, request: bytes) -> socket.socket:
+def ask(server: ServerProcess, request: bytes) -> socket.socket:
     connection = socket.create_connection(server.bedrock, timeout=60)
     connection.sendall(request)
     return connection
@@ -52,19 +52,19 @@ def is_confined(pid: int) -> bool:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16]) == NICENESS
 
 
-def start_endless(server: ServingProcess, count: int) -> tuple[list[socket.socket], list[int]]:
+def start_endless(server: ServerProcess, count: int) -> tuple[list[socket.socket], list[int]]:
     """Send queries that never end, and wait until each has its process."""
     connections = [ask(server, ENDLESS) for _ in range(count)]
-    until(lambda: len(children_of(server.pid)) == count)
+    wait_until(lambda: len(children_of(server.pid)) == count)
     pids = children_of(server.pid)
-    until(lambda: all(map(is_confined, pids)))
+    wait_until(lambda: all(map(is_confined, pids)))
     return connections, pids
 
 
 @pytest.mark.parametrize("function", ["printf", "format"])
 def test_a_query_that_pads_for_ever_is_refused_and_blocks_no_other(store: Store, function: str) -> None:
     query = f"Query: select length({function}('%.*c',2000000000,'x'));\n\n".encode()
-    with ServingProcess(of_store(store)) as server:
+    with ServerProcess(store_options(store)) as server:
         bad = [ask(server, query) for _ in range(2)]
         assert answer(ask(server, b"Query: select 1;\n\n")).endswith(b"\r\n\r\n[[1]]")
         for connection in bad:
@@ -72,11 +72,11 @@ def test_a_query_that_pads_for_ever_is_refused_and_blocks_no_other(store: Store,
             assert head.startswith(b"502 Query aborted\r\n")
             assert b"error: A text or blob of the query has more than 8,388,608 bytes" in head
         server.signal()
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 def test_queries_that_hang_block_neither_others_nor_the_stop(store: Store) -> None:
-    with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
+    with ServerProcess(store_options(store), bedrock_query_timeout=LONG) as server:
         bad, pids = start_endless(server, 2)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)  # stuck where no progress handler runs
@@ -87,22 +87,22 @@ def test_queries_that_hang_block_neither_others_nor_the_stop(store: Store) -> No
             head = answer(connection)
             assert head.startswith(b"502 Query aborted\r\n")
             assert b"error: The server is stopping" in head
-        assert server.ended() == 0
-        until(lambda: not any(map(is_alive, pids)))
+        assert server.wait() == 0
+        wait_until(lambda: not any(map(is_alive, pids)))
         assert "Traceback" not in server.errors
 
 
 def test_a_server_that_is_killed_leaves_no_query_behind(store: Store) -> None:
-    with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
+    with ServerProcess(store_options(store), bedrock_query_timeout=LONG) as server:
         (connection,), pids = start_endless(server, 1)
         with connection:
             server.signal(signal.SIGKILL)
-            assert server.ended() == -signal.SIGKILL
-        until(lambda: not any(map(is_alive, pids)))
+            assert server.wait() == -signal.SIGKILL
+        wait_until(lambda: not any(map(is_alive, pids)))
 
 
 def test_a_process_is_started_by_the_first_query_and_used_again(store: Store) -> None:
-    with ServingProcess(of_store(store)) as server:
+    with ServerProcess(store_options(store)) as server:
         answer(ask(server, b"CreateJob\nname: a\n\nPing\n\n"))
         assert children_of(server.pid) == []
         pids = set()
@@ -113,8 +113,8 @@ def test_a_process_is_started_by_the_first_query_and_used_again(store: Store) ->
 
 
 def test_a_query_ends_when_its_client_disconnects(store: Store) -> None:
-    with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
+    with ServerProcess(store_options(store), bedrock_query_timeout=LONG) as server:
         (connection,), pids = start_endless(server, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()  # with a reset: a half-closed connection may belong to a client that still reads
-        until(lambda: not any(map(is_alive, pids)))
+        wait_until(lambda: not any(map(is_alive, pids)))

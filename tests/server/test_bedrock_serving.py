@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.server_process import COMMAND, ServingProcess, environment, of_store, until
+from tests.support.server_process import COMMAND, ServerProcess, environment, store_options, wait_until
 from tests.support.stores import make_store
 from windlass.store.store import Store
 
@@ -31,7 +31,7 @@ def store(engine: EngineProcess) -> Iterator[Store]:
     store.close_sync()
 
 
-def send_bedrock(server: ServingProcess, data: bytes) -> bytes:
+def send_bedrock(server: ServerProcess, data: bytes) -> bytes:
     """Send data, half-close the connection and return the whole answer."""
     with socket.create_connection(server.bedrock, timeout=20) as connection:
         connection.sendall(data)
@@ -40,41 +40,41 @@ def send_bedrock(server: ServingProcess, data: bytes) -> bytes:
 
 
 def test_bedrock_is_served_beside_http_and_stops_with_it(store: Store) -> None:
-    with ServingProcess(of_store(store)) as server:
+    with ServerProcess(store_options(store)) as server:
         assert send_bedrock(server, b"Ping\n\nPing\r\n\r\n") == PONG * 2
         assert httpx.get(f"{server.url}/healthz").status_code == 200
         with socket.create_connection(server.bedrock, timeout=20) as idle:
             server.signal(signal.SIGTERM)
             assert idle.recv(10) == b""
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert "Traceback" not in server.errors
 
 
 def test_several_processes_share_the_port(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--workers", "2"]) as server:
-        until(lambda: len(server.children) == 2)
+    with ServerProcess([*store_options(store), "--workers", "2"]) as server:
+        wait_until(lambda: len(server.children) == 2)
         assert [send_bedrock(server, b"Ping\n\n") for _ in range(20)] == [PONG] * 20
         server.signal()
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 def test_commands_without_a_token_are_refused_if_tokens_exist(store: Store) -> None:
     token = "correct-horse-battery-staple"  # noqa: S105
-    with ServingProcess([*of_store(store), "--host", "0.0.0.0"], token=token) as server:  # noqa: S104
+    with ServerProcess([*store_options(store), "--host", "0.0.0.0"], token=token) as server:  # noqa: S104
         assert send_bedrock(server, b"Status\n\n").startswith(b"401 Unauthorized\r\n")
         assert send_bedrock(server, b"Status\nAuthorization: Bearer %b\n\n" % token.encode()).startswith(b"200 OK\r\n")
 
 
 def test_it_can_be_switched_off(store: Store) -> None:
-    with ServingProcess(of_store(store), bedrock_port="off") as server:
-        assert "bedrock     off\n" in server.said
+    with ServerProcess(store_options(store), bedrock_port="off") as server:
+        assert "bedrock     off\n" in server.output
         assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 
 def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [*COMMAND, *of_store(store), "--bedrock-port", str(port)]
+        command = [*COMMAND, *store_options(store), "--bedrock-port", str(port)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), check=False)
     assert done.returncode == 2
     assert done.stderr == (
@@ -91,7 +91,7 @@ def test_with_a_certificate_bedrock_uses_tls(store: Store, tmp_path: Path) -> No
     options = ["--tls-certificate", file, "--tls-key", str(tmp_path / "key.pem")]
     context = ssl.create_default_context(cafile=file)
     with (
-        ServingProcess([*of_store(store), *options]) as server,
+        ServerProcess([*store_options(store), *options]) as server,
         socket.create_connection(server.bedrock, timeout=20) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
     ):
@@ -103,7 +103,7 @@ def test_connections_are_limited_only_by_the_system(store: Store) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
     try:
-        with ServingProcess(of_store(store)) as server:
+        with ServerProcess(store_options(store)) as server:
             (line,) = [
                 line for line in Path(f"/proc/{server.pid}/limits").read_text().splitlines() if "open files" in line
             ]

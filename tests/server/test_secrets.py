@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.server_process import ServingProcess, of_store, until
+from tests.support.server_process import ServerProcess, store_options, wait_until
 from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.service import Service
@@ -23,7 +23,7 @@ PASSWORD = "password-of-a-url"  # noqa: S105 (must not be logged)
 HEADER = "header-of-a-callback"
 
 
-def _send_everything(server: ServingProcess, token: str) -> None:
+def _send_everything(server: ServerProcess, token: str) -> None:
     body = {"queue": "q", "name": "n", "payload": {"a": PAYLOAD}}
     with httpx.Client(base_url=server.url, timeout=30) as client:
         for shown in (STATIC, token, f"{token[:-1]}x", "nonsense-that-was-shown"):
@@ -39,7 +39,7 @@ def _send_everything(server: ServingProcess, token: str) -> None:
         assert client.post("/downloader/download", json=order, headers={"authorization": f"Bearer {STATIC}"}).is_success
 
 
-def _talk_bedrock(server: ServingProcess) -> None:
+def _talk_bedrock(server: ServerProcess) -> None:
     with socket.create_connection(server.bedrock, timeout=30) as talk:
         for shown in ("nonsense-that-was-shown", STATIC):
             lines = ("CreateJob", f"Authorization: Bearer {shown}", "name: a", f'data: {{"a":"{PAYLOAD}"}}', "", "")
@@ -55,12 +55,12 @@ def test_secrets_are_not_logged(service: Service, store: Store, tmp_path: Path) 
     made = NewJob(queue="q", name="n", payload=Blob(f'"{PAYLOAD}"'.encode()), callback=callback)
     service.cancel([result.id for result in service.enqueue([made]).wait() if not isinstance(result, Exception)]).wait()
     settings = {"token": STATIC, "access_log": "1", "callback_keys": KEY, "download_dir": str(tmp_path)}
-    with ServingProcess(of_store(store), **settings) as server:
+    with ServerProcess(store_options(store), **settings) as server:
         _send_everything(server, token)
         _talk_bedrock(server)
-        until(lambda: "Callback" in server.errors and "/login" in server.errors)
+        wait_until(lambda: "Callback" in server.errors and "/login" in server.errors)
         server.signal()
-        assert server.ended() == 0
-        output = server.errors + server.said
+        assert server.wait() == 0
+        output = server.errors + server.output
     secrets = {STATIC, parse_token(token).secret, token, KEY, PAYLOAD, PASSWORD, HEADER, "nonsense-that-was-shown"}
     assert {secret for secret in secrets if secret in output} == set()

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.http_load import REQUEST, Load
-from tests.support.namespace import ask
-from tests.support.server_process import COMMAND, ServingProcess, environment, is_alive, of_store, until
+from tests.support.http_load import REQUEST, HttpLoad
+from tests.support.namespace import send_command
+from tests.support.server_process import COMMAND, ServerProcess, environment, is_alive, store_options, wait_until
 from tests.support.stores import make_store
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
@@ -55,20 +55,20 @@ def start_and_fail(*arguments: str, **settings: str) -> str:
 
 
 def test_a_public_address_without_tokens_is_refused_with_advice(store: Store) -> None:
-    message = start_and_fail(*of_store(store), "--host", "0.0.0.0")  # noqa: S104
+    message = start_and_fail(*store_options(store), "--host", "0.0.0.0")  # noqa: S104
     for way_out in ("windlass tokens create", "WINDLASS_TOKEN", "127.0.0.1", "--allow-anonymous"):
         assert way_out in message
 
 
 def test_the_same_with_several_processes(store: Store) -> None:
-    message = start_and_fail(*of_store(store), "--workers", "2", host="0.0.0.0")  # noqa: S104
+    message = start_and_fail(*store_options(store), "--workers", "2", host="0.0.0.0")  # noqa: S104
     assert message.count("windlass tokens create") == 1
 
 
 def test_a_public_address_with_a_static_token(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--host", "0.0.0.0"], token=TOKEN) as server:  # noqa: S104
-        assert "whoever has a token (1 exists)" in server.said
-        assert TOKEN not in server.said
+    with ServerProcess([*store_options(store), "--host", "0.0.0.0"], token=TOKEN) as server:  # noqa: S104
+        assert "whoever has a token (1 exists)" in server.output
+        assert TOKEN not in server.output
         url = f"http://127.0.0.1:{server.address[1]}"
         assert httpx.get(f"{url}/healthz").status_code == 200
         assert httpx.get(f"{url}/api/v1/queues").status_code == 401
@@ -79,23 +79,23 @@ def test_a_public_address_with_a_static_token(store: Store) -> None:
 
 def test_a_public_address_with_a_token_of_the_engine(store: Store, service: Service) -> None:
     made = service.create_token(NewToken(name="ops", roles=frozenset({Role.ADMIN}))).wait()
-    with ServingProcess([*of_store(store), "--host", "0.0.0.0"]) as server:  # noqa: S104
+    with ServerProcess([*store_options(store), "--host", "0.0.0.0"]) as server:  # noqa: S104
         url = f"http://127.0.0.1:{server.address[1]}/api/v1/queues"
         assert httpx.get(url).status_code == 401
         assert httpx.get(url, headers={"authorization": f"Bearer {made.text}"}).status_code == 200
 
 
 def test_a_public_address_without_tokens_needs_allow_anonymous(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--host", "0.0.0.0", "--allow-anonymous"]) as server:  # noqa: S104
-        assert "everybody who can reach it" in server.said
+    with ServerProcess([*store_options(store), "--host", "0.0.0.0", "--allow-anonymous"]) as server:  # noqa: S104
+        assert "everybody who can reach it" in server.output
         url = f"http://127.0.0.1:{server.address[1]}/api/v1/queues"
         assert httpx.get(url, headers={"host": "queue.example.org"}).status_code == 200
 
 
 def test_loopback_admits_this_machine_but_no_web_page(store: Store) -> None:
-    with ServingProcess(of_store(store)) as server:
-        assert "everybody on this machine" in server.said
-        assert f"{server.url}/docs" in server.said
+    with ServerProcess(store_options(store)) as server:
+        assert "everybody on this machine" in server.output
+        assert f"{server.url}/docs" in server.output
         url = f"{server.url}/api/v1/queues"
         assert httpx.get(url).status_code == 200
         assert httpx.get(url, headers={"host": "evil.example.org"}).status_code == 403
@@ -105,7 +105,7 @@ def test_loopback_admits_this_machine_but_no_web_page(store: Store) -> None:
 def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        message = start_and_fail(*of_store(store), "--port", str(port))
+        message = start_and_fail(*store_options(store), "--port", str(port))
     assert message == (
         f"windlass: Port {port} of 127.0.0.1 is in use; stop what listens there, or choose another port with --port or "
         "WINDLASS_PORT.\n"
@@ -113,8 +113,8 @@ def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
 
 
 def test_an_address_that_is_not_of_this_machine(store: Store) -> None:
-    assert "not an address of this machine" in start_and_fail(*of_store(store), "--host", "192.0.2.1")
-    assert "cannot be resolved" in start_and_fail(*of_store(store), "--host", "a name with blanks")
+    assert "not an address of this machine" in start_and_fail(*store_options(store), "--host", "192.0.2.1")
+    assert "cannot be resolved" in start_and_fail(*store_options(store), "--host", "a name with blanks")
 
 
 # TLS
@@ -131,7 +131,7 @@ def certificate(tmp_path: Path) -> tuple[str, str]:
 
 def test_https_by_certificate_files(store: Store, certificate: tuple[str, str]) -> None:
     options = ["--tls-certificate", certificate[0], "--tls-key", certificate[1]]
-    with ServingProcess([*of_store(store), *options, "--workers", "2"]) as server:
+    with ServerProcess([*store_options(store), *options, "--workers", "2"]) as server:
         assert server.url.startswith("https://127.0.0.1:")
         context = ssl.create_default_context(cafile=certificate[0])
         with httpx.Client(verify=context, base_url=server.url) as client:
@@ -140,12 +140,12 @@ def test_https_by_certificate_files(store: Store, certificate: tuple[str, str]) 
         with pytest.raises(httpx.HTTPError):
             httpx.get(server.url.replace("https", "http") + "/healthz")
         server.signal()
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 def test_wrong_certificate_files_are_one_sentence(store: Store, certificate: tuple[str, str]) -> None:
-    assert "cannot be read" in start_and_fail(*of_store(store), "--tls-certificate", "/nowhere.pem")
-    assert "no certificate" in start_and_fail(*of_store(store), "--tls-key", certificate[1])
+    assert "cannot be read" in start_and_fail(*store_options(store), "--tls-certificate", "/nowhere.pem")
+    assert "no certificate" in start_and_fail(*store_options(store), "--tls-key", certificate[1])
 
 
 # Stopping
@@ -153,9 +153,9 @@ def test_wrong_certificate_files_are_one_sentence(store: Store, certificate: tup
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_under_load_a_stop_cuts_no_request_and_loses_no_answer(store: Store, service: Service, workers: str) -> None:
-    with ServingProcess([*of_store(store), "--workers", workers]) as server:
+    with ServerProcess([*store_options(store), "--workers", workers]) as server:
         load = asyncio.run(_run_load(server))
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert "Traceback" not in server.errors
     assert (load.cut, load.refused) == (0, [])
     assert len(load.accepted) == len(set(load.accepted))
@@ -163,8 +163,8 @@ def test_under_load_a_stop_cuts_no_request_and_loses_no_answer(store: Store, ser
     assert stats.queued == len(load.accepted) >= 500
 
 
-async def _run_load(server: ServingProcess) -> Load:
-    load = Load(server.address)
+async def _run_load(server: ServerProcess) -> HttpLoad:
+    load = HttpLoad(server.address)
     running = asyncio.create_task(load.run(16))
     await load.reach(500)
     server.signal()
@@ -191,17 +191,17 @@ async def test_a_request_on_its_way_to_a_server_that_stops_is_answered(store: St
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_long_polls_and_streams_end_at_once(store: Store, number: int) -> None:
-    with ServingProcess(of_store(store)) as server:
+    with ServerProcess(store_options(store)) as server:
         polled, streamed = asyncio.run(_wait_and_stop(store, server, number))
-        assert server.ended() == 0
+        assert server.wait() == 0
     assert polled.json() == {"jobs": [], "next_due_at_ms": None}
     assert streamed.is_stream_consumed  # a truncated stream raises
 
 
-async def _wait_and_stop(store: Store, server: ServingProcess, number: int) -> tuple[httpx.Response, httpx.Response]:
+async def _wait_and_stop(store: Store, server: ServerProcess, number: int) -> tuple[httpx.Response, httpx.Response]:
     async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
         polling = asyncio.create_task(client.post("/api/v1/take", json={"queues": ["q"], "wait_ms": 60_000}))
-        await asyncio.to_thread(until, lambda: bool(ask(store, "EXISTS", f"{store.root(0)}:waiters:q")))
+        await asyncio.to_thread(wait_until, lambda: bool(send_command(store, "EXISTS", f"{store.root(0)}:waiters:q")))
         async with client.stream("GET", "/api/v1/events") as streamed:
             server.signal(number)
             async for _ in streamed.aiter_bytes():
@@ -210,33 +210,33 @@ async def _wait_and_stop(store: Store, server: ServingProcess, number: int) -> t
 
 
 def test_a_request_in_progress_may_use_the_grace_and_a_second_signal_ends_it(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--grace", "10m"]) as server, _open_half_request(server):
+    with ServerProcess([*store_options(store), "--grace", "10m"]) as server, _open_half_request(server):
         server.signal()
-        until(lambda: _is_refused(server))
+        wait_until(lambda: _is_refused(server))
         assert server.process.poll() is None
         server.signal()
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 def test_after_the_grace_remaining_requests_are_cut(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--grace", "100ms"]) as server, _open_half_request(server):
+    with ServerProcess([*store_options(store), "--grace", "100ms"]) as server, _open_half_request(server):
         server.signal()
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 def test_a_stream_that_goes_on_while_the_server_stops_is_answered(store: Store, service: Service) -> None:
-    with ServingProcess(of_store(store)) as server, _open_half_request(server) as half:
+    with ServerProcess(store_options(store)) as server, _open_half_request(server) as half:
         server.signal()
-        until(lambda: _is_refused(server))
+        wait_until(lambda: _is_refused(server))
         half.sendall(b"0\r\n\r\n")
         answer = _read_rest(half)
         assert b'"accepted":1' in answer
         assert answer.endswith(b"0\r\n\r\n")
-        assert server.ended() == 0
+        assert server.wait() == 0
     assert service.stats(["q"]).wait()[0].queued == 1
 
 
-def _open_half_request(server: ServingProcess) -> socket.socket:
+def _open_half_request(server: ServerProcess) -> socket.socket:
     """Send a request with an unfinished body that the server has started to answer."""
     half = socket.create_connection(server.address, timeout=30)
     line = b'{"queue":"q","name":"n"}\n'
@@ -265,7 +265,7 @@ def _read_rest(half: socket.socket) -> bytes:
     return answer
 
 
-def _is_refused(server: ServingProcess) -> bool:
+def _is_refused(server: ServerProcess) -> bool:
     try:
         socket.create_connection(server.address, timeout=5).close()
     except OSError:
@@ -277,12 +277,12 @@ def _is_refused(server: ServingProcess) -> bool:
 
 
 def test_a_killed_process_is_replaced_and_loses_no_answered_job(store: Store, service: Service) -> None:
-    with ServingProcess([*of_store(store), "--workers", "2"]) as server:
-        assert "processes   2" in server.said
-        until(lambda: len(server.children) == 2)
+    with ServerProcess([*store_options(store), "--workers", "2"]) as server:
+        assert "processes   2" in server.output
+        wait_until(lambda: len(server.children) == 2)
         first, second = server.children
         load = asyncio.run(_kill_under_load(server, first))
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert f"Server process {first} was ended by SIGKILL; another starts in 0.5 s." in server.errors
         assert is_alive(first) is is_alive(second) is False
     found = [job for start in range(0, len(load.accepted), 500) for job in _jobs(service, load.accepted[start:][:500])]
@@ -294,12 +294,12 @@ def _jobs(service: Service, ids: list[str]) -> list[object]:
     return list(service.job([parse_id(job_id) for job_id in ids]).wait())
 
 
-async def _kill_under_load(server: ServingProcess, child: int) -> Load:
-    load = Load(server.address, reconnects=True)
+async def _kill_under_load(server: ServerProcess, child: int) -> HttpLoad:
+    load = HttpLoad(server.address, reconnects=True)
     running = asyncio.create_task(load.run(8))
     await load.reach(200)
     os.kill(child, signal.SIGKILL)
-    await asyncio.to_thread(until, lambda: child not in server.children and len(server.children) == 2)
+    await asyncio.to_thread(wait_until, lambda: child not in server.children and len(server.children) == 2)
     await load.reach(len(load.accepted) + 200)
     server.signal()
     await running
@@ -307,38 +307,38 @@ async def _kill_under_load(server: ServingProcess, child: int) -> Load:
 
 
 def test_children_of_a_killed_parent_stop(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--workers", "2"]) as server:
-        until(lambda: len(server.children) == 2)
+    with ServerProcess([*store_options(store), "--workers", "2"]) as server:
+        wait_until(lambda: len(server.children) == 2)
         children = server.children
         server.signal(signal.SIGKILL)
         server.process.wait()
-        until(lambda: not any(map(is_alive, children)))
+        wait_until(lambda: not any(map(is_alive, children)))
         assert _is_refused(server)
         assert "The parent of this server process is gone" in server.errors
 
 
 def test_a_second_signal_ends_all_processes_at_once(store: Store) -> None:
-    arguments = [*of_store(store), "--workers", "2", "--grace", "10m"]
-    with ServingProcess(arguments) as server, _open_half_request(server):
-        until(lambda: len(server.children) == 2)
+    arguments = [*store_options(store), "--workers", "2", "--grace", "10m"]
+    with ServerProcess(arguments) as server, _open_half_request(server):
+        wait_until(lambda: len(server.children) == 2)
         server.signal()
-        until(lambda: len(server.children) == 1)
+        wait_until(lambda: len(server.children) == 1)
         server.signal()
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert "it is killed" not in server.errors
 
 
 def test_signals_to_all_processes_count_as_one_stop(store: Store) -> None:
     """Send signals as a service manager does, in any order."""
-    with ServingProcess([*of_store(store), "--workers", "2"]) as server, _open_half_request(server) as half:
-        until(lambda: len(server.children) == 2)
+    with ServerProcess([*store_options(store), "--workers", "2"]) as server, _open_half_request(server) as half:
+        wait_until(lambda: len(server.children) == 2)
         server.signal()
-        until(lambda: len(server.children) == 1)
+        wait_until(lambda: len(server.children) == 1)
         os.kill(server.children[0], signal.SIGTERM)
         assert _is_kept(half)
         half.sendall(b"0\r\n\r\n")
         assert _read_rest(half).endswith(b"0\r\n\r\n")
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 # Logs
@@ -346,11 +346,11 @@ def test_signals_to_all_processes_count_as_one_stop(store: Store) -> None:
 
 def test_the_access_log_has_a_line_for_each_request(store: Store, service: Service) -> None:
     service.enqueue([NewJob(queue="q", name="n")]).wait()
-    with ServingProcess([*of_store(store), "--access-log"], log_format="json") as server:
+    with ServerProcess([*store_options(store), "--access-log"], log_format="json") as server:
         httpx.get(f"{server.url}/api/v1/queues?secret=1")
         httpx.get(f"{server.url}/nothing")
-        until(lambda: '"/nothing"' in server.errors)
+        wait_until(lambda: '"/nothing"' in server.errors)
         lines = [line for line in server.errors.splitlines() if '"method"' in line]
     assert '"path":"/api/v1/queues"' in lines[0].replace(": ", ":")
     assert '"status":404' in lines[1].replace(": ", ":")
-    assert "secret" not in server.said + "".join(lines)
+    assert "secret" not in server.output + "".join(lines)

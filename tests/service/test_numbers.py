@@ -7,7 +7,7 @@ import pytest
 from tests.service.admin.doctor_findings import assert_healthy, findings
 from tests.service.helpers import new, put, read, take
 from tests.service.machines.dependency_builders import assert_consistent
-from tests.support.namespace import dump
+from tests.support.namespace import dump_keys
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.ids import NUMBER_MAX, make_id, number_of_id, numbered_id, partition_of_id
 from windlass.core.operations import Finish
@@ -88,7 +88,7 @@ def test_the_doctor_knows_them(service: Service, damage: tuple[str, ...], kind: 
 
 def test_a_refused_question_changes_nothing(service: Service) -> None:
     put(service, new())
-    before = dump(service.store)
+    before = dump_keys(service.store)
     service.numbered("q", [1, 2]).wait()
     assert service.holder("q", "key").wait() is None
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before

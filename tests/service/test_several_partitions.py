@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.admin.doctor_findings import findings
 from tests.service.helpers import new, put
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback
@@ -46,7 +46,7 @@ def test_the_doctor_looks_at_all_partitions(divided: Service) -> None:
     store = divided.store
     put(divided, *(new(queue) for queue in QUEUES))
     for partition in range(PARTITIONS):
-        ask(store, "HINCRBY", f"{store.root(partition)}:q:{QUEUES[0]}", "bytes", 1)
+        send_command(store, "HINCRBY", f"{store.root(partition)}:q:{QUEUES[0]}", "bytes", 1)
     diagnosis = divided.doctor(repair=True).wait()
     assert (diagnosis.jobs, diagnosis.queues) == (len(QUEUES), len(QUEUES) + PARTITIONS - 1)
     found = findings(divided)

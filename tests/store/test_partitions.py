@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.errors import EngineFull, EngineUnsuitable
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take
@@ -56,22 +56,22 @@ def test_the_number_is_stored_and_every_root_is_marked(some_engine: EngineProces
     store = opened(some_engine, namespace, partitions=5, is_test=True)
     assert [store.root(home) for home in range(5)] == [f"{namespace}:{{{tag}}}" for tag in hash_tags(5)]
     for home in range(5):
-        assert ask(store, "HMGET", store.root(home), "layout", "test") == [b"1", b"1"]
-    assert ask(store, "HGET", store.root(0), "partitions") == b"5"
+        assert send_command(store, "HMGET", store.root(home), "layout", "test") == [b"1", b"1"]
+    assert send_command(store, "HGET", store.root(0), "partitions") == b"5"
     assert opened(some_engine, namespace).partitions == 5, "a store without the setting uses the stored number"
 
 
 def test_a_contradiction_is_refused_and_says_what_to_do(some_engine: EngineProcess, namespace: str) -> None:
     store = opened(some_engine, namespace, partitions=5)
-    before = ask(store, "KEYS", f"{namespace}*")
+    before = send_command(store, "KEYS", f"{namespace}*")
     with pytest.raises(EngineUnsuitable, match=r"in 5 partitions, but the setting says 4\. .*set partitions to 5"):
         opened(some_engine, namespace, partitions=4)
-    assert sorted(ask(store, "KEYS", f"{namespace}*")) == sorted(before)
+    assert sorted(send_command(store, "KEYS", f"{namespace}*")) == sorted(before)
 
 
 def test_a_deployment_from_before_partitions_has_one(some_engine: EngineProcess, namespace: str) -> None:
     store = Store(parse_url(some_engine.unix_url), namespace=namespace)
-    ask(store, "HSET", store.root(0), "layout", "1")
+    send_command(store, "HSET", store.root(0), "layout", "1")
     assert opened(some_engine, namespace).partitions == 1
     with pytest.raises(EngineUnsuitable, match="in 1 partition, "):
         opened(some_engine, namespace, partitions=2)
@@ -79,7 +79,7 @@ def test_a_deployment_from_before_partitions_has_one(some_engine: EngineProcess,
 
 def test_a_layout_of_another_version_in_any_partition_is_refused(some_engine: EngineProcess, namespace: str) -> None:
     store = opened(some_engine, namespace, partitions=3)
-    ask(store, "HSET", store.root(2), "layout", "9")
+    send_command(store, "HSET", store.root(2), "layout", "9")
     with pytest.raises(EngineUnsuitable, match="layout 9"):
         opened(some_engine, namespace)
 
@@ -126,7 +126,9 @@ async def _take(service: Service, queues: tuple[str, ...]) -> Any:
 
 
 def _calls(store: Store) -> int:
-    found = dict(line.split(":", 1) for line in ask(store, "INFO", "stats").decode().splitlines() if ":" in line)
+    found = dict(
+        line.split(":", 1) for line in send_command(store, "INFO", "stats").decode().splitlines() if ":" in line
+    )
     return int(found["total_commands_processed"])
 
 
@@ -143,8 +145,8 @@ def test_tokens_leap_when_another_process_serves_the_partition(some_engine: Engi
         (job,) = service.take(Take(queues=("q",))).wait().jobs
         tokens.append(job.lease_token)
         home = store.root(store.partition_of_queue("q"))
-        ask(store, "HSET", home, "served_by", "0" * 40)
-        ask(store, "SET", f"{home}:token", "0")  # the engine forgets the token of the last holder
+        send_command(store, "HSET", home, "served_by", "0" * 40)
+        send_command(store, "SET", f"{home}:token", "0")  # the engine forgets the token of the last holder
         store.close_sync()
     assert tokens[0] == 1
     assert tokens[1] == fencing.TOKEN_LEAP + 1
@@ -170,7 +172,7 @@ def test_an_engine_that_comes_back_full_can_be_drained(kind: Literal["valkey", "
         service.enqueue([NewJob(queue="q", name="n")]).wait()
         engine.kill()
         engine.start()
-        ask(store, "CONFIG", "SET", "maxmemory", "1")
+        send_command(store, "CONFIG", "SET", "maxmemory", "1")
         with pytest.raises(EngineFull):
             service.enqueue([NewJob(queue="q", name="n")]).wait()
         (job,) = service.take(Take(queues=("q",))).wait().jobs

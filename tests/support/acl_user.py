@@ -1,4 +1,4 @@
-"""Restricted users of a private engine: real users of its ACL, each with the rules that a test gives it."""
+"""Restricted users of a private engine: real users of its ACL, with the rules of a test."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ USER, PASSWORD = "worker", "pass"
 LIMIT_S = 30.0
 
 
-def ask(engine: EngineProcess, *command: str) -> Any:
-    """As admin."""
+def send_command(engine: EngineProcess, *command: str) -> Any:
+    """Send a command as the admin."""
     connection = SyncConnection.open(parse_url(engine.unix_url))
     try:
         return connection.call(*command)
@@ -24,18 +24,18 @@ def ask(engine: EngineProcess, *command: str) -> Any:
         connection.close()
 
 
-def restricted(engine: EngineProcess, *more: str, namespace: str = "wl") -> str:
-    """The URL of a user with the documented rights and no others, but for the rules in `more`, which come last."""
-    ask(engine, "ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *acl_rules(namespace), *more)
+def create_restricted_user(engine: EngineProcess, *more: str, namespace: str = "wl") -> str:
+    """Return the URL of a user with the documented rights and the rules in `more`, which come last."""
+    send_command(engine, "ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *acl_rules(namespace), *more)
     return f"unix://{USER}:{PASSWORD}@{engine.socket_path}?db=0"
 
 
-def forget_all(engine: EngineProcess) -> None:
-    ask(engine, "FLUSHALL")
-    ask(engine, "FUNCTION", "FLUSH")
+def flush_engine(engine: EngineProcess) -> None:
+    send_command(engine, "FLUSHALL")
+    send_command(engine, "FUNCTION", "FLUSH")
 
 
-async def until(is_so: Callable[[], bool], what: str) -> None:
+async def wait_until(is_so: Callable[[], bool], what: str) -> None:
     try:
         async with asyncio.timeout(LIMIT_S):
             while not is_so():  # noqa: ASYNC110 (another process decides)

@@ -1,4 +1,4 @@
-"""Connections that are closed when a test ends."""
+"""Connections that are closed at the end of a block."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""The command line run in this process, as `windlass …` runs it: with its exit code, stdout and stderr apart."""
+"""The command line, run in this process as `windlass …` runs it. Exit code, stdout and stderr are separate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.cli.main import main
 from windlass.service import Service
 
 
-class Done(NamedTuple):
+class CliResult(NamedTuple):
     code: int
     out: str
     err: str
@@ -23,7 +23,7 @@ class Done(NamedTuple):
 
     @property
     def lines(self) -> list[Any]:
-        """Of JSON."""
+        """Lines of JSON."""
         return [json.loads(line) for line in self.out.splitlines()]
 
     @property
@@ -37,22 +37,22 @@ def environment(service: Service) -> dict[str, str]:
     return {"WINDLASS_URL": str(store.endpoint), "WINDLASS_NAMESPACE": store.namespace, "WINDLASS_PATIENCE": "10s"}
 
 
-def run(service: Service, *arguments: str, given: bytes = b"") -> Done:
-    return done_by(*arguments, given=given, settings=environment(service))
+def run(service: Service, *arguments: str, given: bytes = b"") -> CliResult:
+    return run_with_settings(*arguments, given=given, settings=environment(service))
 
 
-def done_by(*arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> Done:
-    """Run with these settings in its environment."""
+def run_with_settings(*arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> CliResult:
+    """Run with these settings in the environment."""
     with CliRunner().isolation(input=given, env=settings) as (out, err, _):
         try:
             main(list(arguments))
         except SystemExit as end:
-            return Done(int(end.code or 0), out.getvalue().decode(), err.getvalue().decode())
-    raise AssertionError("main always ends by an exit code")
+            return CliResult(int(end.code or 0), out.getvalue().decode(), err.getvalue().decode())
+    raise AssertionError("main always ends with an exit code")
 
 
-def did(service: Service, *arguments: str, given: bytes = b"") -> Done:
-    """Run, and it went well."""
+def run_ok(service: Service, *arguments: str, given: bytes = b"") -> CliResult:
+    """Run, and check that the exit code is 0."""
     done = run(service, *arguments, given=given)
     assert done.code == 0, done
     return done

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 def wait_until(is_true: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not is_true():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"the condition was not met within {PATIENCE_S:g} s"
         time.sleep(0.005)
 
 
@@ -35,12 +35,12 @@ def new_data_dir() -> Iterator[Path]:
     shutil.rmtree(parent)
 
 
-def ask(data_dir: Path, command: bytes) -> str:
+def send_command(data_dir: Path, command: bytes) -> str:
     return supervisor.send_command(str(data_dir / supervisor.SOCKET), command)
 
 
 def engine_pid(data_dir: Path) -> int:
-    found = re.search(r"process_id:(\d+)", ask(data_dir, b"INFO server"))
+    found = re.search(r"process_id:(\d+)", send_command(data_dir, b"INFO server"))
     assert found, "the engine does not answer"
     return int(found[1])
 

@@ -56,7 +56,7 @@ class EngineProcess:
 
     @property
     def url(self) -> str:
-        """The TCP address where there is one, else the unix socket."""
+        """URL of the TCP port if there is one, else of the unix socket."""
         if not self.port:
             return self.unix_url
         return f"{'rediss' if self._tls else 'redis'}://{self._credentials()}127.0.0.1:{self.port}/0"
@@ -76,7 +76,7 @@ class EngineProcess:
             if b"Address already in use" not in self.log_path.read_bytes():
                 break
             if is_first_start:
-                self._choose_other_ports()  # somebody took one between the choice and the bind
+                self._choose_other_ports()  # another process took the port before the bind
         raise RuntimeError(f"{self._engine} does not start:\n{self.log_path.read_text()[-2000:]}")
 
     def _choose_other_ports(self) -> None:
@@ -86,7 +86,7 @@ class EngineProcess:
         self._end(signal.SIGKILL)
 
     def crash_and_start(self, forgets: bool) -> None:
-        """Where it writes an append-only file: with all that it held, or with nothing."""
+        """Kill the engine and start it again, with its append-only file or without it."""
         self.kill()
         if forgets:
             for path in self.directory.glob("appendonlydir/*"):
@@ -96,14 +96,14 @@ class EngineProcess:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
-    def mend(self) -> None:
-        """What docs/engines.md asks of those who run Redis 7.0 after a crash, before the next start."""
+    def repair_files(self) -> None:
+        """Repair the append-only file of Redis 7.0 after a crash, as docs/engines.md says."""
         if self._engine == "redis":
             (manifest,) = self.directory.glob("appendonlydir/*.manifest")
             subprocess.run(["redis-check-aof", "--fix", manifest], input=b"y\n", capture_output=True, check=True)
 
     def freeze(self) -> None:
-        """The engine keeps its sockets open and answers nothing, as a lost host would."""
+        """Suspend the engine: it keeps its sockets open and answers nothing, as a lost host does."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -182,7 +182,7 @@ class EngineProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        self._dismiss_guard()  # first: later it could kill a stranger that was given the engine's pid
+        self._dismiss_guard()  # first: later it could kill another process with the same pid
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)  # a frozen engine would never see SIGTERM
         try:
@@ -200,7 +200,7 @@ class EngineProcess:
 
 
 def _guard(engine_pid: int, directory: Path) -> subprocess.Popen[bytes]:
-    """Ends the engine when this process dies, even by SIGKILL, which skips atexit: the pipe closes."""
+    """Start a guard that ends the engine when this process dies and its pipe closes, even by SIGKILL."""
     return subprocess.Popen(
         ["/bin/sh", "-c", 'read _; kill -9 "$1"; rm -rf "$2"', "guard", str(engine_pid), str(directory)],
         stdin=subprocess.PIPE,
@@ -220,7 +220,7 @@ def engine_binary(engine: Literal["valkey", "redis"]) -> str:
 
 @functools.cache
 def _preload(binary: str) -> str:
-    """The allocator of the embedded engine, for the private ones too. Asked once: tests start hundreds of engines."""
+    """Return the allocator of the embedded engine for private engines. Cached, as tests start hundreds of engines."""
     return preload_for(Path(binary))
 
 

@@ -1,4 +1,4 @@
-"""An action in a forked child, as a program with os.fork or multiprocessing runs it."""
+"""Actions in a forked child, as programs with os.fork or multiprocessing run them."""
 
 import os
 from collections.abc import Callable

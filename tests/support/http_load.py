@@ -1,4 +1,4 @@
-"""Clients that enqueue one job after the other over kept connections, and know which were answered and which cut."""
+"""HTTP clients that enqueue jobs over persistent connections and count answered and cut requests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ REQUEST = (
 )
 
 
-class Load:
+class HttpLoad:
     def __init__(self, address: tuple[str, int], *, reconnects: bool = False) -> None:
         self._address = address
-        self._reconnects = reconnects  # also after a connection that was cut
+        self._reconnects = reconnects  # after a cut connection too
         self.accepted: list[str] = []  # ids
         self.refused: list[bytes] = []
-        self.cut = 0  # requests that were sent and not answered to the end
+        self.cut = 0  # requests without a complete answer
         self._goal = asyncio.Condition()
 
     async def reach(self, count: int) -> None:
@@ -27,7 +27,7 @@ class Load:
             await self._goal.wait_for(lambda: len(self.accepted) >= count)
 
     async def run(self, clients: int) -> None:
-        """Until the server takes no more."""
+        """Run clients until the server accepts no connection."""
         async with asyncio.TaskGroup() as group:
             for _ in range(clients):
                 group.create_task(self._client())
@@ -39,7 +39,7 @@ class Load:
             except OSError:
                 return
             try:
-                while await self._ask(reader, writer):
+                while await self._send_request(reader, writer):
                     pass
             except (OSError, EOFError, asyncio.IncompleteReadError):
                 self.cut += 1
@@ -50,8 +50,8 @@ class Load:
             if not self._reconnects:
                 return
 
-    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection is kept."""
+    async def _send_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Send one request and return whether the connection stays open."""
         writer.write(REQUEST)
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])

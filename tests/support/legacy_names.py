@@ -1,4 +1,4 @@
-"""Names as older versions stored them, before control characters were refused in new ones."""
+"""Names of older versions, which accepted control characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core.validation import values
 
 @contextmanager
 def allow_legacy_names() -> Iterator[None]:
-    """Let this process store any name that was allowed before, as long as the block lasts."""
+    """Accept names with control characters inside the block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(values, "has_control", lambda _text: False)
         yield

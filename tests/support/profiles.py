@@ -1,4 +1,4 @@
-"""How long the property tests run: some seconds in `make test`, minutes with `WINDLASS_DEEP=1`."""
+"""Length of the property tests: some seconds in `make test`, minutes with `WINDLASS_DEEP=1`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 
 IS_DEEP = bool(os.environ.get("WINDLASS_DEEP"))
-IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, nobody reads its steps
+IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py needs only a failure, not its steps
 ENGINE = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
 
 

@@ -1,4 +1,4 @@
-"""`windlass serve` as a real process on a fixed port: one that can be killed and comes back under the same address."""
+"""`windlass serve` as a real process on a fixed port, which can be killed and started again at the same address."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class RestartableServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns when it answers."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+        """Start the server and wait until it is ready."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "windlass", "serve", *self._engine, "--port", str(self.port), "--bedrock-port", "0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**kept, **self._environment},
+            env={**inherited, **self._environment},
         )
         assert self._process.stdout is not None
-        said = ""
+        output = ""
         for line in self._process.stdout:
-            said += line
+            output += line
             if "Stop with" in line:
                 return
-        raise AssertionError(f"the server ended: {said}")
+        raise AssertionError(f"the server ended: {output}")
 
     def kill(self) -> None:
         if self._process is not None:
@@ -51,9 +51,9 @@ class RestartableServer:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port
 
 

@@ -1,4 +1,4 @@
-"""A socket that plays an engine, for answers that no real one gives on demand (LOADING, garbage)."""
+"""A socket that acts as an engine, for answers that a real engine does not give on demand (LOADING, garbage)."""
 
 import contextlib
 import socket
@@ -11,7 +11,7 @@ from windlass.store.connection.endpoint import Endpoint
 
 @contextlib.contextmanager
 def scripted_engine(*replies: bytes) -> Iterator[Endpoint]:
-    """A socket that answers the handshake, then each command of any client with the next of `replies`."""
+    """Answer the handshake, then each command of any client with the next of `replies`."""
     left = list(replies)
 
     def serve(client: socket.socket) -> None:

@@ -1,5 +1,7 @@
-"""What `make test` runs on Valkey only, of the tests that have the `engine` fixture; `make test-deep`
-(`WINDLASS_DEEP=1`) runs these on Redis 7.0 too. All others run on both engines always, every operation among them."""
+"""Tests with the `engine` fixture that `make test` runs on Valkey only.
+
+`make test-deep` (`WINDLASS_DEEP=1`) runs them on Redis 7.0 too. All other tests always run on both engines, those of
+every operation included."""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ import pytest
 
 from tests.support.profiles import IS_DEEP
 
-RANDOM = "many examples: what they vary is our rules, not the engine"
-LARGE = "many jobs: the operation has smaller tests, and those run on both"
+RANDOM = "many examples: they vary our rules, not the engine"
+LARGE = "many jobs: smaller tests of the operation run on both engines"
 
 LEFT_TO_DEEP_RUNS = {
     "test_export_property.py": RANDOM,
@@ -27,7 +29,7 @@ LEFT_TO_DEEP_RUNS = {
     "test_take.py::test_a_big_answer_is_cut_and_the_rest_stays": LARGE,
     "test_promote.py::test_five_thousand_due_jobs_are_promoted_in_steps": LARGE,
     "test_job_search.py::test_a_merged_page_is_full_also_when_one_queue_comes_before_all_others": LARGE,
-    "test_import_errors.py": "files that are wrong: they are refused before the engine hears of them",
+    "test_import_errors.py": "wrong files: they are refused before the engine is called",
 }
 
 

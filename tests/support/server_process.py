@@ -1,4 +1,4 @@
-"""A real `windlass serve` for tests: on a free port of this machine, ended with its block."""
+"""A real `windlass serve` on a free port. It ends with its block."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from typing import Self
 from windlass.store.store import Store
 
 COMMAND = (sys.executable, "-m", "windlass", "serve")
-END_LIMIT_S = 20.0  # less than the server's own patience with a silent client
+END_LIMIT_S = 20.0  # shorter than the server's own limit for a silent client
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Ours without settings of whoever runs the tests; with these: `token="…"` is WINDLASS_TOKEN."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+    """Return the environment with these settings instead of the developer's: `token="…"` is WINDLASS_TOKEN."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
     return (
-        plain
+        inherited
         | {"WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"}
         | {f"WINDLASS_{name.upper()}": value for name, value in settings.items()}
     )
 
 
-def of_store(store: Store) -> list[str]:
-    """The options that lead to a test's deployment."""
+def store_options(store: Store) -> list[str]:
+    """Return the options for the deployment of a test."""
     return ["--url", str(store.endpoint), "--namespace", store.namespace]
 
 
-class ServingProcess:
+class ServerProcess:
     def __init__(self, arguments: Sequence[str], **settings: str) -> None:
         self._command = [*COMMAND, *arguments]
         self._environment = environment(**settings)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
         self.known_children: set[int] = set()
-        self.said = ""
+        self.output = ""
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -51,13 +51,13 @@ class ServingProcess:
         )
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.said += line
+            self.output += line
             if "Stop with" in line:
                 break
         else:
             self.__exit__(None, None, None)
-            raise AssertionError(f"It did not start: {self.said}")
-        (self.url,) = re.findall(r"ready at (https?://\S+)", self.said)
+            raise AssertionError(f"the server did not start: {self.output}")
+        (self.url,) = re.findall(r"ready at (https?://\S+)", self.output)
         return self
 
     def __exit__(
@@ -84,13 +84,13 @@ class ServingProcess:
 
     @property
     def bedrock(self) -> tuple[str, int]:
-        """Where it speaks Bedrock."""
-        ((host, port),) = re.findall(r"bedrock +(\S+):(\d+)\n", self.said)
+        """Address of the Bedrock port."""
+        ((host, port),) = re.findall(r"bedrock +(\S+):(\d+)\n", self.output)
         return host.strip("[]"), int(port)
 
     @property
     def children(self) -> list[int]:
-        """The server processes of a parent; not the embedded engine's."""
+        """Pids of the server processes of a parent, without the embedded engine."""
         found = [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
         self.known_children |= set(found)
         return found
@@ -103,8 +103,8 @@ class ServingProcess:
     def signal(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)
 
-    def ended(self) -> int:
-        """Waits for its end, and answers the exit code."""
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
         return self.process.wait(END_LIMIT_S)
 
 
@@ -120,8 +120,8 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     give_up_at_s = time.monotonic() + END_LIMIT_S
     while not is_so():
-        assert time.monotonic() < give_up_at_s, "it did not come to pass"
+        assert time.monotonic() < give_up_at_s, f"the condition was not met within {END_LIMIT_S:g} s"
         time.sleep(0.01)

@@ -25,7 +25,7 @@ def make_store(engine: EngineProcess, **options: object) -> Store:
 
 
 def discard(store: Store) -> None:
-    """Closes it. Its keys go, together with others': what former tests left makes every walk over the engine longer."""
+    """Close the store. Its keys are removed later, with those of other tests, since left keys slow down every scan."""
     store.close_sync()
     discarded = _discarded[str(store.endpoint)]
     discarded.add(store.namespace.encode())

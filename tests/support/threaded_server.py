@@ -1,4 +1,4 @@
-"""A server in a thread with an event loop of its own: for clients that block."""
+"""A server in a thread with its own event loop, for blocking clients."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from windlass.store.store import Store
 
 
 @contextlib.contextmanager
-def served_in_thread(store: Store, settings: Settings) -> Iterator[str]:
-    """Its URL, until the block ends. The store is the server's: it closes it."""
+def threaded_server(store: Store, settings: Settings) -> Iterator[str]:
+    """Run a server and yield its URL. The server owns the store and closes it."""
     ready, urls, stops = threading.Event(), [], []
 
     async def serve() -> None:

@@ -1,5 +1,6 @@
-"""`windlass worker` as a real process, and what a test must know of it. Nothing here sleeps for a fixed time: a test
-waits for what it wants to see, and for so long that a slow machine gets there, too."""
+"""`windlass worker` as a real process. Nothing here sleeps for a fixed time.
+
+A test waits for a condition, with a limit that is long enough for a slow machine."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LIMIT_S = 60.0
 LOOK_EVERY_S = 0.02
 
 
-def until(is_so: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
+def wait_until(is_so: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
     give_up_at = time.monotonic() + limit_s
     while not is_so():
         assert time.monotonic() < give_up_at, f"not in time: {what}"
@@ -30,17 +31,17 @@ def until(is_so: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> N
 
 class WorkerProcess:
     def __init__(self, *arguments: str, directory: Path, environment: dict[str, str] | None = None) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "windlass", "worker", *arguments],
             cwd=directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**kept, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            env={**inherited, "PYTHONUNBUFFERED": "1", **(environment or {})},
         )
         self._lines: list[str] = []
-        self._children: list[int] = []  # of this one, when it was killed
+        self._children: list[int] = []  # pids at the time of the kill
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -54,25 +55,25 @@ class WorkerProcess:
         return self._process.pid
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(self._lines)
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def until_said(self, words: str, times: int = 1) -> None:
-        def is_said() -> bool:
-            assert self.is_alive or words in self.said, f"it ended without saying {words!r}:\n{self.said}"
-            return self.said.count(words) >= times
+    def wait_for_output(self, words: str, times: int = 1) -> None:
+        def is_printed() -> bool:
+            assert self.is_alive or words in self.output, f"it ended without printing {words!r}:\n{self.output}"
+            return self.output.count(words) >= times
 
         try:
-            until(is_said, words)
+            wait_until(is_printed, words)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.said}") from None
+            raise AssertionError(f"{error}\n{self.output}") from None
 
-    def ready(self) -> Self:
-        self.until_said("Stop with Ctrl-C")
+    def wait_ready(self) -> Self:
+        self.wait_for_output("Stop with Ctrl-C")
         return self
 
     def signal(self, number: signal.Signals) -> None:
@@ -83,21 +84,21 @@ class WorkerProcess:
         self.signal(signal.SIGKILL)
         self._process.wait(LIMIT_S)
 
-    def ended(self) -> int:
-        """Its exit code."""
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
         code = self._process.wait(LIMIT_S)
         self._reading.join(LIMIT_S)
         return code
 
     def stop(self) -> int:
         self.signal(signal.SIGTERM)
-        return self.ended()
+        return self.wait()
 
     def remove(self) -> None:
         if self.is_alive:
             self.signal(signal.SIGCONT)
             self.kill()
-        for pid in self._children:  # workers of a parent that was killed, if they have not ended by themselves
+        for pid in self._children:  # workers of a killed parent that have not ended by themselves
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._reading.join(LIMIT_S)
@@ -107,12 +108,12 @@ class WorkerProcess:
 
 def _children_of(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
 
 
-class Staff:
-    """Starts workers of one application against one engine; what is left of them ends with the test."""
+class WorkerStarter:
+    """Starter of workers of one application on one engine. Remaining workers end with the test."""
 
     def __init__(self, stack: contextlib.ExitStack, target: str, engine: Sequence[str], directory: Path) -> None:
         self._stack = stack
@@ -127,13 +128,13 @@ class Staff:
 
 
 @contextlib.contextmanager
-def staff(target: str, url: str, namespace: str, directory: Path) -> Iterator[Staff]:
+def worker_starter(target: str, url: str, namespace: str, directory: Path) -> Iterator[WorkerStarter]:
     with contextlib.ExitStack() as stack:
-        yield Staff(stack, target, ("--url", url, "--namespace", namespace), directory)
+        yield WorkerStarter(stack, target, ("--url", url, "--namespace", namespace), directory)
 
 
-class Place:
-    """A directory in which jobs note what they do and wait for a go."""
+class JobNotes:
+    """A directory in which jobs write notes and wait for a go."""
 
     def __init__(self, directory: Path) -> None:
         self.path = str(directory)
@@ -141,7 +142,7 @@ class Place:
         self._go = directory / "go"
 
     def notes(self) -> list[tuple[str, int, int]]:
-        """(word, number of the job, process) in the order in which they were written."""
+        """Return (word, number of the job, pid) in the order of writing."""
         if not self._notes.exists():
             return []
         rows = [line.split() for line in self._notes.read_text().splitlines()]
@@ -154,10 +155,10 @@ class Place:
         self._go.touch()
 
 
-def finished(service: Service, queue: str = "default") -> int:
-    """Ends that the engine has counted."""
+def count_finished(service: Service, queue: str = "default") -> int:
+    """Return the number of finished jobs in the engine's statistics."""
     return sum(minute.finished for minute in service.history(queue).wait())
 
 
-def listed(service: Service) -> list[Worker]:
+def list_workers(service: Service) -> list[Worker]:
     return service.workers().wait()

@@ -41,12 +41,12 @@ class Node(EngineProcess):
     def endpoint(self) -> Endpoint:
         return Endpoint("127.0.0.1", self.port)
 
-    def ask(self, *command: str | bytes | int) -> Any:
+    def send_command(self, *command: str | bytes | int) -> Any:
         with contextlib.closing(SyncConnection.open(Endpoint(unix_path=str(self.socket_path)))) as connection:
             return connection.call(*command)
 
     def info(self, section: str) -> dict[str, str]:
-        text = self.ask("INFO", section).decode()
+        text = self.send_command("INFO", section).decode()
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
     @property
@@ -55,7 +55,7 @@ class Node(EngineProcess):
 
     @property
     def is_primary(self) -> bool:
-        return self.is_running and self.ask("ROLE")[0] == b"master"
+        return self.is_running and self.send_command("ROLE")[0] == b"master"
 
     @property
     def has_replica(self) -> bool:
@@ -82,7 +82,7 @@ class ClusterNode(Node):
 
     @property
     def id(self) -> str:
-        return str(self.ask("CLUSTER", "MYID"), "ascii")
+        return str(self.send_command("CLUSTER", "MYID"), "ascii")
 
 
 class ClusterProcesses:
@@ -98,13 +98,13 @@ class ClusterProcesses:
             node.start()
         bounds = [SLOTS * at // self._shares for at in range(self._shares + 1)]
         for at, node in enumerate(self.nodes[: self._shares]):
-            node.ask("CLUSTER", "ADDSLOTSRANGE", bounds[at], bounds[at + 1] - 1)
+            node.send_command("CLUSTER", "ADDSLOTSRANGE", bounds[at], bounds[at + 1] - 1)
         for at, node in enumerate(self.nodes):
-            node.ask("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
-            self.nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus_port)
+            node.send_command("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
+            self.nodes[0].send_command("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus_port)
         until(lambda: all(self._knows_all(node) for node in self.nodes), "the nodes know each other")
         for at, node in enumerate(self.nodes[self._shares :]):
-            node.ask("CLUSTER", "REPLICATE", self.nodes[at].id)
+            node.send_command("CLUSTER", "REPLICATE", self.nodes[at].id)
         self.wait_healthy()
         return self
 
@@ -117,7 +117,7 @@ class ClusterProcesses:
         return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
     def primary_of(self, slot: int) -> ClusterNode:
-        for first, last, primary, *_ in self._any_node().ask("CLUSTER", "SLOTS"):
+        for first, last, primary, *_ in self._any_node().send_command("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == primary[1])
         raise AssertionError(f"no node serves slot {slot}")
@@ -126,7 +126,7 @@ class ClusterProcesses:
         return self.primary_of(slot_of(hash_tags(partitions)[partition]))
 
     def replica_of(self, primary: ClusterNode) -> ClusterNode:
-        (line,) = self._any_node().ask("CLUSTER", "REPLICAS", primary.id)
+        (line,) = self._any_node().send_command("CLUSTER", "REPLICAS", primary.id)
         return next(node for node in self.nodes if f":{node.port}@" in line.decode())
 
     @property
@@ -137,12 +137,12 @@ class ClusterProcesses:
     def patient(self) -> Iterator[None]:
         """Raise the failure timeout, so that a slow node does not count as dead during a planned change."""
         for node in self.nodes:
-            node.ask("CONFIG", "SET", "cluster-node-timeout", 15_000)
+            node.send_command("CONFIG", "SET", "cluster-node-timeout", 15_000)
         try:
             yield
         finally:
             for node in self.nodes:
-                node.ask("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
+                node.send_command("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
 
     def restore(self) -> None:
         """Start killed nodes, and wait until the cluster is healthy. Nodes may have other roles than at the start."""
@@ -163,13 +163,13 @@ class ClusterProcesses:
         return next(node for node in self.nodes if node.is_running)
 
     def _knows_all(self, node: ClusterNode) -> bool:
-        text = node.ask("CLUSTER", "NODES").decode()
+        text = node.send_command("CLUSTER", "NODES").decode()
         return text.count("connected") == len(self.nodes) and "handshake" not in text
 
     def _is_ok(self, node: ClusterNode) -> bool:
-        lines = node.ask("CLUSTER", "NODES").decode().splitlines()
+        lines = node.send_command("CLUSTER", "NODES").decode().splitlines()
         is_whole = not any("fail" in line.split(" ")[2] for line in lines) and len(lines) == len(self.nodes)
-        return is_whole and b"cluster_state:ok" in node.ask("CLUSTER", "INFO")
+        return is_whole and b"cluster_state:ok" in node.send_command("CLUSTER", "INFO")
 
 
 class SentinelNode(Node):
@@ -193,7 +193,7 @@ class SentinelNode(Node):
             file.write_text("\n".join(self._lines) + "\n")
         return [str(file), "--sentinel"]
 
-    def ask(self, *command: str | bytes | int) -> Any:
+    def send_command(self, *command: str | bytes | int) -> Any:
         endpoint = Endpoint(unix_path=str(self.socket_path), password=self._password)
         with contextlib.closing(SyncConnection.open(endpoint)) as connection:
             return connection.call(*command)
@@ -214,7 +214,7 @@ class SentinelProcesses:
         for node in self.nodes:
             node.start()
         for node in self.nodes[1:]:
-            node.ask("REPLICAOF", "127.0.0.1", self.nodes[0].port)
+            node.send_command("REPLICAOF", "127.0.0.1", self.nodes[0].port)
         until(lambda: self.nodes[0].info("replication")["connected_slaves"] == "2", "two replicas")
         self.sentinels = [SentinelNode(self.nodes[0], self.service, self.password).start() for _ in range(3)]
         self.wait_healthy()
@@ -235,7 +235,7 @@ class SentinelProcesses:
         return next(node for node in self.nodes if node.port == int(address[b"port"]))
 
     def _state(self, at: int = 0) -> dict[bytes, bytes]:
-        flat: Sequence[bytes] = self.sentinels[at].ask("SENTINEL", "MASTER", self.service)
+        flat: Sequence[bytes] = self.sentinels[at].send_command("SENTINEL", "MASTER", self.service)
         return dict(zip(flat[::2], flat[1::2], strict=True))
 
     @contextlib.contextmanager
@@ -249,14 +249,14 @@ class SentinelProcesses:
 
     def _set_down_after(self, down_after_ms: int) -> None:
         for sentinel in self.sentinels:
-            sentinel.ask("SENTINEL", "SET", self.service, "down-after-milliseconds", down_after_ms)
+            sentinel.send_command("SENTINEL", "SET", self.service, "down-after-milliseconds", down_after_ms)
 
     def fail_over(self, *how: str) -> None:
         """Start a planned failover, as soon as the sentinel has recent data from a replica."""
 
         def is_begun() -> bool:
             try:
-                self.sentinels[0].ask("SENTINEL", "FAILOVER", self.service, *how)
+                self.sentinels[0].send_command("SENTINEL", "FAILOVER", self.service, *how)
             except EngineReplyError as error:
                 if error.kind == "NOGOODSLAVE":
                     return False
@@ -269,7 +269,9 @@ class SentinelProcesses:
         for node in self.nodes:
             if not node.is_running:
                 node.start()
-                node.ask("REPLICAOF", "127.0.0.1", self.primary.port)  # the sentinels would do so only after 10 s
+                node.send_command(
+                    "REPLICAOF", "127.0.0.1", self.primary.port
+                )  # the sentinels would do so only after 10 s
         self.wait_healthy()
 
     def wait_healthy(self) -> None:

@@ -76,7 +76,7 @@ async def test_a_planned_failover_loses_nothing(cluster: ClusterProcesses) -> No
     async def hand_over() -> None:
         for primary in cluster.primaries:
             replica = cluster.replica_of(primary)
-            replica.ask("CLUSTER", "FAILOVER")
+            replica.send_command("CLUSTER", "FAILOVER")
             await asyncio.to_thread(until, lambda replica=replica: replica.is_primary, "the replica takes over")
 
     with cluster.patient():
@@ -108,7 +108,7 @@ async def test_slots_move_atomically_while_jobs_flow(cluster: ClusterProcesses) 
         source = cluster.primary_of(slot)
         target = next(node for node in cluster.primaries if node is not source)
         for node, other in ((source, target), (target, source)):
-            node.ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", other.id)
+            node.send_command("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", other.id)
             await asyncio.to_thread(until, lambda other=other: cluster.primary_of(slot) is other, "the slot has moved")
 
     with cluster.patient():
@@ -120,18 +120,18 @@ def migrating(cluster: ClusterProcesses, slot: int):  # type: ignore[no-untyped-
     """Start to move the slot to another node key by key; at the end, make it stable where it was."""
     source = cluster.primary_of(slot)
     target = next(node for node in cluster.primaries if node is not source)
-    target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-    source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+    target.send_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+    source.send_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
     try:
         yield source, target
     finally:
         for node in (source, target):
-            node.ask("CLUSTER", "SETSLOT", slot, "STABLE")
+            node.send_command("CLUSTER", "SETSLOT", slot, "STABLE")
 
 
 def migrate(source: ClusterNode, target: ClusterNode, slot: int, keys: list[bytes]) -> None:
     if keys:
-        source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *keys)
+        source.send_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *keys)
 
 
 async def test_takers_pause_while_a_slot_moves_key_by_key(
@@ -204,15 +204,15 @@ async def test_a_slot_that_is_moved_key_by_key_to_the_end_is_found_again(cluster
         for _ in range(2):  # there, and back
             with migrating(cluster, slot) as (source, target):
                 await service.stop_torn()
-                while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
+                while keys := source.send_command("CLUSTER", "GETKEYSINSLOT", slot, 100):
                     migrate(source, target, slot, keys)
-                target.ask("FUNCTION", "FLUSH")  # a node that never had one of our partitions has no library
+                target.send_command("FUNCTION", "FLUSH")  # a node that never had one of our partitions has no library
                 with pytest.raises(PartitionStopped):
                     await service.take(Take(queues=(queue,)))
                 with pytest.raises(PartitionStopped):
                     service.take(Take(queues=(queue,))).wait()
                 for node in (target, source):
-                    node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+                    node.send_command("CLUSTER", "SETSLOT", slot, "NODE", target.id)
             await asyncio.to_thread(until, lambda t=target: cluster.primary_of(slot) is t, "the slot has moved")
             assert await service.stop_torn([PARTITION]) == []
             (taken,) = (await service.take(Take(queues=(queue,)))).jobs

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.support.acl_user import PASSWORD, USER, until
-from tests.support.console import done_by
+from tests.support.acl_user import PASSWORD, USER, wait_until
+from tests.support.console import run_with_settings
 from tests.topologies.conftest import new_store
 from tests.topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 from windlass.core.errors import EngineNotPermitted
@@ -23,18 +23,18 @@ QUEUES = [f"q{number}" for number in range(40)]
 
 def allow(nodes: Sequence[Node], rules: Sequence[str], *more: str) -> None:
     for node in nodes:
-        node.ask("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *rules, *more)
+        node.send_command("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *rules, *more)
         if node.is_primary:
-            node.ask("FUNCTION", "FLUSH")
+            node.send_command("FUNCTION", "FLUSH")
 
 
 def forget(nodes: Sequence[Node]) -> None:
     for node in nodes:
-        node.ask("ACL", "DELUSER", USER)
+        node.send_command("ACL", "DELUSER", USER)
 
 
 def libraries(node: Node) -> str:
-    return str(node.ask("FUNCTION", "LIST"))
+    return str(node.send_command("FUNCTION", "LIST"))
 
 
 def as_user(url: str) -> str:
@@ -56,7 +56,7 @@ async def test_every_primary_of_a_cluster_is_prepared(open_cluster: ClusterProce
     with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
         new_store(url, namespace="r").open_sync()
 
-    done = done_by("engine", "prepare", "--namespace", "r", "--url", open_cluster.url)
+    done = run_with_settings("engine", "prepare", "--namespace", "r", "--url", open_cluster.url)
     assert done.code == 0
     assert done.out.count(f"function library {library().name} loaded.") == len(open_cluster.primaries) == 3
     assert all(library().name in libraries(node) for node in open_cluster.primaries)
@@ -84,7 +84,7 @@ async def test_the_primary_that_sentinels_name_is_prepared(sentinels: SentinelPr
     try:
         with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
             new_store(url, namespace="r").open_sync()
-        done = done_by("engine", "prepare", "--namespace", "r", "--url", sentinels.url)
+        done = run_with_settings("engine", "prepare", "--namespace", "r", "--url", sentinels.url)
         assert done.code == 0
         assert library().name in libraries(sentinels.primary)
         async with new_store(url, namespace="r") as store:
@@ -99,14 +99,16 @@ async def test_the_primary_that_sentinels_name_is_prepared(sentinels: SentinelPr
 @pytest.mark.xdist_group("sentinel")
 async def test_sentinels_that_announce_nothing(sentinels: SentinelProcesses, caplog: pytest.LogCaptureFixture) -> None:
     for node in sentinels.sentinels:
-        node.ask("ACL", "SETUSER", USER, "on", f">{PASSWORD}", "+@all", "-subscribe")
+        node.send_command("ACL", "SETUSER", USER, "on", f">{PASSWORD}", "+@all", "-subscribe")
     options = f"sentinel_username={USER}&sentinel_password={PASSWORD}"
     try:
         async with new_store(f"{sentinels.url.partition('?')[0]}?{options}") as store:
             assert len(await Service(store).enqueue([NewJob(queue="q", name="n")])) == 1
-            await until(lambda: "Cannot subscribe to the sentinels' announcements" in caplog.text, "the log says so")
+            await wait_until(
+                lambda: "Cannot subscribe to the sentinels' announcements" in caplog.text, "the log says so"
+            )
         assert "may not call SUBSCRIBE" in caplog.text
         assert caplog.text.count("Cannot subscribe to the sentinels' announcements") == 1
     finally:
         for node in sentinels.sentinels:
-            node.ask("ACL", "DELUSER", USER)
+            node.send_command("ACL", "DELUSER", USER)

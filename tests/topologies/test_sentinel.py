@@ -51,11 +51,11 @@ async def test_all_connections_leave_a_replaced_primary(sentinels: SentinelProce
         job = await service.enqueue([NewJob(queue="q", name="n")]).one()
         assert await waiting == job.id
         assert old.is_primary
-        assert new.ask("EXISTS", f"{store.root(0)}:queues") == 1
+        assert new.send_command("EXISTS", f"{store.root(0)}:queues") == 1
 
 
 def _clients(node: Node) -> int:
-    return int(node.ask("CLIENT", "LIST").count(b"cmd=blpop"))
+    return int(node.send_command("CLIENT", "LIST").count(b"cmd=blpop"))
 
 
 async def test_waiting_takers_outlive_a_failover(sentinels: SentinelProcesses) -> None:

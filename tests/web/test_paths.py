@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server_process import ServingProcess, of_store
+from tests.support.server_process import ServerProcess, store_options
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -26,7 +26,7 @@ def test_nothing_outside_is_served(store: Store, tmp_path: Path) -> None:
     (tmp_path / "files" / "abc").mkdir()
     (tmp_path / "files" / "abc" / "abcdefghijklmn").symlink_to(tmp_path / "secret")
     options = {"download_dir": str(tmp_path / "files")}
-    with ServingProcess(of_store(store), **options) as server:
+    with ServerProcess(store_options(store), **options) as server:
         for escape in LEAVING:
             for path in (
                 f"/downloader/files/{escape}/{escape}",
@@ -41,7 +41,7 @@ def test_nothing_outside_is_served(store: Store, tmp_path: Path) -> None:
         assert _get_raw(server, "/downloader/files/abc/abcdefghijklmn")[0] == 404  # a link
 
 
-def _get_raw(server: ServingProcess, path: str) -> tuple[int, bytes]:
+def _get_raw(server: ServerProcess, path: str) -> tuple[int, bytes]:
     """Send the path unchanged; HTTP clients normalize paths."""
     with contextlib.closing(http.client.HTTPConnection(*server.address, timeout=30)) as connection:
         connection.request("GET", path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.access.tokens import NewToken, Principal, Role, format_token, generate_secret, parse_token
 from windlass.service import Service
 from windlass.store.store import Store
@@ -57,7 +57,7 @@ def unknown_token(number: int) -> str:
 
 def library_calls(store: Store) -> int:
     """Return the number of calls of library functions so far, by all clients."""
-    found = ask(store, "INFO", "commandstats").decode()
+    found = send_command(store, "INFO", "commandstats").decode()
     lines = [line for line in found.splitlines() if line.startswith("cmdstat_fcall:")]
     return int(lines[0].split("calls=")[1].split(",")[0]) if lines else 0
 

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from tests.dialects.bedrock.client import SocketClient, command, connect
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.server import Server
 from windlass.store.store import Store
@@ -29,7 +29,7 @@ async def until_state(client: SocketClient, number: int, state: str) -> None:
 async def until_waits(store: Store, is_so: bool = True) -> None:
     """Wait until the engine has a taker that waits for a job."""
     async with asyncio.timeout(20):
-        while bool(ask(store, "EXISTS", f"{store.root(0)}:waiters:{QUEUE}")) is not is_so:  # noqa: ASYNC110
+        while bool(send_command(store, "EXISTS", f"{store.root(0)}:waiters:{QUEUE}")) is not is_so:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -90,7 +90,7 @@ async def test_the_native_view(bedrock: BedrockCommands, json_api: Api) -> None:
 
 async def _native(bedrock: BedrockCommands, api: Api, number: int) -> dict[str, Any]:
     written = format_id(bedrock.service.numbered_id("bedrock", number))
-    answered = await api.ask("GET", f"/api/v1/jobs/{written}")
+    answered = await api.request("GET", f"/api/v1/jobs/{written}")
     assert answered.status == 200, answered
     found: dict[str, Any] = answered.body
     return found.get("job", found)

@@ -16,7 +16,7 @@ from tests.dialects.lightjq.lightjq_client import QUEUE
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import examples
 from tests.support.stores import make_store
-from tests.support.threaded_server import served_in_thread
+from tests.support.threaded_server import threaded_server
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Take, WorkerInfo
@@ -63,7 +63,7 @@ def served() -> Iterator[tuple[str, list[str]]]:
         service.enqueue([NewJob(queue=QUEUE, name="n", payload=payload) for _ in range(60)]).wait()
         service.register(WORKER, WorkerInfo(queues=(QUEUE,), slots=100)).wait()
         jobs = service.take(Take(queues=(QUEUE,), most=50, lease_ms=3_600_000, worker=WORKER)).wait().jobs
-        with served_in_thread(store, Settings(port=0, bedrock_port=None, roles="api", token=TOKEN)) as url:
+        with threaded_server(store, Settings(port=0, bedrock_port=None, roles="api", token=TOKEN)) as url:
             yield f"{url}/lightjq", [format_id(job.id) for job in jobs]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.dialects.lightjq.lightjq_client import QUEUE
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from tests.support.threaded_server import served_in_thread
+from tests.support.threaded_server import threaded_server
 from windlass.core.ids import parse_id
 from windlass.core.operations import Take
 from windlass.service import Service
@@ -29,7 +29,7 @@ def served() -> Iterator[tuple[httpx.Client, Service]]:
         store = make_store(engine)
         beside = Store(parse_url(engine.unix_url), namespace=store.namespace, is_test=True)
         with (
-            served_in_thread(store, Settings(port=0, bedrock_port=None, roles="api")) as url,
+            threaded_server(store, Settings(port=0, bedrock_port=None, roles="api")) as url,
             httpx.Client(base_url=f"{url}/lightjq") as client,
         ):
             yield client, Service(beside)

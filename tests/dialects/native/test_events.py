@@ -10,7 +10,7 @@ import pytest
 
 from tests.dialects.event_stream import Heard, following
 from tests.dialects.sample_jobs import ABSENT, bearer, failed, finished, path, put, running, take, until
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
@@ -261,7 +261,7 @@ async def test_an_end_that_the_engine_could_not_tell(client: httpx.AsyncClient, 
     async with following(client, path(job_id, "/events")) as stream:
         await stream.some(1)
         await asyncio.to_thread(
-            ask, store, "DEL", f"{store.root(0)}:followed"
+            send_command, store, "DEL", f"{store.root(0)}:followed"
         )  # the engine no longer knows its followers
         await service.cancel([job_id]).one()
         await service.events()
@@ -423,7 +423,7 @@ async def test_how_many_were_missed_is_not_told_to_a_token_for_some_queues(
         for _ in range(3):
             await put(service, queue="elsewhere")
         await stream.some(3)
-        ask(store, "XTRIM", f"{store.root(0)}:events", "MAXLEN", 0)
+        send_command(store, "XTRIM", f"{store.root(0)}:events", "MAXLEN", 0)
         await put(service, queue="q1")
         for queues, expected in (((), 3), (("q*",), None)):
             shown = await bearer(service, "read", "work", queues=queues)

@@ -36,7 +36,9 @@ async def read(service: Service, job_id: bytes) -> Job:
 
 
 async def send(api: Api, method: str, where: str, body: dict[str, Any], **headers: str) -> Any:
-    return await (api.ask(method, where, **headers) if method == "DELETE" else api.ask(method, where, body, **headers))
+    return await (
+        api.request(method, where, **headers) if method == "DELETE" else api.request(method, where, body, **headers)
+    )
 
 
 # Each verb

@@ -13,7 +13,7 @@ import pytest
 
 from tests.dialects.sample_jobs import ABSENT, HOSTILE, bearer, failed, finished, path, put, running, take, until
 from tests.support.api_client import Api
-from tests.support.namespace import keys
+from tests.support.namespace import list_keys
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, Job
 from windlass.core.log import Log, LogLine
@@ -171,14 +171,14 @@ async def test_a_result_is_consumed_once_and_only_when_asked(api: Api, service: 
     job_id = await finished(service, Blob(b"7"), result_ttl_ms=60_000)
     where = path(job_id, "/result?consume=true")
     assert (await api.get(path(job_id, "/result"))).body["result"] == 7
-    assert (await api.ask("HEAD", where)).status == 200
+    assert (await api.request("HEAD", where)).status == 200
     assert (await api.get(where)).body["result"] == 7
     again = await api.get(where)
     assert (again.status, again.body["state"], again.body.get("result")) == (200, "finished", None)
 
 
 async def wait_until_awaited(store: Store, job_id: bytes) -> None:
-    await until(lambda: b"e:" + job_id in keys(store))
+    await until(lambda: b"e:" + job_id in list_keys(store))
 
 
 async def test_whoever_waits_is_told_the_moment_it_ends(api: Api, service: Service, store: Store) -> None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.server_process import environment, of_store
+from tests.support.server_process import environment, store_options
 from windlass.dialects.stdio.envelope import Identity
 from windlass.dialects.stdio.messages import ProcessorOptions
 from windlass.dialects.stdio.session import ProcessorSession
@@ -154,7 +154,7 @@ class ProcessorProcess:
     """`windlass processor` on a test's deployment."""
 
     def __init__(self, store: Store, *options: str, reads: bool = True, **variables: str) -> None:
-        words = [sys.executable, "-m", "windlass", "processor", *of_store(store), *options]
+        words = [sys.executable, "-m", "windlass", "processor", *store_options(store), *options]
         self._received: queue.Queue[bytes] = queue.Queue()
         self.logs: list[dict[str, Any]] = []
         self.process = subprocess.Popen(

@@ -21,7 +21,7 @@ from tests.dialects.stdio.processor_client import (
 )
 from tests.sdk.conftest import at_work
 from tests.support.api_client import Api
-from tests.support.console import did
+from tests.support.console import run_ok
 from windlass import Windlass
 from windlass.service import Service
 from windlass.store.store import Store
@@ -95,6 +95,6 @@ async def test_the_command_line_shows_workers_and_their_jobs(processor: SessionC
     await processor.list_jobs_after(
         worker_line("job_accepted", W, 1), worker_line("worker_progress", W, 1, progress=0.25)
     )
-    (worker,) = (await asyncio.to_thread(did, Service(store), "workers", "ls", "--json")).lines
+    (worker,) = (await asyncio.to_thread(run_ok, Service(store), "workers", "ls", "--json")).lines
     assert (worker["id"], worker["running_count"]) == (W, 1)
-    assert (await asyncio.to_thread(did, Service(store), "workers", "ls")).rows[0][1] == W
+    assert (await asyncio.to_thread(run_ok, Service(store), "workers", "ls")).rows[0][1] == W

@@ -28,7 +28,7 @@ from tests.dialects.stdio.processor_client import (
     worker_uuid,
 )
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Listing, Take
 from windlass.core.states import State
@@ -432,14 +432,14 @@ async def until_some(service: Service, state: str) -> None:
 async def test_a_slow_engine_slows_the_input_down(processor: SessionClient, service: Service) -> None:
     await processor.list_jobs_after()
     count, size = 60, 200_000
-    await asyncio.to_thread(ask, service.store, "CLIENT", "PAUSE", 600_000, "WRITE")
+    await asyncio.to_thread(send_command, service.store, "CLIENT", "PAUSE", 600_000, "WRITE")
     try:
         texts = [add(number, data="x" * size) for number in range(count)]
         writing = asyncio.create_task(asyncio.to_thread(processor.send, *texts))
         await asyncio.wait({writing}, timeout=0.5)
         assert not writing.done()
     finally:
-        await asyncio.to_thread(ask, service.store, "CLIENT", "UNPAUSE")
+        await asyncio.to_thread(send_command, service.store, "CLIENT", "UNPAUSE")
     await writing
     assert len((await processor.list_jobs_after())["payload"]["jobs"]) == count
 

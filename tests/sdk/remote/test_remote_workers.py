@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.sdk.apps import fault_tasks
-from tests.support.worker_process import Place, WorkerProcess, listed, until
+from tests.support.worker_process import JobNotes, WorkerProcess, list_workers, wait_until
 from windlass import Context, JobCancelled, Limit, Windlass, Worker
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import Unauthorized
@@ -145,28 +145,28 @@ def start(served: str) -> Iterator[Callable[..., WorkerProcess]]:
 
 
 async def test_the_job_of_a_killed_worker_comes_back(
-    start: Callable[..., WorkerProcess], connected: Service, place: Place
+    start: Callable[..., WorkerProcess], connected: Service, place: JobNotes
 ) -> None:
     handle = await asyncio.to_thread(fault_tasks.in_loop.enqueue, place.path, 1)
-    first = await asyncio.to_thread(start().ready)
-    await asyncio.to_thread(until, lambda: place.started() == [1], "the job runs")
+    first = await asyncio.to_thread(start().wait_ready)
+    await asyncio.to_thread(wait_until, lambda: place.started() == [1], "the job runs")
     first.kill()
-    second = await asyncio.to_thread(start().ready)
-    await asyncio.to_thread(until, lambda: place.started() == [1, 1], "the job runs again")
+    second = await asyncio.to_thread(start().wait_ready)
+    await asyncio.to_thread(wait_until, lambda: place.started() == [1, 1], "the job runs again")
     place.go()
     assert await asyncio.to_thread(handle.result, 20) == 1
     assert second.stop() == 0
-    assert "Windlass server" in second.said
-    assert [item.info.pid for item in listed(connected)] == [first.pid]  # until the worker counts as lost
+    assert "Windlass server" in second.output
+    assert [item.info.pid for item in list_workers(connected)] == [first.pid]  # until the worker counts as lost
 
 
 async def test_processes_and_children_of_a_worker_over_http(
-    start: Callable[..., WorkerProcess], connected: Service, place: Place
+    start: Callable[..., WorkerProcess], connected: Service, place: JobNotes
 ) -> None:
     handles = await asyncio.to_thread(
         lambda: [fault_tasks.in_process.enqueue(place.path, number) for number in range(4)]
     )
-    worker = await asyncio.to_thread(start("--processes", "2", "--concurrency", "2").ready)
+    worker = await asyncio.to_thread(start("--processes", "2", "--concurrency", "2").wait_ready)
     place.go()
     assert [await asyncio.to_thread(item.result, 30) for item in handles] == [0, 1, 2, 3]
     assert await asyncio.to_thread(worker.stop) == 0

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass import Backoff, Context, Rate, Windlass
 from windlass.core.errors import BadInput
 from windlass.core.job import Job
@@ -244,5 +244,5 @@ def test_what_an_event_loop_uses_is_closed_with_it(app: Windlass) -> None:
 
 
 def connections(app: Windlass) -> int:
-    found: bytes = ask(app.store, "CLIENT", "LIST")
+    found: bytes = send_command(app.store, "CLIENT", "LIST")
     return found.count(b"\n")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sdk.apps import exit_tasks
 from tests.support.engine_process import EngineProcess
-from tests.support.worker_process import LIMIT_S, Staff, WorkerProcess, staff
+from tests.support.worker_process import LIMIT_S, WorkerProcess, WorkerStarter, worker_starter
 from windlass import JobFailed
 
 HERE = Path(__file__).parents[1] / "apps"
@@ -28,16 +28,16 @@ KINDS = (
 
 
 @pytest.fixture(scope="module")
-def workers(engine: EngineProcess) -> Iterator[Staff]:
+def workers(engine: EngineProcess) -> Iterator[WorkerStarter]:
     exit_tasks.app.redirect(url=engine.unix_url, namespace="exits")
-    with staff("exit_tasks:app", engine.unix_url, "exits", HERE) as workers:
+    with worker_starter("exit_tasks:app", engine.unix_url, "exits", HERE) as workers:
         yield workers
     exit_tasks.app.close()
 
 
 @pytest.fixture(scope="module")
-def worker(workers: Staff) -> WorkerProcess:
-    return workers.start("-c", "4").ready()
+def worker(workers: WorkerStarter) -> WorkerProcess:
+    return workers.start("-c", "4").wait_ready()
 
 
 @pytest.mark.parametrize("how", ["SystemExit", "KeyboardInterrupt"])
@@ -52,11 +52,11 @@ def test_the_job_fails_after_its_tries(worker: WorkerProcess, task: Any, how: st
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_still_stop_the_worker(workers: Staff, worker: WorkerProcess, number: signal.Signals) -> None:
+def test_signals_still_stop_the_worker(workers: WorkerStarter, worker: WorkerProcess, number: signal.Signals) -> None:
     assert worker.is_alive
-    other = workers.start("-q", "other").ready()
+    other = workers.start("-q", "other").wait_ready()
     exit_tasks.leave_behind.using(queue="other").enqueue("KeyboardInterrupt").result(LIMIT_S)
     assert exit_tasks.add.using(queue="other").enqueue(1, 2).result(LIMIT_S) == 3
     other.signal(number)
-    assert other.ended() == 0
-    assert "KeyboardInterrupt" in other.said
+    assert other.wait() == 0
+    assert "KeyboardInterrupt" in other.output

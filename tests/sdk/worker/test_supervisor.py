@@ -11,7 +11,16 @@ import pytest
 
 from tests.sdk.apps.fault_tasks import app, held_long, poison, quick
 from tests.support.engine_process import EngineProcess
-from tests.support.worker_process import LIMIT_S, Place, Staff, WorkerProcess, finished, listed, staff, until
+from tests.support.worker_process import (
+    LIMIT_S,
+    JobNotes,
+    WorkerProcess,
+    WorkerStarter,
+    count_finished,
+    list_workers,
+    wait_until,
+    worker_starter,
+)
 from windlass import JobFailed, Windlass
 from windlass.core.job import NewJob
 from windlass.service import Service
@@ -22,8 +31,8 @@ HERE = Path(__file__).parents[1] / "apps"
 
 def wait_for_processes(service: Service, count: int) -> list[int]:
     """Wait until there are so many worker processes and return them."""
-    until(lambda: len(listed(service)) == count, f"{count} workers are registered")
-    return [worker.info.pid for worker in listed(service)]
+    wait_until(lambda: len(list_workers(service)) == count, f"{count} workers are registered")
+    return [worker.info.pid for worker in list_workers(service)]
 
 
 def is_there(pid: int) -> bool:
@@ -35,29 +44,29 @@ def is_there(pid: int) -> bool:
 
 
 def test_a_process_that_is_killed_is_replaced_and_its_jobs_run_again(
-    workers: Staff, connected: Service, place: Place
+    workers: WorkerStarter, connected: Service, place: JobNotes
 ) -> None:
-    parent = workers.start("-c", "4", "--processes", "2", "--name", "w").ready()
+    parent = workers.start("-c", "4", "--processes", "2", "--name", "w").wait_ready()
     pids = wait_for_processes(connected, 2)
-    assert {worker.info.name for worker in listed(connected)} == {"w-1", "w-2"}
+    assert {worker.info.name for worker in list_workers(connected)} == {"w-1", "w-2"}
     handles = app.enqueue_many(held_long.call(place.path, number) for number in range(8))
-    until(lambda: len(place.started()) == 8, "both are full")
+    wait_until(lambda: len(place.started()) == 8, "both are full")
     os.kill(pids[0], signal.SIGKILL)
-    until(lambda: len(place.started()) == 12, "what it held runs again, though its lease is long")
+    wait_until(lambda: len(place.started()) == 12, "what it held runs again, though its lease is long")
     assert pids[0] not in wait_for_processes(connected, 2)
     place.go()
     assert [handle.result(LIMIT_S) for handle in handles] == list(range(8))
-    assert finished(connected) == 8
-    assert "was ended by SIGKILL; restarting in" in parent.said
+    assert count_finished(connected) == 8
+    assert "was ended by SIGKILL; restarting in" in parent.output
     assert parent.stop() == 0
-    assert listed(connected) == []
+    assert list_workers(connected) == []
 
 
 @pytest.mark.parametrize("number", [1, 2], ids=["exit", "kill"])
 def test_a_job_that_kills_its_worker_fails_in_the_end(
-    workers: Staff, connected: Service, place: Place, number: int
+    workers: WorkerStarter, connected: Service, place: JobNotes, number: int
 ) -> None:
-    parent = workers.start("--processes", "1").ready()
+    parent = workers.start("--processes", "1").wait_ready()
     with pytest.raises(JobFailed) as told:
         poison.enqueue(place.path, number).result(LIMIT_S)
     assert (told.value.reason, told.value.type, told.value.attempts) == ("crashed", "WorkerDied", 2)
@@ -66,58 +75,60 @@ def test_a_job_that_kills_its_worker_fails_in_the_end(
     assert parent.stop() == 0
 
 
-def test_without_their_parent_the_workers_stop_and_give_back(workers: Staff, connected: Service, place: Place) -> None:
-    parent = workers.start("--processes", "2", "--grace", "0s").ready()
+def test_without_their_parent_the_workers_stop_and_give_back(
+    workers: WorkerStarter, connected: Service, place: JobNotes
+) -> None:
+    parent = workers.start("--processes", "2", "--grace", "0s").wait_ready()
     pids = wait_for_processes(connected, 2)
     handle = held_long.enqueue(place.path, 0)
-    until(place.started, "it runs")
+    wait_until(place.started, "it runs")
     parent.kill()
-    until(lambda: not any(is_there(pid) for pid in pids), "they end")
-    assert listed(connected) == []
+    wait_until(lambda: not any(is_there(pid) for pid in pids), "they end")
+    assert list_workers(connected) == []
     assert (handle.state, handle.info().attempt) == ("queued", 0)
 
 
 def test_a_signal_to_all_processes_still_leaves_them_the_grace(
-    workers: Staff, connected: Service, place: Place
+    workers: WorkerStarter, connected: Service, place: JobNotes
 ) -> None:
-    parent = workers.start("--processes", "2", "--grace", "10m").ready()
+    parent = workers.start("--processes", "2", "--grace", "10m").wait_ready()
     pids = wait_for_processes(connected, 2)
     handle = held_long.enqueue(place.path, 0)
-    until(place.started, "it runs")
+    wait_until(place.started, "it runs")
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
-    parent.until_said("the grace to end", times=2)
+    parent.wait_for_output("the grace to end", times=2)
     parent.signal(signal.SIGTERM)
-    parent.until_said("Stopping all worker processes")
+    parent.wait_for_output("Stopping all worker processes")
     place.go()
-    assert parent.ended() == 0
+    assert parent.wait() == 0
     assert handle.result(LIMIT_S) == 0
 
 
-def test_the_second_signal_is_passed_on(workers: Staff, connected: Service, place: Place) -> None:
-    parent = workers.start("--processes", "2", "--grace", "10m").ready()
+def test_the_second_signal_is_passed_on(workers: WorkerStarter, connected: Service, place: JobNotes) -> None:
+    parent = workers.start("--processes", "2", "--grace", "10m").wait_ready()
     wait_for_processes(connected, 2)
     handle = held_long.enqueue(place.path, 0)
-    until(place.started, "it runs")
+    wait_until(place.started, "it runs")
     parent.signal(signal.SIGTERM)
-    until(lambda: len(listed(connected)) == 1, "the idle one has ended")
+    wait_until(lambda: len(list_workers(connected)) == 1, "the idle one has ended")
     assert parent.stop() == 0
     assert (handle.state, handle.info().attempt) == ("queued", 0)
 
 
-def test_burst_in_several_processes(workers: Staff, connected: Service, place: Place) -> None:
+def test_burst_in_several_processes(workers: WorkerStarter, connected: Service, place: JobNotes) -> None:
     handles = app.enqueue_many(quick.call(place.path, number) for number in range(300))
-    assert workers.start("--processes", "2", "--burst").ended() == 0
+    assert workers.start("--processes", "2", "--burst").wait() == 0
     assert [handle.result(LIMIT_S) for handle in handles] == list(range(300))
-    assert finished(connected) == 300
+    assert count_finished(connected) == 300
 
 
-def test_the_number_of_processes_follows_the_queue(workers: Staff, connected: Service, place: Place) -> None:
-    parent = workers.start("-c", "1", "--autoscale", "1-3", "--scale-down-after", "1s").ready()
+def test_the_number_of_processes_follows_the_queue(workers: WorkerStarter, connected: Service, place: JobNotes) -> None:
+    parent = workers.start("-c", "1", "--autoscale", "1-3", "--scale-down-after", "1s").wait_ready()
     wait_for_processes(connected, 1)
     handles = app.enqueue_many(held_long.call(place.path, number) for number in range(6))
     wait_for_processes(connected, 3)
-    until(lambda: len(place.started()) == 3, "all three are at work")
+    wait_until(lambda: len(place.started()) == 3, "all three are at work")
     place.go()
     assert [handle.result(LIMIT_S) for handle in handles] == list(range(6))
     wait_for_processes(connected, 1)
@@ -125,11 +136,11 @@ def test_the_number_of_processes_follows_the_queue(workers: Staff, connected: Se
     assert parent.stop() == 0
 
 
-def test_stacks_of_all_processes_on_request(workers: Staff, connected: Service) -> None:
-    parent = workers.start("--processes", "2").ready()
+def test_stacks_of_all_processes_on_request(workers: WorkerStarter, connected: Service) -> None:
+    parent = workers.start("--processes", "2").wait_ready()
     wait_for_processes(connected, 2)
     parent.signal(signal.SIGUSR1)
-    parent.until_said("(most recent call first)", times=3)
+    parent.wait_for_output("(most recent call first)", times=3)
     assert parent.stop() == 0
 
 
@@ -142,8 +153,8 @@ APP = "from windlass import Windlass\napp = Windlass()\n@app.task\nasync def val
 @pytest.fixture
 def reloading(engine: EngineProcess, store: Store, tmp_path: Path) -> Iterator[WorkerProcess]:
     (tmp_path / "written.py").write_text(APP.format(1))
-    with staff("written:app", engine.unix_url, store.namespace, tmp_path) as found:
-        yield found.start("--reload").ready()
+    with worker_starter("written:app", engine.unix_url, store.namespace, tmp_path) as found:
+        yield found.start("--reload").wait_ready()
 
 
 def value_now(store: Store) -> object:
@@ -162,18 +173,18 @@ def _key(job_id: bytes) -> str:
 def test_reload_when_a_file_changes(reloading: WorkerProcess, store: Store, tmp_path: Path) -> None:
     assert value_now(store) == 1
     (tmp_path / "written.py").write_text(APP.format(22))
-    until(lambda: value_now(store) == 22, "the new code runs")
+    wait_until(lambda: value_now(store) == 22, "the new code runs")
     (tmp_path / "written.py").write_text("app = (")
-    reloading.until_said("starts again when a file changes")
-    assert "SyntaxError" in reloading.said
+    reloading.wait_for_output("starts again when a file changes")
+    assert "SyntaxError" in reloading.output
     (tmp_path / "written.py").write_text(APP.format(333))
-    until(lambda: value_now(store) == 333, "the repaired code runs")
+    wait_until(lambda: value_now(store) == 333, "the repaired code runs")
     assert reloading.stop() == 0
 
 
 @pytest.mark.parametrize("option", ["--processes=2", "--autoscale=1-2"])
 def test_a_wrong_target_is_said_once(engine: EngineProcess, tmp_path: Path, option: str) -> None:
-    with staff("nowhere:app", engine.unix_url, "t", tmp_path) as found:
+    with worker_starter("nowhere:app", engine.unix_url, "t", tmp_path) as found:
         process = found.start(option)
-        assert process.ended() == 2
-        assert process.said.count("There is no module 'nowhere'") == 1
+        assert process.wait() == 2
+        assert process.output.count("There is no module 'nowhere'") == 1

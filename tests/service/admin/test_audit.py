@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.admin.doctor_findings import assert_healthy
-from tests.support.namespace import ask, dump
+from tests.support.namespace import dump_keys, send_command
 from windlass.core.access.audit import DETAIL_MAX, ENTRIES_KEPT, AuditEntry
 from windlass.core.errors import BadInput, TooLarge
 from windlass.service import Service
@@ -43,7 +43,7 @@ def test_an_empty_log(service: Service, store: Store) -> None:
     service.audit([]).wait()
     page = service.audits().wait()
     assert (page.entries, page.cursor) == ([], "")
-    assert dump(store) == {}
+    assert dump_keys(store) == {}
 
 
 def test_the_newest_comes_first_however_the_clock_goes(service: Service, store: Store) -> None:
@@ -84,16 +84,16 @@ def test_no_more_than_the_constant_says_are_kept(service: Service, store: Store)
     thousand = [entry(number) for number in range(1_000)]
     for _ in range(ENTRIES_KEPT // 1_000 + 1):
         service.audit(thousand).wait()
-    assert ask(store, "XLEN", f"{store.root(0)}:audit") == ENTRIES_KEPT
+    assert send_command(store, "XLEN", f"{store.root(0)}:audit") == ENTRIES_KEPT
 
 
 def test_it_is_written_when_the_engine_is_full(service: Service, store: Store) -> None:
     service.audit([entry(0)]).wait()
-    ask(store, "CONFIG", "SET", "maxmemory", "1")
+    send_command(store, "CONFIG", "SET", "maxmemory", "1")
     try:
         service.audit([entry(1)]).wait()
     finally:
-        ask(store, "CONFIG", "SET", "maxmemory", "0")
+        send_command(store, "CONFIG", "SET", "maxmemory", "0")
     assert targets(service) == ["1", "0"]
 
 

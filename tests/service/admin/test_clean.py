@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.namespace import keys, left_behind
+from tests.support.namespace import leftover_keys, list_keys
 from windlass.core.job import Blob
 from windlass.core.operations import Fail, Filter, Finish
 from windlass.core.states import State
@@ -62,7 +62,7 @@ def test_everything_of_a_failed_job_goes_after_its_retention(service: Service, s
     assert put(service, new(unique="k"))[0].status == "existing"
     service.store.clock_offset_ms += 14 * DAY_MS + 1_000
     assert service.clean().wait().done == 1
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
     assert put(service, new(unique="k"))[0].status == "queued"
 
 
@@ -73,7 +73,7 @@ def test_thousands_go_in_bounded_steps(service: Service, store: Store) -> None:
     assert [service.clean().wait().done for _ in range(3)] == [200, 50, 0]
     service.store.clock_offset_ms += 15 * DAY_MS
     assert [service.clean().wait().done for _ in range(4)] == [200, 200, 100, 0]
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 def test_sweep_forgets_queues_that_hold_nothing(service: Service, store: Store) -> None:
@@ -88,7 +88,7 @@ def test_sweep_forgets_queues_that_hold_nothing(service: Service, store: Store) 
     swept = service.sweep().wait()
     assert (swept.cursor, swept.forgotten) == ("0", 1)
     assert service.queues().wait() == ["configured", "failed", "full", "later"]
-    assert b"q:q" not in keys(store)
+    assert b"q:q" not in list_keys(store)
     assert service.configuration("configured").wait().lease_ms == 5_000
     put(service, new())
     assert "q" in service.queues().wait()

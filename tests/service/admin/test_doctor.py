@@ -12,7 +12,7 @@ from tests.service.admin.doctor_findings import assert_healthy, findings
 from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
 from tests.service.schedules.schedule_builders import now_ms, scheduled
-from tests.support.namespace import ask, dump
+from tests.support.namespace import dump_keys, send_command
 from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback, Cap
 from windlass.core.limits.limit import Limit, Matcher
@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 def raw(service: Service, command: str, key: str | bytes, *rest: str | bytes | int) -> Any:
     """A command past all scripts; the key is named without its root."""
     prefix = f"{service.store.root(0)}:".encode()
-    return ask(service.store, command, prefix + (key.encode() if isinstance(key, str) else key), *rest)
+    return send_command(service.store, command, prefix + (key.encode() if isinstance(key, str) else key), *rest)
 
 
 def agree(service: Service) -> None:
@@ -45,9 +45,9 @@ def finish(service: Service, job: Any) -> None:
 
 def assert_repairs(service: Service, *codes: str) -> None:
     """Found without a repair, and nothing changed by that; repaired; then nothing is left to find."""
-    before = dump(service.store)
+    before = dump_keys(service.store)
     found = findings(service)
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
     assert set(codes) <= found.keys(), found.keys()
     assert not any(one.repaired for one in found.values())
     repaired = findings(service, repair=True)

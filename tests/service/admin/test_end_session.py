@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.admin.doctor_findings import assert_healthy
-from tests.support.namespace import ask, keys
+from tests.support.namespace import list_keys, send_command
 from windlass.core.errors import BadInput
 from windlass.service import Service
 from windlass.store.store import Store
@@ -29,8 +29,8 @@ def test_an_ended_session_comes_with_the_tokens(service: Service, store: Store) 
     assert found.version > before.version
     assert found.ended_sessions == {"token.session": until_s}
     assert service.tokens(found).wait().ended_sessions == {"token.session": until_s}
-    assert keys(store) == [b"ended_sessions", b"tokens_version"]
-    assert 0 < ask(store, "TTL", f"{store.root(0)}:ended_sessions") <= HOUR_S + 1
+    assert list_keys(store) == [b"ended_sessions", b"tokens_version"]
+    assert 0 < send_command(store, "TTL", f"{store.root(0)}:ended_sessions") <= HOUR_S + 1
     assert_healthy(service)
 
 
@@ -44,7 +44,7 @@ def test_the_later_end_counts(service: Service) -> None:
 def test_the_key_lives_as_long_as_the_last_of_them(service: Service, store: Store) -> None:
     for hours in (3, 1):
         service.end_session(f"token.{hours}", now_s(service) + hours * HOUR_S).wait()
-    assert ask(store, "TTL", f"{store.root(0)}:ended_sessions") > 2 * HOUR_S
+    assert send_command(store, "TTL", f"{store.root(0)}:ended_sessions") > 2 * HOUR_S
 
 
 def test_those_whose_cookies_are_over_are_forgotten(service: Service, store: Store) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.service.admin.doctor_findings import assert_healthy
-from tests.support.namespace import ask, dump, keys
+from tests.support.namespace import dump_keys, list_keys, send_command
 from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.core.errors import EngineFull, TokenExists, TooLarge, UnknownToken
 from windlass.service import Service
@@ -50,9 +50,9 @@ def test_a_plain_token_never_expires(service: Service) -> None:
 
 def test_the_secret_is_stored_nowhere(service: Service, store: Store) -> None:
     secret = parse_token(create(service).text).secret.encode()
-    kept = ask(store, "HGETALL", f"{store.root(0)}:tokens")
+    kept = send_command(store, "HGETALL", f"{store.root(0)}:tokens")
     assert secret not in b"".join(kept)
-    assert keys(store) == [b"tokens", b"tokens_version"]
+    assert list_keys(store) == [b"tokens", b"tokens_version"]
 
 
 def test_two_tokens_share_neither_id_nor_secret(service: Service) -> None:
@@ -63,10 +63,10 @@ def test_two_tokens_share_neither_id_nor_secret(service: Service) -> None:
 
 def test_a_name_is_given_once(service: Service, store: Store) -> None:
     create(service)
-    before = dump(store)
+    before = dump_keys(store)
     with pytest.raises(TokenExists, match="token 'shop' exists already"):
         create(service, roles=frozenset({Role.ADMIN}))
-    assert dump(store) == before
+    assert dump_keys(store) == before
     service.revoke_token("shop").wait()
     create(service)
     assert names(service) == ["shop"]
@@ -75,11 +75,11 @@ def test_a_name_is_given_once(service: Service, store: Store) -> None:
 def test_a_repeated_call_after_a_lost_answer_is_the_same_token(service: Service, store: Store) -> None:
     made = create(service)
     shown = parse_token(made.text)
-    before = dump(store)
+    before = dump_keys(store)
     store.clock_offset_ms += 5_000
     again = store.run_sync(_asking(calls.create_token(NewToken(name="shop", roles=PRODUCES), shown)))
     assert again == made.token
-    assert dump(store) == before
+    assert dump_keys(store) == before
 
 
 def _asking(call: Any) -> Any:
@@ -91,10 +91,10 @@ def test_a_revoked_token_is_gone(service: Service, store: Store) -> None:
     create(service, "b")
     service.revoke_token("a").wait()
     assert names(service) == ["b"]
-    before = dump(store)
+    before = dump_keys(store)
     with pytest.raises(UnknownToken, match="no token 'a'"):
         service.revoke_token("a").wait()
-    assert dump(store) == before
+    assert dump_keys(store) == before
 
 
 def test_tokens_are_listed_by_name(service: Service) -> None:
@@ -127,7 +127,7 @@ def test_the_version_grows_when_the_clock_goes_back(service: Service, store: Sto
 def test_an_emptied_deployment_comes_to_no_version_again(service: Service, store: Store) -> None:
     create(service, "a")
     known = service.tokens().wait()
-    ask(store, "DEL", f"{store.root(0)}:tokens", f"{store.root(0)}:tokens_version")
+    send_command(store, "DEL", f"{store.root(0)}:tokens", f"{store.root(0)}:tokens_version")
     assert service.tokens(known).wait().tokens == []
     store.clock_offset_ms += 1
     create(service, "b")
@@ -149,10 +149,10 @@ def test_there_is_room_for_so_many(service: Service, store: Store, monkeypatch: 
     monkeypatch.setattr(calls, "TOKENS_MAX", 3)
     for name in ("a", "b", "c"):
         create(service, name)
-    before = dump(store)
+    before = dump_keys(store)
     with pytest.raises(TooLarge, match="remove unused tokens"):
         create(service, "d")
-    assert dump(store) == before
+    assert dump_keys(store) == before
     service.revoke_token("b").wait()
     create(service, "d")
     assert names(service) == ["a", "c", "d"]
@@ -160,20 +160,20 @@ def test_there_is_room_for_so_many(service: Service, store: Store, monkeypatch: 
 
 def test_when_the_engine_is_full_tokens_can_be_revoked_and_none_created(service: Service, store: Store) -> None:
     create(service)
-    ask(store, "CONFIG", "SET", "maxmemory", "1")
+    send_command(store, "CONFIG", "SET", "maxmemory", "1")
     try:
         with pytest.raises(EngineFull):
             create(service, "more")
         service.revoke_token("shop").wait()
         assert names(service) == []
     finally:
-        ask(store, "CONFIG", "SET", "maxmemory", "0")
+        send_command(store, "CONFIG", "SET", "maxmemory", "0")
 
 
 @pytest.mark.parametrize("stored", [b"", b"x" * 12, b"x" * 12 + b"\x90", b"nonsense"])
 def test_one_that_cannot_be_read_hides_no_other(service: Service, store: Store, stored: bytes) -> None:
     create(service, "b")
-    ask(store, "HSET", f"{store.root(0)}:tokens", "a", stored)
+    send_command(store, "HSET", f"{store.root(0)}:tokens", "a", stored)
     assert names(service) == ["b"]
     service.revoke_token("a").wait()
 

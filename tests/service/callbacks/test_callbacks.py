@@ -13,7 +13,7 @@ import pytest
 
 from tests.service.helpers import another, new, put, read, take
 from tests.service.machines import invariants
-from tests.support.namespace import ask, keys
+from tests.support.namespace import list_keys, send_command
 from windlass.background.runner import all_loops, turn
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, PendingCallback
 from windlass.core.errors import BadInput, StaleLease, TooLarge, UnknownCallback, WrongState
@@ -74,7 +74,7 @@ def test_a_finished_job_has_a_pending_callback(service: Service, store: Store) -
     assert pending.key.startswith(job.key + "-")
     assert_consistent(store)
     service.settle_callbacks([LeasedCallback(pending.id, pending.token)]).one().wait()
-    assert not {key for key in keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
+    assert not {key for key in list_keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
 
 
 def _fails(service: Service) -> None:
@@ -148,7 +148,7 @@ def test_other_changes_create_no_callback(service: Service, store: Store) -> Non
     service.finish([Finish(plain.id, plain.lease_token)]).wait()
     service.finish([Finish(first.id, first.lease_token)]).wait()  # refused: it was put back
     assert taken(service) == []
-    assert b"debts" not in keys(store)
+    assert b"debts" not in list_keys(store)
 
 
 def test_many_ends_in_one_call(service: Service, store: Store) -> None:
@@ -288,7 +288,7 @@ def test_one_that_is_given_up_stays_for_people_to_see(service: Service, store: S
     service.store.clock_offset_ms += 14 * DAY_MS + 1
     assert service.clean().wait().done == 1
     assert isinstance(service.redeliver([pending.id]).wait()[0], UnknownCallback)
-    assert not {key for key in keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
+    assert not {key for key in list_keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
 
 
 def test_only_so_many_are_kept(service: Service, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def test_pages(service: Service) -> None:
 
 
 async def _until_registered(store: Store) -> None:
-    while not await asyncio.to_thread(ask, store, "EXISTS", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110 (the engine's news, not ours)
+    while not await asyncio.to_thread(send_command, store, "EXISTS", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110 (the engine's news, not ours)
         await asyncio.sleep(0.002)
 
 
@@ -352,7 +352,7 @@ async def test_an_end_wakes_a_waiting_deliverer(service: Service, store: Store) 
 async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, store: Store) -> None:
     other = another(service)
     waiting = [asyncio.ensure_future(one.take_callbacks(most=1, wait_ms=20_000)) for one in (service, other, service)]
-    while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:\2owed") != 2:  # noqa: ASYNC110
+    while await asyncio.to_thread(send_command, store, "ZCARD", f"{store.root(0)}:waiters:\2owed") != 2:  # noqa: ASYNC110
         await asyncio.sleep(0.002)
     answers = await service.enqueue([owing(name=str(number)) for number in range(3)])
     await service.cancel([answer.id for answer in answers if not isinstance(answer, Exception)])
@@ -367,7 +367,7 @@ async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, sto
 async def test_no_deliverer_stays_registered(service: Service, store: Store) -> None:
     assert (await service.take_callbacks(wait_ms=20)).callbacks == []
     async with asyncio.timeout(20):
-        while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110
+        while await asyncio.to_thread(send_command, store, "ZCARD", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
     await store.close()
 
@@ -379,11 +379,11 @@ async def test_a_lost_wakeup_is_repeated(service: Service, store: Store) -> None
     await service.cancel([answer.id]).one()
     # A process was woken and died: its registration is gone, and another process waits that polled before.
     root = store.root(0)
-    now_ms = int((await asyncio.to_thread(ask, store, "TIME"))[0]) * 1000
-    await asyncio.to_thread(ask, store, "ZADD", f"{root}:timers:ring", now_ms, b"\2owed")
-    await asyncio.to_thread(ask, store, "ZADD", f"{root}:waiters:\2owed", now_ms + 60_000, b"other\1")
+    now_ms = int((await asyncio.to_thread(send_command, store, "TIME"))[0]) * 1000
+    await asyncio.to_thread(send_command, store, "ZADD", f"{root}:timers:ring", now_ms, b"\2owed")
+    await asyncio.to_thread(send_command, store, "ZADD", f"{root}:waiters:\2owed", now_ms + 60_000, b"other\1")
     await turn(service, all_loops())
-    assert await asyncio.to_thread(ask, store, "LLEN", f"{root}:bell:other") == 1
+    assert await asyncio.to_thread(send_command, store, "LLEN", f"{root}:bell:other") == 1
     await store.close()
 
 
@@ -445,7 +445,7 @@ def test_a_callback_that_cannot_be(service: Service, store: Store, bad: dict[str
         service.enqueue([owing(callback=Callback(**({"url": URL} | bad)))]).wait()
     with pytest.raises(BadInput):
         service.enqueue([owing(callback=URL)])
-    assert keys(store) == []
+    assert list_keys(store) == []
 
 
 def test_the_largest_callback(service: Service, store: Store) -> None:

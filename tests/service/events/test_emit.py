@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.service.helpers import new, put, read, take
-from tests.support.namespace import dump, keys
+from tests.support.namespace import dump_keys, list_keys
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.event import Emit, EventKind
 from windlass.core.job import Blob, Codec
@@ -45,22 +45,22 @@ def test_others_may_not_emit(service: Service, store: Store) -> None:
     service.finish([Finish(first.id, first.lease_token)]).wait()
     service.release([LeaseRef(job.id, job.lease_token)]).wait()
     take(service)
-    before = dump(store)
+    before = dump_keys(store)
     changes = [
         (job.id, job.lease_token), (queued.id, 0), (queued.id, 5), (service.store.new_id("q"), 0), (ended.id, 0),
     ]  # fmt: skip
     answers = service.emit([Emit(one, token, Blob(b"evil")) for one, token in changes]).wait()
     assert [type(one) for one in answers] == [StaleLease, WrongState, StaleLease, UnknownJob, AlreadyEnded]
-    assert dump(store) == before
+    assert dump_keys(store) == before
     assert all(event.value is None for event in service.events(position).wait().events)
 
 
 def test_nothing_is_kept_without_followers(service: Service, store: Store) -> None:
     put(service, new())
     (job,) = take(service)
-    before = keys(store)
+    before = list_keys(store)
     assert service.emit([Emit(job.id, job.lease_token, Blob(b"1"))]).wait() == [None]
-    assert keys(store) == before
+    assert list_keys(store) == before
 
 
 @pytest.mark.parametrize("bad", [{"value": b"1"}, {"value": None}, {"token": -1}, {"id": b"1"}])

@@ -13,7 +13,7 @@ import pytest
 from tests.service.helpers import another, new, put, take
 from tests.service.machines import invariants
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask, keys
+from tests.support.namespace import list_keys, send_command
 from windlass.core.errors import BadInput
 from windlass.core.event import Emit, Event, EventKind
 from windlass.core.job import Blob, NewJob
@@ -53,7 +53,7 @@ def test_nothing_is_written_without_followers(service: Service, store: Store) ->
     service.emit([Emit(job.id, job.lease_token, Blob(b"1"))]).one().wait()
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
     service.delete([other.id], even_leased=True).one().wait()
-    assert not {b"events", b"followed"} & set(keys(store))
+    assert not {b"events", b"followed"} & set(list_keys(store))
 
 
 def test_progress_tells_the_note_that_holds(service: Service, position: str) -> None:
@@ -239,7 +239,7 @@ def test_one_queue_and_one_job(service: Service, position: str) -> None:
 def test_what_was_trimmed_away_is_counted(service: Service, store: Store, position: str) -> None:
     for _ in range(0, KEPT + 2_000, 1_000):
         put(service, *(new() for _ in range(1_000)))
-    length = ask(store, "XLEN", f"{store.root(0)}:events")
+    length = send_command(store, "XLEN", f"{store.root(0)}:events")
     assert KEPT <= length <= KEPT + 200
     first, second = service.events(position, most=1).wait().events
     assert (first.kind, first.missed) == (EventKind.MISSED, KEPT + 2_000 - length)
@@ -254,8 +254,8 @@ def test_large_values_leave_room_for_fewer(service: Service, store: Store, posit
     value = Blob(b"x" * 16 * 1024)
     for _ in range(3):
         service.emit([Emit(job.id, job.lease_token, value)] * 1_000).wait()
-    assert ask(store, "XLEN", f"{store.root(0)}:events") <= 1_024
-    assert ask(store, "MEMORY", "USAGE", f"{store.root(0)}:events") < 32 * 1024 * 1024
+    assert send_command(store, "XLEN", f"{store.root(0)}:events") <= 1_024
+    assert send_command(store, "MEMORY", "USAGE", f"{store.root(0)}:events") < 32 * 1024 * 1024
     first = service.events(position, most=1).wait().events[0]
     assert first.kind is EventKind.MISSED
     assert first.missed is not None
@@ -266,7 +266,7 @@ def test_large_values_leave_room_for_fewer(service: Service, store: Store, posit
 def test_a_time_without_followers_is_reported(service: Service, store: Store, loses_stream: bool) -> None:
     position = service.events().wait().position
     put(service, new(name="seen"))
-    ask(store, "DEL", f"{store.root(0)}:followed", *[f"{store.root(0)}:events"] * loses_stream)
+    send_command(store, "DEL", f"{store.root(0)}:followed", *[f"{store.root(0)}:events"] * loses_stream)
     store.clock_offset_ms += 1_000
     put(service, new(name="unseen"))
     page = service.events(position).wait()
@@ -281,7 +281,7 @@ def test_a_time_without_followers_is_reported(service: Service, store: Store, lo
 
 def test_a_lapse_shows_between_two_events(service: Service, store: Store, position: str) -> None:
     put(service, new(name="seen"))
-    ask(store, "DEL", f"{store.root(0)}:followed")
+    send_command(store, "DEL", f"{store.root(0)}:followed")
     put(service, new(name="unseen"))
     service.events().wait()
     put(service, new(name="later"))
@@ -294,7 +294,7 @@ def test_a_lapse_shows_between_two_events(service: Service, store: Store, positi
 def test_an_engine_that_has_lost_the_last_events(service: Service, store: Store, position: str) -> None:
     put(service, new(), new())
     page = service.events(position).wait()
-    ask(store, "DEL", f"{store.root(0)}:events")  # as after a failover to a replica that was behind
+    send_command(store, "DEL", f"{store.root(0)}:events")  # as after a failover to a replica that was behind
     put(service, new(name="after"))
     (missed,) = service.events(page.position).wait().events
     assert (missed.kind, missed.missed) == (EventKind.MISSED, None)
@@ -302,7 +302,7 @@ def test_an_engine_that_has_lost_the_last_events(service: Service, store: Store,
 
 def test_all_keys_expire_when_the_last_follower_has_left(service: Service, store: Store, position: str) -> None:
     put(service, new())
-    followed_ms, events_ms = (ask(store, "PTTL", f"{store.root(0)}:{key}") for key in ("followed", "events"))
+    followed_ms, events_ms = (send_command(store, "PTTL", f"{store.root(0)}:{key}") for key in ("followed", "events"))
     assert 0 < followed_ms <= 60_000 < events_ms <= 600_000
 
 
@@ -313,7 +313,7 @@ def test_all_keys_expire_when_the_last_follower_has_left(service: Service, store
 def test_bad_input(service: Service, store: Store, bad: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         service.events(**bad).wait()
-    assert keys(store) == []
+    assert list_keys(store) == []
 
 
 # Following

@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.helpers import new
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.errors import BadInput, EngineUnavailable
 from windlass.core.event import Emit, Event, EventKind
 from windlass.core.job import Blob, NewJob
@@ -68,7 +68,7 @@ async def alone(service: Service, position: str, count: int, **which: Any) -> li
 
 async def readers(store: Store) -> list[bytes]:
     """Connections that wait for events."""
-    found: bytes = await asyncio.to_thread(ask, store, "CLIENT", "LIST")
+    found: bytes = await asyncio.to_thread(send_command, store, "CLIENT", "LIST")
     return [line for line in found.splitlines() if b"cmd=xread" in line]
 
 
@@ -305,7 +305,7 @@ async def until_finished(following: SharedFollower) -> list[Event]:
 
 async def kill_readers(store: Store) -> None:
     for line in await readers(store):
-        await asyncio.to_thread(ask, store, "CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))
+        await asyncio.to_thread(send_command, store, "CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))
 
 
 @valkey_only
@@ -354,7 +354,7 @@ async def test_trimmed_events_are_reported_to_a_follower_that_returns_too_late(s
     async with shared.follow(shared=True) as present:
         position = present.position
         await numbered(shared, *range(KEPT + 1_000))
-        kept = int(await asyncio.to_thread(ask, shared.store, "XLEN", f"{shared.store.root(0)}:events"))
+        kept = int(await asyncio.to_thread(send_command, shared.store, "XLEN", f"{shared.store.root(0)}:events"))
         async with shared.follow(position, shared=True) as late:
             first, second = await read_events(late, 2)
             assert (first.kind, first.missed) == (EventKind.MISSED, KEPT + 1_000 - kept)
@@ -367,7 +367,7 @@ async def test_a_time_without_followers_is_reported_only_to_absent_followers(sha
         await numbered(shared, 1)
         (event,) = await read_events(following, 1)
         root = shared.store.root(0)
-        await asyncio.to_thread(ask, shared.store, "DEL", f"{root}:followed")
+        await asyncio.to_thread(send_command, shared.store, "DEL", f"{root}:followed")
         shared.store.clock_offset_ms += 1_000
         await numbered(shared, 2)
         async with shared.follow(event.position, shared=True) as resumed, shared.follow(shared=True) as fresh:
@@ -384,7 +384,7 @@ async def test_an_engine_that_has_lost_the_last_events_begins_again(shared: Serv
         assert await names(one, 3) == await names(two, 3) == ["1", "2", "3"]
         await becomes(shared.store, 1)
         # As after a failover to a replica that was behind: numbers come again.
-        await asyncio.to_thread(ask, shared.store, "DEL", f"{shared.store.root(0)}:events")
+        await asyncio.to_thread(send_command, shared.store, "DEL", f"{shared.store.root(0)}:events")
         await kill_readers(shared.store)
         assert await names(one, 1) == await names(two, 1) == ["missed"]
         await numbered(shared, 4)
@@ -413,7 +413,7 @@ async def test_a_refusing_engine_ends_all_followers_and_the_next_start_fresh(sha
     store, key = shared.store, f"{shared.store.root(0)}:events"
     async with shared.follow(shared=True) as one, shared.follow(queue="q", shared=True) as two:
         await becomes(store, 1)
-        await asyncio.to_thread(ask, store, "SET", key, "no stream")
+        await asyncio.to_thread(send_command, store, "SET", key, "no stream")
         await kill_readers(store)
         for follower in (one, two):
             with pytest.raises(Exception, match="WRONGTYPE"):
@@ -421,7 +421,7 @@ async def test_a_refusing_engine_ends_all_followers_and_the_next_start_fresh(sha
         with pytest.raises(Exception, match="WRONGTYPE"):
             async with shared.follow(shared=True):
                 pass
-        await asyncio.to_thread(ask, store, "DEL", key)
+        await asyncio.to_thread(send_command, store, "DEL", key)
         async with shared.follow(shared=True) as three:
             await numbered(shared, 1)
             assert await names(three, 1) == ["1"]

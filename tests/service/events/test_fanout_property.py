@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.service.helpers import new
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from tests.support.stores import make_store
 from windlass.core.event import Event, EventKind
 from windlass.core.operations import Edit, Enqueued
@@ -134,6 +134,6 @@ class Traveller:
 
 
 def _kill_readers(store: Store) -> None:
-    for line in ask(store, "CLIENT", "LIST").splitlines():
+    for line in send_command(store, "CLIENT", "LIST").splitlines():
         if b"cmd=xread" in line:
-            ask(store, "CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))
+            send_command(store, "CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))

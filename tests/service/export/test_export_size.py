@@ -6,7 +6,7 @@ import tracemalloc
 
 from tests.service.helpers import counts, new, put
 from tests.service.machines.dependency_builders import run_all_steps
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.job import Blob
 from windlass.core.operations import Finish, Take
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
@@ -18,7 +18,7 @@ MEMORY_MAX = 2_500_000  # the lines are more than this; most of it is the window
 
 
 def calls(service: Service) -> int:
-    stats = ask(service.store, "INFO", "commandstats").decode().split()
+    stats = send_command(service.store, "INFO", "commandstats").decode().split()
     (counted,) = [line for line in stats if line.startswith("cmdstat_fcall:")]
     return int(counted.partition("calls=")[2].partition(",")[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.namespace import left_behind
+from tests.support.namespace import leftover_keys
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish, LeaseRef, WorkerInfo
@@ -188,4 +188,4 @@ def test_without_retention_nothing_is_kept(service: Service, store: Store) -> No
     assert counts(service) == {}
     with pytest.raises(AlreadyEnded):
         service.job([job.id]).one().wait()
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []

@@ -14,7 +14,7 @@ from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.helpers import counts, new, put, read, take
 from tests.service.machines import invariants
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask, dump
+from tests.support.namespace import dump_keys, send_command
 from windlass.core.errors import BadInput, QueueFull
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, NewJob
@@ -162,7 +162,7 @@ def test_the_period_of_the_first_counts_and_its_key_goes_by_itself(service: Serv
     put(service, throttled(throttle_ms=60_000))
     put(service, throttled(throttle_ms=1))
     key = f"{service.store.root(0)}:throttle:q\0u"
-    assert 0 < ask(service.store, "PTTL", key) <= 60_000
+    assert 0 < send_command(service.store, "PTTL", key) <= 60_000
 
 
 def test_a_repeated_throttled_enqueue_is_harmless(service: Service) -> None:
@@ -198,10 +198,10 @@ def test_a_full_queue_starts_no_period(service: Service) -> None:
 )
 def test_what_is_refused(service: Service, fields: dict[str, Any]) -> None:
     put(service, new())
-    before = dump(service.store)
+    before = dump_keys(service.store)
     with pytest.raises(BadInput, match=r"debounce|throttle"):
         service.enqueue([new(**fields)])
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 # Against a model: what runs, and with which content

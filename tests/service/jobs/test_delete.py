@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.helpers import counts, new, put, take
 from tests.service.jobs.test_requeue import STATES, in_state
-from tests.support.namespace import keys, left_behind
+from tests.support.namespace import leftover_keys, list_keys
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.core.job import Blob
 from windlass.core.operations import Fail, Filter, Finish, Listing, WorkerInfo
@@ -25,7 +25,7 @@ def test_every_state_leaves_no_key_behind(service: Service, store: Store, state:
     job_id = in_state(service, state, **LABELS)
     assert service.delete([job_id], even_leased=True).one().wait() == "deleted"
     assert counts(service) == {}
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
     assert service.stats(["q"]).wait()[0].bytes == 0
     with pytest.raises(AlreadyEnded):
         service.job([job_id]).one().wait()
@@ -41,7 +41,7 @@ def test_attempts_and_the_holder_go_too(service: Service, store: Store) -> None:
     service.delete([job.id], even_leased=True).one().wait()
     assert service.workers().wait()[0].running_count == 0
     service.forget(worker).wait()
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 @pytest.mark.parametrize("accept_ms", [0, 1_000])
@@ -63,7 +63,7 @@ def test_an_overdue_redeliverable_job_leaves_its_lane_too(service: Service, stor
     service.recover().wait()
     service.delete([job.id], even_leased=True).one().wait()
     assert counts(service) == {}
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 def test_neighbours_stay(service: Service) -> None:
@@ -101,17 +101,17 @@ def test_two_thousand_at_once(service: Service, store: Store) -> None:
     jobs = put(service, *(new() for _ in range(2_000)))
     answers = service.delete([job.id for job in jobs]).wait()
     assert answers == ["deleted"] * 2_000
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 @pytest.mark.anyio
 async def test_a_caller_that_awaits_it_is_notified(service: Service, store: Store) -> None:
     job = await service.enqueue([new()]).one()
     waiting = asyncio.ensure_future(service.result(job.id, wait_ms=5_000))
-    while b"e:" + job.id not in await asyncio.to_thread(keys, store):  # noqa: ASYNC110 (the engine's news, not ours)
+    while b"e:" + job.id not in await asyncio.to_thread(list_keys, store):  # noqa: ASYNC110 (the engine's news, not ours)
         await asyncio.sleep(0.005)
     await service.delete([job.id]).one()
     with pytest.raises(UnknownJob, match="deleted during the wait"):
         await waiting
     await store.close()
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []

@@ -16,7 +16,7 @@ from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.helpers import new, put, take
 from tests.service.machines.dependency_builders import fail, finish, parent_with_children, run_all_steps
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask, dump
+from tests.support.namespace import dump_keys, send_command
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.explain.reasons import (
     Ahead,
@@ -416,7 +416,7 @@ def test_a_dependency_that_is_lost_never_ends(service: Service) -> None:
     """As after an import that did not bring it, or a repair that did not find it."""
     gone, other = one(service), one(service)
     job_id = one(service, "r", after=(gone, other))
-    ask(service.store, "ZADD", f"{service.store.root(0)}:c:".encode() + job_id, 0, gone)
+    send_command(service.store, "ZADD", f"{service.store.root(0)}:c:".encode() + job_id, 0, gone)
     found = explain(service, job_id)
     assert kinds(found) == [AwaitsMembers, DeletedMembers]
     assert [member.id for member in only(found, AwaitsMembers).members] == [format_id(other)]
@@ -706,10 +706,10 @@ def test_it_changes_nothing(service: Service) -> None:
     service.edit([Edit(id=ids[4], priority=3)]).wait()
     service.pause("named", name="n").wait()
     service.store.clock_offset_ms += 61_000
-    before = dump(service.store)
+    before = dump_keys(service.store)
     for job_id in ids:
         explain(service, job_id)
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 @pytest.mark.anyio

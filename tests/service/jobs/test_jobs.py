@@ -13,7 +13,7 @@ import pytest
 from tests.service.helpers import new, put, take
 from tests.service.job_pages import listed, pages
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import dump
+from tests.support.namespace import dump_keys
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Edit, Fail, Filter, Finish, Listing
@@ -175,10 +175,10 @@ def test_a_cursor_that_no_page_gave_out(service: Service, state: str, cursor: st
 
 def test_reading_changes_nothing(service: Service, store: Store) -> None:
     put(service, *(new(tags=("t",)) for _ in range(10)))
-    before = dump(store)
+    before = dump_keys(store)
     listed(service, queue="q", state="queued", most=3)
     listed(service, tag="t", most=3, state=State.QUEUED.label)
-    assert dump(store) == before
+    assert dump_keys(store) == before
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.helpers import new, put, read, take
-from tests.support.namespace import dump, keys
+from tests.support.namespace import dump_keys, list_keys
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT, KeptLine, Log, LogLine, Logs
@@ -34,7 +34,7 @@ def texts(service: Service, job_id: bytes) -> list[str]:
 
 
 def log_keys(store: Store) -> list[bytes]:
-    return [key for key in keys(store) if key.startswith(b"l:")]
+    return [key for key in list_keys(store) if key.startswith(b"l:")]
 
 
 @pytest.mark.parametrize("size", [1, 5_000])
@@ -113,13 +113,13 @@ def test_others_may_not_log(service: Service, store: Store) -> None:
     service.finish([Finish(first.id, first.lease_token)]).wait()
     service.release([LeaseRef(job.id, job.lease_token)]).wait()
     take(service)
-    before = dump(store)
+    before = dump_keys(store)
     changes = [
         (job.id, job.lease_token), (queued.id, 0), (queued.id, 5), (service.store.new_id("q"), 0), (ended.id, 0),
     ]  # fmt: skip
     answers = service.log([Log(one, token, [LogLine(0, "info", "evil")]) for one, token in changes]).wait()
     assert [type(one) for one in answers] == [StaleLease, WrongState, StaleLease, UnknownJob, AlreadyEnded]
-    assert dump(store) == before
+    assert dump_keys(store) == before
 
 
 # They go when their job goes

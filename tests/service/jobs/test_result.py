@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.namespace import ask, dump, keys, left_behind
+from tests.support.namespace import dump_keys, leftover_keys, list_keys, send_command
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Codec, Ending, Job
 from windlass.core.operations import Fail, Finish, Take
@@ -40,7 +40,7 @@ def test_it_goes_with_its_time(service: Service, store: Store) -> None:
     assert service.clean().wait().done == 1
     with pytest.raises(AlreadyEnded):
         service.result(job.id).wait()
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 def test_it_may_stay_for_ever(service: Service) -> None:
@@ -72,7 +72,7 @@ def test_a_result_that_is_not_kept_is_gone_with_the_job(service: Service, store:
     job = finished(service, Blob(b"1"), ttl_ms=0)
     with pytest.raises(AlreadyEnded):
         service.result(job.id).wait()
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 def test_a_job_that_failed_shows_its_last_attempt(service: Service) -> None:
@@ -91,9 +91,9 @@ def test_a_job_that_has_not_ended_has_no_ending_and_a_peek_leaves_nothing_behind
     service: Service, store: Store
 ) -> None:
     (job,) = put(service, new())
-    before = dump(store)
+    before = dump_keys(store)
     assert service.result(job.id).wait() is None
-    assert dump(store) == before
+    assert dump_keys(store) == before
 
 
 def test_an_unknown_job(service: Service) -> None:
@@ -107,7 +107,7 @@ def test_waiting_without_an_event_loop_ends_with_the_job(service: Service, store
     found: list[Ending | None] = []
     waiter = threading.Thread(target=lambda: found.append(service.result(job.id, wait_ms=60_000).wait()))
     waiter.start()
-    while b"e:" + job.id not in keys(store):
+    while b"e:" + job.id not in list_keys(store):
         assert waiter.is_alive()
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
     waiter.join(30)
@@ -120,7 +120,7 @@ def test_waiting_ends_with_its_time(service: Service) -> None:
 
 
 async def _until_awaited(store: Store, job_id: bytes) -> None:
-    while b"e:" + job_id not in await asyncio.to_thread(keys, store):  # noqa: ASYNC110 (the engine's news, not ours)
+    while b"e:" + job_id not in await asyncio.to_thread(list_keys, store):  # noqa: ASYNC110 (the engine's news, not ours)
         await asyncio.sleep(0.002)
 
 
@@ -135,7 +135,7 @@ async def test_many_wait_for_one_job(service: Service, store: Store, ttl_ms: int
     expected = Ending(state=State.FINISHED, result=Blob(b"5") if ttl_ms else None)
     assert await asyncio.gather(*waiting) == [expected] * 20
     await store.close()
-    assert not [key for key in keys(store) if key.startswith(b"e:")]
+    assert not [key for key in list_keys(store) if key.startswith(b"e:")]
 
 
 @pytest.mark.anyio
@@ -158,9 +158,9 @@ async def test_waiting_costs_the_engine_no_calls(service: Service, store: Store)
     job = await service.enqueue([new()]).one()
     waiting = asyncio.ensure_future(service.result(job.id, wait_ms=10_000))
     await _until_awaited(store, job.id)
-    before = await asyncio.to_thread(ask, store, "INFO", "commandstats")
+    before = await asyncio.to_thread(send_command, store, "INFO", "commandstats")
     await asyncio.sleep(0.1)
-    after = await asyncio.to_thread(ask, store, "INFO", "commandstats")
+    after = await asyncio.to_thread(send_command, store, "INFO", "commandstats")
     assert _calls(after, b"fcall") == _calls(before, b"fcall")
     assert _calls(after, b"blpop") <= _calls(before, b"blpop") + 1  # its one blocking read
     await service.cancel([job.id]).one()

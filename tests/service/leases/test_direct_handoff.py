@@ -13,7 +13,7 @@ from tests.service.helpers import counts, new, put, read, take
 from tests.service.leases.test_fast_paths import Side
 from tests.service.workers.test_report_worker import pass_ms
 from tests.support.engine_process import EngineProcess
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.errors import Refusal, StaleLease, WrongState
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job
@@ -44,7 +44,7 @@ def wait_in(
 
 
 def read_wakeups(service: Service) -> list[bytes]:
-    messages: list[bytes] = ask(service.store, "LRANGE", f"{service.store.root(0)}:bell:{WAITER}", 0, -1)
+    messages: list[bytes] = send_command(service.store, "LRANGE", f"{service.store.root(0)}:bell:{WAITER}", 0, -1)
     return messages
 
 
@@ -123,7 +123,7 @@ OTHERWISE: dict[str, Callable[[Service], object]] = {
     ),
     "takers are stopped": lambda service: (
         wait_in(service),
-        ask(service.store, "HSET", service.store.root(0), "stopped", 10**15),
+        send_command(service.store, "HSET", service.store.root(0), "stopped", 10**15),
     ),
 }
 
@@ -184,7 +184,7 @@ async def _taken(service: Service, **how: Any) -> Job:
 async def _until_it_waits(service: Service) -> None:
     key = f"{service.store.root(0)}:waiters:q"
     async with asyncio.timeout(LIMIT_S):
-        while not await asyncio.to_thread(ask, service.store, "EXISTS", key):  # noqa: ASYNC110 (of the engine)
+        while not await asyncio.to_thread(send_command, service.store, "EXISTS", key):  # noqa: ASYNC110 (of the engine)
             await asyncio.sleep(0.01)
 
 

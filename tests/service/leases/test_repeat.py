@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
-from tests.support.namespace import dump
+from tests.support.namespace import dump_keys
 from windlass.core.errors import BadInput, RevisionConflict, StaleLease
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Edit, Fail, Finish, Take
@@ -167,12 +167,12 @@ def test_an_exchange_repeats_before_it_takes(service: Service) -> None:
 def test_an_exchange_in_which_a_job_repeats_asks_before_it_changes_anything(service: Service) -> None:
     put(service, new(repeat="HOURLY"), new(), new())
     repeating, other = take(service, most=2)
-    before = dump(service.store)
+    before = dump_keys(service.store)
     call = reports.finish([Finish(repeating.id, repeating.lease_token)], 0)
     (asked,) = service.store.run_sync(_flow(call))
     assert isinstance(asked, reports.NextRunNeeded)
     assert (asked.rule, asked.planned_at_ms, asked.revision) == ("HOURLY", repeating.created_at_ms, 1)
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
     done = service.finish_and_take(
         [Finish(repeating.id, repeating.lease_token)],
         [Fail(id=other.id, token=other.lease_token)],
@@ -246,14 +246,14 @@ def test_a_large_payload_stays(service: Service) -> None:
 @pytest.mark.parametrize("rule", ["SOON", "FINISHED", "FINISHED, +1 FORTNIGHT", 7, "FINISHED, +1 DAY\n"])
 def test_a_bad_rule_changes_nothing(service: Service, rule: object) -> None:
     (answer,) = put(service, new())
-    before = dump(service.store)
+    before = dump_keys(service.store)
     with pytest.raises(BadInput):
         service.enqueue([new(repeat=rule)])
     with pytest.raises(BadInput):
         service.edit([Edit(id=answer.id, repeat=rule)])  # type: ignore[arg-type]
     with pytest.raises(BadInput):
         service.finish([Finish(answer.id, 1, None, 1)])  # type: ignore[arg-type]
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 def test_two_processes_finish_it_once(service: Service) -> None:

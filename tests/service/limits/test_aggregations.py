@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.admin.doctor_findings import assert_healthy
 from tests.service.helpers import new, put, read, take
-from tests.support.namespace import keys
+from tests.support.namespace import list_keys
 from windlass.core.errors import BadInput, Refusal, UnknownLimit
 from windlass.core.job import Blob, Cap, Job, NewJob
 from windlass.core.limits.limit import Aggregation, Limit, Matcher
@@ -168,7 +168,7 @@ def test_the_janitor_leaves_nothing_behind(service: Service, store: Store) -> No
 
 
 def _kept(store: Store) -> set[str]:
-    kinds = {key.partition(b":")[0].decode() for key in keys(store)}
+    kinds = {key.partition(b":")[0].decode() for key in list_keys(store)}
     return kinds & {"caps", "keyed", "under", "idle_caps"}
 
 

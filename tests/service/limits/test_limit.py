@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
-from tests.support.namespace import keys
+from tests.support.namespace import list_keys
 from windlass.core.errors import BadInput, TooLarge, UnknownLimit
 from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import Limit, LimitTable, Matcher
@@ -391,7 +391,7 @@ def test_a_job_replaced_in_the_call_that_made_it_leaves_no_trace_of_its_first_ke
     assert service.store.run_sync(waiting).taken.jobs == []
     calls = [new(unique="u", unique_check="replace", payload=payload(k=k)) for k in (1, 2)]
     assert [one.status for one in put(service, *calls)] == ["queued", "replaced"]
-    assert not [key for key in keys(service.store) if key.startswith((b"parked", b"room"))]
+    assert not [key for key in list_keys(service.store) if key.startswith((b"parked", b"room"))]
 
 
 def test_a_job_replaced_by_one_of_another_name_counts_against_the_limits_of_that_name(service: Service) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.namespace import left_behind
+from tests.support.namespace import leftover_keys
 from windlass.core.errors import NamesNeedLanes, QueueFull
 from windlass.core.operations import Fail, Filter
 from windlass.core.queue import FOREVER_MS, Configuration
@@ -78,7 +78,7 @@ def test_the_retention_of_jobs_that_did_not_end_well(
     service.store.clock_offset_ms += 4_000
     assert service.clean().wait().done == (0 if retention_ms == FOREVER_MS else 1)
     assert counts(service) == ({end: 1} if retention_ms == FOREVER_MS else {})
-    assert (left_behind(store) == []) == (retention_ms != FOREVER_MS)
+    assert (leftover_keys(store) == []) == (retention_ms != FOREVER_MS)
 
 
 def test_name_lanes_divide_what_waits_already(service: Service) -> None:

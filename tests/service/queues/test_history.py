@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.namespace import ask, left_behind
+from tests.support.namespace import leftover_keys, send_command
 from windlass.core.job import Blob
 from windlass.core.operations import Fail, Finish
 from windlass.core.queue import Minute
@@ -69,14 +69,14 @@ def test_minutes_stand_in_order_over_hours_and_queues_are_apart(service: Service
 
 def test_counters_go_by_themselves_after_two_days(service: Service, store: Store) -> None:
     put(service, new())
-    (key,) = ask(store, "KEYS", f"{store.root(0)}:m:*")
-    assert 172_000 < ask(store, "TTL", key) <= 172_800
+    (key,) = send_command(store, "KEYS", f"{store.root(0)}:m:*")
+    assert 172_000 < send_command(store, "TTL", key) <= 172_800
 
 
 def test_without_a_history_finished_jobs_disappear(service: Service, store: Store) -> None:
     run(service, 3)
     assert counts(service) == {}
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 def test_the_history_of_jobs_is_bounded_in_number(service: Service) -> None:
@@ -112,7 +112,7 @@ def test_a_history_that_was_switched_off_is_swept_away(service: Service, store: 
     for _ in range(10):
         service.sweep().wait()
     assert counts(service) == {}
-    assert left_behind(store) == []
+    assert leftover_keys(store) == []
 
 
 def test_the_history_is_invisible_to_unique(service: Service) -> None:

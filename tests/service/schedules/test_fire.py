@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
 from tests.service.schedules.schedule_builders import check, fire, now_ms, pass_time, scheduled
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.errors import CrossPartition
 from windlass.core.job import Blob
 from windlass.core.limits.limit import LimitTable
@@ -267,8 +267,8 @@ def test_a_schedule_that_cannot_be_computed_is_paused_and_the_others_go_on(servi
     service.schedule(scheduled("bad", cron="* * * * *", timezone="Europe/Berlin")).wait()
     service.schedule(scheduled("good", every_ms=90_000)).wait()
     key = f"{service.store.root(0)}:s:bad"
-    definition = ask(service.store, "HGET", key, "definition")
-    ask(service.store, "HSET", key, "definition", definition.replace(b"Europe/Berlin", b"Europe/Nirgen"))
+    definition = send_command(service.store, "HGET", key, "definition")
+    send_command(service.store, "HSET", key, "definition", definition.replace(b"Europe/Berlin", b"Europe/Nirgen"))
     pass_time(service, 2 * MINUTE_MS)
     assert fire(service) == 1
     status = service.schedule_of("bad").wait()

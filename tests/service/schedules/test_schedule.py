@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
 from tests.service.schedules.schedule_builders import check, fire, now_ms, pass_time, scheduled
-from tests.support.namespace import dump, left_behind
+from tests.support.namespace import dump_keys, leftover_keys
 from windlass.core.errors import BadInput, QueueFull, RevisionConflict, TooLarge, UnknownSchedule
 from windlass.core.job import Blob
 from windlass.core.limits.limit import LimitTable
@@ -69,22 +69,22 @@ def test_a_rule_in_other_letters_is_the_same_rhythm(service: Service) -> None:
 
 def test_the_same_again_is_no_change(service: Service) -> None:
     first = service.schedule(scheduled()).wait()
-    before = dump(service.store)
+    before = dump_keys(service.store)
     assert service.schedule(scheduled()).wait() == first
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 def test_a_change_is_guarded_by_the_revision(service: Service) -> None:
     service.schedule(scheduled()).wait()
     service.schedule(scheduled(every_ms=2_000), if_revision=1).wait()
-    before = dump(service.store)
+    before = dump_keys(service.store)
     with pytest.raises(RevisionConflict):
         service.schedule(scheduled(every_ms=3_000), if_revision=1).wait()
     with pytest.raises(RevisionConflict):
         service.schedule(scheduled("other"), if_revision=1).wait()
     with pytest.raises(RevisionConflict):
         service.unschedule("s", if_revision=1).wait()
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 def test_an_occurrence_is_no_change(service: Service) -> None:
@@ -105,7 +105,7 @@ def test_unschedule_removes_all_but_its_jobs(service: Service) -> None:
     (job,) = take(service)
     assert job.schedule == "s"
     service.delete([job.id], even_leased=True).one().wait()
-    assert left_behind(service.store) == []
+    assert leftover_keys(service.store) == []
     pass_time(service, 10_000)
     assert fire(service) == 0
 
@@ -175,7 +175,7 @@ def test_run_now_into_a_full_queue(service: Service) -> None:
 
 
 def test_what_does_not_exist(service: Service) -> None:
-    before = dump(service.store)
+    before = dump_keys(service.store)
     for question in (
         lambda: service.unschedule("x"),
         lambda: service.pause_schedule("x"),
@@ -186,7 +186,7 @@ def test_what_does_not_exist(service: Service) -> None:
         with pytest.raises(UnknownSchedule):
             question().wait()
     assert service.schedules().wait() == []
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_what_does_not_exist(service: Service) -> None:
 )
 def test_what_is_refused(service: Service, fields: dict[str, Any]) -> None:
     service.schedule(scheduled()).wait()
-    before = dump(service.store)
+    before = dump_keys(service.store)
     with pytest.raises(BadInput):
         service.schedule(scheduled(**fields))
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 def test_a_name_that_is_too_long(service: Service) -> None:
@@ -250,7 +250,7 @@ def test_a_change_computed_from_an_older_state_is_refused(service: Service) -> N
     """Two processes have read the same state; the second has to read again."""
     service.schedule(scheduled()).wait()
     service.schedule(scheduled(every_ms=2_000)).wait()
-    before = dump(service.store)
+    before = dump_keys(service.store)
     for revision in (0, 1, 3):
         answer = service.store.run_sync(send(calls.schedule(scheduled(every_ms=9_000), revision, 5, 0)))
         assert isinstance(answer, RevisionConflict)
@@ -259,7 +259,7 @@ def test_a_change_computed_from_an_older_state_is_refused(service: Service) -> N
         status = msgspec.structs.replace(service.schedule_of("s").wait(), revision=revision)
         call = calls.run_schedule(status, service.store.new_id("q"), 5, LimitTable(), 0)
         assert isinstance(service.store.run_sync(send(call)), RevisionConflict)
-    assert dump(service.store) == before
+    assert dump_keys(service.store) == before
 
 
 def test_two_processes_change_it_one_after_the_other(service: Service) -> None:

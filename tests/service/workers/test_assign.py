@@ -19,7 +19,7 @@ from tests.service.workers.test_report_worker import (
     pass_ms,
     say,
 )
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.core.job import Job
 from windlass.core.operations import Take, WorkerInfo, WorkerReport
 from windlass.core.retry import Backoff
@@ -229,5 +229,5 @@ async def _taken(service: Service) -> list[Job]:
 
 async def _until_waiters(service: Service, count: int) -> None:
     key = f"{service.store.root(0)}:waiters:q"
-    while await asyncio.to_thread(ask, service.store, "ZCARD", key) < count:
+    while await asyncio.to_thread(send_command, service.store, "ZCARD", key) < count:
         pass

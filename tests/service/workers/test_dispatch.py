@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.service.helpers import another, counts, new, put, read, take
-from tests.support.namespace import left_behind
+from tests.support.namespace import leftover_keys
 from windlass.core.errors import AlreadyEnded, StaleLease
 from windlass.core.job import Job
 from windlass.core.operations import Dispatch, Finish, PushOutcome, PushReport, Redirect, WorkerInfo
@@ -240,7 +240,7 @@ def test_nothing_is_left_of_workers_that_left(lanes: Service, store: Store) -> N
     say(lanes, dispatch(lanes)[0], "unknown")
     dispatch(lanes)
     lanes.forget(A).wait()
-    assert not [key for key in left_behind(store) if key.startswith((b"w", b"push"))]
+    assert not [key for key in leftover_keys(store) if key.startswith((b"w", b"push"))]
 
 
 # 400
@@ -347,10 +347,10 @@ async def _after(service: Service, news: str, held: list[Job]) -> None:
 
 
 async def _until_it_waits(service: Service) -> None:
-    from tests.support.namespace import ask
+    from tests.support.namespace import send_command
 
     key = f"{service.store.root(0)}:waiters:\2push"
-    while not await asyncio.to_thread(ask, service.store, "EXISTS", key):  # noqa: ASYNC110 (the engine's news)
+    while not await asyncio.to_thread(send_command, service.store, "EXISTS", key):  # noqa: ASYNC110 (the engine's news)
         await asyncio.sleep(0.002)
 
 

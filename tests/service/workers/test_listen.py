@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.helpers import new
 from tests.service.schedules.schedule_builders import scheduled
-from tests.support.namespace import ask
+from tests.support.namespace import send_command
 from windlass.background import runner
 from windlass.core.errors import BadInput
 from windlass.core.operations import Take
@@ -23,7 +23,7 @@ from windlass.store.waiting.take import take_flow
 
 
 async def _until_registered(store: Store) -> None:
-    while not await asyncio.to_thread(ask, store, "EXISTS", f"{store.root(0)}:waiters:"):  # noqa: ASYNC110 (the engine's news, not ours)
+    while not await asyncio.to_thread(send_command, store, "EXISTS", f"{store.root(0)}:waiters:"):  # noqa: ASYNC110 (the engine's news, not ours)
         await asyncio.sleep(0.002)
 
 
@@ -81,7 +81,7 @@ async def test_several_waiters_are_woken_since_one_may_be_dead(service: Service,
     await service.enqueue([new()]).one()
     store.run_sync(_one(maintenance.listen("dead", 50_000, 0)))
     listening = [asyncio.ensure_future(service.listen(for_s=60)) for _ in range(2)]
-    while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
+    while await asyncio.to_thread(send_command, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.002)
     await service.take(Take(queues=("q",), lease_ms=40))
     async with asyncio.timeout(30):
@@ -94,7 +94,7 @@ async def test_a_wakeup_that_a_dead_taker_got_is_repeated_by_sleeping_loops(serv
     _registered_and_dead(store)
     async with asyncio.timeout(30):
         loops = asyncio.create_task(runner.run(service))
-        while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
+        while await asyncio.to_thread(send_command, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         waiting = asyncio.ensure_future(service.take(Take(queues=("q",), wait_ms=60_000)))
         while (await service.stats(["q"]))[0].waiting_takers < 2:  # noqa: ASYNC110

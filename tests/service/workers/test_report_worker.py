@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.service.helpers import counts, new, put, read, take
-from tests.support.namespace import left_behind
+from tests.support.namespace import leftover_keys
 from windlass.core.errors import AlreadyEnded, Refusal, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
@@ -221,7 +221,7 @@ def test_nothing_stays_behind(service: Service) -> None:
     say(service, "idle", idle_ms=0)
     pass_ms(service, SILENT_MS)
     service.recover().wait()
-    assert left_behind(service.store) == []
+    assert leftover_keys(service.store) == []
 
 
 def test_workers_of_every_partition_are_listed(divided_store: Callable[[int], Store]) -> None:

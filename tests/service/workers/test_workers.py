@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from tests.support.namespace import left_behind
+from tests.support.namespace import leftover_keys
 from windlass.core.errors import StaleLease, UnknownWorker
 from windlass.core.operations import Finish, WorkerInfo
 from windlass.service import Service
@@ -91,7 +91,7 @@ def test_a_worker_that_leaves_gives_back_what_it_holds_unspent(service: Service,
         service.finish([Finish(held[0].id, held[0].lease_token)]).one().wait()
     with pytest.raises(UnknownWorker):
         service.forget(A).wait()
-    assert not [key for key in left_behind(store) if key.startswith((b"w:", b"wj:", b"workers"))]
+    assert not [key for key in leftover_keys(store) if key.startswith((b"w:", b"wj:", b"workers"))]
 
 
 def test_a_silent_worker_loses_what_it_holds_before_its_leases_end(service: Service) -> None:

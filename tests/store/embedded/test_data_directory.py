@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.embedded_process import (
-    ask,
     engine_pid,
     increment_file,
     is_free,
     is_known_ready,
     new_data_dir,
     remove_tree,
+    send_command,
     supervisor_pid,
     wait_until,
 )
@@ -95,7 +95,7 @@ def test_calls_are_refused_with_the_reason(service: Service, data_dir: Path, los
     for call in (service.enqueue([JOB]), service.ping()):
         with pytest.raises(DataDirectoryLost, match=r"deleted or replaced.*restart all processes"):
             call.wait()
-    assert ask(data_dir, b"PING") == ""  # no other engine was started
+    assert send_command(data_dir, b"PING") == ""  # no other engine was started
 
 
 def test_a_directory_that_is_put_back_is_used_again(service: Service, data_dir: Path) -> None:
@@ -171,8 +171,8 @@ def test_an_adopted_engine_is_watched_too(service: Service, data_dir: Path) -> N
 def test_rewriting_the_file_is_no_loss(service: Service, data_dir: Path) -> None:
     pid, before = engine_pid(data_dir), increment_file(data_dir)
     for _ in range(5):
-        assert "started" in ask(data_dir, b"BGREWRITEAOF")
-        wait_until(lambda: "aof_rewrite_in_progress:0" in ask(data_dir, b"INFO persistence"))
+        assert "started" in send_command(data_dir, b"BGREWRITEAOF")
+        wait_until(lambda: "aof_rewrite_in_progress:0" in send_command(data_dir, b"INFO persistence"))
         service.enqueue([JOB]).wait()
     wait_until(lambda: not before.exists())
     assert engine_pid(data_dir) == pid
@@ -221,7 +221,7 @@ async def test_waiting_takers_are_refused_and_the_retry_loop_pauses(
     async with service.store:
         service.store.wakeups.on_cancel_request(lambda _: None)  # listens until the store is closed
         taking = asyncio.ensure_future(service.take(Take(queues=("mail",), wait_ms=60_000)))
-        await asyncio.to_thread(wait_until, lambda: "blocked_clients:1" in ask(data_dir, b"INFO clients"))
+        await asyncio.to_thread(wait_until, lambda: "blocked_clients:1" in send_command(data_dir, b"INFO clients"))
         delete(data_dir)
         with pytest.raises(DataDirectoryLost):
             await taking

@@ -16,7 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.embedded_process import PATIENCE_S, ask, engine_pid, is_free, is_stopped, supervisor_pid, wait_until
+from tests.support.embedded_process import (
+    PATIENCE_S,
+    engine_pid,
+    is_free,
+    is_stopped,
+    send_command,
+    supervisor_pid,
+    wait_until,
+)
 from windlass.core.errors import BadSetting, EngineUnavailable
 from windlass.store.embedded import engine as embedded
 from windlass.store.embedded import supervisor
@@ -102,7 +110,7 @@ def engine(data_dir: Path) -> Iterator[EmbeddedEngine]:
 
 
 def server_info(data_dir: Path, field: str) -> str:
-    for line in ask(data_dir, b"INFO server").splitlines():
+    for line in send_command(data_dir, b"INFO server").splitlines():
         name, _, value = line.partition(":")
         if name == field:
             return value
@@ -125,7 +133,7 @@ def kill_supervisor(data_dir: Path) -> None:
 
 
 def test_it_starts_answers_and_keeps_its_files_private(engine: EmbeddedEngine) -> None:
-    assert ask(engine.data_dir, b"PING") == "+PONG"
+    assert send_command(engine.data_dir, b"PING") == "+PONG"
     assert engine.url == f"unix://{engine.data_dir}/engine.sock"
     assert {"engine.sock", "engine.log", "users.lock", "keeper.lock", "engine.json", "appendonlydir"} <= {
         path.name for path in engine.data_dir.iterdir()
@@ -157,9 +165,9 @@ def test_a_world_writable_directory_is_refused(data_dir: Path) -> None:
 
 
 def test_the_engine_syncs_every_write_and_evicts_nothing(engine: EmbeddedEngine) -> None:
-    assert "aof_enabled:1" in ask(engine.data_dir, b"INFO persistence")
-    assert "maxmemory_policy:noeviction" in ask(engine.data_dir, b"INFO memory")
-    assert "tcp_port:0" in ask(engine.data_dir, b"INFO server")
+    assert "aof_enabled:1" in send_command(engine.data_dir, b"INFO persistence")
+    assert "maxmemory_policy:noeviction" in send_command(engine.data_dir, b"INFO memory")
+    assert "tcp_port:0" in send_command(engine.data_dir, b"INFO server")
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(engine.socket_path))
         connection.sendall(b"CONFIG GET appendfsync\r\n")
@@ -168,7 +176,7 @@ def test_the_engine_syncs_every_write_and_evicts_nothing(engine: EmbeddedEngine)
 
 def test_extra_arguments_reach_the_engine(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir, extra_arguments=["--maxmemory", "64mb"]):
-        assert "maxmemory:67108864" in ask(data_dir, b"INFO memory")
+        assert "maxmemory:67108864" in send_command(data_dir, b"INFO memory")
 
 
 def test_a_second_process_shares_the_engine(engine: EmbeddedEngine, new_user: Callable[[], User]) -> None:
@@ -221,20 +229,20 @@ def test_it_stops_when_the_last_user_is_killed(data_dir: Path, new_user: Callabl
 
 def test_data_is_there_at_the_next_start(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
-        assert ask(data_dir, b"SET kept yes") == "+OK"
+        assert send_command(data_dir, b"SET kept yes") == "+OK"
     with EmbeddedEngine(data_dir):
-        assert ask(data_dir, b"GET kept") == "yes"
+        assert send_command(data_dir, b"GET kept") == "yes"
 
 
 def test_a_killed_engine_is_restarted_with_every_acknowledged_write(engine: EmbeddedEngine) -> None:
     for i in range(200):
-        assert ask(engine.data_dir, b"SET key:%d %d" % (i, i)) == "+OK"
+        assert send_command(engine.data_dir, b"SET key:%d %d" % (i, i)) == "+OK"
     run_id, pid = server_info(engine.data_dir, "run_id"), engine_pid(engine.data_dir)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_alive(pid))
     engine.ensure()
     assert server_info(engine.data_dir, "run_id") != run_id
-    assert [ask(engine.data_dir, b"GET key:%d" % i) for i in range(200)] == [str(i) for i in range(200)]
+    assert [send_command(engine.data_dir, b"GET key:%d" % i) for i in range(200)] == [str(i) for i in range(200)]
 
 
 def test_a_killed_supervisor_is_replaced_and_the_engine_adopted(engine: EmbeddedEngine) -> None:
@@ -312,7 +320,7 @@ def test_ten_processes_that_start_together_get_one_engine(data_dir: Path, new_us
         user.send("join")
     for user in users:
         user.wait_done()
-    assert "connected_clients" in ask(data_dir, b"INFO clients")
+    assert "connected_clients" in send_command(data_dir, b"INFO clients")
     assert (data_dir / "engine.log").read_text().count("Server initialized") == 1
 
 
@@ -324,7 +332,7 @@ def test_joining_while_others_leave_never_fails(data_dir: Path) -> None:
     errors = [visitor.communicate(timeout=60)[1] for visitor in visitors]
     assert errors == ["", "", ""]
     with EmbeddedEngine(data_dir):
-        assert ask(data_dir, b"GET visits") == "60"
+        assert send_command(data_dir, b"GET visits") == "60"
 
 
 def test_a_forked_child_has_not_joined_and_keeps_nothing_alive(data_dir: Path) -> None:
@@ -388,7 +396,7 @@ def test_a_full_disk_is_named(data_dir: Path) -> None:
 
 def test_damaged_data_is_named(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
-        ask(data_dir, b"SET a 1")
+        send_command(data_dir, b"SET a 1")
     wait_until(lambda: is_stopped(data_dir))
     (written,) = (data_dir / "appendonlydir").glob("*.incr.aof")
     written.write_bytes(b"garbage\r\n" + written.read_bytes())
@@ -401,13 +409,13 @@ def test_data_of_a_newer_engine_is_not_only_called_damaged(data_dir: Path) -> No
     if older is None or "v=7." not in run_tool(older, "--version").stdout:
         pytest.skip("needs an older engine beside the bundled one")
     with EmbeddedEngine(data_dir):
-        ask(data_dir, b"SET a 1")
+        send_command(data_dir, b"SET a 1")
     wait_until(lambda: is_stopped(data_dir))
     with pytest.raises(EngineUnavailable, match="newer engine"):
         EmbeddedEngine(data_dir, server=Path(older)).join()
     wait_until(lambda: is_stopped(data_dir))
     with EmbeddedEngine(data_dir):
-        assert ask(data_dir, b"GET a") == "1"
+        assert send_command(data_dir, b"GET a") == "1"
 
 
 def fake_server(data_dir: Path, body: str) -> Path:

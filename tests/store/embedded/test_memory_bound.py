@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.embedded_process import ask, new_data_dir
+from tests.support.embedded_process import new_data_dir, send_command
 from windlass.core.errors import BadSetting, EngineFull, Refusal
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Finish, Take
@@ -44,7 +44,7 @@ def opened(data_dir: Path, memory_max: int | None) -> Iterator[Service]:
 
 
 def bound_of(data_dir: Path) -> int:
-    lines = dict(line.partition(":")[::2] for line in ask(data_dir, b"INFO memory").splitlines())
+    lines = dict(line.partition(":")[::2] for line in send_command(data_dir, b"INFO memory").splitlines())
     assert lines["maxmemory_policy"] == "noeviction"
     return int(lines["maxmemory"])
 
@@ -91,7 +91,7 @@ def test_new_jobs_are_refused_and_existing_jobs_can_be_worked_off(data_dir: Path
 def test_a_full_engine_takes_the_functions_of_a_new_version(data_dir: Path) -> None:
     with opened(data_dir, SMALL) as service:
         fill(service)
-        assert ask(data_dir, b"FUNCTION FLUSH") == "+OK"
+        assert send_command(data_dir, b"FUNCTION FLUSH") == "+OK"
         assert len(service.take(Take(queues=("mail",), most=1)).wait().jobs) == 1
         assert bound_of(data_dir) == SMALL
 

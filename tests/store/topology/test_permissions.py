@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.acl_user import USER, ask, forget_all, restricted, until
+from tests.support.acl_user import USER, create_restricted_user, flush_engine, send_command, wait_until
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import EngineError, EngineNotPermitted
 from windlass.core.job import NewJob
@@ -38,7 +38,7 @@ def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 @pytest.fixture
 def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
     yield shared_engine
-    forget_all(shared_engine)
+    flush_engine(shared_engine)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def opening_refused(url: str, **options: Any) -> str:
 
 
 async def test_a_user_with_the_documented_permissions_can_do_everything(prepared: EngineProcess) -> None:
-    async with new_store(restricted(prepared)) as store:
+    async with new_store(create_restricted_user(prepared)) as store:
         service = Service(store)
         (added,) = await service.enqueue([job()])
         taking = asyncio.ensure_future(service.take(Take(queues=("later",), most=1, wait_ms=60_000)))
@@ -85,7 +85,7 @@ async def test_a_user_with_the_documented_permissions_can_do_everything(prepared
 
 
 def test_the_documented_permissions_without_an_event_loop(prepared: EngineProcess) -> None:
-    store = new_store(restricted(prepared))
+    store = new_store(create_restricted_user(prepared))
     assert len(Service(store).enqueue([job()]).wait()) == 1
     Service(store).ping().wait()
     store.close_sync()
@@ -105,13 +105,13 @@ def test_the_checked_permissions_are_those_that_the_functions_use() -> None:
 def test_every_permission_is_checked_by_a_complete_call(own_engine: EngineProcess) -> None:
     """The engine crashes when it checks an incomplete call."""
     for permission in permissions.required_permissions(is_cluster=True):
-        (about,) = ask(own_engine, "COMMAND", "INFO", permission.name)
+        (about,) = send_command(own_engine, "COMMAND", "INFO", permission.name)
         if about is None:
             assert permission.name == "waitaof"  # from 7.2 on
             continue
         count, arity = len(permission.example.split()), about[1]
         assert count == arity if arity > 0 else count >= -arity, permission
-    assert ask(own_engine, "PING") == b"PONG"
+    assert send_command(own_engine, "PING") == b"PONG"
 
 
 # Missing permissions are reported
@@ -121,55 +121,55 @@ def test_every_permission_is_checked_by_a_complete_call(own_engine: EngineProces
 def test_a_missing_permission_is_named_with_its_purpose_before_any_write(
     prepared: EngineProcess, permission: permissions.Permission
 ) -> None:
-    message = opening_refused(restricted(prepared, f"-{permission.name}"))
+    message = opening_refused(create_restricted_user(prepared, f"-{permission.name}"))
     purpose = permissions.purpose_of(permission.name)
     assert f"The engine's user '{USER}' may not call {permission.display_name} (needed {purpose})." in message
     assert f"`ACL SETUSER {USER} +{permission.name}`" in message
     assert "docs/engines.md" in message
     assert "NOPERM" not in message
-    assert ask(prepared, "DBSIZE") == 0
+    assert send_command(prepared, "DBSIZE") == 0
 
 
 def test_several_missing_permissions_are_named_at_once(prepared: EngineProcess) -> None:
-    message = opening_refused(restricted(prepared, "-fcall", "-blpop", "-zadd", "-hset"))
+    message = opening_refused(create_restricted_user(prepared, "-fcall", "-blpop", "-zadd", "-hset"))
     assert "FCALL (needed to call the functions of Windlass)" in message
     assert "HSET, ZADD (needed inside the functions of Windlass)" in message
     assert "+fcall +blpop +hset +zadd`" in message
 
 
 def test_a_user_of_other_keys(prepared: EngineProcess) -> None:
-    message = opening_refused(restricted(prepared, namespace="other"))
+    message = opening_refused(create_restricted_user(prepared, namespace="other"))
     assert "may not use keys such as 'wl:{0}'" in message
     assert f"`ACL SETUSER {USER} ~wl:*`" in message
 
 
 def test_an_engine_without_the_functions_and_a_user_that_may_not_load_them(own_engine: EngineProcess) -> None:
-    message = opening_refused(restricted(own_engine))
+    message = opening_refused(create_restricted_user(own_engine))
     assert library().name in message
     assert "may not call FUNCTION LOAD" in message
     assert "`windlass engine prepare --url URL`" in message
-    assert ask(own_engine, "DBSIZE") == 0
+    assert send_command(own_engine, "DBSIZE") == 0
 
 
 async def test_lost_functions_are_not_sent_by_a_user_that_may_not_load_them(prepared: EngineProcess) -> None:
-    async with new_store(restricted(prepared)) as store:
-        ask(prepared, "FUNCTION", "FLUSH")
-        ask(prepared, "CONFIG", "RESETSTAT")
+    async with new_store(create_restricted_user(prepared)) as store:
+        send_command(prepared, "FUNCTION", "FLUSH")
+        send_command(prepared, "CONFIG", "RESETSTAT")
         for _ in range(3):
             with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
                 await Service(store).enqueue([job()])
         with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
             Service(store).enqueue([job()]).wait()
-        assert b"cmdstat_function|load" not in ask(prepared, "INFO", "commandstats")
+        assert b"cmdstat_function|load" not in send_command(prepared, "INFO", "commandstats")
         prepare(new_store(prepared.unix_url).topology, 5.0)
         assert len(await Service(store).enqueue([job()])) == 1
 
 
 @pytest.mark.parametrize(("rule", "display_name"), [("-fcall", "FCALL"), ("-time", "TIME")])
 def test_a_permission_that_is_withdrawn_later(prepared: EngineProcess, rule: str, display_name: str) -> None:
-    store = new_store(restricted(prepared))
+    store = new_store(create_restricted_user(prepared))
     store.open_sync()
-    ask(prepared, "ACL", "SETUSER", USER, rule)
+    send_command(prepared, "ACL", "SETUSER", USER, rule)
     with pytest.raises(EngineNotPermitted, match=f"may not call {display_name}") as refused:
         Service(store).enqueue([job()]).wait() if display_name == "FCALL" else Service(store).now().wait()
     assert "NOPERM" not in str(refused.value)
@@ -177,16 +177,16 @@ def test_a_permission_that_is_withdrawn_later(prepared: EngineProcess, rule: str
 
 
 async def test_a_permission_that_is_withdrawn_later_when_awaited(prepared: EngineProcess) -> None:
-    async with new_store(restricted(prepared)) as store:
-        ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+    async with new_store(create_restricted_user(prepared)) as store:
+        send_command(prepared, "ACL", "SETUSER", USER, "-fcall")
         with pytest.raises(EngineNotPermitted, match="may not call FCALL"):
             await Service(store).enqueue([job()])
 
 
 def test_a_permission_that_a_function_lacks_later(prepared: EngineProcess) -> None:
-    store = new_store(restricted(prepared))
+    store = new_store(create_restricted_user(prepared))
     store.open_sync()
-    ask(prepared, "ACL", "SETUSER", USER, "-exists", "-get", "-hget", "-hmget")
+    send_command(prepared, "ACL", "SETUSER", USER, "-exists", "-get", "-hget", "-hmget")
     with pytest.raises(EngineNotPermitted, match=r"The engine's user.*docs/engines"):
         Service(store).enqueue([job(unique="u")]).wait()
     store.close_sync()
@@ -196,21 +196,21 @@ async def test_a_waiting_taker_continues_when_the_permission_is_back(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.store.connection.retry_policy.PERMANENT_PAUSE_S", 0.01)
-    async with new_store(restricted(prepared)) as store:
+    async with new_store(create_restricted_user(prepared)) as store:
         service = Service(store)
         taking = asyncio.ensure_future(service.take(Take(queues=("q",), most=1, wait_ms=60_000)))
-        await until(lambda: is_blocked(prepared), "it waits")
-        ask(prepared, "ACL", "SETUSER", USER, "-blpop")
-        ask(prepared, "CLIENT", "KILL", "TYPE", "normal")
-        await until(lambda: "may not call BLPOP" in caplog.text, "it reports the missing permission")
-        ask(prepared, "ACL", "SETUSER", USER, "+blpop")
-        await until(lambda: is_blocked(prepared), "it waits again")
+        await wait_until(lambda: is_blocked(prepared), "it waits")
+        send_command(prepared, "ACL", "SETUSER", USER, "-blpop")
+        send_command(prepared, "CLIENT", "KILL", "TYPE", "normal")
+        await wait_until(lambda: "may not call BLPOP" in caplog.text, "it reports the missing permission")
+        send_command(prepared, "ACL", "SETUSER", USER, "+blpop")
+        await wait_until(lambda: is_blocked(prepared), "it waits again")
         await service.enqueue([job()])
         assert len((await taking).jobs) == 1
 
 
 def is_blocked(engine: EngineProcess) -> bool:
-    return b"blocked_clients:1" in ask(engine, "INFO", "clients")
+    return b"blocked_clients:1" in send_command(engine, "INFO", "clients")
 
 
 # Optional permissions
@@ -219,7 +219,7 @@ def is_blocked(engine: EngineProcess) -> bool:
 @pytest.mark.parametrize("rule", ["-config|get", "-function|list", "-client|setname", "-wait"])
 def test_optional_permissions(prepared: EngineProcess, rule: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "windlass.store")
-    store = new_store(restricted(prepared, rule))
+    store = new_store(create_restricted_user(prepared, rule))
     assert len(Service(store).enqueue([job()]).wait()) == 1
     assert Service(store).doctor().wait().is_healthy
     store.close_sync()
@@ -228,7 +228,7 @@ def test_optional_permissions(prepared: EngineProcess, rule: str, caplog: pytest
 
 
 def test_a_durability_that_cannot_be_confirmed_is_refused_before_the_write(prepared: EngineProcess) -> None:
-    url = restricted(prepared, "-wait")
+    url = create_restricted_user(prepared, "-wait")
     assert "WAIT (needed to confirm" in opening_refused(url, durability="replica")
     store = new_store(url)
     with pytest.raises(EngineNotPermitted, match="WAIT"):
