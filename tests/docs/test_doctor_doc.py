@@ -15,5 +15,5 @@ def test_every_code_is_explained() -> None:
     explained = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", DOCUMENT.read_text(), re.MULTILINE))
     source = Path(health.__file__).read_text()
     letters = {severity.label[0].upper(): severity.label for severity in Severity}
-    of_engines = {code: letters[letter] for code, letter in re.findall(r'"(\w+)",\s*_([EWN]),', source)}
-    assert explained == of_engines | {code: meaning.severity.label for code, meaning in MEANINGS.items()}
+    engine_codes = {code: letters[letter] for code, letter in re.findall(r'"(\w+)",\s*_([EWN]),', source)}
+    assert explained == engine_codes | {code: meaning.severity.label for code, meaning in MEANINGS.items()}

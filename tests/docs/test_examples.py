@@ -1,4 +1,4 @@
-"""The examples of documents do what they say."""
+"""The examples of documents give the results that they show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESULT = "  # → "
 @pytest.mark.parametrize(
     ("document", "at_least"), [("schedules.md", 15), ("limits.md", 9), ("logs.md", 3), ("access.md", 7)]
 )
-def test_the_examples_do_what_they_say(service: Service, document: str, at_least: int) -> None:
+def test_the_examples_give_their_results(service: Service, document: str, at_least: int) -> None:
     names: dict[str, Any] = {"service": service}
     checked = 0
     for block in re.findall(r"^```python\n(.*?)^```", (DOCUMENTS / document).read_text(), re.MULTILINE | re.DOTALL):

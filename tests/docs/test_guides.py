@@ -1,4 +1,4 @@
-"""The guides' Python is Python that works: each block runs by itself, and what it shows is there."""
+"""The Python blocks of the guides run, and the names in their tables exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def blocks_of(document: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (DOCUMENTS / document).read_text(), re.MULTILINE | re.DOTALL)
 
 
-def ran(code: str, directory: Path, data: str) -> subprocess.CompletedProcess[str]:
+def run_code(code: str, directory: Path, data: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=directory,
@@ -36,22 +36,22 @@ def test_the_tutorial(tmp_path: Path) -> None:
     shop, first, wrong, more, testing = blocks_of("tutorial.md")
     (tmp_path / "shop.py").write_text(shop)
     with tempfile.TemporaryDirectory(prefix="wl-") as data:
-        refused = ran(wrong, tmp_path, data)
+        refused = run_code(wrong, tmp_path, data)
         assert "price: amount" in refused.stdout, refused.stderr
-        alone = ran(first.replace("timeout=10", "timeout=1"), tmp_path, data)
+        alone = run_code(first.replace("timeout=10", "timeout=1"), tmp_path, data)
         assert "TimeoutError" in alone.stderr
         command = [sys.executable, "-m", "windlass", "worker", "shop:app"]
         with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "WINDLASS_DATA_DIR": data}) as worker:
             try:
-                answered = ran(first.replace("timeout=10", "timeout=60"), tmp_path, data)
+                answered = run_code(first.replace("timeout=10", "timeout=60"), tmp_path, data)
             finally:
                 worker.terminate()
         assert answered.stdout.split()[1:] == ["1.2"], answered.stderr
         ending = "import asyncio\nasyncio.run(checkout(7))"
         with_worker = more.replace("    print(await job)\n", "    print(await worked(job))\n") + WORKED + ending
-        done = ran(with_worker, tmp_path, data)
+        done = run_code(with_worker, tmp_path, data)
         assert done.stdout == "sent\n", done.stderr
-        tested = ran(f"{testing}\ntest_price()\nprint('passed')", tmp_path, data)
+        tested = run_code(f"{testing}\ntest_price()\nprint('passed')", tmp_path, data)
         assert tested.stdout == "passed\n", tested.stderr
 
 
@@ -68,20 +68,20 @@ async def worked(job):
 def test_patterns(block: str, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="wl-") as data:
         more = "\nprint(resize_all(range(3)))" if "def resize_all" in block else ""
-        done = ran(block + more, tmp_path, data)
+        done = run_code(block + more, tmp_path, data)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ("3\n" if more else "")
 
 
 @pytest.mark.parametrize("document", ["from-celery.md", "from-rq.md", "patterns.md", "tutorial.md"])
-def test_links_lead_somewhere(document: str) -> None:
+def test_links_are_valid(document: str) -> None:
     text = (DOCUMENTS / document).read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert (DOCUMENTS / target).exists(), target
 
 
-def test_what_the_tables_name_is_there() -> None:
-    """Names that the guides for newcomers from elsewhere use."""
+def test_the_names_in_the_tables_exist() -> None:
+    """Check names that the guides for users of other systems mention."""
     text = (DOCUMENTS / "from-celery.md").read_text() + (DOCUMENTS / "from-rq.md").read_text()
     for name in ("Windlass", "Context", "Backoff", "GiveUp", "Rate", "group"):
         assert name in text

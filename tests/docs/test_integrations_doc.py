@@ -1,4 +1,4 @@
-"""The examples of docs/integrations.md, run as they stand."""
+"""The examples of docs/integrations.md run unchanged."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_the_django_project(engine: EngineProcess, tmp_path: Path) -> None:
     worker = subprocess.Popen([sys.executable, "manage.py", "windlass_worker"], cwd=tmp_path, env=environment)
     try:
         produce = [sys.executable, "-c", PRODUCE.format(on_commit=on_commit)]
-        told = subprocess.run(produce, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(produce, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     finally:
         worker.terminate()
         assert worker.wait(60) == 0
-    assert told.stdout == "Sorry (8)\nSUCCESSFUL\n"
+    assert done.stdout == "Sorry (8)\nSUCCESSFUL\n"
 
 
 @on_valkey
@@ -80,16 +80,16 @@ def test_opentelemetry_and_prometheus(engine: EngineProcess, tmp_path: Path) -> 
     (tracing,), (figures,) = section("OpenTelemetry"), section("Prometheus")
     (tmp_path / "shop.py").write_text(f"{tracing}\n{figures.replace('9100', '0')}\n{SCRAPE}")
     environment = {**os.environ, "WINDLASS_URL": engine.unix_url, "WINDLASS_NAMESPACE": f"figures{os.getpid()}"}
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "shop.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     table = re.findall(r"^\| `(windlass_\w+?)(?:_total)?` \|", DOCUMENT, re.MULTILINE)
-    served = re.findall(r"^# TYPE (\w+?)(?:_total)? (?:counter|gauge|histogram)$", told.stdout, re.MULTILINE)
+    served = re.findall(r"^# TYPE (\w+?)(?:_total)? (?:counter|gauge|histogram)$", done.stdout, re.MULTILINE)
     assert len(table) == 10
     assert {name for name in served if not name.endswith("_created")} == set(table)
 
 
-def test_a_handler_of_ones_own() -> None:
+def test_a_custom_handler() -> None:
     names: dict[str, Any] = {}
     exec(section("Logs")[0], names)  # noqa: S102
     record = logging.makeLogRecord({"msg": "sent", "levelname": "INFO"})

@@ -1,4 +1,4 @@
-"""The lines of docs/jobber.md, word for word, against a real server."""
+"""The curl lines of docs/jobber.md, unchanged, against a real server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @pytest.mark.parametrize("engine", ["valkey"], indirect=True)
-def test_the_curl_lines_answer_what_is_written(store: Store) -> None:
+def test_the_curl_lines_give_the_shown_answers(store: Store) -> None:
     (block,) = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     steps = re.findall(r"^\$ (curl .*)\n(.*)\n", block, re.MULTILINE)
     assert len(steps) == 4
     with ServerProcess(store_options(store)) as server:
         for command, expected in steps:
             here = command.replace("http://localhost:8080", f"http://localhost:{server.address[1]}")
-            said = subprocess.run(["sh", "-c", here], capture_output=True, text=True, check=True).stdout
-            assert UUID.sub("<id>", said.strip()) == UUID.sub("<id>", expected), command
+            output = subprocess.run(["sh", "-c", here], capture_output=True, text=True, check=True).stdout
+            assert UUID.sub("<id>", output.strip()) == UUID.sub("<id>", expected), command

@@ -1,4 +1,4 @@
-"""What the README shows works as it stands."""
+"""The examples of the README run unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_first_job_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 def test_the_second_block_of_the_readme_runs(tmp_path: Path) -> None:
-    """Everything that it shows is called, with a worker in the same event loop."""
+    """Run the block with a worker in the same event loop."""
     shop, everything = _blocks("README.md")[:2]
     (tmp_path / "shop.py").write_text(shop)
     (tmp_path / "more.py").write_text(

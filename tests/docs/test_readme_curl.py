@@ -1,4 +1,4 @@
-"""The curl lines of documents, word for word, against a fresh `windlass serve`. Only the port is another."""
+"""The curl lines of documents, with only the port changed, against a new `windlass serve`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from windlass.wire.problems import HttpRefusal, status_of
 ROOT = Path(__file__).parents[2]
 
 
-class Shown(NamedTuple):
+class CurlExample(NamedTuple):
     command: str
     answer: str  # `…` stands for anything
 
 
-def _shown(document: str) -> Iterator[Shown]:
+def _curl_examples(document: str) -> Iterator[CurlExample]:
     text = (ROOT / document).read_text()
     for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             lines = part.splitlines()
             count = next(number for number, line in enumerate(lines, 1) if not line.endswith("\\"))
             if "curl " in part:
-                yield Shown("\n".join(lines[:count]), "\n".join(lines[count:]))
+                yield CurlExample("\n".join(lines[:count]), "\n".join(lines[count:]))
 
 
 def _pattern(answer: str) -> str:
@@ -40,23 +40,23 @@ def _pattern(answer: str) -> str:
 
 
 @pytest.mark.parametrize(("document", "at_least"), [("README.md", 4), ("docs/http.md", 12)])
-def test_the_curl_lines_answer_as_they_are_shown(document: str, at_least: int) -> None:
-    shown = list(_shown(document))
-    assert len(shown) >= at_least
+def test_the_curl_lines_give_the_shown_answers(document: str, at_least: int) -> None:
+    examples = list(_curl_examples(document))
+    assert len(examples) >= at_least
     with tempfile.TemporaryDirectory(prefix="wl-") as data, ServerProcess([], data_dir=data) as server:
-        for command, answer in shown:
+        for command, answer in examples:
             here = command.replace("localhost:8080", f"localhost:{server.address[1]}")
             assert here != command
             done = subprocess.run(["bash", "-c", here], capture_output=True, text=True, timeout=60, check=False)
             assert done.returncode == 0, (command, done.stderr)
-            said = done.stdout.strip()
-            assert re.fullmatch(_pattern(answer.strip()), said, re.DOTALL), (command, said)
+            output = done.stdout.strip()
+            assert re.fullmatch(_pattern(answer.strip()), output, re.DOTALL), (command, output)
 
 
-def _all(error: type[WindlassError]) -> Iterator[type[WindlassError]]:
+def _error_types(error: type[WindlassError]) -> Iterator[type[WindlassError]]:
     yield error
     for narrower in error.__subclasses__():
-        yield from _all(narrower)
+        yield from _error_types(narrower)
 
 
 def test_the_table_of_errors_has_every_code_with_its_status() -> None:
@@ -64,7 +64,7 @@ def test_the_table_of_errors_has_every_code_with_its_status() -> None:
     general = {WindlassError, errors.Refusal, HttpRefusal}
     expected = {
         error.code: status_of(error)
-        for error in _all(WindlassError)
+        for error in _error_types(WindlassError)
         if error.__module__ in modules and error not in general
     }
     rows = re.findall(r"^\| (`.*?`) \| (\d{3}) \| .+ \|$", (ROOT / "docs/http.md").read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Examples run as their readers would run them, on an engine of the tests."""
+"""Examples run as a reader runs them, on an engine of the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.support.engine_process import EngineProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ENOUGH_S = 60
+STOP_LIMIT_S = 60
 
 
 @pytest.fixture(scope="session", params=["valkey"])
@@ -26,7 +26,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def deployment(engine: EngineProcess, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """What `Windlass()` connects to, here and in processes that the test starts."""
+    """Deployment that `Windlass()` connects to, in this process and in its children."""
     monkeypatch.setenv("WINDLASS_URL", engine.unix_url)
     monkeypatch.setenv("WINDLASS_NAMESPACE", f"e{os.getpid()}-{abs(hash(request.node.nodeid)) % 10**9}")
     monkeypatch.syspath_prepend(str(EXAMPLES))
@@ -34,7 +34,7 @@ def deployment(engine: EngineProcess, monkeypatch: pytest.MonkeyPatch, request: 
 
 @pytest.fixture
 def worker(deployment: None) -> Callable[[str], contextlib.AbstractContextManager[None]]:
-    """Runs `windlass worker` beside the test."""
+    """Start `windlass worker` for an example."""
 
     @contextlib.contextmanager
     def start(target: str) -> Iterator[None]:
@@ -43,6 +43,6 @@ def worker(deployment: None) -> Callable[[str], contextlib.AbstractContextManage
             yield
         finally:
             process.terminate()
-            assert process.wait(ENOUGH_S) == 0
+            assert process.wait(STOP_LIMIT_S) == 0
 
     return start

@@ -1,4 +1,4 @@
-"""The FastAPI example: a request enqueues, a worker process runs, the result is polled for and streamed."""
+"""The FastAPI example: a request enqueues a job, a worker runs it, and the result is polled and streamed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.anyio
 
 
-async def test_reports_are_written_and_told(worker: Any) -> None:
+async def test_reports_are_written_and_streamed(worker: Any) -> None:
     from fastapi_app import api
 
     transport = httpx.ASGITransport(api)
@@ -20,21 +20,21 @@ async def test_reports_are_written_and_told(worker: Any) -> None:
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url="http://api") as client,
     ):
-        asked = await client.post("/reports", params={"pages": 3})
-        assert asked.status_code == 202
-        report = f"/reports/{asked.json()['id']}"
+        response = await client.post("/reports", params={"pages": 3})
+        assert response.status_code == 202
+        report = f"/reports/{response.json()['id']}"
         assert (await client.get(report)).json() == {"state": "queued", "progress": 0, "result": None}
-        # The worker is there only when somebody follows already: so all pages are seen.
+        # The worker starts after the follower, so that the follower sees all pages.
         following = asyncio.create_task(client.get(f"{report}/events"))
         with worker("fastapi_app:app"):
-            told = await asyncio.wait_for(following, 60)
-        assert told.headers["content-type"].startswith("text/event-stream")
-        assert _messages(told.text) == [*(("page", {"page": page}) for page in (1, 2, 3)), ("result", {"pages": 3})]
+            events = await asyncio.wait_for(following, 60)
+        assert events.headers["content-type"].startswith("text/event-stream")
+        assert _messages(events.text) == [*(("page", {"page": page}) for page in (1, 2, 3)), ("result", {"pages": 3})]
         assert (await client.get(report)).json() == {"state": "finished", "progress": 1, "result": {"pages": 3}}
         assert _messages((await client.get(f"{report}/events")).text) == [("result", {"pages": 3})]
 
 
-async def test_what_is_wrong_is_told(deployment: None) -> None:
+async def test_wrong_requests_are_refused(deployment: None) -> None:
     from fastapi_app import api
 
     transport = httpx.ASGITransport(api)

@@ -1,4 +1,4 @@
-"""Each program in examples/ does what its last lines say, with a worker process beside it."""
+"""Each program in examples/ prints its last lines, with a worker process running."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_every_example_is_tested() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_a_program_prints_what_it_says(worker: Any, program: Path) -> None:
+def test_a_program_prints_its_last_lines(worker: Any, program: Path) -> None:
     expected = program.read_text().partition(MARK)[2].replace("# ", "").strip()
     with worker(f"{program.stem}:app"):
-        ran = subprocess.run(
+        done = subprocess.run(
             [sys.executable, program.name], cwd=EXAMPLES, capture_output=True, text=True, timeout=120, check=False
         )
-    assert (ran.stdout.strip(), ran.returncode) == (expected, 0), ran.stderr
+    assert (done.stdout.strip(), done.returncode) == (expected, 0), done.stderr

@@ -1,4 +1,4 @@
-"""The example of a push worker: a server pushes jobs to it, and its results come back."""
+"""The example of a push worker: a server pushes jobs to it and receives their results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HEADERS = {"content-type": "application/msgpack", "accept": "application/msgpack
 
 
 async def test_the_worker_greets_and_shouts(engine: EngineProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     async with (
         open_server(make_store(engine), Settings(port=0, bedrock_port=None, roles="api")) as server,
         asyncio.timeout(60),

@@ -1,6 +1,7 @@
-"""Names that users, stored data and other programs rely on, collected from the code. They may grow; they never change.
+"""Names that users, stored data and other programs rely on, collected from the code.
 
-`python tools/write_names_that_stay.py` writes them to `names_that_stay.json` after an addition."""
+The list may grow; its names never change. `python tools/write_names_that_stay.py` writes it to `names_that_stay.json`
+after an addition."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def write() -> None:
 
 
 def _python_names() -> Iterator[str]:
-    """Names that programs import. Modules of extras are named with their public functions and classes."""
+    """Yield names that programs import. Modules of extras come with their public functions and classes."""
     yield from (f"windlass.{name}" for name in windlass.__all__)
     yield from (f"{push.__name__}.{name}" for name in push.__all__)
     yield from (f"{engine_api.__name__}.{name}" for name in engine_api.__all__)
@@ -99,7 +100,7 @@ def _python_names() -> Iterator[str]:
 
 
 def _resolves(name: str) -> bool:
-    """Whether a former path still leads to a module, or to a name of one."""
+    """Return whether a former path still leads to a module, or to a name in a module."""
     if name.endswith("django.WindlassBackend"):  # its module needs settings of Django to be imported
         name = f"{ALIASES}django.backend"
     module, _, attribute = name.rpartition(".")
@@ -120,7 +121,7 @@ def _entry_points() -> Iterator[str]:
 
 
 def _commands(command: click.Command, path: str) -> Iterator[str]:
-    """Subcommands with their arguments and options, below each group."""
+    """Yield the subcommands of a group with their arguments and options."""
     context = click.Context(command)
     for parameter in command.params:
         yield f"{path} {' '.join(parameter.opts + parameter.secondary_opts)}"
@@ -137,7 +138,7 @@ def _operations(key: str, made: dict[str, Any]) -> Iterator[str]:
         for method, operation in operations.items():
             about = f"{key} {operation['operationId']}"
             yield f"{about}: {method.upper()} {path}"
-            yield from (f"{about} {one['in']} {one['name']}" for one in operation.get("parameters", ()))
+            yield from (f"{about} {found['in']} {found['name']}" for found in operation.get("parameters", ()))
 
 
 def _fields(key: str, made: dict[str, Any]) -> Iterator[str]:
@@ -147,7 +148,7 @@ def _fields(key: str, made: dict[str, Any]) -> Iterator[str]:
 
 
 def _error_codes() -> Iterator[str]:
-    """Of all modules: a class counts only when its module is loaded."""
+    """Yield the codes of all modules. All modules are loaded first, because only loaded classes are found."""
     for module in pkgutil.walk_packages(windlass.__path__, "windlass."):
         if not module.name.startswith((contrib.__name__, ALIASES, "windlass.__main__")):
             importlib.import_module(module.name)
@@ -168,7 +169,7 @@ def _log_keys() -> Iterator[str]:
 
 
 def _metrics() -> set[str]:
-    """Names of the server and of the extra for Prometheus: whole literals of the code, as those of cookies are."""
+    """Return the names of metrics and cookies, which are whole literals in the code."""
     code = Path(windlass.__file__).parent.rglob("*.py")
     return {name for file in code for name in _METRIC.findall(file.read_text())}
 
@@ -178,7 +179,7 @@ def _members(kind: Any) -> Iterator[str]:
 
 
 def _record() -> Iterator[str]:
-    """The stored form of a job (lua/lib/jobs/record.lua has the other half)."""
+    """Yield the parts of a stored job record (lua/lib/jobs/record.lua is its Lua side)."""
     yield f"format {record.FORMAT}"
     yield f"header {record.HEADER.format}"
     info = msgspec.structs.fields(record.Extras)

@@ -1,4 +1,4 @@
-"""Tracked files of the checkout, for tests that look at the source itself."""
+"""Tracked files of the checkout, for tests of the source itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODE = ("src", "tests", "bench", "faults", "tools", "examples")
 
 @cache
 def tracked_files(*folders: str) -> tuple[Path, ...]:
-    """Files that git tracks or would track below these folders of the checkout; all files without folders."""
+    """Return the files that git tracks or would track below these folders, or in the whole checkout."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return tuple(path for name in listed if (path := ROOT / name).is_file())

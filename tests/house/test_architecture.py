@@ -18,7 +18,7 @@ def packages() -> set[str]:
 
 
 def mapped_packages() -> set[str]:
-    """Paths of the tree: indentation shows the parent."""
+    """Return the paths in the tree of the page, where indentation shows the parent."""
     assert TREE is not None, "the tree begins with src/windlass/"
     found: set[str] = set()
     parents: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, every decision is in the index, and no file names a path of one machine."""
+"""Links of documents are valid, every decision is in the index, and no file names a path of a machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLES = {relative(Path(__file__)), "tests/store/embedded/test_engine.py"}
 
 
 def heading_anchors(text: str) -> set[str]:
-    """Anchors as common renderers make them of headings."""
+    """Return the anchors that common renderers make of headings."""
     headings = re.findall(r"^#+ +(.+?) *$", FENCE.sub("", text), re.MULTILINE)
     plain = (re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
@@ -56,7 +56,7 @@ def test_every_decision_is_in_the_index() -> None:
     assert [path.name for path in DECISIONS if f"({path.name})" not in index] == []
 
 
-def test_no_file_names_a_path_of_one_machine() -> None:
+def test_no_file_names_a_path_of_a_machine() -> None:
     found = [
         f"{relative(path)}:{number}"
         for path in tracked_files()

@@ -1,4 +1,4 @@
-"""Sizes of folders, modules and functions: a reader who lists a folder knows what each file does."""
+"""Limits on the size of folders, modules and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Lua operation has a test file: one of its name, or the file of the operations that it belongs to."""
+"""Every Lua operation has a test file of its name, or is covered by the file of its subject."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.house.source_tree import ROOT
 from windlass.store import scripts
 
 FILES = {path.name: path for path in (ROOT / "tests" / "service").rglob("test_*.py")}
-# Test file of a subject -> operations that it covers beside the one of its name.
+# Test file of a subject -> further operations that it covers.
 COVERS = {
     "test_aggregations.py": ("aggregation",),
     "test_audit.py": ("audits",),

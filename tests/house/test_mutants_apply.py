@@ -1,4 +1,4 @@
-"""The planted bugs of `make mutants` still fit the source. That they are found is the work of tools/mutants.py."""
+"""The patches of `make mutants` still apply to the source. tools/mutants.py checks that tests find them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PATCHES = sorted((ROOT / "mutants").glob("*.patch"))
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_the_patch_applies(patch: Path) -> None:
-    tried = subprocess.run(
+    done = subprocess.run(
         ["git", "apply", "--check", str(patch)], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert tried.returncode == 0, f"the source has changed: make {patch.name} anew\n{tried.stderr}"
+    assert done.returncode == 0, f"the source has changed: update {patch.name}\n{done.stderr}"
 
 
 def test_there_are_mutants() -> None:

@@ -1,4 +1,4 @@
-"""Names that are public or stored stay, wherever the code behind them moves."""
+"""Public and stored names stay when code moves."""
 
 from __future__ import annotations
 

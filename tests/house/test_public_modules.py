@@ -1,4 +1,4 @@
-"""Public modules: `windlass.engine_api`, and former module paths that documents have named."""
+"""Public modules: `windlass.engine_api`, and former module paths from documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests run on the second engine daily: what is left out is named, and only that."""
+"""Only the named tests are left out on the second engine."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("named", LEFT_TO_DEEP_RUNS)
-def test_what_is_named_exists(named: str) -> None:
+def test_every_named_test_exists(named: str) -> None:
     file, _, function = named.partition("::")
     (found,) = (path for folder in ("service", "store") for path in (TESTS / folder).rglob(file))
     source = found.read_text()
     assert f"def {function}(" in source or not function
 
 
-def test_what_is_not_named_runs_on_both(engine: EngineProcess, request: pytest.FixtureRequest) -> None:
+def test_other_tests_run_on_both_engines(engine: EngineProcess, request: pytest.FixtureRequest) -> None:
     assert not is_left_to_deep_runs(request.node)
 
 
-def test_what_is_named_runs_on_one(
+def test_a_named_test_runs_on_one_engine(
     engine: EngineProcess, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(LEFT_TO_DEEP_RUNS, f"{Path(__file__).name}::{request.node.originalname}", "to be seen here")
+    monkeypatch.setitem(LEFT_TO_DEEP_RUNS, f"{Path(__file__).name}::{request.node.originalname}", "for this test")
     is_second = request.node.callspec.params["engine"] == "redis"
     assert is_left_to_deep_runs(request.node) is (is_second and not IS_DEEP)

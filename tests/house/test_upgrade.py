@@ -1,4 +1,4 @@
-"""Data directories of earlier versions: they are opened, read, and drained to the last job."""
+"""Data directories of earlier versions can be opened, read, and drained to the last job."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Old(NamedTuple):
 
 @pytest.fixture
 def old(request: pytest.FixtureRequest) -> Iterator[Old]:
-    """A deployment of an earlier version at the moment at which it was written."""
+    """A deployment of an earlier version, with the clock at the moment of its creation."""
     with new_data_dir() as directory:
         with tarfile.open(request.param) as archive:
             archive.extractall(directory, filter="data")
@@ -65,26 +65,27 @@ def old(request: pytest.FixtureRequest) -> Iterator[Old]:
         store.close_sync()
 
 
-def test_everything_is_as_it_was_written(old: Old) -> None:
+def test_all_data_is_unchanged(old: Old) -> None:
     service = old.service
-    found = {one.job.id: one.job for one in service.job(list(old.jobs.values())).wait() if isinstance(one, Timeline)}
+    answers = service.job(list(old.jobs.values())).wait()
+    found = {answer.job.id: answer.job for answer in answers if isinstance(answer, Timeline)}
     jobs = {key: found[job_id] for key, job_id in old.jobs.items()}
     read = {key: [job.key, job.queue, job.state.label] for key, job in jobs.items()}
     assert read == old.contents["jobs"]
     queued = jobs["queued"]
     assert (queued.priority, queued.tags, queued.payload.data[:14]) == (-5, ("shop", "urgent"), b'{"customer": "')
     assert service.result(old.jobs["finished"]).wait().result == Blob(b'{"parcel": 18446744073709551616}')
-    assert [one.limit.name for one in service.limits().wait()] == ["one feed"]
-    assert [one.schedule.name for one in service.schedules().wait()] == ["nightly", "often"]
-    assert [one.job.id for one in service.callbacks().wait().callbacks] == [old.jobs["finished"]]
+    assert [found.limit.name for found in service.limits().wait()] == ["one feed"]
+    assert [found.schedule.name for found in service.schedules().wait()] == ["nightly", "often"]
+    assert [callback.job.id for callback in service.callbacks().wait().callbacks] == [old.jobs["finished"]]
     assert service.numbered_id("bedrock", 1) == old.jobs["numbered"]
     (token,) = service.tokens().wait().tokens
     assert (token.name, token.digest) == ("deploy", digest_of(parse_token(old.contents["token"]).secret))
-    problems = [one for one in service.doctor().wait().findings if one.severity is Severity.ERROR]
+    problems = [finding for finding in service.doctor().wait().findings if finding.severity is Severity.ERROR]
     assert problems == []
 
 
-def test_the_files_of_the_data_directory_have_their_names(old: Old) -> None:
+def test_the_files_of_the_data_directory_keep_their_names(old: Old) -> None:
     old.service.queues().wait()
     names = {str(file.relative_to(old.directory)) for file in old.directory.rglob("*")}
     assert set(old.contents["files"]) <= names
@@ -104,7 +105,7 @@ def test_every_job_can_be_drained(old: Old) -> None:
         if set(jobs.values()) <= done | {jobs["finished"], jobs["group"]}:
             break
     assert {key for key, job_id in jobs.items() if job_id not in done} <= {"finished", "group"}
-    problems = [one for one in service.doctor().wait().findings if one.severity is Severity.ERROR]
+    problems = [finding for finding in service.doctor().wait().findings if finding.severity is Severity.ERROR]
     assert problems == []
 
 

@@ -1,4 +1,4 @@
-"""Names from the field: retired private words do not come back, and modules are nouns (docs/glossary.md)."""
+"""Names use the words of the field: retired private words do not return, and modules are nouns (docs/glossary.md)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import windlass
 from tests.house.source_tree import lua_files, parse, python_files, relative
 
-# Words with no everyday use in a job queue's code. A name that has one of them as a part is refused.
+# Words with no everyday use in a job queue's code. They are refused as a part of a name.
 _RETIRED = """
     slip slips scatter coalesce gathering chronicle lately keeper holdup debt debts owed kin bell bells wishing
     narrowing staffing trusting intervening producing postponing lifeline reuniting revival upkeep office guest
     desk reception pump telling exchange pulse
 """
-# Ordinary words that were used for something else. They are refused as the whole name of a module or class.
+# Ordinary words that had a private meaning. They are refused as the whole name of a module or class.
 _RETIRED_AS_WHOLE = """
     asked driving straight single drawing link blocking patience ring strike known_limits held standing written
     audience backlog opening trial filled spans wording collecting working acting failing conclude hear weigh draw
@@ -25,12 +25,12 @@ _RETIRED_AS_WHOLE = """
 """
 # Participles and retired verbs as the whole name of a function.
 _RETIRED_FUNCTIONS = "told written shown conclude hear weigh draw asked by_hand wishing"
-# Plain English in the sentence that is a test's name.
+# Words that are allowed in names of tests, which are sentences.
 _ENGLISH = "owed desk office guest exchange reception lately telling pulse gathering producing"
 # Gerunds that are nouns of the field.
 _FIELD_NOUNS = """
     batching encoding fencing routing scheduling signing streaming testing timing transcoding tuning waiting
-    logging rendering polling setting caching
+    logging rendering polling setting caching finding
 """
 RETIRED = frozenset(_RETIRED.split())
 RETIRED_AS_WHOLE = frozenset(_RETIRED_AS_WHOLE.split())
@@ -51,14 +51,14 @@ def is_retired(name: str, whole_words: frozenset[str], retired: frozenset[str] =
 
 
 def route_words(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Words of the public paths that a handler serves: a handler may be called as its route."""
+    """Return the words of a handler's public paths: a handler may have the name of its route."""
     paths = (call.args[0] for call in node.decorator_list if isinstance(call, ast.Call) and call.args)
     texts = (path.value for path in paths if isinstance(path, ast.Constant) and isinstance(path.value, str))
     return {word for text in texts for word in re.split(r"[/{}_:-]", text)}
 
 
 def retired_names() -> Iterator[str]:
-    for path in python_files("src", "tests"):
+    for path in python_files("src", "tests", "faults"):
         if is_retired(path.stem, RETIRED_AS_WHOLE):
             yield f"module {relative(path)}"
         yield from (
@@ -77,14 +77,14 @@ def retired_names() -> Iterator[str]:
             yield f"Lua file {relative(path)}"
 
 
-def test_retired_words_do_not_come_back() -> None:
+def test_retired_words_do_not_return() -> None:
     assert sorted(set(retired_names())) == [], "docs/glossary.md has the words to use instead"
 
 
 def test_modules_are_nouns() -> None:
     gerunds = {
         relative(path)
-        for path in python_files("src")
+        for path in python_files("src", "faults")
         if (words := words_of(path.stem)) and words[-1].endswith("ing") and words[-1] not in FIELD_NOUNS
     }
     assert gerunds == set(), "name the module after what it holds"
