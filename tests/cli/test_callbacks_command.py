@@ -1,4 +1,4 @@
-"""windlass callbacks: what is owed, what was given up, and another try."""
+"""windlass callbacks: pending and given-up callbacks, and redelivery."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def given_up(service: Service, *queues: str, callback: Callback = HOOK) -> list[
         put(service, new(queue, callback=callback))
         (job,) = take(service, queue)
         service.finish([Finish(job.id, job.lease_token)]).wait()
-    debts = service.take_callbacks(most=100).wait().callbacks
+    leased = service.take_callbacks(most=100).wait().callbacks
     service.retry_callbacks(
-        [FailedDelivery(id=debt.id, token=debt.token, error="no\n\x1b", give_up=True) for debt in debts]
+        [FailedDelivery(id=callback.id, token=callback.token, error="no\n\x1b", give_up=True) for callback in leased]
     ).wait()
-    return debts
+    return leased
 
 
 def test_ls(service: Service) -> None:
     assert run_ok(service, "callbacks", "ls").out == run_ok(service, "callbacks", "ls", "--given-up").out == ""
-    (debt,) = given_up(service, "mail")
+    (callback,) = given_up(service, "mail")
     assert run_ok(service, "callbacks", "ls").rows == []
     (row,) = run_ok(service, "callbacks", "ls", "--given-up").rows
-    assert row[:6] == [debt.key, "mail", "n", "finished", "https://example.org/hook", "1"]
+    assert row[:6] == [callback.key, "mail", "n", "finished", "https://example.org/hook", "1"]
     assert row[7] == "no \\x1b"
     (line,) = run_ok(service, "callbacks", "ls", "--given-up", "--json").lines
-    assert (line["id"], line["callback"]["url"], line["error"]) == (debt.key, HOOK.url, "no\n\x1b")
-    assert line["job"]["id"] == debt.job.key
+    assert (line["id"], line["callback"]["url"], line["error"]) == (callback.key, HOOK.url, "no\n\x1b")
+    assert line["job"]["id"] == callback.job.key
 
 
-def test_ls_tells_that_there_are_more(service: Service) -> None:
+def test_ls_notes_omitted_rows(service: Service) -> None:
     given_up(service, *["q"] * 3, callback=Callback(type="kafka", destination="ends"))
     done = run_ok(service, "callbacks", "ls", "--given-up", "-n", "2")
     assert [row[4] for row in done.rows] == ["kafka: ends"] * 2
-    assert "there are more" in done.err
+    assert "Only the first 2 callbacks" in done.err
 
 
 def test_redeliver(service: Service) -> None:
@@ -52,10 +52,10 @@ def test_redeliver(service: Service) -> None:
     assert done.rows == [[first.key, "owed"], [second.job.key, "owed"]]
     again = run(service, "callbacks", "redeliver", first.key)
     assert (again.code, again.out) == (1, "")
-    assert "still owed" in again.err
+    assert "still pending" in again.err
     assert [row[0] for row in run_ok(service, "callbacks", "ls").rows] == [first.key, second.key]
-    assert run_ok(service, "callbacks", "redeliver", "--all", "--queue", "a").err == "No callbacks were given up.\n"
-    assert run(service, "callbacks", "redeliver", "--all").code == 2  # nobody can be asked
+    assert run_ok(service, "callbacks", "redeliver", "--all", "--queue", "a").err == "No given-up callbacks.\n"
+    assert run(service, "callbacks", "redeliver", "--all").code == 2  # no terminal to ask on
     assert run_ok(service, "callbacks", "redeliver", "--all", "-y").out == "1 callback will be delivered again.\n"
     assert len(run_ok(service, "callbacks", "ls").rows) == 3
     assert third.key in run_ok(service, "callbacks", "ls").out
@@ -63,12 +63,12 @@ def test_redeliver(service: Service) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["--all", "x"], ["x"], ["01890a5d-ac96-7000-8000-b5c1d0b7a3f2-x"]])
 def test_wrong_usage(service: Service, arguments: list[str]) -> None:
-    (debt,) = given_up(service, "a")
+    (callback,) = given_up(service, "a")
     assert run(service, "callbacks", "redeliver", *arguments).code == 2
-    assert [one.id for one in service.callbacks(given_up=True).wait().callbacks] == [debt.id]
+    assert [found.id for found in service.callbacks(given_up=True).wait().callbacks] == [callback.id]
 
 
-def test_one_that_is_not_there(service: Service) -> None:
+def test_an_unknown_callback(service: Service) -> None:
     done = run(service, "callbacks", "redeliver", "01890a5d-ac96-7000-8000-b5c1d0b7a3f2-7")
     assert done.code == 1
     assert "No pending callback has this id" in done.err

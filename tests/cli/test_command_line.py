@@ -1,4 +1,4 @@
-"""The command line as a whole: its help and documentation, and real processes with pipes and terminals."""
+"""The whole command line: help, documentation, and real processes with pipes and terminals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEN_WITHIN_S = 30.0
 one_engine = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 
-def words(group: click.Group) -> dict[str, click.Command]:
+def commands_of(group: click.Group) -> dict[str, click.Command]:
     context = click.Context(group)
     found = {name: group.get_command(context, name) for name in group.list_commands(context)}
     assert all(found.values())
@@ -41,7 +41,7 @@ def words(group: click.Group) -> dict[str, click.Command]:
 
 
 def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    for name, command in words(group).items():
+    for name, command in commands_of(group).items():
         if isinstance(command, click.Group):
             yield from leaves(command, (*path, name))
         else:
@@ -55,24 +55,24 @@ COMMANDS = dict(leaves(windlass))
 
 
 def examples(text: str) -> list[list[str]]:
-    """What is typed, up to a pipe or a redirection."""
+    """Return the arguments of each example, up to a pipe or a redirection."""
     lines = re.findall(r"^\s*\$? ?windlass (.*)$", text, re.MULTILINE)
     return [shlex.split(re.split(r" [|<>] ", line)[0]) for line in lines]
 
 
 def check_usage(arguments: list[str]) -> None:
-    """Parses a whole command without running it; a wrong one raises."""
+    """Parse a command without running it. Raise if it is wrong."""
     command: click.Command = windlass
     context = click.Context(windlass, info_name="windlass")
     while isinstance(command, click.Group):
         name, found, arguments = command.resolve_command(context, arguments)
         assert found is not None
         command, context = found, click.Context(found, info_name=name, parent=context)
-    command.make_context(command.name, [re.sub(r"^(@.*|-)$", "{}", one) for one in arguments])
+    command.make_context(command.name, [re.sub(r"^(@.*|-)$", "{}", argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_an_example_that_can_be_typed(name: str) -> None:
+def test_every_command_has_help_with_a_valid_example(name: str) -> None:
     text = inspect.cleandoc(COMMANDS[name].help or "")
     assert "\b\nExample:\n" in text
     shown = examples(text)
@@ -89,7 +89,7 @@ def test_every_command_is_documented_with_an_example(name: str) -> None:
     assert any(" ".join(arguments).startswith(name) for arguments in examples(document))
 
 
-def test_the_examples_of_the_document_can_be_typed() -> None:
+def test_the_documented_examples_are_valid() -> None:
     blocks = re.findall(r"```console\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     typed = [line for block in blocks for line in block.splitlines() if line.startswith("$ ")]
     assert len(typed) >= len(COMMANDS)
@@ -98,13 +98,13 @@ def test_the_examples_of_the_document_can_be_typed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_ENGINE))
-def test_every_command_can_be_told_which_engine(name: str) -> None:
+def test_every_command_has_engine_options(name: str) -> None:
     options = {option for param in COMMANDS[name].params for option in param.opts}
     assert {"--url", "--data-dir", "--namespace"} <= options
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name.split()[-1] in ("ls", "show", "explain", "top")])
-def test_everything_that_only_reads_has_json(name: str) -> None:
+def test_every_reading_command_has_json(name: str) -> None:
     assert "--json" in {option for param in COMMANDS[name].params for option in param.opts}
 
 
@@ -139,7 +139,7 @@ def test_exit_codes_and_pipes(service: Service) -> None:
 
 
 @one_engine
-def test_a_narrow_encoding_ends_nothing(service: Service) -> None:
+def test_escapes_characters_that_the_encoding_lacks(service: Service) -> None:
     put(service, new("q", "東京"))
     done = start(service, "jobs", "ls", PYTHONIOENCODING="latin-1")
     assert done.returncode == 0
@@ -147,7 +147,7 @@ def test_a_narrow_encoding_ends_nothing(service: Service) -> None:
 
 
 @one_engine
-def test_a_reader_that_leaves_is_no_traceback(service: Service) -> None:
+def test_a_closed_pipe_causes_no_traceback(service: Service) -> None:
     put(service, *(new(name="n" * 500) for _ in range(500)))
     command = ["sh", "-c", shlex.join([*WINDLASS, "jobs", "ls", "--limit", "0"]) + " | head -1"]
     environ = os.environ | environment(service)
@@ -157,7 +157,7 @@ def test_a_reader_that_leaves_is_no_traceback(service: Service) -> None:
 
 
 @pytest.mark.parametrize("command", [["queues", "ls"], ["enqueue", "q", "n"], ["top", "--once"]])
-def test_no_engine_is_try_again(command: list[str]) -> None:
+def test_no_engine_exits_with_75(command: list[str]) -> None:
     environ = os.environ | {"WINDLASS_PATIENCE": "100ms"}
     arguments = [*WINDLASS, *command, "--url", "redis://127.0.0.1:1/0"]
     done = subprocess.run(arguments, capture_output=True, text=True, env=environ, timeout=60, check=False)
@@ -174,12 +174,12 @@ def test_completion_scripts(shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("typed", "expected"),
     [("windlass q", "queues"), ("windlass jobs ex", "explain"), ("windlass jobs ls --st", "--state")],
 )
-def test_subcommands_and_options_are_completed(words: str, expected: str) -> None:
-    number = str(len(words.split()) - 1)
-    environ = os.environ | {"_WINDLASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": number}
+def test_completes_subcommands_and_options(typed: str, expected: str) -> None:
+    number = str(len(typed.split()) - 1)
+    environ = os.environ | {"_WINDLASS_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": number}
     done = subprocess.run(WINDLASS, capture_output=True, text=True, env=environ, timeout=60, check=False)
     assert done.stdout == f"plain,{expected}\n"
 
@@ -188,7 +188,7 @@ def test_subcommands_and_options_are_completed(words: str, expected: str) -> Non
 
 
 class Terminal:
-    """A windlass whose three streams are a terminal of a given size."""
+    """A `windlass` process whose three streams are a terminal of a given size."""
 
     def __init__(self, service: Service, *arguments: str, columns: int = 80) -> None:
         self._own, theirs = pty.openpty()
@@ -200,7 +200,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             env=environ | environment(service) | {"TERM": "xterm"},
-            preexec_fn=lambda: _own(theirs),  # noqa: PLW1509
+            preexec_fn=lambda: _control(theirs),  # noqa: PLW1509
         )
         os.close(theirs)
         self.seen = ""
@@ -225,7 +225,7 @@ class Terminal:
         os.write(self._own, text.encode())
 
     def end(self) -> int:
-        """Its exit code. One that does not end is ended, and that is its code then."""
+        """Wait for the end of the process, or kill it after a time limit. Return its exit code."""
         give_up_at_s = time.monotonic() + SEEN_WITHIN_S
         while time.monotonic() < give_up_at_s and self._read(give_up_at_s - time.monotonic()):
             pass
@@ -239,8 +239,8 @@ class Terminal:
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.seen).replace("\r", "").split("\n")
 
 
-def _own(terminal: int) -> None:
-    """Ctrl-C reaches those whose terminal it is."""
+def _control(terminal: int) -> None:
+    """Make it the controlling terminal, so that Ctrl-C sends a signal."""
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
@@ -268,18 +268,18 @@ def test_ids_are_whole_on_any_terminal(service: Service) -> None:
 
 
 def test_the_list_of_commands_is_not_cut_off() -> None:
-    groups = [one for one in words(windlass).values() if isinstance(one, click.Group)]
+    groups = [command for command in commands_of(windlass).values() if isinstance(command, click.Group)]
     for group in (windlass, *groups):
         shown = group.get_help(click.Context(group, info_name=group.name, terminal_width=80))
         assert "..." not in shown.partition("Commands:")[2]
 
 
 @one_engine
-def test_on_a_terminal_people_are_asked(service: Service) -> None:
+def test_asks_for_confirmation_on_a_terminal(service: Service) -> None:
     put(service, new(), new())
     for answer, left in (("n\n", {"queued": 2}), ("y\n", {})):
         terminal = Terminal(service, "queues", "purge", "q")
-        terminal.read_until("Delete 2 jobs of queue q for good? [y/N]")
+        terminal.read_until("Delete 2 jobs of queue q permanently? [y/N]")
         terminal.type(answer)
         assert terminal.end() == (1 if left else 0)
         assert counts(service) == left
@@ -288,7 +288,7 @@ def test_on_a_terminal_people_are_asked(service: Service) -> None:
 
 @one_engine
 @pytest.mark.parametrize("key", ["q", "\x03"])
-def test_the_live_screen_is_left_by_a_key(service: Service, key: str) -> None:
+def test_a_key_ends_the_live_screen(service: Service, key: str) -> None:
     put(service, new("mail"))
     terminal = Terminal(service, "top", "--every", "200ms")
     terminal.read_until("mail")
@@ -296,5 +296,5 @@ def test_the_live_screen_is_left_by_a_key(service: Service, key: str) -> None:
     terminal.read_until("later")
     terminal.type(key)
     assert terminal.end() == 0
-    assert "\x1b[?1049l" in terminal.seen  # the screen of before is back
+    assert "\x1b[?1049l" in terminal.seen  # the previous screen is restored
     assert "Traceback" not in terminal.seen

@@ -18,12 +18,12 @@ from windlass.settings import load
 from windlass.store.embedded.engine import EmbeddedEngine
 
 
-def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+def test_precedence_of_options_environment_file_and_defaults(tmp_path: Path) -> None:
     (tmp_path / "windlass.toml").write_text('url = "redis://file"\ndata_dir = "/file"\nnamespace = "file"\n')
     environment = {"WINDLASS_URL": "redis://env", "WINDLASS_DATA_DIR": "/env"}
     settings, origins = load({"url": "redis://option", "data_dir": None}, environment, tmp_path)
     assert (settings.url, settings.data_dir, settings.namespace) == ("redis://option", "/env", "file")
-    sources = {one.name: one.source for one in origins}
+    sources = {origin.name: origin.source for origin in origins}
     assert {name: source for name, source in sources.items() if source != "default"} == {
         "url": "option",
         "data_dir": "WINDLASS_DATA_DIR",
@@ -60,7 +60,7 @@ def test_a_wrong_value_names_its_setting(environment: dict[str, str], words: str
 
 
 @pytest.mark.parametrize("content", ["nonsense = 1", "url = ", "url = 7", "\x00"])
-def test_a_wrong_file_is_one_sentence(content: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_named(content: str, tmp_path: Path) -> None:
     (tmp_path / "windlass.toml").write_text(content)
     with pytest.raises(BadSetting, match=r"windlass\.toml"):
         load({}, {}, tmp_path)
@@ -71,7 +71,7 @@ def test_booleans(text: str, value: bool, tmp_path: Path) -> None:
     assert load({}, {"WINDLASS_ALLOW_EVICTION": text}, tmp_path)[0].allow_eviction is value
 
 
-def test_config_hides_the_password_and_has_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_hides_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_URL", "redis+sentinel://me:secret@host/m?sentinel_password=secret&db=0")
     for arguments in (["config"], ["config", "--json"]):
         shown = CliRunner().invoke(windlass, arguments)
@@ -81,7 +81,7 @@ def test_config_hides_the_password_and_has_json(monkeypatch: pytest.MonkeyPatch)
     assert json.loads(shown.output)["namespace"] == {"value": "wl", "from": "default"}
 
 
-def test_config_says_of_a_token_only_that_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_hides_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(CliRunner().invoke(windlass, ["config", "--json"]).output)["token"]["value"] == ""
     monkeypatch.setenv("WINDLASS_TOKEN", "correct-horse-battery")
     monkeypatch.setenv("WINDLASS_GRACE", "90s")
@@ -93,7 +93,7 @@ def test_config_says_of_a_token_only_that_it_is_set(monkeypatch: pytest.MonkeyPa
     assert "horse" not in CliRunner().invoke(windlass, ["config"]).output
 
 
-def test_settings_of_callbacks_hide_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_hides_secrets_of_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_CALLBACK_KEYS", "correct-horse-battery")
     monkeypatch.setenv("WINDLASS_CALLBACK_KAFKA", "bootstrap.servers=h:9092; sasl.password=horse")
     monkeypatch.setenv("WINDLASS_CALLBACK_RETRY_DELAY", "200ms")
@@ -121,7 +121,7 @@ def test_wrong_settings_of_callbacks(name: str, text: str, tmp_path: Path) -> No
         load({}, {f"WINDLASS_{name}": text}, tmp_path)
 
 
-# The durability that the engine really gives
+# Durability in force
 
 
 @pytest.fixture(scope="module", params=["valkey", "redis"])
@@ -152,33 +152,31 @@ def in_force(url: str, **settings: str) -> str:
         ({"appendonly": "yes", "appendfsync": "always"}, "flushed before every answer (appendfsync always)"),
     ],
 )
-def test_the_durability_in_force_is_the_engines(
-    own_engine: EngineProcess, settings: dict[str, str], words: str
-) -> None:
+def test_reads_the_durability_from_the_engine(own_engine: EngineProcess, settings: dict[str, str], words: str) -> None:
     for name, value in settings.items():
         send_command(own_engine, "CONFIG", "SET", name, value)
     assert words in in_force(own_engine.unix_url, WINDLASS_DURABILITY="memory")
     assert "none is connected" in in_force(own_engine.unix_url, WINDLASS_DURABILITY="replica")
-    assert send_command(own_engine, "DBSIZE") == 0, "no namespace was begun"
+    assert send_command(own_engine, "DBSIZE") == 0, "a namespace was created"
 
 
-def test_a_durability_that_is_unknown_says_why(own_engine: EngineProcess) -> None:
+def test_explains_an_unknown_durability(own_engine: EngineProcess) -> None:
     send_command(own_engine, "CONFIG", "SET", "appendonly", "yes")
-    said = in_force(create_restricted_user(own_engine, "-config|get"))
-    assert "unknown: the engine's user may not call CONFIG GET" in said
+    durability = in_force(create_restricted_user(own_engine, "-config|get"))
+    assert "unknown: the engine's user may not call CONFIG GET" in durability
     assert in_force(create_restricted_user(own_engine, "-info", "-config")).startswith(
         "Unknown: the engine's user may not call INFO"
     )
 
 
-def test_an_engine_that_is_away_and_a_server(tmp_path: Path) -> None:
+def test_the_durability_of_a_missing_engine_and_of_a_server_is_unknown(tmp_path: Path) -> None:
     assert "Unknown: Cannot connect to unix://" in in_force(f"unix://{tmp_path}/none.sock")
     assert "Unknown: the URL names a server" in in_force("http://127.0.0.1:1")
 
 
-def test_the_embedded_engine_is_not_started_for_it(tmp_path: Path) -> None:
+def test_does_not_start_the_embedded_engine(tmp_path: Path) -> None:
     with_data = {"WINDLASS_DATA_DIR": str(tmp_path / "d")}
-    assert "the embedded engine does not run now" in in_force("", **with_data)
+    assert "the embedded engine is not running" in in_force("", **with_data)
     assert not (tmp_path / "d").exists()
     with EmbeddedEngine(tmp_path / "d"):
         assert "flushed before every answer (appendfsync always)" in in_force("", **with_data)

@@ -1,4 +1,4 @@
-"""windlass doctor: what people read, and its exit codes."""
+"""windlass doctor: its output and exit codes."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ def break_it(service: Service) -> None:
     service.store._sync_connection.call("DEL", f"{service.store.root(0)}:ready:mail")
 
 
-def test_all_is_well_in_one_line(engine: EngineProcess, service: Service) -> None:
+def test_a_healthy_deployment(engine: EngineProcess, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
     result = run(engine)
     assert result.exit_code == 0
-    assert "Looked at 1 job in 1 queue" in result.output
-    assert result.output.strip().endswith("All is well: records, indexes and the engine agree.")
+    assert "Checked  1 job in 1 queue" in result.output
+    verdict = "No problems found: records, indexes and engine settings are consistent."
+    assert result.output.strip().endswith(verdict)
 
 
-def test_errors_are_said_repaired_and_gone(engine: EngineProcess, service: Service) -> None:
+def test_reports_and_repairs_errors(engine: EngineProcess, service: Service) -> None:
     break_it(service)
     found = run(engine)
     assert found.exit_code == 1
@@ -58,11 +59,11 @@ def test_errors_are_said_repaired_and_gone(engine: EngineProcess, service: Servi
     repaired = run(engine, "--repair")
     assert repaired.exit_code == 0
     assert "It was repaired." in repaired.output
-    assert "Everything that was found was put right." in repaired.output
-    assert "All is well" in run(engine).output
+    assert "All findings were repaired." in repaired.output
+    assert "No problems found" in run(engine).output
 
 
-def test_json_for_machines(engine: EngineProcess, service: Service) -> None:
+def test_json(engine: EngineProcess, service: Service) -> None:
     break_it(service)
     result = run(engine, "--json")
     assert result.exit_code == 1
@@ -73,7 +74,7 @@ def test_json_for_machines(engine: EngineProcess, service: Service) -> None:
     assert (answer["jobs"], answer["queues"], answer["is_healthy"]) == (5, 1, False)
 
 
-def test_an_engine_that_evicts_is_looked_at_all_the_same(engine: EngineProcess, service: Service) -> None:
+def test_checks_an_engine_that_evicts_keys(engine: EngineProcess, service: Service) -> None:
     service.store.open_sync()
     service.store._sync_connection.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     result = run(engine)
@@ -83,8 +84,8 @@ def test_an_engine_that_evicts_is_looked_at_all_the_same(engine: EngineProcess, 
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis://127.0.0.1:1/0"])
-def test_what_cannot_be_looked_at_is_2(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exits_with_2_if_the_check_is_not_possible(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_PATIENCE", "1s")
     result = CliRunner().invoke(windlass, ["doctor", "--url", url])
     assert result.exit_code == 2
-    assert "could not look" in result.output
+    assert "the check was not possible" in result.output

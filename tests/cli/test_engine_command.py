@@ -1,4 +1,4 @@
-"""windlass engine prepare, and commands of users that lack rights."""
+"""windlass engine prepare, and commands of users without permissions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
     flush_engine(shared_engine)
 
 
-def test_prepare_loads_the_functions_once_and_prints_a_line_that_works(own_engine: EngineProcess) -> None:
+def test_prepare_loads_the_functions_once_and_prints_working_permissions(own_engine: EngineProcess) -> None:
     first = run_with_settings("engine", "prepare", "--url", own_engine.unix_url)
     assert first.code == 0
     node, _, line = first.out.splitlines()
     assert node == f"{own_engine.unix_url}: function library {library().name} loaded."
     again = run_with_settings("engine", "prepare", "--url", own_engine.unix_url)
     assert again.code == 0
-    assert "was there already" in again.out
+    assert "was already loaded" in again.out
     assert send_command(own_engine, "DBSIZE") == 0
 
     send_command(own_engine, *line.replace("PASSWORD", PASSWORD).split())
@@ -78,7 +78,7 @@ def test_prepare_needs_an_admin(own_engine: EngineProcess) -> None:
     assert "may not call FUNCTION LOAD" in done.err
 
 
-def test_the_embedded_engine_needs_none() -> None:
+def test_the_embedded_engine_needs_no_preparation() -> None:
     done = run_with_settings("engine", "prepare")
     assert done.code == 2
     assert "needs no preparation" in done.err
@@ -88,20 +88,20 @@ SERVE = ("serve", "--port", "0", "--bedrock-port", "off")
 
 
 @pytest.mark.parametrize("words", [("queues", "ls"), ("enqueue", "q", "n"), ("jobs", "ls"), SERVE])
-def test_a_command_says_which_right_is_missing(own_engine: EngineProcess, words: tuple[str, ...]) -> None:
+def test_a_command_names_the_missing_permission(own_engine: EngineProcess, words: tuple[str, ...]) -> None:
     done = run_with_settings(*words, "--url", create_restricted_user(own_engine, "-info"))
     assert done.code == 1
     assert "windlass: The engine's user 'worker' may not call INFO (needed to check" in done.err
     assert "`ACL SETUSER worker +info`" in done.err
 
 
-def test_the_doctor_cannot_look_and_says_why(own_engine: EngineProcess) -> None:
+def test_the_doctor_names_the_missing_permission(own_engine: EngineProcess) -> None:
     done = run_with_settings("doctor", "--url", create_restricted_user(own_engine, "-fcall"))
     assert done.code == 2
-    assert "could not look: The engine's user 'worker' may not call FCALL" in done.err
+    assert "the check was not possible: The engine's user 'worker' may not call FCALL" in done.err
 
 
-def test_a_server_process_says_what_is_missing(own_engine: EngineProcess) -> None:
+def test_a_server_names_the_missing_preparation(own_engine: EngineProcess) -> None:
     command = [sys.executable, "-m", "windlass", *SERVE, "--url", create_restricted_user(own_engine)]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     assert ended.returncode == 1

@@ -27,7 +27,7 @@ MANIFEST = "appendonlydir/appendonly.aof.manifest"
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Of an engine that holds k0 to k9, and is stopped."""
+    """Directory of a stopped engine with the keys k0 to k9."""
     with new_data_dir() as path:
         with EmbeddedEngine(path):
             for number in range(10):
@@ -53,7 +53,7 @@ def engine_states(data_dir: Path) -> list[EngineState]:
 
 
 def damage(data_dir: Path) -> bytes:
-    """Write over some bytes before the last two keys; the engine does not start with that."""
+    """Overwrite some bytes before the last two keys, so that the engine does not start."""
     path = increment_file(data_dir)
     content = path.read_bytes()
     at = content.index(b"k8") - 4
@@ -65,12 +65,12 @@ def test_whole_files(data_dir: Path) -> None:
     result = run("check", "--data-dir", str(data_dir))
     assert result.exit_code == 0, result.output
     assert "appendonly.aof.1.base.rdb" in result.output
-    assert "All files can be read." in result.output
+    assert "All files are readable." in result.output
     assert run("repair", "--data-dir", str(data_dir), "--yes").exit_code == 0
     assert copies(data_dir) == []
 
 
-def test_damage_is_found_named_and_repaired_with_a_copy(data_dir: Path) -> None:
+def test_finds_and_repairs_damage_with_a_copy(data_dir: Path) -> None:
     damage(data_dir)
     damaged = increment_file(data_dir).read_bytes()
     with pytest.raises(EngineUnavailable, match=r"damaged.*windlass engine check.*windlass engine repair"):
@@ -95,7 +95,7 @@ def test_damage_is_found_named_and_repaired_with_a_copy(data_dir: Path) -> None:
         assert (cut.bytes, cut.by) == (report["unreadable_bytes"], "repair")
 
 
-def test_a_repair_asks_first(data_dir: Path) -> None:
+def test_a_repair_needs_confirmation(data_dir: Path) -> None:
     damage(data_dir)
     before = increment_file(data_dir).read_bytes()
     assert run("repair", "--data-dir", str(data_dir)).exit_code == 2
@@ -103,7 +103,7 @@ def test_a_repair_asks_first(data_dir: Path) -> None:
     assert copies(data_dir) == []
 
 
-def test_a_missing_manifest_refuses_the_start_and_is_made_again(data_dir: Path) -> None:
+def test_a_missing_manifest_refuses_the_start_and_is_rebuilt(data_dir: Path) -> None:
     manifest = (data_dir / MANIFEST).read_text()
     (data_dir / MANIFEST).unlink()
     with pytest.raises(EngineUnsuitable, match=r"no appendonly.aof.manifest.*start empty.*windlass engine repair"):
@@ -117,7 +117,7 @@ def test_a_missing_manifest_refuses_the_start_and_is_made_again(data_dir: Path) 
         assert send_command(data_dir, b"EXISTS k9") == ":1"
 
 
-def test_no_manifest_is_made_where_names_leave_doubt(data_dir: Path) -> None:
+def test_rebuilds_no_manifest_from_ambiguous_names(data_dir: Path) -> None:
     (data_dir / MANIFEST).unlink()
     shutil.copy(
         data_dir / "appendonlydir/appendonly.aof.1.base.rdb", data_dir / "appendonlydir/appendonly.aof.2.base.rdb"
@@ -139,7 +139,7 @@ def test_a_damaged_base_file_is_not_cut(data_dir: Path) -> None:
     assert copies(data_dir) == []
 
 
-def test_a_file_that_is_missing_is_named(data_dir: Path) -> None:
+def test_names_a_missing_file(data_dir: Path) -> None:
     increment_file(data_dir).unlink()
     result = run("check", "--data-dir", str(data_dir))
     assert result.exit_code == 1
@@ -148,15 +148,15 @@ def test_a_file_that_is_missing_is_named(data_dir: Path) -> None:
     assert copies(data_dir) == []
 
 
-def test_files_of_a_running_engine_are_left_alone(data_dir: Path) -> None:
+def test_refuses_files_of_a_running_engine(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
-        for word in ("check", "repair"):
-            result = run(word, "--data-dir", str(data_dir))
+        for command in ("check", "repair"):
+            result = run(command, "--data-dir", str(data_dir))
             assert isinstance(result.exception, EngineUnavailable)
             assert "Stop all processes" in str(result.exception)
 
 
-def test_an_engine_waits_until_the_check_is_over(data_dir: Path) -> None:
+def test_an_engine_does_not_start_during_a_check(data_dir: Path) -> None:
     files = AppendOnlyFiles(data_dir)
     with files.held(), pytest.raises(EngineUnavailable):
         EmbeddedEngine(data_dir, start_timeout_s=0.1).join()
@@ -164,14 +164,14 @@ def test_an_engine_waits_until_the_check_is_over(data_dir: Path) -> None:
         pass
 
 
-def test_a_directory_without_an_engine_and_an_engine_elsewhere_are_named(tmp_path: Path) -> None:
+def test_refuses_an_empty_directory_and_an_external_engine(tmp_path: Path) -> None:
     assert "has no data" in str(run("check", "--data-dir", str(tmp_path)).exception)
     assert not list(tmp_path.iterdir())
     elsewhere = run("check", env={"WINDLASS_URL": "redis://127.0.0.1:1"})  # type: ignore[arg-type]
     assert "not embedded" in str(elsewhere.exception)
 
 
-def test_the_systems_redis_is_a_tool_too(data_dir: Path) -> None:
+def test_works_with_redis(data_dir: Path) -> None:
     damage(data_dir)
     redis = shutil.which("redis-server")
     assert redis is not None
@@ -179,7 +179,7 @@ def test_the_systems_redis_is_a_tool_too(data_dir: Path) -> None:
     assert file.problem.startswith("damaged after byte")
 
 
-def test_what_the_engine_cuts_off_is_logged_and_reported(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_and_reports_bytes_that_the_engine_cut_off(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = increment_file(data_dir)
     content = path.read_bytes()
     path.write_bytes(content[:-7])
@@ -187,10 +187,10 @@ def test_what_the_engine_cuts_off_is_logged_and_reported(data_dir: Path, caplog:
     with caplog.at_level(logging.WARNING), EmbeddedEngine(data_dir) as engine:
         (cut,) = engine.cuts
         assert (cut.file, cut.offset, cut.bytes, cut.by) == (path.name, kept, len(content) - 7 - kept, "start")
-        said = [record.getMessage() for record in caplog.records if "cut them off" in record.getMessage()]
-        assert len(said) == 1
-        assert f"the last {cut.bytes} bytes of {path}" in said[0]
-        engine.ensure()  # says it once
+        messages = [record.getMessage() for record in caplog.records if "cut them off" in record.getMessage()]
+        assert len(messages) == 1
+        assert f"the last {cut.bytes} bytes of {path}" in messages[0]
+        engine.ensure()  # logs it once
         assert caplog.text.count("cut them off") == 1
     (state,) = engine_states(data_dir)  # as the engine page shows them
     assert "data_cut" in {finding.code for finding in state.findings}

@@ -1,4 +1,4 @@
-"""windlass enqueue: what is stored, what is printed, and waiting for the end."""
+"""windlass enqueue: the stored job, the output, and --wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXACT = b'{"n": 12345678901234567890123, "f": 1.10, "a": 1, "a": 2}'
 ID = "01a1e21f-2249-7000-aad3-893cc7fff097"
 
 
-def test_the_id_alone_is_printed_and_the_job_is_as_the_sdk_sends_one(service: Service) -> None:
+def test_prints_only_the_id_and_uses_the_defaults_of_the_sdk(service: Service) -> None:
     done = run_ok(service, "enqueue", "mail", "send", '{"order_id": 7}')
     job = read(service, parse_id(done.out.strip()))
     assert done.out == job.key + "\n"
@@ -42,7 +42,7 @@ def test_every_option_reaches_the_job(service: Service) -> None:
     assert (job.retry.tries, job.timeout_ms, job.result_ttl_ms) == (0, 0, 2**48 - 1)
 
 
-def test_delays_and_expiry_count_from_now(service: Service) -> None:
+def test_delay_and_expiry_are_relative_to_now(service: Service) -> None:
     done = run_ok(service, "enqueue", "q", "n", "--delay", "1h", "--expires", "2h")
     job = read(service, parse_id(done.out.strip()))
     assert job.expires_at_ms is not None
@@ -50,7 +50,7 @@ def test_delays_and_expiry_count_from_now(service: Service) -> None:
     assert round((job.expires_at_ms - job.created_at_ms) / 60_000) == 120
 
 
-def test_a_payload_is_kept_as_typed_from_wherever_it_comes(service: Service, tmp_path: Path) -> None:
+def test_stores_a_payload_as_typed_from_any_source(service: Service, tmp_path: Path) -> None:
     (tmp_path / "p.json").write_bytes(EXACT + b"\n")
     run_ok(service, "enqueue", "q", "n", EXACT.decode())
     run_ok(service, "enqueue", "q", "n", "-", given=EXACT + b"\n")
@@ -59,7 +59,7 @@ def test_a_payload_is_kept_as_typed_from_wherever_it_comes(service: Service, tmp
     assert [job.payload.data for job in take(service, most=9)] == [EXACT, EXACT, EXACT, b"{}"]
 
 
-def test_a_held_key_is_no_error_and_is_said(service: Service) -> None:
+def test_an_existing_unique_key_is_noted(service: Service) -> None:
     first = run_ok(service, "enqueue", "q", "n", "--unique", "k")
     second = run_ok(service, "enqueue", "q", "n", "--unique", "k")
     assert second.out == first.out
@@ -68,7 +68,7 @@ def test_a_held_key_is_no_error_and_is_said(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("q", "n", "{bad"), "not JSON"),
         (("q", "n", "NaN"), "not JSON"),
@@ -86,21 +86,21 @@ def test_a_held_key_is_no_error_and_is_said(service: Service) -> None:
         (("q",), "NAME"),
     ],
 )
-def test_bad_input_is_usage_and_changes_nothing(service: Service, arguments: tuple[str, ...], words: str) -> None:
+def test_bad_input_is_a_usage_error(service: Service, arguments: tuple[str, ...], message: str) -> None:
     done = run(service, "enqueue", *arguments)
     assert (done.code, done.out) == (2, "")
-    assert words in done.err
+    assert message in done.err
     assert service.queues().wait() == []
 
 
 @pytest.mark.parametrize("arguments", [("q" * 300, "n"), ("", "n"), ("q", "n", "--tag", "x" * 200)])
-def test_what_the_engine_would_not_take_is_refused(service: Service, arguments: tuple[str, ...]) -> None:
+def test_refuses_invalid_jobs(service: Service, arguments: tuple[str, ...]) -> None:
     done = run(service, "enqueue", *arguments)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("windlass: ")
 
 
-def test_a_full_queue_is_try_again(service: Service) -> None:
+def test_a_full_queue_exits_with_75(service: Service) -> None:
     service.configure("q", {"max_length": 1}).wait()
     put(service, new())
     assert run(service, "enqueue", "q", "n").code == 75
@@ -109,8 +109,8 @@ def test_a_full_queue_is_try_again(service: Service) -> None:
 # Waiting
 
 
-class Working(threading.Thread):
-    """Takes one job in a store of its own, and ends it as told."""
+class OneJobWorker(threading.Thread):
+    """Takes one job with its own store, and ends it with the given error or result."""
 
     def __init__(self, service: Service, error: Blob | None, result: Blob | None) -> None:
         super().__init__()
@@ -134,14 +134,14 @@ def msgpack(value: object) -> Blob:
     ("result", "printed"), [(msgpack({"sent": 2**64 - 1}), '{"sent":18446744073709551615}\n'), (None, "")]
 )
 def test_wait_prints_the_result(service: Service, result: Blob | None, printed: str) -> None:
-    worker = Working(service, None, result)
+    worker = OneJobWorker(service, None, result)
     assert run_ok(service, "enqueue", "q", "n", "--wait").out == printed
     worker.join()
 
 
-def test_wait_for_a_failure_shows_its_traceback_and_is_1(service: Service) -> None:
+def test_wait_for_a_failed_job_prints_its_traceback_and_exits_with_1(service: Service) -> None:
     error = msgpack({"type": "ValueError", "message": "no", "traceback": "Traceback …\nValueError: no\n"})
-    worker = Working(service, error, None)
+    worker = OneJobWorker(service, error, None)
     done = run(service, "enqueue", "q", "n", "--wait")
     worker.join()
     assert (done.code, done.out) == (1, "")
@@ -149,8 +149,8 @@ def test_wait_for_a_failure_shows_its_traceback_and_is_1(service: Service) -> No
     assert "failed: error" in done.err
 
 
-def test_wait_in_json_says_how_it_ended(service: Service) -> None:
-    worker = Working(service, msgpack({"type": "E", "message": "m"}), None)
+def test_wait_with_json_prints_the_end(service: Service) -> None:
+    worker = OneJobWorker(service, msgpack({"type": "E", "message": "m"}), None)
     done = run(service, "enqueue", "q", "n", "--wait", "--json", "--id", ID)
     worker.join()
     assert done.code == 1
@@ -158,7 +158,7 @@ def test_wait_in_json_says_how_it_ended(service: Service) -> None:
     assert (end["id"], end["state"], end["last_attempt"]["error"]) == (ID, "failed", {"type": "E", "message": "m"})
 
 
-def test_a_wait_that_is_over_is_try_again_and_the_job_goes_on(service: Service) -> None:
+def test_a_wait_limit_exits_with_75_and_the_job_continues(service: Service) -> None:
     done = run(service, "enqueue", "q", "n", "--wait-limit", "50ms", "--id", ID)
     assert (done.code, done.out) == (75, "")
     assert f"{ID} has not ended within 50ms" in done.err

@@ -1,4 +1,4 @@
-"""windlass failed: found by what they say, retried and deleted together."""
+"""windlass failed: search by error, retry and delete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fail_all(service: Service, queue: str, name: str, count: int, message: str) 
 
 
 def fail_one(service: Service, name: str) -> None:
-    """Whenever its time is said to be."""
+    """Fail one job at the current time of the store's clock."""
     put(service, new("q", name))
     job = next(job for job in take(service, most=9, lease_ms=86_400_000) if job.name == name)
     service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
@@ -50,14 +50,14 @@ def filled(service: Service) -> Service:
         (("--since", "2100-01-01T00:00Z"), 0),
     ],
 )
-def test_filters_mean_the_same_to_all_verbs(filled: Service, options: tuple[str, ...], count: int) -> None:
+def test_all_commands_use_the_same_filters(filled: Service, options: tuple[str, ...], count: int) -> None:
     assert len(run_ok(filled, "failed", "ls", *options).rows) == count
     run_ok(filled, "failed", "retry", "--yes", *options)
     left = counts(filled, "mail").get("queued", 0) + counts(filled, "other").get("queued", 0)
     assert left == count
 
 
-def test_ls_shows_what_went_wrong(filled: Service) -> None:
+def test_ls_shows_errors(filled: Service) -> None:
     rows = run_ok(filled, "failed", "ls", "--queue", "mail").rows
     assert {(row[1], row[2], row[3], row[5]) for row in rows} == {
         ("mail", "send", "1", "OSError: connection Refused"),
@@ -68,38 +68,38 @@ def test_ls_shows_what_went_wrong(filled: Service) -> None:
     assert "--limit 0" in run_ok(filled, "failed", "ls", "--limit", "5").err
 
 
-def test_groups_are_told_the_largest_first(filled: Service) -> None:
+def test_groups_shows_the_largest_group_first(filled: Service) -> None:
     rows = run_ok(filled, "failed", "groups").rows
     assert rows[0][:3] == ["3", "mail", "send"]
     assert len(rows) == 3
     assert len(run_ok(filled, "failed", "groups", "--queue", "mail", "--name", "rep*").rows) == 1
 
 
-def test_delete_asks_and_tells_how_many(filled: Service) -> None:
+def test_delete_asks_for_confirmation_with_the_number_of_jobs(filled: Service) -> None:
     refused = run(filled, "failed", "delete", "--queue", "mail", "--error", "full")
     assert refused.code == 2
-    assert "Delete 2 failed jobs of queue mail that say 'full' for good?" in refused.err
+    assert "Delete 2 failed jobs of queue mail with the error 'full' permanently?" in refused.err
     assert counts(filled, "mail") == {"failed": 5}
     assert run_ok(filled, "failed", "delete", "--queue", "mail", "--error", "full", "--yes").out == "Deleted 2 jobs.\n"
     assert counts(filled, "mail") == {"failed": 3}
     assert "No failed jobs match." in run_ok(filled, "failed", "delete", "--error", "full").err
 
 
-def test_retry_asks_only_when_everything_is_meant(filled: Service) -> None:
+def test_retry_asks_for_confirmation_only_without_filters(filled: Service) -> None:
     assert run(filled, "failed", "retry").code == 2
     assert counts(filled, "mail") == {"failed": 5}
     assert run_ok(filled, "failed", "retry", "--queue", "mail").out == "Retried 5 jobs.\n"
     assert run_ok(filled, "failed", "retry", "--yes").out == "Retried 1 job.\n"
 
 
-def test_more_than_one_step(service: Service) -> None:
+def test_several_batches(service: Service) -> None:
     for _ in range(2):
         fail_all(service, "q", "n", 600, "x")
     assert run_ok(service, "failed", "retry", "--queue", "q").out == "Retried 1,200 jobs.\n"
     assert counts(service) == {"queued": 1_200}
 
 
-def test_a_refused_retry_is_told(service: Service) -> None:
+def test_reports_a_refused_retry(service: Service) -> None:
     put(service, new(unique="k"))
     (job,) = take(service)
     service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
@@ -109,7 +109,7 @@ def test_a_refused_retry_is_told(service: Service) -> None:
     assert f"{job.key}: Another job holds" in done.err
 
 
-def test_newest_first_and_since_by_when_they_failed(service: Service) -> None:
+def test_newest_first_and_since_use_the_time_of_failure(service: Service) -> None:
     for name, offset_ms in (("early", -7_200_000), ("late", 0)):
         service.store.clock_offset_ms = offset_ms
         fail_one(service, name)

@@ -1,4 +1,4 @@
-"""windlass jobs: lists, pages about one job, and what is done to them."""
+"""windlass jobs: lists, details, and actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
-NOBODY = "01a1e21f-2249-7000-aad3-893cc7fff097"
+UNKNOWN = "01a1e21f-2249-7000-aad3-893cc7fff097"
 TRACEBACK = 'Traceback (most recent call last):\n  File "mail.py", line 12, in send\nValueError: no such order\n'
 ERROR = Blob(
     msgspec.msgpack.encode({"type": "ValueError", "message": "no such order", "traceback": TRACEBACK}), Codec.MSGPACK
@@ -60,15 +60,15 @@ def names(service: Service, *options: str) -> list[tuple[str, str, str]]:
         (("--since", "2100-01-01T00:00Z"), ""),
     ],
 )
-def test_ls_narrows(service: Service, options: tuple[str, ...], expected: str) -> None:
+def test_ls_filters(service: Service, options: tuple[str, ...], expected: str) -> None:
     fill(service)
-    found = [" ".join(one) for one in names(service, *options)]
+    found = [" ".join(row) for row in names(service, *options)]
     if "--tag" in options:
-        found.sort()  # by tag, jobs of one millisecond are in any order
+        found.sort()  # in a list by tag, jobs of the same millisecond are in any order
     assert ", ".join(found) == expected
 
 
-def test_ls_in_a_pipe_is_tab_separated_whole_and_without_a_heading(service: Service) -> None:
+def test_ls_in_a_pipe_is_tab_separated_unshortened_and_without_a_heading(service: Service) -> None:
     (made,) = put(service, new("a", "n" * 200, priority=-3, tags=("x", "y"), retry=Backoff(tries=4)))
     ((key, queue, name, state, priority, attempt, created, _, tags),) = run_ok(service, "jobs", "ls").rows
     assert (key, queue, name, state) == (format_id(made.id), "a", "n" * 200, "queued")
@@ -76,7 +76,7 @@ def test_ls_in_a_pipe_is_tab_separated_whole_and_without_a_heading(service: Serv
     assert created.endswith("Z")
 
 
-def test_ls_says_when_there_is_more(service: Service) -> None:
+def test_ls_notes_omitted_rows(service: Service) -> None:
     put(service, *(new() for _ in range(60)))
     done = run_ok(service, "jobs", "ls")
     assert len(done.rows) == 50
@@ -93,7 +93,7 @@ def test_ls_newest_first(service: Service) -> None:
     assert keys == [format_id(second.id), format_id(first.id)]
 
 
-def test_json_of_a_list_is_an_object_a_line_with_whole_exact_payloads(service: Service) -> None:
+def test_ls_with_json_prints_one_object_per_line_with_exact_payloads(service: Service) -> None:
     long, big = b'"%s"' % (b"x" * 5_000), b'{"n": 12345678901234567890123}'
     packed = Blob(msgspec.msgpack.encode({"u": 2**64 - 1}), Codec.MSGPACK)
     put(service, new(payload=Blob(long)), new(payload=Blob(big)), new(payload=packed))
@@ -120,7 +120,7 @@ def test_show_a_failed_job(service: Service) -> None:
     for words in ('{"order_id":7}', "shop", "https://example.org/done when failed", 'File "mail.py", line 12', "UTC ("):
         assert words in page
     starts = [line.split("  ")[0] for line in lines]
-    assert [one for one in starts if one.startswith("attempt ")] == ["attempt 1", "attempt 2"]
+    assert [start for start in starts if start.startswith("attempt ")] == ["attempt 1", "attempt 2"]
     document = run_ok(service, "jobs", "show", key, "--json").document
     assert (document["state"], document["payload"], document["attempts"][1]["error"]["traceback"]) == (
         "failed", {"order_id": 7}, TRACEBACK,
@@ -139,7 +139,7 @@ def test_show_the_errors_of_all_attempts(service: Service) -> None:
     assert '"just text"' in last
 
 
-def test_show_a_running_job_with_its_family_and_a_finished_one(service: Service) -> None:
+def test_show_a_running_job_with_its_children_and_a_finished_job(service: Service) -> None:
     put(service, new("q", "order", result_ttl_ms=60_000))
     (parent,) = take(service)
     (child,) = put(service, new("q", "line", parent=parent.id))
@@ -154,7 +154,7 @@ def test_show_a_running_job_with_its_family_and_a_finished_one(service: Service)
     assert run_ok(service, "jobs", "show", parent.key, "--json").document["result"] == {"sum": 3}
 
 
-def test_show_what_running_code_has_said(service: Service) -> None:
+def test_show_note_and_log_of_a_running_job(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.4, note="page 4 of 10")]).wait()
@@ -166,7 +166,7 @@ def test_show_what_running_code_has_said(service: Service) -> None:
     assert run_ok(service, "jobs", "show", job.key, "--json").document["logs"]["lines"][0]["text"] == "page 3\nis long"
 
 
-def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
+def test_texts_of_users_cannot_move_the_cursor(service: Service) -> None:
     evil = "\x9b31mred \x7f \u202eturned"
     with allow_legacy_names():
         (made,) = put(service, new("q", evil, payload=Blob(f'"{evil}"'.encode())))
@@ -176,7 +176,7 @@ def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
         assert "\\x9b31mred" in out
 
 
-def test_json_for_a_terminal_has_escapes_and_says_the_same(service: Service) -> None:
+def test_json_escapes_control_characters(service: Service) -> None:
     evil = "\x9b31mred \x7f \u202eturned \u061c"
     with allow_legacy_names():
         (made,) = put(service, new("q", evil, payload=Blob(f'{{"{evil}":1}}'.encode())))
@@ -188,7 +188,7 @@ def test_json_for_a_terminal_has_escapes_and_says_the_same(service: Service) -> 
     assert (job["name"], job["payload"]) == (evil, {evil: 1})
 
 
-def test_an_error_has_escapes(service: Service) -> None:
+def test_errors_escape_control_characters(service: Service) -> None:
     evil = "\x9b31m\u202e"
     with allow_legacy_names():
         service.limit(Limit(name=evil, matches=Matcher(queue="q"), running=1)).wait()
@@ -211,45 +211,45 @@ def test_explain(service: Service) -> None:
 @pytest.mark.parametrize(
     "verb", ["show", "explain", "retry", "requeue", "cancel", "wake", "delete --yes", "edit --priority 1"]
 )
-def test_an_unknown_job_is_1_and_a_malformed_id_2(service: Service, verb: str) -> None:
+def test_an_unknown_job_exits_with_1_and_a_malformed_id_with_2(service: Service, verb: str) -> None:
     name, *options = verb.split()
-    unknown = run(service, "jobs", name, NOBODY, *options)
+    unknown = run(service, "jobs", name, UNKNOWN, *options)
     assert (unknown.code, unknown.out) == (1, "")
     assert "There is no job with this id" in unknown.err
     assert run(service, "jobs", name, "nonsense", *options).code == 2
 
 
 @pytest.mark.parametrize("verb", ["show", "explain"])
-def test_a_job_that_ended_and_was_not_kept_says_so(service: Service, verb: str) -> None:
+def test_explains_that_an_ended_job_was_removed(service: Service, verb: str) -> None:
     put(service, new())
     (job,) = take(service)
     service.finish([Finish(job.id, job.lease_token)]).wait()
-    told = run(service, "jobs", verb, job.key)
-    assert told.code == 1
-    assert "has ended, and nothing of it is kept" in told.err
-    assert "result_ttl_ms" in told.err
-    assert "changed" not in told.err
+    done = run(service, "jobs", verb, job.key)
+    assert done.code == 1
+    assert "has ended, and nothing of it is kept" in done.err
+    assert "result_ttl_ms" in done.err
+    assert "changed" not in done.err
 
 
-def test_retry_cancel_delete_tell_each_and_go_on_after_a_refusal(service: Service) -> None:
+def test_retry_cancel_and_delete_continue_after_a_refusal(service: Service) -> None:
     put(service, new())
     key = format_id(fail(service))
-    done = run(service, "jobs", "retry", NOBODY, key)
+    done = run(service, "jobs", "retry", UNKNOWN, key)
     assert (done.code, done.rows) == (1, [[key, "queued"]])
-    assert NOBODY in done.err
+    assert UNKNOWN in done.err
     assert run_ok(service, "jobs", "cancel", key, "--reason", "withdrawn").rows == [[key, "cancelled"]]
     assert run_ok(service, "jobs", "delete", key, "-y").rows == [[key, "deleted"]]
     assert counts(service) == {}
 
 
-def test_a_job_that_runs_is_deleted_only_when_asked_for(service: Service) -> None:
+def test_deletes_a_running_job_only_on_request(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     assert run(service, "jobs", "delete", job.key, "--yes").code == 1
     assert run_ok(service, "jobs", "delete", job.key, "--yes", "--even-running").rows == [[job.key, "deleted"]]
 
 
-def test_delete_without_anybody_to_ask_does_nothing(service: Service) -> None:
+def test_delete_without_a_terminal_needs_yes(service: Service) -> None:
     (made,) = put(service, new())
     done = run(service, "jobs", "delete", format_id(made.id))
     assert done.code == 2
@@ -258,7 +258,7 @@ def test_delete_without_anybody_to_ask_does_nothing(service: Service) -> None:
 
 
 @pytest.mark.parametrize(("options", "attempt"), [((), 2), (("--give-back",), 1)])
-def test_requeue_takes_a_job_from_its_holder(service: Service, options: tuple[str, ...], attempt: int) -> None:
+def test_requeue_takes_a_job_from_its_worker(service: Service, options: tuple[str, ...], attempt: int) -> None:
     put(service, new())
     (held,) = take(service)
     assert run_ok(service, "jobs", "requeue", held.key, *options).rows == [[held.key, "queued"]]
@@ -287,19 +287,19 @@ def test_edit(service: Service) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--delay", "1s", "--run-at", "2100-01-01T00:00Z"), ("--payload", "{")])
-def test_an_edit_that_makes_no_sense_is_usage(service: Service, options: tuple[str, ...]) -> None:
+def test_an_invalid_edit_is_a_usage_error(service: Service, options: tuple[str, ...]) -> None:
     (made,) = put(service, new())
     assert run(service, "jobs", "edit", format_id(made.id), *options).code == 2
     assert read(service, made.id).revision == 1
 
 
-def test_wrong_state_names_are_usage(service: Service) -> None:
+def test_an_unknown_state_is_a_usage_error(service: Service) -> None:
     done = run(service, "jobs", "ls", "--state", "broken")
     assert done.code == 2
     assert "'scheduled'" in done.err
 
 
-def test_history_is_listed_when_asked_for(service: Service) -> None:
+def test_lists_history_only_on_request(service: Service) -> None:
     service.configure("q", {"history_length": 5}).wait()
     put(service, new("q", "done", tags=("t",)))
     (job,) = take(service)
@@ -309,11 +309,11 @@ def test_history_is_listed_when_asked_for(service: Service) -> None:
     assert names(service, "--tag", "t", "--state", "history") == [("q", "done", "finished")]
 
 
-def test_a_deployment_with_several_partitions(divided_store: Callable[[int], Store]) -> None:
+def test_several_partitions(divided_store: Callable[[int], Store]) -> None:
     service = Service(divided_store(4))
     put(service, *(new(f"queue {at}", tags=("t",)) for at in range(8)))
     assert sorted(row[1] for row in run_ok(service, "jobs", "ls").rows) == [f"queue {at}" for at in range(8)]
     assert len(run_ok(service, "jobs", "ls", "--tag", "t").rows) == 8
     keys = [row[0] for row in run_ok(service, "jobs", "ls").rows]
     assert sorted(run_ok(service, "jobs", "cancel", *keys).rows) == sorted([key, "cancelled"] for key in keys)
-    assert run(service, "enqueue", "queue 1", "n", "--id", NOBODY).code == 1  # at home in another partition
+    assert run(service, "enqueue", "queue 1", "n", "--id", UNKNOWN).code == 1  # the id belongs to another partition

@@ -19,8 +19,8 @@ def test_set_ls_and_rm(service: Service) -> None:
         new("api", "call", payload=Blob(b'{"who": "ann"}')),
         new("api", "call", payload=Blob(b'{"who": "ann"}')),
     )
-    said = run_ok(service, "limits", "set", "one each", "--queue", "api", "--running", "1", "--per-key", "who").out
-    assert said == "Limit one each is set; 2 jobs matched anew.\n"
+    output = run_ok(service, "limits", "set", "one each", "--queue", "api", "--running", "1", "--per-key", "who").out
+    assert output == "Limit one each is set; 2 jobs updated.\n"
     assert len(take(service, "api", most=9)) == 1
     (row,) = run_ok(service, "limits", "ls").rows
     assert row[:6] == ["one each", "1 at once, each who", "queue=api", '"ann"', "1", "0"]
@@ -31,7 +31,7 @@ def test_set_ls_and_rm(service: Service) -> None:
     assert service.limits().wait() == []
 
 
-def test_all_that_a_limit_may_have(service: Service) -> None:
+def test_set_with_all_options(service: Service) -> None:
     options = '--queue q --name n --lane l --rate 5/10m --burst 2 --payload plan=free --payload age=7 --payload t="7"'
     run_ok(service, "limits", "set", "x", *options.split())
     (state,) = service.limits().wait()
@@ -56,11 +56,11 @@ def test_all_that_a_limit_may_have(service: Service) -> None:
         ("--running", "-1"),
     ],
 )
-def test_limits_that_make_no_sense(service: Service, options: tuple[str, ...]) -> None:
+def test_refuses_invalid_limits(service: Service, options: tuple[str, ...]) -> None:
     assert run(service, "limits", "set", "x", *options).code == 2
     assert service.limits().wait() == []
 
 
-def test_an_unknown_limit_is_1(service: Service) -> None:
+def test_an_unknown_limit_exits_with_1(service: Service) -> None:
     done = run(service, "limits", "rm", "nothing")
     assert (done.code, done.err) == (1, "windlass: There is no limit 'nothing'.\n")

@@ -1,4 +1,4 @@
-"""Words, widths and values, without an engine."""
+"""Formats, column widths and values, without an engine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_distances() -> None:
     assert [format_distance(at, 100_000) for at in (99_500, 40_000, 160_000)] == ["now", "1m ago", "in 1m"]
 
 
-def test_what_moves_a_cursor_is_shown_as_an_escape() -> None:
+def test_escapes_characters_that_move_the_cursor() -> None:
     assert printable("a\x1b[31m\x9bb\u202ec\u2028d\n\te") == "a\\x1b[31m\\x9bb\\u202ec\\u2028d\\n\\te"
     assert printable("a\n\tb\r", keeps_lines=True) == "a\n\tb\\r"
     assert printable("Grüße, 東京 ✓") == "Grüße, 東京 ✓"
@@ -53,9 +53,9 @@ COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), 
     ("width", "name", "widths"),
     [
         (91, 20, {0: 36, 1: 20, 2: 12, 3: 15}),
-        (90, 20, {0: 36, 1: 20, 2: 12}),  # an extra goes before a name is shortened
+        (90, 20, {0: 36, 1: 20, 2: 12}),  # an optional column is dropped before a name is shortened
         (110, 200, {0: 36, 1: 56, 2: 12}),
-        (112, 200, {0: 36, 1: 41, 2: 12, 3: 15}),  # unless the name can still be read
+        (112, 200, {0: 36, 1: 41, 2: 12, 3: 15}),  # unless the name stays readable
         (72, 20, {0: 36, 1: 18, 2: 12}),
         (64, 20, {0: 36, 1: 10, 2: 12}),
         (63, 20, {0: 36, 1: 20}),
@@ -63,11 +63,11 @@ COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), 
         (20, 20, {0: 36, 1: 10}),
     ],
 )
-def test_what_does_not_fit_is_shortened_then_left_out(width: int, name: int, widths: dict[int, int]) -> None:
+def test_columns_are_shortened_then_dropped(width: int, name: int, widths: dict[int, int]) -> None:
     assert fit_columns(COLUMNS, (36, name, 12, 15), width) == widths
 
 
-def test_rates_are_those_of_the_last_sixty_seconds() -> None:
+def test_rates_of_the_last_sixty_seconds() -> None:
     minutes = [Minute(at_ms=60_000, enqueued=60, finished=10), Minute(at_ms=120_000, enqueued=5)]
     assert compute_rates(minutes, 120_000 + 15_000)[:3] == (50.0, 0, 7.5)
     assert compute_rates(minutes, 240_000)[:3] == (0, 0, 0)
@@ -77,7 +77,7 @@ def test_rates_are_those_of_the_last_sixty_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blob", "written"),
+    ("blob", "expected"),
     [
         (Blob(b'{"n": 12345678901234567890123, "f": 1.10}'), b'{"n":12345678901234567890123,"f":1.10}'),
         (Blob(b'{"a": 1, "a": 2}'), b'{"a":1,"a":2}'),
@@ -90,12 +90,12 @@ def test_rates_are_those_of_the_last_sixty_seconds() -> None:
         (Blob(b"[" * 9000 + b"]" * 9000), None),
     ],
 )
-def test_values_as_json_without_losing_a_digit(blob: Blob, written: bytes | None) -> None:
+def test_values_as_json_keep_all_digits(blob: Blob, expected: bytes | None) -> None:
     found = as_json(blob)
-    assert (None if found is None else bytes(found)) == written
+    assert (None if found is None else bytes(found)) == expected
 
 
-def test_values_for_people() -> None:
+def test_values_as_text() -> None:
     assert blob_text(packed({"a": [1]})) == '{"a":[1]}'
     assert blob_text(Blob(b'{"a":"%s"}' % (b"x" * 100))).splitlines()[0] == "{"
     assert blob_text(Blob(b"plain \xff", Codec.RAW)) == "plain \\xff"
@@ -117,6 +117,6 @@ def test_errors_in_one_line(reason: str, error: Blob | None, line: str) -> None:
     assert error_line(reason, error) == line
 
 
-def test_the_whole_error_is_its_traceback_where_there_is_one() -> None:
+def test_the_error_text_is_the_traceback_if_there_is_one() -> None:
     assert error_text(packed({"type": "E", "message": "m", "traceback": "a\nb\n"})) == "a\nb"
     assert error_text(packed({"type": "E", "message": "m"})) == '{"type":"E","message":"m"}'

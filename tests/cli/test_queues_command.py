@@ -1,4 +1,4 @@
-"""windlass queues: what is shown of them, pauses, properties, purges."""
+"""windlass queues: lists, details, pauses, properties, purges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_ls(service: Service) -> None:
     assert (first["queue"], first["running"], second["is_paused"]) == ("mail", 1, True)
 
 
-def test_nothing_is_no_error(service: Service) -> None:
+def test_empty_lists(service: Service) -> None:
     for arguments in (("queues", "ls"), ("jobs", "ls"), ("limits", "ls"), ("schedules", "ls"), ("workers", "ls")):
         assert run_ok(service, *arguments).out == ""
         assert run_ok(service, *arguments, "--json").out == ""
@@ -58,9 +58,9 @@ def test_show(service: Service) -> None:
 def test_pause_and_resume(service: Service) -> None:
     put(service, new("mail"))
     assert run_ok(service, "queues", "pause", "mail", "--reason", "why not").out == "Queue mail is paused.\n"
-    assert run_ok(service, "queues", "pause", "mail").out == "Queue mail was paused already.\n"
+    assert run_ok(service, "queues", "pause", "mail").out == "Queue mail was already paused.\n"
     assert take(service, "mail") == []
-    assert run_ok(service, "queues", "resume", "mail").out == "Queue mail goes on.\n"
+    assert run_ok(service, "queues", "resume", "mail").out == "Queue mail is resumed.\n"
     assert run_ok(service, "queues", "resume", "mail").out == "Queue mail was not paused.\n"
     assert len(take(service, "mail")) == 1
 
@@ -69,13 +69,13 @@ def test_pause_a_lane_or_a_name(service: Service) -> None:
     run_ok(service, "queues", "configure", "mail", "--name-lanes")
     run_ok(service, "queues", "pause", "mail", "--lane", "slow")
     run_ok(service, "queues", "pause", "mail", "--name", "report")
-    assert {(one.lane, one.name) for one in service.pauses("mail").wait()} == {("slow", ""), ("", "report")}
+    assert {(pause.lane, pause.name) for pause in service.pauses("mail").wait()} == {("slow", ""), ("", "report")}
     run_ok(service, "queues", "resume", "mail", "--lane", "slow")
-    assert {(one.lane, one.name) for one in service.pauses("mail").wait()} == {("", "report")}
+    assert {(pause.lane, pause.name) for pause in service.pauses("mail").wait()} == {("", "report")}
     assert run(service, "queues", "pause", "mail", "--lane", "a", "--name", "b").code == 1
 
 
-def test_purge_takes_what_has_not_started_and_nothing_else(service: Service) -> None:
+def test_purge_deletes_only_jobs_that_have_not_started(service: Service) -> None:
     put(service, new(), new())
     running, failed = take(service, most=2)
     service.fail([Fail(id=failed.id, token=failed.lease_token)]).wait()
@@ -85,10 +85,10 @@ def test_purge_takes_what_has_not_started_and_nothing_else(service: Service) -> 
     assert run_ok(service, "queues", "purge", "q", "--yes").out == "Deleted 1,102 jobs.\n"
     assert counts(service) == {"running": 1, "failed": 1}
     assert counts(service, "other") == {"queued": 1}
-    assert "Nothing" in run_ok(service, "queues", "purge", "q", "--yes").err
+    assert "No jobs of queue q to delete." in run_ok(service, "queues", "purge", "q", "--yes").err
 
 
-def test_a_purge_leaves_what_came_after_it_began(service: Service) -> None:
+def test_purge_keeps_jobs_that_arrive_later(service: Service) -> None:
     put(service, new(), new())
     service.store.clock_offset_ms = 3_600_000
     put(service, new(name="later"))
@@ -96,7 +96,7 @@ def test_a_purge_leaves_what_came_after_it_began(service: Service) -> None:
     assert [job.name for job in take(service, most=9)] == ["later"]
 
 
-def test_purge_of_one_state_and_only_when_sure(service: Service) -> None:
+def test_purge_of_one_state_needs_confirmation(service: Service) -> None:
     put(service, new(), new(delay_ms=60_000))
     refused = run(service, "queues", "purge", "q")
     assert refused.code == 2
@@ -138,6 +138,6 @@ def test_configure(service: Service) -> None:
         ("--max-length", "-1"),
     ],
 )
-def test_properties_that_make_no_sense(service: Service, options: tuple[str, ...]) -> None:
+def test_refuses_invalid_properties(service: Service, options: tuple[str, ...]) -> None:
     assert run(service, "queues", "configure", "q", *options).code == 2
     assert service.queues().wait() == []

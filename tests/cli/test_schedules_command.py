@@ -1,4 +1,4 @@
-"""windlass schedules: listed, shown, run, paused, removed."""
+"""windlass schedules: list, show, run, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_ls(schedule: Service) -> None:
     assert nightly[4].endswith("Z")
     assert (poll[1], poll[4], rule[1]) == ("every 1m", "paused", "SCHEDULED, +1 DAY")
     lines = run_ok(schedule, "schedules", "ls", "--json").lines
-    assert [one["schedule"]["name"] for one in lines] == ["nightly", "poll", "rule"]
+    assert [line["schedule"]["name"] for line in lines] == ["nightly", "poll", "rule"]
     assert lines[0]["schedule"]["job"]["payload"] == {"region": "eu"}
 
 
@@ -47,14 +47,14 @@ def test_pause_resume_rm(schedule: Service) -> None:
     run_ok(schedule, "schedules", "pause", "poll", "--reason", "closing")
     assert schedule.schedule_of("poll").wait().pause_reason == "closing"
     assert "closing" in run_ok(schedule, "schedules", "show", "poll").out
-    assert "goes on: next " in run_ok(schedule, "schedules", "resume", "poll").out
+    assert "is resumed: next " in run_ok(schedule, "schedules", "resume", "poll").out
     assert not schedule.schedule_of("poll").wait().is_paused
     assert run(schedule, "schedules", "rm", "poll").code == 2
     run_ok(schedule, "schedules", "rm", "poll", "--yes")
-    assert [one.schedule.name for one in schedule.schedules().wait()] == ["nightly", "rule"]
+    assert [status.schedule.name for status in schedule.schedules().wait()] == ["nightly", "rule"]
 
 
 @pytest.mark.parametrize("verb", ["show", "run", "pause", "resume", "rm"])
-def test_an_unknown_schedule_is_1(service: Service, verb: str) -> None:
+def test_an_unknown_schedule_exits_with_1(service: Service, verb: str) -> None:
     done = run(service, "schedules", verb, "nothing")
     assert (done.code, done.err) == (1, "windlass: There is no schedule 'nothing'.\n")

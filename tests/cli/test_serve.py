@@ -53,7 +53,7 @@ def end(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_the_engine_is_and_stops_cleanly(data_dir: str, number: int) -> None:
+def test_prints_the_engine_and_stops_cleanly(data_dir: str, number: int) -> None:
     process = start("serve", "--data-dir", data_dir)
     seen = read_until(process, "Stop with")
     assert data_dir in seen
@@ -62,7 +62,7 @@ def test_it_says_where_the_engine_is_and_stops_cleanly(data_dir: str, number: in
     assert end(process, number)[0] == 0
 
 
-def test_a_job_enqueued_beside_the_server_outlives_both(data_dir: str) -> None:
+def test_an_enqueued_job_survives_the_server(data_dir: str) -> None:
     process = start("serve", "--data-dir", data_dir)
     read_until(process, "Stop with")
     service = Service(build_store(Settings(data_dir=data_dir)))
@@ -74,7 +74,7 @@ def test_a_job_enqueued_beside_the_server_outlives_both(data_dir: str) -> None:
     again.store.close_sync()
 
 
-def test_the_loops_of_a_server_promote_and_recover(data_dir: str) -> None:
+def test_the_background_loops_promote_and_recover_jobs(data_dir: str) -> None:
     process = start("serve", "--data-dir", data_dir)
     read_until(process, "Stop with")
     service = Service(build_store(Settings(data_dir=data_dir)))
@@ -87,7 +87,7 @@ def test_the_loops_of_a_server_promote_and_recover(data_dir: str) -> None:
     assert end(process, signal.SIGTERM)[0] == 0
 
 
-def test_an_engine_that_is_not_there_is_one_sentence_and_try_again() -> None:
+def test_a_missing_engine_exits_with_75() -> None:
     with EngineProcess("valkey", tcp=True) as engine:
         url = engine.url
     done = subprocess.run(

@@ -12,7 +12,7 @@ from windlass.service import Service
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 
-def test_a_created_token_is_printed_alone_and_verifies(service: Service) -> None:
+def test_create_prints_only_the_token(service: Service) -> None:
     options = "--role produce --role read --queue mail --queue video-* --rate 7 --expires 30d --note ours"
     done = run_ok(service, "tokens", "create", "shop", *options.split())
     shown = parse_token(done.out.removesuffix("\n"))
@@ -58,7 +58,7 @@ def test_rm(service: Service) -> None:
         (["taken", "--role", "read"], 1, "The token 'taken' exists already"),
     ],
 )
-def test_what_is_wrong_creates_nothing(service: Service, options: list[str], code: int, sentence: str) -> None:
+def test_invalid_options_create_no_token(service: Service, options: list[str], code: int, sentence: str) -> None:
     service.create_token(NewToken(name="taken", roles=frozenset({Role.READ}))).wait()
     done = run(service, "tokens", "create", *options)
     assert (done.code, done.out) == (code, "")
@@ -66,7 +66,7 @@ def test_what_is_wrong_creates_nothing(service: Service, options: list[str], cod
     assert [token.name for token in service.tokens().wait().tokens] == ["taken"]
 
 
-def test_audit_lists_the_newest_first_and_says_when_there_is_more(service: Service) -> None:
+def test_audit_lists_the_newest_entries_first_and_notes_omitted_rows(service: Service) -> None:
     entries = [AuditEntry(who="anna", what="pause_queue", target=f"q{number}", peer="::1") for number in range(3)]
     service.audit(entries).wait()
     done = run_ok(service, "audit", "--limit", "2")
@@ -76,7 +76,7 @@ def test_audit_lists_the_newest_first_and_says_when_there_is_more(service: Servi
     assert (len(everything.rows), everything.err) == (3, "")
 
 
-def test_audit_as_json_and_page_by_page(service: Service) -> None:
+def test_audit_with_json_reads_all_pages(service: Service) -> None:
     service.audit([AuditEntry(who="a", what="b", target=str(number)) for number in range(501)]).wait()
     lines = run_ok(service, "audit", "--limit", "0", "--json").lines
     assert [line["target"] for line in lines] == [str(number) for number in range(500, -1, -1)]

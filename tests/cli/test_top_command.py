@@ -1,4 +1,4 @@
-"""windlass workers and windlass top: who works on what."""
+"""windlass workers and windlass top."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def test_a_frame_as_json(busy: Service) -> None:
     assert {job["name"] for job in frame["running"]} == {"send"}
 
 
-def test_nothing_at_all(service: Service) -> None:
+def test_an_empty_deployment(service: Service) -> None:
     out = run_ok(service, "top").out  # in a pipe: once
     assert "No queues." in out
     assert "No workers are registered." in out
 
 
-def test_it_does_not_look_all_the_time(service: Service) -> None:
+def test_refuses_a_short_interval(service: Service) -> None:
     assert run(service, "top", "--once", "--every", "10ms").code == 2
 
 
-def test_the_busiest_queues_and_both_parts_fit_the_screen(busy: Service) -> None:
+def test_a_frame_fits_the_screen(busy: Service) -> None:
     put(busy, *(new(f"queue {number}") for number in range(60)))
     frame = top_frame.read(busy, 24)
     assert len(frame.queues) == 24
@@ -79,7 +79,7 @@ def test_the_busiest_queues_and_both_parts_fit_the_screen(busy: Service) -> None
     assert any("queues more" in line for line in lines)
 
 
-def test_more_workers_than_a_page_holds(service: Service) -> None:
+def test_several_pages_of_workers(service: Service) -> None:
     for number in range(1, 503):
         service.register(number.to_bytes(16, "big"), WorkerInfo(name=f"w{number}")).wait()
     assert len({row[1] for row in run_ok(service, "workers", "ls").rows}) == 502

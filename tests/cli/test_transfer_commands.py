@@ -1,4 +1,4 @@
-"""windlass export and windlass import: files, streams, exit codes, and what is said."""
+"""windlass export and windlass import: files, pipes, exit codes and reports."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def windlass(service: Service, *arguments: str, given: bytes = b"") -> subproces
 
 
 @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
-def test_out_and_in_through_a_file(service: Service, target: Service, tmp_path: Path, name: str) -> None:
+def test_export_and_import_a_file(service: Service, target: Service, tmp_path: Path, name: str) -> None:
     fill(service)
-    target.store.open_sync()  # marks the namespace as a test's
+    target.store.open_sync()  # marks the namespace as a test namespace
     file = tmp_path / name
     out = windlass(service, "export", str(file))
     assert (out.returncode, out.stdout) == (0, b"")
@@ -35,13 +35,13 @@ def test_out_and_in_through_a_file(service: Service, target: Service, tmp_path: 
     content = gzip.decompress(file.read_bytes()) if name.endswith(".gz") else file.read_bytes()
     assert comparable(content.splitlines()) == comparable(export_lines(service))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
     back = windlass(target, "import", str(file))
     assert back.returncode == 0, back.stderr
     assert comparable(export_lines(target)) == comparable(export_lines(service))
 
 
-def test_through_a_pipe(service: Service, target: Service) -> None:
+def test_export_and_import_through_a_pipe(service: Service, target: Service) -> None:
     put(service, new(), new())
     out = windlass(service, "export")
     back = windlass(target, "import", "-", given=out.stdout)
@@ -49,7 +49,7 @@ def test_through_a_pipe(service: Service, target: Service) -> None:
     assert counts(target) == {"queued": 2}
 
 
-def test_what_is_there_is_not_touched_without_being_asked(service: Service, target: Service, tmp_path: Path) -> None:
+def test_imports_into_existing_data_only_with_merge(service: Service, target: Service, tmp_path: Path) -> None:
     put(service, new("mine"))
     put(target, new("theirs"))
     file = tmp_path / "e.jsonl"
@@ -63,7 +63,7 @@ def test_what_is_there_is_not_touched_without_being_asked(service: Service, targ
     assert counts(target, "mine") == counts(target, "theirs") == {"queued": 1}
 
 
-def test_refused_entries_are_told_and_the_exit_code_says_so(service: Service, target: Service) -> None:
+def test_reports_refused_entries_and_exits_with_1(service: Service, target: Service) -> None:
     put(service, new(unique="u"))
     put(target, new(unique="u"))
     back = windlass(target, "import", "--merge", "-", given=b"".join(export_lines(service)))
@@ -73,7 +73,7 @@ def test_refused_entries_are_told_and_the_exit_code_says_so(service: Service, ta
 
 
 @pytest.mark.parametrize("cut", ["line", "gzip", "text"])
-def test_a_cut_off_file_is_one_sentence(service: Service, target: Service, tmp_path: Path, cut: str) -> None:
+def test_refuses_a_cut_off_file(service: Service, target: Service, tmp_path: Path, cut: str) -> None:
     put(service, *(new() for _ in range(50)))
     lines = export_lines(service)
     file = tmp_path / ("e.gz" if cut == "gzip" else "e")
@@ -89,14 +89,14 @@ def test_a_cut_off_file_is_one_sentence(service: Service, target: Service, tmp_p
 
 
 @pytest.mark.parametrize("arguments", [("import", "/nowhere/at/all"), ("export", "/nowhere/at/all"), ("import", "/")])
-def test_files_that_cannot_be_used(service: Service, arguments: tuple[str, ...]) -> None:
+def test_unusable_files(service: Service, arguments: tuple[str, ...]) -> None:
     done = windlass(service, *arguments)
     assert done.returncode == 1
     assert b"cannot be" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_a_file_that_is_not_compressed_though_its_name_says_so(service: Service, tmp_path: Path) -> None:
+def test_refuses_an_uncompressed_file_with_the_suffix_gz(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "e.gz"
     file.write_text(json.dumps({"kind": "header"}))
     done = windlass(service, "import", str(file))

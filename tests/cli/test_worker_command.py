@@ -1,4 +1,4 @@
-"""windlass worker as people meet it: its start screen, its errors, its exit codes."""
+"""windlass worker: its messages, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(directory: Path, *arguments: str, **environment: str) -> subprocess.Comp
     )
 
 
-def test_what_it_says_at_its_start_and_end(engine: EngineProcess, directory: Path) -> None:
+def test_messages_at_start_and_end(engine: EngineProcess, directory: Path) -> None:
     settings = Settings(url=engine.unix_url, namespace=f"screen-{os.getpid()}")
     service = Service(build_store(settings))
     service.enqueue([NewJob(queue="mail", name="send_mail")]).one().wait()
@@ -63,7 +63,7 @@ def test_what_it_says_at_its_start_and_end(engine: EngineProcess, directory: Pat
 
 
 @pytest.mark.parametrize(
-    ("target", "said", "code"),
+    ("target", "message", "code"),
     [
         ("nowhere:app", "There is no module 'nowhere' in", 2),
         ("shop.nowhere:app", "There is no module 'shop.nowhere' in", 2),
@@ -77,20 +77,20 @@ def test_what_it_says_at_its_start_and_end(engine: EngineProcess, directory: Pat
         ("raising", "ZeroDivisionError", 1),
     ],
 )
-def test_a_target_that_is_wrong(engine: EngineProcess, directory: Path, target: str, said: str, code: int) -> None:
+def test_refuses_a_wrong_target(engine: EngineProcess, directory: Path, target: str, message: str, code: int) -> None:
     (directory / "empty.py").write_text("")
     (directory / "needy.py").write_text("import not_installed\n")
     (directory / "wrong.py").write_text("app = (\n")
     (directory / "raising.py").write_text("app = 1 / 0\n")
     done = run(directory, target)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
     assert "importlib" not in done.stderr
     assert "site-packages" not in done.stderr
     assert str(Path(sys.modules["windlass"].__file__ or "").parent) not in done.stderr  # none of our frames
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--autoscale", "0-3"], "e.g. 1-8"),
         (["--autoscale", "many"], "e.g. 1-8"),
@@ -101,9 +101,9 @@ def test_a_target_that_is_wrong(engine: EngineProcess, directory: Path, target: 
         (["-q", "x" * 256], "queue"),
     ],
 )
-def test_options_that_are_wrong(engine: EngineProcess, directory: Path, options: list[str], said: str) -> None:
+def test_refuses_wrong_options(engine: EngineProcess, directory: Path, options: list[str], message: str) -> None:
     done = run(directory, "shop.tasks", *options)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_a_burst_does_not_wait_for_its_engine(engine: EngineProcess, directory: Path) -> None:
@@ -113,8 +113,8 @@ def test_a_burst_does_not_wait_for_its_engine(engine: EngineProcess, directory: 
     assert "Traceback" not in done.stderr
 
 
-def test_options_win_over_the_application_in_child_processes_too(engine: EngineProcess, directory: Path) -> None:
-    """The app's own engine is not there; a job of a child process enqueues another."""
+def test_options_override_the_application_in_child_processes(engine: EngineProcess, directory: Path) -> None:
+    """The app's own engine does not exist; a job in a child process enqueues another job."""
     (directory / "shop" / "tasks.py").write_text(
         APP
         + '@app.task(queue="mail", pool="process")\n'

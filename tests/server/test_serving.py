@@ -67,7 +67,7 @@ def test_the_same_with_several_processes(store: Store) -> None:
 
 def test_a_public_address_with_a_static_token(store: Store) -> None:
     with ServerProcess([*store_options(store), "--host", "0.0.0.0"], token=TOKEN) as server:  # noqa: S104
-        assert "whoever has a token (1 exists)" in server.output
+        assert "clients with a token (1 exists)" in server.output
         assert TOKEN not in server.output
         url = f"http://127.0.0.1:{server.address[1]}"
         assert httpx.get(f"{url}/healthz").status_code == 200
@@ -87,14 +87,14 @@ def test_a_public_address_with_a_token_of_the_engine(store: Store, service: Serv
 
 def test_a_public_address_without_tokens_needs_allow_anonymous(store: Store) -> None:
     with ServerProcess([*store_options(store), "--host", "0.0.0.0", "--allow-anonymous"]) as server:  # noqa: S104
-        assert "everybody who can reach it" in server.output
+        assert "all clients that can reach it" in server.output
         url = f"http://127.0.0.1:{server.address[1]}/api/v1/queues"
         assert httpx.get(url, headers={"host": "queue.example.org"}).status_code == 200
 
 
 def test_loopback_admits_this_machine_but_no_web_page(store: Store) -> None:
     with ServerProcess(store_options(store)) as server:
-        assert "everybody on this machine" in server.output
+        assert "all users of this machine" in server.output
         assert f"{server.url}/docs" in server.output
         url = f"{server.url}/api/v1/queues"
         assert httpx.get(url).status_code == 200

@@ -1,4 +1,4 @@
-"""What payloads, results and errors hold, for people's eyes."""
+"""Payloads, results and errors as readable text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from windlass.core.text.error_text import error_map
 ONE_LINE_MAX = 100
 
 
-def as_text(blob: Blob) -> str:
-    """One line when it is short, indented when it is not; what cannot be decoded as far as it can be read."""
-    written = as_json(blob)
-    if written is None:
+def blob_text(blob: Blob) -> str:
+    """Format a value as JSON: in one line if it is short, else indented. Bytes that cannot be decoded are escaped."""
+    json_text = as_json(blob)
+    if json_text is None:
         return blob.data.decode(errors="backslashreplace")
-    line = bytes(written)
+    line = bytes(json_text)
     return (line if len(line) <= ONE_LINE_MAX else msgspec.json.format(line, indent=2)).decode()
 
 
 def error_text(blob: Blob) -> str:
-    """All that is known: the traceback where there is one."""
+    """Format an error: its traceback if it has one, else the whole value."""
     error = error_map(blob)
-    return str(error["traceback"]).rstrip() if error.get("traceback") else as_text(blob)
+    return str(error["traceback"]).rstrip() if error.get("traceback") else blob_text(blob)

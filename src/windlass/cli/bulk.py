@@ -1,4 +1,4 @@
-"""Many jobs at once: asked about before they are destroyed, done in bounded steps behind a progress bar, reported."""
+"""Actions on many jobs: confirmation, batches with a progress bar, and a report."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.ids import format_id
 
-from .output import counted, note, say
+from .output import format_count, print_note, print_text
 
-STEP = 500  # jobs per call
+BATCH_SIZE = 500  # jobs per service call
 REASONS_SHOWN = 5
-Act = Callable[[Sequence[bytes]], "list[str | Refusal]"]
+JobsAction = Callable[[Sequence[bytes]], "list[str | Refusal]"]
 
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
-def ask(question: str, is_sure: bool) -> None:
-    """Goes on only with a yes. Where nobody can be asked, --yes must say so."""
-    if is_sure:
+def confirm(question: str, is_confirmed: bool) -> None:
+    """Ask the user, and abort unless the answer is yes. Without a terminal, --yes is required."""
+    if is_confirmed:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Nobody can be asked here: give --yes to do it.")
+        raise click.UsageError(f"{question} There is no terminal to ask on: use --yes to confirm.")
     click.confirm(question, abort=True, err=True)
 
 
 @contextlib.contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where that is a terminal; total None: it only counts."""
+    """Show a progress bar on stderr if it is a terminal. Without a total, it only counts."""
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.advance(task, done)
 
 
-def in_steps(ids: Iterable[bytes], size: int = STEP) -> Iterator[list[bytes]]:
+def batches(ids: Iterable[bytes], size: int = BATCH_SIZE) -> Iterator[list[bytes]]:
     source = iter(ids)
-    while step := list(islice(source, size)):
-        yield step
+    while batch := list(islice(source, size)):
+        yield batch
 
 
-def carry_out(done: str, act: Act, steps: Iterable[Sequence[bytes]], total: int) -> None:
-    """Acts step by step. Jobs that went their way meanwhile are no failure; other refusals are, and are told."""
+def run_in_batches(done: str, act: JobsAction, id_batches: Iterable[Sequence[bytes]], total: int) -> None:
+    """Run the action batch by batch, and report. Jobs that ended or were removed since are not errors; other refusals
+    are printed, and the exit code is then 1."""
     outcomes: Counter[str] = Counter()
-    refused: list[str] = []  # the first of them
+    refused: list[str] = []  # the first REASONS_SHOWN
     with progress(done, total) as advance:
-        for step in steps:
-            for job_id, answer in zip(step, act(step), strict=True):
+        for batch in id_batches:
+            for job_id, answer in zip(batch, act(batch), strict=True):
                 if not isinstance(answer, Refusal):
                     outcomes[done] += 1
                 elif isinstance(answer, UnknownJob | AlreadyEnded):
@@ -62,29 +63,29 @@ def carry_out(done: str, act: Act, steps: Iterable[Sequence[bytes]], total: int)
                 else:
                     outcomes["refused"] += 1
                     refused += [f"{format_id(job_id)}: {answer}"] if len(refused) < REASONS_SHOWN else []
-            advance(len(step))
+            advance(len(batch))
     _report(done, outcomes, refused)
 
 
 def _report(done: str, outcomes: Counter[str], refused: list[str]) -> None:
-    gone = f"; {counted(outcomes['gone'], 'job')} had gone meanwhile" if outcomes["gone"] else ""
-    say(f"{done} {counted(outcomes[done], 'job')}{gone}.")
+    gone = f"; {format_count(outcomes['gone'], 'job')} had already ended or been removed" if outcomes["gone"] else ""
+    print_text(f"{done} {format_count(outcomes[done], 'job')}{gone}.")
     for line in refused:
-        note(f"windlass: {line}")
+        print_note(f"windlass: {line}")
     if outcomes["refused"] > len(refused):
-        note(f"windlass: … and {counted(outcomes['refused'] - len(refused), 'more refusal')}.")
+        print_note(f"windlass: … and {format_count(outcomes['refused'] - len(refused), 'more refusal')}.")
     if refused:
         raise click.exceptions.Exit(1)
 
 
-def tell_each(ids: Sequence[bytes], answers: Sequence[str | Refusal]) -> None:
-    """Jobs named one by one: a line for each, and exit code 1 when one was refused."""
-    is_bad = False
+def report_each(ids: Sequence[bytes], answers: Sequence[str | Refusal]) -> None:
+    """Print a line for each job. The exit code is 1 if any job was refused."""
+    is_any_refused = False
     for job_id, answer in zip(ids, answers, strict=True):
         if isinstance(answer, Refusal):
-            is_bad = True
-            note(f"windlass: {format_id(job_id)}: {answer}")
+            is_any_refused = True
+            print_note(f"windlass: {format_id(job_id)}: {answer}")
         else:
             click.echo(f"{format_id(job_id)}\t{answer}")
-    if is_bad:
+    if is_any_refused:
         raise click.exceptions.Exit(1)

@@ -1,4 +1,4 @@
-"""Which engine a command talks to: the options that all commands share, and the service behind them."""
+"""Options that select the engine, shared by all commands, and the service they open."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from windlass.service import Service
 from windlass.settings import Settings, load
 from windlass.store.store import Store
 
-PATIENT_S = 2.0  # silence that long makes people wonder
-Command = Callable[..., Any]
+NOTICE_AFTER_S = 2.0  # of waiting
+CommandFunction = Callable[..., Any]
 
 _OPTIONS = (
     click.option(
-        "--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0 (docs/topologies.md)."
+        "--url",
+        help="URL of an engine, e.g. redis://localhost:6379/0 (docs/topologies.md). Default: the embedded engine.",
     ),
-    click.option("--data-dir", help="Directory of the embedded engine."),
+    click.option("--data-dir", help="Data directory of the embedded engine."),
     click.option("--namespace", help="Prefix of all keys."),
 )
 
 
-class Engine(NamedTuple):
-    """What was said on the command line; the rest comes from the environment, windlass.toml and defaults."""
+class EngineOptions(NamedTuple):
+    """Engine options of the command line. Other settings come from the environment, windlass.toml and defaults."""
 
     url: str | None
     data_dir: str | None
@@ -39,14 +40,14 @@ class Engine(NamedTuple):
         settings, _ = load(self._asdict() | more)
         return settings
 
-    def words(self) -> list[str]:
-        """The same for another process."""
-        said = (("--url", self.url), ("--data-dir", self.data_dir), ("--namespace", self.namespace))
-        return [word for option, value in said if value is not None for word in (option, value)]
+    def arguments(self) -> list[str]:
+        """Return the options as arguments for another process."""
+        options = (("--url", self.url), ("--data-dir", self.data_dir), ("--namespace", self.namespace))
+        return [word for option, value in options if value is not None for word in (option, value)]
 
     @contextlib.contextmanager
     def service(self) -> Iterator[Service]:
-        """Open, so that an engine that is not there is said before anything is asked of people."""
+        """Open the service. A missing engine is reported before the command asks the user anything."""
         store = server.build_store(self.settings())
         try:
             _open(store)
@@ -55,39 +56,39 @@ class Engine(NamedTuple):
             store.close_sync()
 
 
-def engine_options(command: Command) -> Command:
-    """Gives a command --url, --data-dir and --namespace, as its argument `engine`."""
+def engine_options(command: CommandFunction) -> CommandFunction:
+    """Add --url, --data-dir and --namespace to a command, as its argument `engine`."""
 
     @functools.wraps(command)
-    def gathered(*args: Any, url: str | None, data_dir: str | None, namespace: str | None, **options: Any) -> Any:
-        return command(*args, engine=Engine(url, data_dir, namespace), **options)
+    def wrapper(*args: Any, url: str | None, data_dir: str | None, namespace: str | None, **options: Any) -> Any:
+        return command(*args, engine=EngineOptions(url, data_dir, namespace), **options)
 
-    return functools.reduce(lambda function, option: option(function), reversed(_OPTIONS), gathered)
+    return functools.reduce(lambda function, option: option(function), reversed(_OPTIONS), wrapper)
 
 
-def connected(command: Command) -> Command:
-    """The same for a command that only needs the service: it is its first argument."""
+def with_service(command: CommandFunction) -> CommandFunction:
+    """Add the engine options to a command, and pass the opened service as its first argument."""
 
     @engine_options
     @functools.wraps(command)
-    def opened(*args: Any, engine: Engine, **options: Any) -> Any:
+    def wrapper(*args: Any, engine: EngineOptions, **options: Any) -> Any:
         with engine.service() as service:
             return command(service, *args, **options)
 
-    return opened
+    return wrapper
 
 
 def _open(store: Store) -> None:
-    # What is at risk in an engine is for serve and doctor to say, not for every command that a script calls.
+    # Only serve and doctor warn about risky engine settings; other commands are often used in scripts.
     logging.getLogger("windlass").addHandler(logging.NullHandler())
-    with say_if_waiting(store):
+    with notify_if_slow(store):
         store.open_sync()
 
 
 @contextlib.contextmanager
-def say_if_waiting(store: Store) -> Iterator[None]:
-    """Say which engine is waited for when the block takes long."""
-    waiting = threading.Timer(PATIENT_S, lambda: click.echo(f"Waiting for {store.endpoint} …", err=True))
+def notify_if_slow(store: Store) -> Iterator[None]:
+    """Print which engine the command waits for if the block takes long."""
+    waiting = threading.Timer(NOTICE_AFTER_S, lambda: click.echo(f"Waiting for {store.endpoint} …", err=True))
     waiting.daemon = True
     waiting.start()
     try:

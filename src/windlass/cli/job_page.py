@@ -1,4 +1,4 @@
-"""All that is known of one job, read together and shown on one page."""
+"""Details of one job, for `jobs show`."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from windlass.core.text.durations import format_duration
 from windlass.core.text.error_text import error_line
 from windlass.service import Service
 
-from .blobs import as_text, error_text
+from .blobs import blob_text, error_text
 from .output import (
     ID,
     Column,
-    block,
-    brief,
     clock_time,
-    counted,
-    fields,
-    heading,
+    format_brief,
+    format_count,
     is_for_people,
-    note,
-    say,
-    table,
-    title,
+    print_block,
+    print_fields,
+    print_heading,
+    print_note,
+    print_table,
+    print_text,
+    print_title,
 )
-from .records import blob_fields, record
+from .records import blob_fields, to_record
 
 MEMBERS_SHOWN = 20
 TEXT_SHOWN = 8_000  # characters of a payload or result
 MEMBER_COLUMNS = (ID, Column("name", shrinks=12), Column("state"), Column("queue", rank=1))
 
 
-class Story(NamedTuple):
+class JobDetails(NamedTuple):
     timeline: Timeline
     explanation: Explanation
     result: Blob | None
@@ -50,7 +50,7 @@ class Story(NamedTuple):
     logs: Logs
 
 
-def read(service: Service, job_id: bytes) -> Story:
+def read(service: Service, job_id: bytes) -> JobDetails:
     timeline = service.job([job_id]).one().wait()
     explanation = service.explain(job_id).wait()
     ending = service.result(job_id).wait() if timeline.job.state.is_ended else None
@@ -59,17 +59,17 @@ def read(service: Service, job_id: bytes) -> Story:
         page = service.list_members(job_id, most=MEMBERS_SHOWN).wait()
         members, cursor = page.members, page.cursor
     result = ending.result if ending else None
-    return Story(timeline, explanation, result, members, bool(cursor), service.logs(job_id).wait())
+    return JobDetails(timeline, explanation, result, members, bool(cursor), service.logs(job_id).wait())
 
 
-def as_record(story: Story) -> dict[str, Any]:
-    found: dict[str, Any] = record(story.timeline.job)
-    found |= blob_fields("result", story.result) if story.result else {"result": None}
-    found["attempts"] = record(story.timeline.attempts)
-    found["members"] = [_member_record(one) for one in story.members]
-    found["has_more_members"] = story.has_more_members
-    found["logs"] = msgspec.to_builtins(story.logs)
-    return found | {"explanation": msgspec.to_builtins(story.explanation)}
+def as_record(details: JobDetails) -> dict[str, Any]:
+    found: dict[str, Any] = to_record(details.timeline.job)
+    found |= blob_fields("result", details.result) if details.result else {"result": None}
+    found["attempts"] = to_record(details.timeline.attempts)
+    found["members"] = [_member_record(member) for member in details.members]
+    found["has_more_members"] = details.has_more_members
+    found["logs"] = msgspec.to_builtins(details.logs)
+    return found | {"explanation": msgspec.to_builtins(details.explanation)}
 
 
 def _member_record(member: Member) -> dict[str, Any]:
@@ -77,39 +77,39 @@ def _member_record(member: Member) -> dict[str, Any]:
     return {"id": job.key, "queue": job.queue, "name": job.name, "state": job.state.label}
 
 
-def show(story: Story, all_errors: bool) -> None:
-    job, now_ms = story.timeline.job, story.explanation.at_ms
-    title(job.key, job.state.label, job.name)
-    say(story.explanation.summary)
-    heading("About")
-    fields(_about(job, now_ms))
-    heading("Timeline")
-    fields(_timeline(story.timeline, now_ms))
-    _show_members(story)
+def show(details: JobDetails, all_errors: bool) -> None:
+    job, now_ms = details.timeline.job, details.explanation.at_ms
+    print_title(job.key, job.state.label, job.name)
+    print_text(details.explanation.summary)
+    print_heading("About")
+    print_fields(_properties(job, now_ms))
+    print_heading("Timeline")
+    print_fields(_timeline_fields(details.timeline, now_ms))
+    _show_members(details)
     _show_blob("Payload", job.payload)
-    if story.result is not None:
-        _show_blob("Result", story.result)
-    _show_errors(story.timeline.attempts, all_errors)
-    _show_logs(story.logs)
+    if details.result is not None:
+        _show_blob("Result", details.result)
+    _show_errors(details.timeline.attempts, all_errors)
+    _show_logs(details.logs)
 
 
-def _about(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
+def _properties(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "queue", job.queue
     yield "lane", job.lane
     yield "priority", job.priority
-    yield "attempt", f"{job.attempt} of {job.retry.tries or 'any number'}"
+    yield "attempt", f"{job.attempt} of {job.retry.tries or 'unlimited'}"
     yield "progress", f"{job.progress:.0%}" if job.progress else ""
     yield "note", job.note
     yield "worker", format_id(job.worker) if job.worker else ""
     yield "tags", ", ".join(job.tags)
     yield "unique", job.unique
-    yield "retry", written_backoff(job.retry)
-    yield "timeout", _lasting(job.timeout_ms)
-    yield "lease", _lasting(job.lease_ms)
-    yield "result kept", _lasting(job.result_ttl_ms)
+    yield "retry", describe_backoff(job.retry)
+    yield "timeout", _format_ttl(job.timeout_ms)
+    yield "lease", _format_ttl(job.lease_ms)
+    yield "result kept", _format_ttl(job.result_ttl_ms)
     yield "repeats", job.repeat
     yield "schedule", job.schedule
-    yield "planned for", _at(job.planned_at_ms, now_ms)
+    yield "planned for", _format_instant(job.planned_at_ms, now_ms)
     yield "parent", format_id(job.parent) if job.parent else ""
     yield "on failure", job.on_failure if job.has_members else ""
     yield "callback", f"{job.callback.url} when {', '.join(job.callback.events)}" if job.callback else ""
@@ -117,77 +117,79 @@ def _about(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "revision", job.revision
 
 
-def written_backoff(retry: Backoff) -> str:
+def describe_backoff(retry: Backoff) -> str:
     if retry.tries == 1:
         return "never"
-    tries = f"{retry.tries} tries" if retry.tries else "any number of tries"
-    grows = f", growing × {retry.factor:g} up to {format_duration(retry.cap_ms)}" if retry.factor != 1 else ""
-    return f"{tries}; pauses of {format_duration(retry.base_ms)}{grows}"
+    tries = f"{retry.tries} tries" if retry.tries else "unlimited tries"
+    growth = f", growing × {retry.factor:g} up to {format_duration(retry.cap_ms)}" if retry.factor != 1 else ""
+    return f"{tries}; pauses of {format_duration(retry.base_ms)}{growth}"
 
 
-def _lasting(span_ms: int) -> str:
+def _format_ttl(span_ms: int) -> str:
     if span_ms == FOREVER_MS:
-        return "for ever"
+        return "forever"
     return format_duration(span_ms) if span_ms else ""
 
 
-def _at(at_ms: int | None, now_ms: int) -> str:
+def _format_instant(at_ms: int | None, now_ms: int) -> str:
     return humanize.humanize_instant(at_ms, now_ms) if at_ms else ""
 
 
-def _timeline(timeline: Timeline, now_ms: int) -> Iterator[tuple[str, object]]:
+def _timeline_fields(timeline: Timeline, now_ms: int) -> Iterator[tuple[str, object]]:
     job = timeline.job
-    yield "created", _at(job.created_at_ms, now_ms)
+    yield "created", _format_instant(job.created_at_ms, now_ms)
     for attempt in timeline.attempts:
-        yield f"attempt {attempt.attempt}", _attempt(attempt, now_ms)
+        yield f"attempt {attempt.attempt}", _format_attempt(attempt, now_ms)
     if job.run_at_ms > job.created_at_ms and (job.started_at_ms is None or job.run_at_ms > job.started_at_ms):
-        yield "run at", _at(job.run_at_ms, now_ms)
-    yield "expires", "" if job.started_at_ms else _at(job.expires_at_ms, now_ms)
-    if job.started_at_ms and not any(one.started_at_ms == job.started_at_ms for one in timeline.attempts):
-        yield "started", _at(job.started_at_ms, now_ms)
-    yield "lease until", _at(job.lease_deadline_at_ms, now_ms)
-    yield "ended", _at(job.ended_at_ms, now_ms)
+        yield "run at", _format_instant(job.run_at_ms, now_ms)
+    yield "expires", "" if job.started_at_ms else _format_instant(job.expires_at_ms, now_ms)
+    if job.started_at_ms and not any(attempt.started_at_ms == job.started_at_ms for attempt in timeline.attempts):
+        yield "started", _format_instant(job.started_at_ms, now_ms)
+    yield "lease until", _format_instant(job.lease_deadline_at_ms, now_ms)
+    yield "ended", _format_instant(job.ended_at_ms, now_ms)
 
 
-def _attempt(attempt: Attempt, now_ms: int) -> str:
-    began = attempt.started_at_ms
-    ran = f" after {brief(attempt.ended_at_ms - began)}" if began else ""
-    return f"{_at(began or attempt.ended_at_ms, now_ms)}, ended{ran}: {error_line(attempt.reason, attempt.error)}"
+def _format_attempt(attempt: Attempt, now_ms: int) -> str:
+    started = attempt.started_at_ms
+    ran = f" after {format_brief(attempt.ended_at_ms - started)}" if started else ""
+    at = _format_instant(started or attempt.ended_at_ms, now_ms)
+    return f"{at}, ended{ran}: {error_line(attempt.reason, attempt.error)}"
 
 
-def _show_members(story: Story) -> None:
-    if not story.members:
+def _show_members(details: JobDetails) -> None:
+    if not details.members:
         return
-    heading("Children and jobs it waits for")
-    rows = [(one.job.key, one.job.name, one.job.state.label, one.job.queue) for one in story.members]
-    table(MEMBER_COLUMNS, rows, empty="")
-    if story.has_more_members:
-        note(f"The first {counted(len(rows), 'job')}; there are more.")
+    print_heading("Children and jobs it waits for")
+    jobs = [member.job for member in details.members]
+    rows = [(job.key, job.name, job.state.label, job.queue) for job in jobs]
+    print_table(MEMBER_COLUMNS, rows, empty="")
+    if details.has_more_members:
+        print_note(f"Only the first {format_count(len(rows), 'job')} are shown.")
 
 
 def _show_blob(title: str, blob: Blob) -> None:
-    heading(f"{title} ({blob.codec.name.lower()})")
-    text = as_text(blob)
-    block(text[:TEXT_SHOWN])
+    print_heading(f"{title} ({blob.codec.name.lower()})")
+    text = blob_text(blob)
+    print_block(text[:TEXT_SHOWN])
     if len(text) > TEXT_SHOWN:
-        note(f"… and {counted(len(text) - TEXT_SHOWN, 'more character')}; --json has all of it.")
+        print_note(f"… and {format_count(len(text) - TEXT_SHOWN, 'more character')}; --json prints all of it.")
 
 
 def _show_errors(attempts: list[Attempt], all_errors: bool) -> None:
-    with_errors = [one for one in attempts if one.error is not None]
+    with_errors = [attempt for attempt in attempts if attempt.error is not None]
     for attempt in with_errors if all_errors else with_errors[-1:]:
-        heading(f"Error of attempt {attempt.attempt} ({attempt.reason})")
-        block(error_text(attempt.error or Blob(b"")))
+        print_heading(f"Error of attempt {attempt.attempt} ({attempt.reason})")
+        print_block(error_text(attempt.error or Blob(b"")))
     if len(with_errors) > 1 and not all_errors and is_for_people():
-        note("--errors shows those of the attempts before, too.")
+        print_note("--errors also shows the errors of earlier attempts.")
 
 
 def _show_logs(logs: Logs) -> None:
     if not logs.lines:
         return
-    heading("Log")
-    before = f"… {counted(logs.dropped, 'line')} before\n" if logs.dropped else ""
-    block(before + "\n".join(_log_line(line) for line in logs.lines))
+    print_heading("Log")
+    before = f"… {format_count(logs.dropped, 'older line')} dropped\n" if logs.dropped else ""
+    print_block(before + "\n".join(_log_line(line) for line in logs.lines))
 
 
 def _log_line(line: KeptLine) -> str:

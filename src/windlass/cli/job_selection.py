@@ -1,4 +1,4 @@
-"""Which jobs are meant: walks over queues, states and pages, a bounded call at a time."""
+"""Selection of jobs across queues and states, read page by page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from windlass.service import Service
 
 STATES = ("running", "queued", "scheduled", "waiting", "failed", "cancelled", "finished")
 LISTS = (*STATES, "history")
-WHOLE_AT_ONCE = 20  # payloads may have a MiB each
+WHOLE_BATCH_SIZE = 20  # jobs; a payload may have 1 MiB
 
 
-class Wanted(NamedTuple):
-    """Nothing given means everything."""
+class JobSelection(NamedTuple):
+    """Filters of a list of jobs. Empty fields match every job."""
 
     queues: Sequence[str] = ()
     states: Sequence[str] = ()
@@ -29,49 +29,49 @@ class Wanted(NamedTuple):
     newest_first: bool = False
 
 
-def find(service: Service, wanted: Wanted, most: int = PAGE_MAX) -> Iterator[Job]:
-    """Jobs as pages show them: of a long payload only the beginning."""
-    for listing in _listings(service, wanted, min(most, PAGE_MAX)):
-        yield from _pages(service, listing, wanted)
+def find(service: Service, selection: JobSelection, most: int = PAGE_MAX) -> Iterator[Job]:
+    """Find jobs. They hold only the beginning of long payloads."""
+    for listing in _listings(service, selection, min(most, PAGE_MAX)):
+        yield from _pages(service, listing, selection)
 
 
-def _listings(service: Service, wanted: Wanted, most: int) -> Iterator[Listing]:
+def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[Listing]:
     rest = {
-        "name": wanted.name,
-        "created_from_ms": wanted.created_from_ms,
-        "newest_first": wanted.newest_first,
+        "name": selection.name,
+        "created_from_ms": selection.created_from_ms,
+        "newest_first": selection.newest_first,
         "most": most,
     }
-    if wanted.tag:
-        yield msgspec.convert({"tag": wanted.tag, **rest}, Listing)
+    if selection.tag:
+        yield msgspec.convert({"tag": selection.tag, **rest}, Listing)
         return
-    queues = wanted.queues or service.queues().wait()
+    queues = selection.queues or service.queues().wait()
     for stats in service.stats(list(dict.fromkeys(queues))).wait():
-        for state in wanted.states or STATES:
+        for state in selection.states or STATES:
             if getattr(stats, state):
                 yield msgspec.convert({"queue": stats.queue, "state": state, **rest}, Listing)
 
 
-def _pages(service: Service, listing: Listing, wanted: Wanted) -> Iterator[Job]:
+def _pages(service: Service, listing: Listing, selection: JobSelection) -> Iterator[Job]:
     while True:
         page = service.jobs(listing).wait()
-        yield from (job for job in page.jobs if not listing.tag or _is_wanted(job, wanted))
+        yield from (job for job in page.jobs if not listing.tag or _matches(job, selection))
         if not page.cursor:
             return
         listing = msgspec.structs.replace(listing, cursor=page.cursor)
 
 
-def _is_wanted(job: Job, wanted: Wanted) -> bool:
-    """A list by tag goes over all queues and states."""
+def _matches(job: Job, selection: JobSelection) -> bool:
+    """Filter a list by tag, which covers all queues and states."""
     label = "running" if job.state.is_leased else job.state.label
     state = "history" if job.is_history else label
-    return (not wanted.queues or job.queue in wanted.queues) and state in (wanted.states or STATES)
+    return (not selection.queues or job.queue in selection.queues) and state in (selection.states or STATES)
 
 
-def whole(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:
-    """The same jobs with all of their payloads; one that has gone meanwhile is left as it was seen."""
-    for start in range(0, len(jobs), WHOLE_AT_ONCE):
-        step = jobs[start : start + WHOLE_AT_ONCE]
+def with_whole_payloads(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:
+    """Read the whole payloads of the jobs. A job that was removed since keeps its shortened payload."""
+    for start in range(0, len(jobs), WHOLE_BATCH_SIZE):
+        step = jobs[start : start + WHOLE_BATCH_SIZE]
         cut = [job.id for job in step if not job.payload_is_whole]
         found = dict(zip(cut, service.job(cut).wait(), strict=True)) if cut else {}
         for job in step:
@@ -80,9 +80,9 @@ def whole(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:
 
 
 def with_errors(service: Service, jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-    """Each with what its last attempt said; those that have gone meanwhile are left out."""
-    for start in range(0, len(jobs), WHOLE_AT_ONCE):
-        for one in service.job([job.id for job in jobs[start : start + WHOLE_AT_ONCE]]).wait():
-            if isinstance(one, Timeline):
-                last = one.attempts[-1] if one.attempts else None
-                yield one.job, error_line(last.reason, last.error) if last else ""
+    """Yield each job with the error of its last attempt. Jobs that were removed since are left out."""
+    for start in range(0, len(jobs), WHOLE_BATCH_SIZE):
+        for answer in service.job([job.id for job in jobs[start : start + WHOLE_BATCH_SIZE]]).wait():
+            if isinstance(answer, Timeline):
+                last = answer.attempts[-1] if answer.attempts else None
+                yield answer.job, error_line(last.reason, last.error) if last else ""

@@ -1,4 +1,5 @@
-"""The command `windlass`. Errors are one sentence on stderr; exit codes: 0 well, 1 failed, 2 usage, 75 try again."""
+"""The command `windlass`. Errors are one sentence on stderr. Exit codes: 0 success, 1 failure, 2 usage, 75 try
+again."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ from windlass.core.errors import (
 from windlass.core.text.control_characters import escape_control
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
-PASSING = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
+TRANSIENT = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
 
 
-# Word -> module and function, in the order of the help.
-WORDS = {
+# Command -> module and function, in the order of the help.
+COMMANDS = {
     "serve": "serve:serve",
     "worker": "worker:worker",
     "processor": "processor:processor",
@@ -53,27 +54,28 @@ WORDS = {
 }
 
 
-class Words(click.Group):
-    """What a word needs is loaded when it is used: the whole of Windlass takes longer than most words do."""
+class LazyGroup(click.Group):
+    """Command group that imports a command when it is used. Importing all of Windlass takes longer than most
+    commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(WORDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in WORDS:
+        if cmd_name not in COMMANDS:
             return None
-        module, name = WORDS[cmd_name].split(":")
+        module, name = COMMANDS[cmd_name].split(":")
         command: click.Command = getattr(importlib.import_module(f"{__package__}.commands.{module}"), name)
         return command
 
 
-@click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="windlass")
 def windlass() -> None:
     """A job queue on Redis/Valkey that does not lose jobs.
 
     \b
-    Exit codes: 0 done, 1 failed (e.g. no such job), 2 wrong usage, 75 try again (e.g. no engine).
+    Exit codes: 0 success, 1 failure (e.g. no such job), 2 usage error, 75 try again (e.g. no engine).
 
     \b
     Example:
@@ -83,12 +85,12 @@ def windlass() -> None:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    _write_anything()
+    _escape_unencodable()
     try:
         code = windlass.main(arguments, prog_name="windlass", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
-        click.echo("Stopped; nothing more was done.", err=True)
+        click.echo("Aborted.", err=True)
         sys.exit(FAILED)
     except click.ClickException as error:
         error.show()
@@ -98,8 +100,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(_exit_code(error))
 
 
-def _write_anything() -> None:
-    """Where the encoding of a stream lacks a character, it is escaped instead of ending the command."""
+def _escape_unencodable() -> None:
+    """Escape characters that the encoding of a stream lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(ValueError):
@@ -109,4 +111,4 @@ def _write_anything() -> None:
 def _exit_code(error: WindlassError) -> int:
     if isinstance(error, BadSetting):
         return USAGE
-    return TRY_AGAIN if isinstance(error, PASSING) else FAILED
+    return TRY_AGAIN if isinstance(error, TRANSIENT) else FAILED

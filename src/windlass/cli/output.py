@@ -1,5 +1,6 @@
-"""How things are printed: tables on a terminal, tab-separated lines where stdout is none, JSON when asked for. Text of
-others is never trusted: what could move a cursor or turn writing around is shown as an escape."""
+"""Output of commands: tables on a terminal, tab-separated lines in a pipe, JSON on request.
+
+Texts of users are not trusted: characters that move the cursor or change the text direction are escaped."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from windlass.core.text.control_characters import escape_control, escape_control
 from .records import to_json
 
 GAP = 2  # between columns
-EXTRA = 3  # from this rank on, a column is good to have and no more
-READABLE = 40
+OPTIONAL_RANK = 3  # columns of this rank and above are dropped first
+READABLE_WIDTH = 40
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STYLES = {
@@ -31,33 +32,34 @@ STYLES = {
 }  # fmt: skip
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-SHOWN = 50  # of a list, unless more is asked for
+DEFAULT_LIMIT = 50  # rows of a list
 limit_option = click.option(
     "--limit",
     "-n",
     type=click.IntRange(0),
     metavar="N",
-    default=SHOWN,
-    help=f"At most so many; 0: all. Default: {SHOWN}.",
+    default=DEFAULT_LIMIT,
+    help=f"Maximum number of rows; 0: all. Default: {DEFAULT_LIMIT}.",
 )
 
 
-class At(NamedTuple):
+class InstantCell(NamedTuple):
     """An instant in a table."""
 
     at_ms: int | None
     now_ms: int
 
 
-class Span(NamedTuple):
+class DurationCell(NamedTuple):
     """A duration in a table."""
 
     span_ms: int | None
 
 
 class Column(NamedTuple):
-    """What does not fit is left out, the highest rank first: extras before anything is shortened much, the others when
-    shortening is not enough, rank 0 never. `shrinks` is the width down to which a column may be shortened; 0: never."""
+    """Column of a table. Columns that do not fit are dropped, the highest rank first: optional columns before others
+    are shortened below a readable width, the rest if shortening is not enough, rank 0 never. `shrinks` is the minimum
+    width of a column that may be shortened; 0: it is never shortened."""
 
     title: str
     is_right: bool = False
@@ -73,20 +75,20 @@ def is_for_people() -> bool:
 
 
 def console(width: int | None = None) -> Console:
-    """None: as wide as the terminal."""
+    """Make a console. None: the width of the terminal."""
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
-# Words
+# Texts
 
 
 def printable(text: str, *, keeps_lines: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(char, keeps_lines) for char in text)
+    return "".join(_escape_char(char, keeps_lines) for char in text)
 
 
-def _shown(char: str, keeps_lines: bool) -> str:
+def _escape_char(char: str, keeps_lines: bool) -> str:
     if keeps_lines and char in "\n\t":
         return char
     if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp"):
@@ -94,8 +96,8 @@ def _shown(char: str, keeps_lines: bool) -> str:
     return escape_control(char)
 
 
-def brief(span_ms: int) -> str:
-    """About how long: 850ms, 12s, 1h 20m, 3d."""
+def format_brief(span_ms: int) -> str:
+    """Format an approximate duration: 850ms, 12s, 1h 20m, 3d."""
     if span_ms < 1_000:
         return f"{span_ms}ms"
     for at, (unit_ms, unit) in enumerate(_UNITS):
@@ -107,38 +109,38 @@ def brief(span_ms: int) -> str:
     return ""
 
 
-def distance(at_ms: int, now_ms: int) -> str:
+def format_distance(at_ms: int, now_ms: int) -> str:
     if abs(at_ms - now_ms) < 1_000:
         return "now"
-    return f"in {brief(at_ms - now_ms)}" if at_ms > now_ms else f"{brief(now_ms - at_ms)} ago"
+    return f"in {format_brief(at_ms - now_ms)}" if at_ms > now_ms else f"{format_brief(now_ms - at_ms)} ago"
 
 
-def _moment(at_ms: int) -> datetime:
+def _to_datetime(at_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=at_ms)
 
 
 def clock_time(at_ms: int) -> str:
-    """To the millisecond: lines of a log are close to each other."""
-    return _moment(at_ms).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    """Format an instant to the millisecond, for log lines."""
+    return _to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def counted(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-# Sentences
+# Lines
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     if is_for_people():
         console().print(Text(printable(text)))
     else:
         click.echo(printable(text))
 
 
-def title(name: str, state: str, *more: str) -> None:
-    """Of a page about one thing."""
-    words = [printable(one) for one in (name, *more, state) if one]
+def print_title(name: str, state: str, *more: str) -> None:
+    """Print the title of a page about a single item."""
+    words = [printable(text) for text in (name, *more, state) if text]
     if is_for_people():
         styles = ["bold"] * (len(words) - 1) + [STYLES.get(state, "bold")]
         console().print(Text("  ").join(Text(word, style) for word, style in zip(words, styles, strict=True)))
@@ -146,38 +148,38 @@ def title(name: str, state: str, *more: str) -> None:
         click.echo("  ".join(words))
 
 
-def note(text: str) -> None:
-    """Beside the output: it must not end up in a pipe."""
+def print_note(text: str) -> None:
+    """Print a note to stderr, so that it does not get into a pipe."""
     click.echo(printable(text), err=True)
 
 
 # Tables
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """Rows for people in a table that fits; for programs tab-separated, whole, and without a heading."""
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """Print rows: on a terminal as a table that fits, in a pipe tab-separated, unshortened and without a heading."""
     if not is_for_people():
         for row in rows:
-            click.echo("\t".join(_plain(cell) for cell in row))
+            click.echo("\t".join(_plain_cell(cell) for cell in row))
         return
     found = list(rows)
     if found:
         drawn = as_table(columns, found, console().width)
-        # On a very narrow terminal lines are broken rather than ids.
+        # On a very narrow terminal, lines wrap rather than cut ids.
         needed = sum((column.width or 0) + GAP for column in drawn.columns)
         console(max(needed, console().width)).print(drawn)
     else:
-        note(empty)
+        print_note(empty)
 
 
 def as_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> Table:
-    """With instants written out where there is room for all, else as distances only."""
-    cells = [[_cell(cell, is_long=True) for cell in row] for row in rows]
-    natural = _natural(columns, cells)
+    """Build a table. Instants have a date if all columns fit, else only the distance to now."""
+    cells = [[_styled_cell(cell, is_long=True) for cell in row] for row in rows]
+    natural = _natural_widths(columns, cells)
     if sum(natural) + GAP * len(columns) > width:
-        cells = [[_cell(cell, is_long=False) for cell in row] for row in rows]
-        natural = _natural(columns, cells)
-    widths = fitted(columns, natural, width)
+        cells = [[_styled_cell(cell, is_long=False) for cell in row] for row in rows]
+        natural = _natural_widths(columns, cells)
+    widths = fit_columns(columns, natural, width)
     drawn = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for at, column_width in widths.items():
         justify: JustifyMethod = "right" if columns[at].is_right else "left"
@@ -188,14 +190,14 @@ def as_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: in
     return drawn
 
 
-def _natural(columns: Sequence[Column], cells: Sequence[Sequence[Text]]) -> list[int]:
+def _natural_widths(columns: Sequence[Column], cells: Sequence[Sequence[Text]]) -> list[int]:
     return [max([cell_len(column.title), *(row[at].cell_len for row in cells)]) for at, column in enumerate(columns)]
 
 
-def _kept(
+def _drop_columns(
     columns: Sequence[Column], among: Sequence[int], widths: Sequence[int], width: int, from_rank: int
 ) -> list[int]:
-    """Those that are left when what may go has gone until the rest fits."""
+    """Drop columns of `from_rank` and above until the rest fits. Return the indexes of the kept columns."""
     kept = list(among)
     while sum(widths[at] + GAP for at in kept) > width:
         last = max(kept, key=lambda at: (columns[at].rank, at))
@@ -205,14 +207,14 @@ def _kept(
     return kept
 
 
-def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
-    """Which columns are shown, and how wide each is."""
+def fit_columns(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
+    """Return the shown columns with their widths."""
     least = [min(full, column.shrinks or full) for column, full in zip(columns, natural, strict=True)]
-    readable = [max(one, min(full, READABLE)) for one, full in zip(least, natural, strict=True)]
-    kept = _kept(columns, range(len(columns)), readable, width, EXTRA)
-    kept = _kept(columns, kept, least, width, 1)
-    is_easy = sum(readable[at] + GAP for at in kept) <= width
-    widths = {at: (readable if is_easy else least)[at] for at in kept}
+    readable = [max(narrow, min(full, READABLE_WIDTH)) for narrow, full in zip(least, natural, strict=True)]
+    kept = _drop_columns(columns, range(len(columns)), readable, width, OPTIONAL_RANK)
+    kept = _drop_columns(columns, kept, least, width, 1)
+    is_readable = sum(readable[at] + GAP for at in kept) <= width
+    widths = {at: (readable if is_readable else least)[at] for at in kept}
     spare = width - sum(widths.values()) - GAP * len(kept)
     for at in kept:
         more = max(0, min(spare, natural[at] - widths[at]))
@@ -221,40 +223,40 @@ def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> dic
     return widths
 
 
-def _plain(cell: Any) -> str:
+def _plain_cell(cell: Any) -> str:
     match cell:
-        case None | At(None, _) | Span(None):
+        case None | InstantCell(None, _) | DurationCell(None):
             return ""
-        case At(int(at_ms), _):
-            return _moment(at_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
-        case Span(int(span_ms)):
-            return brief(span_ms)
+        case InstantCell(int(at_ms), _):
+            return _to_datetime(at_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
+        case DurationCell(int(span_ms)):
+            return format_brief(span_ms)
         case bool():
             return "yes" if cell else ""
         case _:
             return printable(str(cell))
 
 
-def _cell(cell: Any, *, is_long: bool) -> Text:
+def _styled_cell(cell: Any, *, is_long: bool) -> Text:
     match cell:
-        case None | At(None, _) | Span(None) | "":
+        case None | InstantCell(None, _) | DurationCell(None) | "":
             return Text("–", "dim")
-        case At(int(at_ms), now_ms):
-            at = _moment(at_ms).strftime("%Y-%m-%d %H:%M:%S, ") if is_long else ""
-            return Text(f"{at}{distance(at_ms, now_ms)}")
+        case InstantCell(int(at_ms), now_ms):
+            at = _to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S, ") if is_long else ""
+            return Text(f"{at}{format_distance(at_ms, now_ms)}")
         case bool():
             return Text("yes" if cell else "–", "" if cell else "dim")
         case int():
             return Text(f"{cell:,}", "" if cell else "dim")
         case _:
-            text = _plain(cell)
+            text = _plain_cell(cell)
             return Text(text, STYLES.get(text, ""))
 
 
-# One thing: its fields, and blocks of text
+# Pages about a single item
 
 
-def heading(text: str) -> None:
+def print_heading(text: str) -> None:
     if is_for_people():
         console().print()
         console().print(Text(printable(text), "bold"))
@@ -262,8 +264,8 @@ def heading(text: str) -> None:
         click.echo(f"\n{printable(text)}")
 
 
-def fields(pairs: Iterable[tuple[str, object]]) -> None:
-    """Those that have something to say, one a line."""
+def print_fields(pairs: Iterable[tuple[str, object]]) -> None:
+    """Print one field per line, without empty fields."""
     kept = [(title, printable(str(value))) for title, value in pairs if value not in (None, "", ())]
     width = max((len(title) for title, _ in kept), default=0)
     if not is_for_people():
@@ -278,8 +280,8 @@ def fields(pairs: Iterable[tuple[str, object]]) -> None:
     console().print(grid)
 
 
-def block(text: str) -> None:
-    """Several lines as they are, set in. Long ones are left to the terminal, so that they can be copied."""
+def print_block(text: str) -> None:
+    """Print indented lines. The terminal wraps long lines, so that they can be copied."""
     shown = "\n".join(f"  {line}" for line in printable(text, keeps_lines=True).split("\n"))
     if is_for_people():
         console().print(Text(shown), soft_wrap=True)
@@ -290,11 +292,11 @@ def block(text: str) -> None:
 # JSON
 
 
-def json_line(value: Any) -> None:
-    """One object of a list."""
+def print_json_line(value: Any) -> None:
+    """Print an object of a list in one line."""
     click.echo(escape_control_in_json(to_json(value)))
 
 
-def json_document(value: Any) -> None:
-    """One thing: indented for people, in one line for programs."""
+def print_json(value: Any) -> None:
+    """Print a single object: indented on a terminal, in one line in a pipe."""
     click.echo(escape_control_in_json(to_json(value, indent=2 if is_for_people() else -1)))

@@ -1,4 +1,4 @@
-"""What people type for an argument or option, and what commands get: ids, durations, instants, payloads, rates."""
+"""Parameter types: ids, durations, instants, payloads, rates, sizes and assignments."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from windlass.core.text.codecs import compact_json
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
 from windlass.core.validation.bounds import PAYLOAD_MAX
 
-READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway
+READ_MAX = 2 * PAYLOAD_MAX  # bytes; a larger file is refused anyway
 BYTE_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "": 1}
 
 if TYPE_CHECKING:
-    Typed = click.ParamType[Any]
+    ParameterType = click.ParamType[Any]
 else:
-    Typed = click.ParamType  # older ones take no parameter
+    ParameterType = click.ParamType  # older versions of click have no type parameter
 
 
-class JobId(Typed):
+class JobIdType(ParameterType):
     name = "id"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
@@ -36,7 +36,7 @@ class JobId(Typed):
             self.fail(str(error), param, ctx)
 
 
-class Duration(Typed):
+class DurationType(ParameterType):
     """Milliseconds."""
 
     name = "duration"
@@ -55,8 +55,8 @@ class Duration(Typed):
             self.fail(str(error), param, ctx)
 
 
-class Instant(Typed):
-    """Milliseconds since 1970. Without its offset a time of day means something else in each place."""
+class InstantType(ParameterType):
+    """Milliseconds since 1970. An offset is required, because a local time would be ambiguous."""
 
     name = "instant"
 
@@ -78,30 +78,30 @@ class Instant(Typed):
 _MILLISECOND = datetime(1970, 1, 1, 0, 0, 0, 1000) - datetime(1970, 1, 1)
 
 
-class When(NamedTuple):
-    """An instant, or how far it is from now; the other is 0."""
+class DurationOrInstant(NamedTuple):
+    """An instant, or a duration relative to now; the other is 0."""
 
     at_ms: int = 0
     span_ms: int = 0
 
     def before_ms(self, now_ms: int) -> int:
-        """As a point in the past."""
+        """Return the instant in the past."""
         return self.at_ms or max(0, now_ms - self.span_ms)
 
 
-class DurationOrInstant(Typed):
+class DurationOrInstantType(ParameterType):
     name = "duration|instant"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> When:
-        if isinstance(value, When):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DurationOrInstant:
+        if isinstance(value, DurationOrInstant):
             return value
         if value[4:5] == "-":
-            return When(at_ms=INSTANT.convert(value, param, ctx))
-        return When(span_ms=DURATION.convert(value, param, ctx))
+            return DurationOrInstant(at_ms=INSTANT.convert(value, param, ctx))
+        return DurationOrInstant(span_ms=DURATION.convert(value, param, ctx))
 
 
-class Payload(Typed):
-    """JSON text, kept as it was typed; - from standard input, @file from a file."""
+class PayloadType(ParameterType):
+    """JSON text, stored as typed; `-` reads standard input, `@file` a file."""
 
     name = "json"
 
@@ -115,7 +115,7 @@ class Payload(Typed):
         try:
             compact_json(data)
         except ValueError as error:
-            self.fail(f"The payload is not JSON: {error}. Text needs its quotes: '\"text\"'.", param, ctx)
+            self.fail(f"The payload is not JSON: {error}. Strings need quotes: '\"text\"'.", param, ctx)
         return Blob(data)
 
     def _read(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
@@ -130,8 +130,8 @@ class Payload(Typed):
             self.fail(f"{value[1:] or 'standard input'} cannot be read: {error.strerror or error}.", param, ctx)
 
 
-class Rate(Typed):
-    """Starts per time: 100/s, 100/10m. Gives the number and the milliseconds."""
+class RateType(ParameterType):
+    """Starts per time: 100/s, 100/10m. Converts to the number and the milliseconds."""
 
     name = "n/duration"
 
@@ -144,7 +144,7 @@ class Rate(Typed):
         return int(number), DURATION.convert(per if per[0].isdigit() else f"1{per}", param, ctx)
 
 
-class Size(Typed):
+class SizeType(ParameterType):
     """Bytes: 1048576, 512KiB, 16MiB, 1GiB."""
 
     name = "bytes"
@@ -159,7 +159,7 @@ class Size(Typed):
         return int(number) * BYTE_UNITS[unit]
 
 
-class Assignment(Typed):
+class AssignmentType(ParameterType):
     """KEY=VALUE."""
 
     name = "key=value"
@@ -173,6 +173,6 @@ class Assignment(Typed):
         return key, rest
 
 
-JOB_ID, DURATION, INSTANT, PAYLOAD = JobId(), Duration(), Instant(), Payload()
-DURATION_OR_FOREVER, DURATION_OR_INSTANT = Duration(may_be_forever=True), DurationOrInstant()
-RATE, SIZE, ASSIGNMENT = Rate(), Size(), Assignment()
+JOB_ID, DURATION, INSTANT, PAYLOAD = JobIdType(), DurationType(), InstantType(), PayloadType()
+DURATION_OR_FOREVER, DURATION_OR_INSTANT = DurationType(may_be_forever=True), DurationOrInstantType()
+RATE, SIZE, ASSIGNMENT = RateType(), SizeType(), AssignmentType()

@@ -1,4 +1,4 @@
-"""All that is known of one queue, read together and shown on one page."""
+"""Details of one queue, for `queues show`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from windlass.core.text import humanize, limit_text
 from windlass.core.text.durations import format_duration
 from windlass.service import Service
 
-from .output import brief, fields, heading, title
+from .output import format_brief, print_fields, print_heading, print_title
 
 COUNTS = ("queued", "scheduled", "waiting", "running", "failed", "cancelled", "finished", "history")
-HAPPENED = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
+COUNTERS = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
 MINUTE_MS = 60_000
 
 
 class Rates(NamedTuple):
-    """Per minute, over the last sixty seconds."""
+    """Rates per minute, over the last sixty seconds."""
 
     enqueued: float
     taken: float
@@ -48,85 +48,89 @@ def read(service: Service, queue: str) -> QueuePage:
     return QueuePage(
         now_ms,
         stats,
-        rates(minutes, now_ms)._asdict(),
-        {what: sum(getattr(one, what) for one in minutes) for what in (*HAPPENED, "wait_ms", "run_ms")},
+        compute_rates(minutes, now_ms)._asdict(),
+        {counter: sum(getattr(minute, counter) for minute in minutes) for counter in (*COUNTERS, "wait_ms", "run_ms")},
         service.pauses(queue).wait(),
         service.configuration(queue).wait(),
         service.set_weights(queue, {}).wait(),
-        [one for one in service.limits().wait() if one.limit.matches.queue in ("", queue)],
+        [state for state in service.limits().wait() if state.limit.matches.queue in ("", queue)],
     )
 
 
-def rates(minutes: Sequence[Minute], now_ms: int) -> Rates:
-    """What is counted by the minute, as of the last sixty seconds: this minute, and its share of the one before."""
+def compute_rates(minutes: Sequence[Minute], now_ms: int) -> Rates:
+    """Compute rates over the last sixty seconds from counters per minute: the current minute, and a share of the
+    previous minute."""
     this_ms = now_ms - now_ms % MINUTE_MS
     share = 1 - (now_ms - this_ms) / MINUTE_MS
-    by_start = {one.at_ms: one for one in minutes}
+    by_start = {minute.at_ms: minute for minute in minutes}
     nothing = Minute(at_ms=0)
     now, before = by_start.get(this_ms, nothing), by_start.get(this_ms - MINUTE_MS, nothing)
-    return Rates(*(round(getattr(now, what) + share * getattr(before, what), 1) for what in HAPPENED))
+    return Rates(*(round(getattr(now, counter) + share * getattr(before, counter), 1) for counter in COUNTERS))
 
 
 def show(page: QueuePage) -> None:
     stats = page.stats
-    title(stats.queue, "paused" if stats.is_paused else "")
-    heading("Holds")
-    fields(_holds(stats, page.now_ms))
-    heading("Per minute, and in the last hour")
-    fields((what, f"{page.rates_per_minute[what]:g}, {page.last_hour[what]:,}") for what in HAPPENED)
-    fields(_means(page.last_hour))
+    print_title(stats.queue, "paused" if stats.is_paused else "")
+    print_heading("Counts")
+    print_fields(_count_fields(stats, page.now_ms))
+    print_heading("Per minute, and in the last hour")
+    print_fields((counter, f"{page.rates_per_minute[counter]:g}, {page.last_hour[counter]:,}") for counter in COUNTERS)
+    print_fields(_mean_fields(page.last_hour))
     if page.pauses:
-        heading("Paused")
-        fields((_paused(one), _since(one, page.now_ms)) for one in page.pauses)
-    heading("Properties")
-    fields(properties(page.configuration))
-    fields((f"weight of {lane}", weight) for lane, weight in page.weights.items())
+        print_heading("Paused")
+        print_fields((_pause_target(pause), _describe_pause(pause, page.now_ms)) for pause in page.pauses)
+    print_heading("Properties")
+    print_fields(property_fields(page.configuration))
+    print_fields((f"weight of {lane}", weight) for lane, weight in page.weights.items())
     if page.limits:
-        heading("Limits")
-        fields(
-            (one.limit.name, f"{limit_text.describe_cap(one.limit)}, of {limit_text.describe_matcher(one.limit.matches)}")
-            for one in page.limits
+        print_heading("Limits")
+        print_fields(
+            (
+                state.limit.name,
+                f"{limit_text.describe_cap(state.limit)}, of {limit_text.describe_matcher(state.limit.matches)}",
+            )
+            for state in page.limits
         )
 
 
-def _holds(stats: QueueStats, now_ms: int) -> Iterator[tuple[str, object]]:
-    for what in COUNTS:
-        yield what, f"{getattr(stats, what):,}"
+def _count_fields(stats: QueueStats, now_ms: int) -> Iterator[tuple[str, object]]:
+    for count in COUNTS:
+        yield count, f"{getattr(stats, count):,}"
     yield "bytes", f"{stats.bytes:,}"
-    yield "oldest", "" if stats.oldest_age_ms is None else f"waits for {brief(stats.oldest_age_ms)}"
+    yield "oldest", "" if stats.oldest_age_ms is None else f"waiting for {format_brief(stats.oldest_age_ms)}"
     yield "next due", humanize.humanize_instant(stats.next_due_at_ms, now_ms) if stats.next_due_at_ms else ""
     yield "takers waiting", f"{stats.waiting_takers:,}"
     yield "lanes", f"{stats.lanes:,}" if stats.lanes else ""
     yield "lanes held back", f"{stats.blocked_lanes:,}" if stats.blocked_lanes else ""
 
 
-def _means(last_hour: dict[str, int]) -> Iterator[tuple[str, object]]:
+def _mean_fields(last_hour: dict[str, int]) -> Iterator[tuple[str, object]]:
     taken, finished = last_hour["taken"], last_hour["finished"]
-    yield "mean wait", brief(last_hour["wait_ms"] // taken) if taken else ""
-    yield "mean run", brief(last_hour["run_ms"] // finished) if finished else ""
+    yield "mean wait", format_brief(last_hour["wait_ms"] // taken) if taken else ""
+    yield "mean run", format_brief(last_hour["run_ms"] // finished) if finished else ""
 
 
-def _paused(pause: Pause) -> str:
+def _pause_target(pause: Pause) -> str:
     return f"lane {pause.lane}" if pause.lane else f"name {pause.name}" if pause.name else "the queue"
 
 
-def _since(pause: Pause, now_ms: int) -> str:
+def _describe_pause(pause: Pause, now_ms: int) -> str:
     reason = f": {pause.reason}" if pause.reason else ""
     return f"since {humanize.humanize_since(pause.since_ms, now_ms)}{reason}"
 
 
-def properties(configuration: Configuration) -> Iterator[tuple[str, object]]:
-    """Each as it is written, with a star when it is not the default."""
-    usual = Configuration()
+def property_fields(configuration: Configuration) -> Iterator[tuple[str, object]]:
+    """Yield the properties as text, with a star if a value is not the default."""
+    defaults = Configuration()
     for field in configuration.__struct_fields__:
         value = getattr(configuration, field)
-        star = "" if value == getattr(usual, field) else " *"
-        yield field.removesuffix("_ms").replace("_", "-"), f"{_property(field, value)}{star}"
+        star = "" if value == getattr(defaults, field) else " *"
+        yield field.removesuffix("_ms").replace("_", "-"), f"{_format_property(field, value)}{star}"
 
 
-def _property(field: str, value: int | bool) -> str:
+def _format_property(field: str, value: int | bool) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.endswith("_ms"):
-        return "for ever" if value == FOREVER_MS else format_duration(value) if value else "none"
-    return "no bound" if value == 0 and field.startswith("max") else f"{value:,}"
+        return "forever" if value == FOREVER_MS else format_duration(value) if value else "none"
+    return "no limit" if value == 0 and field.startswith("max") else f"{value:,}"

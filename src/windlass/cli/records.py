@@ -1,4 +1,4 @@
-"""Things as JSON: the fields that the structs of core/ have, ids as people write them, payloads decoded."""
+"""Structs as JSON: the fields of the structs in core/, with formatted ids and decoded payloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.core.states import State
 from windlass.core.text.codecs import as_json
 
 
-def record(value: Any) -> Any:
+def to_record(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return _fields(value)
     if isinstance(value, bytes):
@@ -22,11 +22,11 @@ def record(value: Any) -> Any:
     if isinstance(value, State):
         return value.label
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return record(value._asdict())
+        return to_record(value._asdict())
     if isinstance(value, list | tuple):
-        return [record(one) for one in value]
+        return [to_record(item) for item in value]
     if isinstance(value, dict):
-        return {key: record(one) for key, one in value.items()}
+        return {key: to_record(item) for key, item in value.items()}
     return value.name.lower() if isinstance(value, Enum) else value
 
 
@@ -37,20 +37,20 @@ def _fields(struct: msgspec.Struct) -> dict[str, Any]:
         if isinstance(value, Blob):
             found |= blob_fields(field, value)
         else:
-            found[field] = record(value)
+            found[field] = to_record(value)
     return found
 
 
 def blob_fields(field: str, blob: Blob) -> dict[str, Any]:
-    """The value itself and its codec; what cannot be written as JSON under another name, as base64."""
-    written = as_json(blob)
-    named: dict[str, Any] = {f"{field}_codec": blob.codec.name.lower()}
-    if written is None:
-        return named | {f"{field}_base64": base64.b64encode(blob.data).decode()}
-    return named | {field: written}
+    """Return the value and its codec. A value that JSON cannot express gets another name, and is base64."""
+    json_text = as_json(blob)
+    codec: dict[str, Any] = {f"{field}_codec": blob.codec.name.lower()}
+    if json_text is None:
+        return codec | {f"{field}_base64": base64.b64encode(blob.data).decode()}
+    return codec | {field: json_text}
 
 
 def to_json(value: Any, *, indent: int = -1) -> str:
-    """`indent` -1: one line without spaces."""
-    written = msgspec.json.encode(value)
-    return (msgspec.json.format(written, indent=indent) if indent >= 0 else written).decode()
+    """Encode as JSON. `indent` -1: one line without spaces."""
+    encoded = msgspec.json.encode(value)
+    return (msgspec.json.format(encoded, indent=indent) if indent >= 0 else encoded).decode()

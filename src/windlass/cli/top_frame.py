@@ -1,4 +1,4 @@
-"""One frame of windlass top: read in a bounded number of calls, drawn to fit."""
+"""A frame of `windlass top`: read with a bounded number of calls, drawn to fit the terminal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from windlass.core.operations import Listing, Worker
 from windlass.core.queue import QueueStats
 from windlass.service import Service
 
-from .commands.workers import everyone
-from .output import Column, Span, as_table, brief, counted, printable
-from .queue_page import rates
+from .commands.workers import all_workers
+from .output import Column, DurationCell, as_table, format_brief, format_count, printable
+from .queue_page import compute_rates
 
-WORKERS_MOST = 200
-JOBS_PER_QUEUE = 50  # of those that run, whose names are looked up
-FIXED_LINES = 9  # title, sums, two headings with their lines, space between, last line
+WORKERS_MAX = 200
+JOBS_PER_QUEUE = 50  # running jobs whose names are read
+FIXED_LINES = 9  # title, totals, two headings with their rules, blank lines, last line
 QUEUE_COLUMNS = (
     Column("queue", shrinks=16),
     Column("queued", is_right=True),
@@ -46,7 +46,7 @@ WORKER_COLUMNS = (
 )
 
 
-class QueueLine(NamedTuple):
+class TopQueue(NamedTuple):
     stats: QueueStats
     enqueued_per_minute: float
     finished_per_minute: float
@@ -57,35 +57,38 @@ class QueueLine(NamedTuple):
 class Frame(NamedTuple):
     now_ms: int
     engine: str
-    queues: list[QueueLine]  # the busiest
+    queues: list[TopQueue]  # the busiest queues
     queue_count: int
     totals: dict[str, int]  # of all queues
     workers: list[Worker]
     has_more_workers: bool
-    running: list[Job]  # some, of the queues shown
+    running: list[Job]  # some jobs of these queues
 
 
 def read(service: Service, rows: int) -> Frame:
     now_ms = service.now().wait()
     stats = service.stats(service.queues().wait()).wait()
-    busiest = sorted(stats, key=lambda one: (-(one.queued + one.running), -one.failed, one.queue))[:rows]
-    workers = list(islice(everyone(service), WORKERS_MOST + 1))
+    busiest = sorted(stats, key=lambda queue: (-(queue.queued + queue.running), -queue.failed, queue.queue))[:rows]
+    workers = list(islice(all_workers(service), WORKERS_MAX + 1))
     found = service.store.deployment
     return Frame(
         now_ms,
         f"{found.product} {found.version}" if found else "",
-        [_line(service, one, now_ms) for one in busiest],
+        [_read_queue(service, queue, now_ms) for queue in busiest],
         len(stats),
-        {what: sum(getattr(one, what) for one in stats) for what in ("queued", "running", "scheduled", "failed")},
-        workers[:WORKERS_MOST],
-        len(workers) > WORKERS_MOST,
-        [job for one in busiest if one.running for job in _running(service, one.queue)],
+        {
+            state: sum(getattr(queue, state) for queue in stats)
+            for state in ("queued", "running", "scheduled", "failed")
+        },
+        workers[:WORKERS_MAX],
+        len(workers) > WORKERS_MAX,
+        [job for queue in busiest if queue.running for job in _running(service, queue.queue)],
     )
 
 
-def _line(service: Service, stats: QueueStats, now_ms: int) -> QueueLine:
-    rate = rates(service.history(stats.queue).wait(), now_ms)
-    return QueueLine(stats, rate.enqueued, rate.finished, rate.failed, rate.retried)
+def _read_queue(service: Service, stats: QueueStats, now_ms: int) -> TopQueue:
+    rate = compute_rates(service.history(stats.queue).wait(), now_ms)
+    return TopQueue(stats, rate.enqueued, rate.finished, rate.failed, rate.retried)
 
 
 def _running(service: Service, queue: str) -> list[Job]:
@@ -95,50 +98,50 @@ def _running(service: Service, queue: str) -> list[Job]:
 # Drawing
 
 
-def drawn(frame: Frame, width: int, height: int = 0) -> RenderableType:
-    """Of so many lines at most; 0: as many as it takes."""
-    queues, workers = _parts(len(frame.queues), len(frame.workers), height - FIXED_LINES if height else 0)
+def draw(frame: Frame, width: int, height: int = 0) -> RenderableType:
+    """Draw the frame in at most `height` lines; 0: no limit."""
+    queues, workers = _split_lines(len(frame.queues), len(frame.workers), height - FIXED_LINES if height else 0)
     return Group(
-        _title(frame, width),
-        _sums(frame),
+        _title_line(frame, width),
+        _totals_line(frame),
         Text(),
-        as_table(QUEUE_COLUMNS, [_queue_row(one) for one in frame.queues[:queues]], width)
+        as_table(QUEUE_COLUMNS, [_queue_row(queue) for queue in frame.queues[:queues]], width)
         if frame.queues
         else Text("No queues.", "dim"),
-        Text(_left_out(frame.queue_count - queues, "queue"), "dim"),
+        Text(_omitted(frame.queue_count - queues, "queue"), "dim"),
         as_table(WORKER_COLUMNS, list(_worker_rows(frame, workers)), width)
         if frame.workers
         else Text("No workers are registered.", "dim"),
-        Text(_left_out(len(frame.workers) - workers, "worker", frame.has_more_workers), "dim"),
+        Text(_omitted(len(frame.workers) - workers, "worker", frame.has_more_workers), "dim"),
     )
 
 
-def _parts(queues: int, workers: int, lines: int) -> tuple[int, int]:
-    """Both get half; what one does not need goes to the other."""
+def _split_lines(queues: int, workers: int, lines: int) -> tuple[int, int]:
+    """Split the lines evenly between queues and workers. Unused lines of one part go to the other."""
     if lines <= 0:
         return queues, workers
     shown_workers = min(workers, max(lines // 2, lines - queues))
     return min(queues, lines - shown_workers), shown_workers
 
 
-def _left_out(number: int, what: str, is_more: bool = False) -> str:
-    return f"… and {counted(number, what)} more" if number > 0 or is_more else ""
+def _omitted(number: int, what: str, is_more: bool = False) -> str:
+    return f"… and {format_count(number, what)} more" if number > 0 or is_more else ""
 
 
-def _title(frame: Frame, width: int) -> Text:
+def _title_line(frame: Frame, width: int) -> Text:
     at = datetime.fromtimestamp(frame.now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     left = f"windlass top  {frame.engine}"
     return Text.assemble((left, "bold"), " " * max(2, width - len(left) - len(at) - 1), (at, "dim"))
 
 
-def _sums(frame: Frame) -> Text:
-    coming = sum(one.enqueued_per_minute for one in frame.queues)
-    done = sum(one.finished_per_minute for one in frame.queues)
-    counts = " · ".join(f"{number:,} {what}" for what, number in frame.totals.items())
-    return Text(f"{counts} · {coming:,.0f} in and {done:,.0f} done per minute", no_wrap=True, overflow="ellipsis")
+def _totals_line(frame: Frame) -> Text:
+    enqueued = sum(queue.enqueued_per_minute for queue in frame.queues)
+    finished = sum(queue.finished_per_minute for queue in frame.queues)
+    counts = " · ".join(f"{number:,} {state}" for state, number in frame.totals.items())
+    return Text(f"{counts} · {enqueued:,.0f} in and {finished:,.0f} done per minute", no_wrap=True, overflow="ellipsis")
 
 
-def _queue_row(line: QueueLine) -> tuple[object, ...]:
+def _queue_row(line: TopQueue) -> tuple[object, ...]:
     stats = line.stats
     name = f"{stats.queue} (paused)" if stats.is_paused else stats.queue
     per_minute = (line.enqueued_per_minute, line.finished_per_minute, line.failed_per_minute)
@@ -147,8 +150,8 @@ def _queue_row(line: QueueLine) -> tuple[object, ...]:
         stats.queued,
         stats.running,
         stats.failed,
-        Span(stats.oldest_age_ms),
-        *(round(one) for one in per_minute),
+        DurationCell(stats.oldest_age_ms),
+        *(round(rate) for rate in per_minute),
         stats.scheduled,
         stats.waiting,
         stats.waiting_takers,
@@ -158,19 +161,19 @@ def _queue_row(line: QueueLine) -> tuple[object, ...]:
 
 def _worker_rows(frame: Frame, most: int) -> Iterator[tuple[object, ...]]:
     held: dict[bytes | None, list[Job]] = {}
-    for job in sorted(frame.running, key=lambda one: one.started_at_ms or 0):
+    for job in sorted(frame.running, key=lambda job: job.started_at_ms or 0):
         held.setdefault(job.worker, []).append(job)
     for worker in frame.workers[:most]:
         info = worker.info
         is_silent = worker.silent_at_ms <= frame.now_ms
         name = (info.name or format_id(worker.id)) + (" (silent)" if is_silent else "")
         busy = f"{worker.running_count}/{info.slots}"
-        runs = _runs(held.get(worker.id, []), worker.running_count, frame.now_ms)
+        runs = _describe_jobs(held.get(worker.id, []), worker.running_count, frame.now_ms)
         yield name, info.host, str(info.pid or ""), busy, runs
 
 
-def _runs(jobs: Sequence[Job], count: int, now_ms: int) -> str:
-    """Names with how many of each, and how long the first of them has been running."""
+def _describe_jobs(jobs: Sequence[Job], count: int, now_ms: int) -> str:
+    """List the names of running jobs, each with its number and the run time of the oldest."""
     by_name: dict[str, list[Job]] = {}
     for job in jobs:
         by_name.setdefault(printable(job.name), []).append(job)
@@ -180,4 +183,4 @@ def _runs(jobs: Sequence[Job], count: int, now_ms: int) -> str:
 
 
 def _age(job: Job, now_ms: int) -> str:
-    return brief(max(0, now_ms - (job.started_at_ms or now_ms)))
+    return format_brief(max(0, now_ms - (job.started_at_ms or now_ms)))

@@ -97,7 +97,7 @@ def test_a_signal_to_all_processes_still_leaves_them_the_grace(
     wait_until(place.started, "it runs")
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
-    parent.wait_for_output("the grace to end", times=2)
+    parent.wait_for_output("the grace period to finish", times=2)
     parent.signal(signal.SIGTERM)
     parent.wait_for_output("Stopping all worker processes")
     place.go()

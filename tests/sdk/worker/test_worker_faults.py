@@ -138,7 +138,7 @@ def test_the_second_sigterm_ends_it_at_once(workers: WorkerStarter, connected: S
     handle = held_long.enqueue(place.path, 0)
     wait_until(place.started, "it runs")
     worker.signal(signal.SIGTERM)
-    worker.wait_for_output("the grace to end")
+    worker.wait_for_output("the grace period to finish")
     assert worker.stop() == 0
     assert (handle.state, handle.info().attempt) == ("queued", 0)
 
@@ -148,7 +148,7 @@ def test_jobs_end_within_the_grace(workers: WorkerStarter, connected: Service, p
     handle = held_long.enqueue(place.path, 0)
     wait_until(place.started, "it runs")
     worker.signal(signal.SIGINT)
-    worker.wait_for_output("the grace to end")
+    worker.wait_for_output("the grace period to finish")
     place.go()
     assert worker.wait() == 0
     judge(connected, [handle])

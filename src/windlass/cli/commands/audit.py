@@ -1,4 +1,4 @@
-"""windlass audit: what was done through servers, and by whom (docs/access.md)."""
+"""windlass audit: actions through servers, with their authors (docs/access.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import islice
 
 import click
 
-from windlass.cli.connection import connected
-from windlass.cli.output import At, Column, json_line, json_option, limit_option, note, table
-from windlass.cli.records import record
+from windlass.cli.connection import with_service
+from windlass.cli.output import Column, InstantCell, json_option, limit_option, print_json_line, print_note, print_table
+from windlass.cli.records import to_record
 from windlass.core.access.audit import AuditEntry
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
@@ -28,9 +28,9 @@ COLUMNS = (
 @click.command()
 @limit_option
 @json_option
-@connected
+@with_service
 def audit(service: Service, limit: int, as_json: bool) -> None:
-    """List what was done through servers and by whom, newest first.
+    """List actions through servers with their authors, newest first.
 
     The last 10,000 entries are kept. With --json, one object per line.
 
@@ -43,11 +43,11 @@ def audit(service: Service, limit: int, as_json: bool) -> None:
     shown = islice(found, limit or None)
     if as_json:
         for entry in shown:
-            json_line(record(entry))
+            print_json_line(to_record(entry))
     else:
-        table(COLUMNS, (_row(entry, now_ms) for entry in shown), empty="Nothing is written in the audit log.")
+        print_table(COLUMNS, (_row(entry, now_ms) for entry in shown), empty="The audit log is empty.")
     if limit and next(found, None) is not None:
-        note("There is more, and older: --limit 0 shows all.")
+        print_note("There are older entries: --limit 0 shows all.")
 
 
 def _entries(service: Service, most: int) -> Iterator[AuditEntry]:
@@ -59,5 +59,5 @@ def _entries(service: Service, most: int) -> Iterator[AuditEntry]:
 
 
 def _row(entry: AuditEntry, now_ms: int) -> tuple[object, ...]:
-    at = At(entry.at_ms, now_ms)
+    at = InstantCell(entry.at_ms, now_ms)
     return at, entry.who, entry.what, entry.target, entry.outcome, entry.peer, entry.detail

@@ -1,4 +1,4 @@
-"""windlass callbacks: notices that are owed or were given up, and another try for these (docs/callbacks.md)."""
+"""windlass callbacks: pending and given-up callbacks, and redelivery (docs/callbacks.md)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from itertools import islice
 import click
 from msgspec import structs
 
-from windlass.cli.bulk import ask, in_steps, yes_option
-from windlass.cli.connection import connected
-from windlass.cli.output import ID, At, Column, counted, json_line, json_option, limit_option, note, say, table
-from windlass.cli.records import record
+from windlass.cli.bulk import batches, confirm, yes_option
+from windlass.cli.connection import with_service
+from windlass.cli.output import (
+    ID,
+    Column,
+    InstantCell,
+    format_count,
+    json_option,
+    limit_option,
+    print_json_line,
+    print_note,
+    print_table,
+    print_text,
+)
+from windlass.cli.records import to_record
 from windlass.core.callbacks.callback import CALLBACKS_MAX, PendingCallback, parse_pending_callback_id
 from windlass.core.errors import BadInput, Refusal, WrongState
 from windlass.core.ids import parse_id
@@ -31,38 +42,38 @@ COLUMNS = (
 
 @click.group()
 def callbacks() -> None:
-    """Look at callbacks; deliver again those that were given up."""
+    """List callbacks and redeliver given-up callbacks."""
 
 
 @callbacks.command("ls")
-@click.option("--given-up", is_flag=True, help="Those that nobody tries to deliver any more.")
+@click.option("--given-up", is_flag=True, help="Callbacks whose delivery was given up.")
 @limit_option
 @json_option
-@connected
+@with_service
 def ls(service: Service, given_up: bool, limit: int, as_json: bool) -> None:
-    """List callbacks that are owed, the next due first.
+    """List pending callbacks, the next due first.
 
-    With --given-up, those that were given up, the oldest first; `due` is then when they are forgotten. With --json, one
-    object per line.
+    With --given-up, list given-up callbacks, the oldest first; `due` is then the time of their removal. With --json,
+    one object per line.
 
     \b
     Example:
       windlass callbacks ls --given-up
     """
     now_ms = service.now().wait()
-    found = _debts(service, given_up)
+    found = _read_callbacks(service, given_up)
     shown = islice(found, limit or None)
     if as_json:
-        for debt in shown:
-            json_line(record(structs.replace(debt, id=debt.job.id)) | {"id": debt.key})
+        for pending in shown:
+            print_json_line(to_record(structs.replace(pending, id=pending.job.id)) | {"id": pending.key})
     else:
-        empty = "No callbacks were given up." if given_up else "No callbacks are owed."
-        table(COLUMNS, (_row(debt, now_ms) for debt in shown), empty=empty)
+        empty = "No given-up callbacks." if given_up else "No pending callbacks."
+        print_table(COLUMNS, (_row(pending, now_ms) for pending in shown), empty=empty)
     if limit and next(found, None) is not None:
-        note(f"The first {counted(limit, 'callback')}; there are more: --limit 0 shows all.")
+        print_note(f"Only the first {format_count(limit, 'callback')}: --limit 0 shows all.")
 
 
-def _debts(service: Service, given_up: bool) -> Iterator[PendingCallback]:
+def _read_callbacks(service: Service, given_up: bool) -> Iterator[PendingCallback]:
     page = service.callbacks(given_up=given_up, most=CALLBACKS_MAX).wait()
     yield from page.callbacks
     while page.cursor:
@@ -70,24 +81,24 @@ def _debts(service: Service, given_up: bool) -> Iterator[PendingCallback]:
         yield from page.callbacks
 
 
-def _row(debt: PendingCallback, now_ms: int) -> tuple[object, ...]:
-    callback = debt.callback
+def _row(pending: PendingCallback, now_ms: int) -> tuple[object, ...]:
+    callback, job = pending.callback, pending.job
     to = callback.url or f"{callback.type}: {callback.destination}"
-    due = At(debt.due_at_ms or debt.removed_at_ms, now_ms)
-    error = debt.error.replace("\n", " ")
-    return debt.key, debt.job.queue, debt.job.name, debt.job.state.label, to, debt.attempt, due, error
+    due = InstantCell(pending.due_at_ms or pending.removed_at_ms, now_ms)
+    error = pending.error.replace("\n", " ")
+    return pending.key, job.queue, job.name, job.state.label, to, pending.attempt, due, error
 
 
 @callbacks.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_of_them", is_flag=True, help="All that were given up.")
-@click.option("--queue", "-q", default="", help="With --all: of jobs of this queue.")
+@click.option("--all", "all_of_them", is_flag=True, help="All given-up callbacks.")
+@click.option("--queue", "-q", default="", help="With --all: only jobs of this queue.")
 @yes_option
-@connected
+@with_service
 def redeliver(service: Service, ids: tuple[str, ...], all_of_them: bool, queue: str, yes: bool) -> None:
-    """Try again to deliver callbacks that were given up.
+    """Deliver given-up callbacks again.
 
-    By their ids, or by those of their jobs. They are due at once, with all attempts anew.
+    Select them by their ids or by the ids of their jobs. They are due at once, and get all their attempts again.
 
     \b
     Example:
@@ -95,34 +106,35 @@ def redeliver(service: Service, ids: tuple[str, ...], all_of_them: bool, queue: 
       windlass callbacks redeliver --all --queue mail
     """
     if bool(ids) == all_of_them:
-        raise click.UsageError("Name callbacks or jobs by their ids, or say --all.")
+        raise click.UsageError("Give ids of callbacks or jobs, or --all.")
     if ids:
         _redeliver_each(service, ids)
         return
-    found = [debt.id for debt in _debts(service, given_up=True) if queue in ("", debt.job.queue)]
+    callbacks = _read_callbacks(service, given_up=True)
+    found = [pending.id for pending in callbacks if queue in ("", pending.job.queue)]
     if not found:
-        note("No callbacks were given up.")
+        print_note("No given-up callbacks.")
         return
-    ask(f"Deliver {counted(len(found), 'callback')} again?", yes)
-    answers = [one for step in in_steps(found) for one in service.redeliver(step).wait()]
-    done = sum(not isinstance(one, Refusal) for one in answers)
-    say(f"{counted(done, 'callback')} will be delivered again.")
+    confirm(f"Deliver {format_count(len(found), 'callback')} again?", yes)
+    answers = [answer for batch in batches(found) for answer in service.redeliver(batch).wait()]
+    done = sum(not isinstance(answer, Refusal) for answer in answers)
+    print_text(f"{format_count(done, 'callback')} will be delivered again.")
 
 
 def _redeliver_each(service: Service, ids: tuple[str, ...]) -> None:
-    answers = service.redeliver([_read(one) for one in ids]).wait()
-    for one, answer in zip(ids, answers, strict=True):
+    answers = service.redeliver([_parse_id(text) for text in ids]).wait()
+    for text, answer in zip(ids, answers, strict=True):
         if isinstance(answer, WrongState):
-            note(f"windlass: {one}: It is still owed: `windlass callbacks ls` shows when it is tried next.")
+            print_note(f"windlass: {text}: It is still pending: `windlass callbacks ls` shows its next attempt.")
         elif isinstance(answer, Refusal):
-            note(f"windlass: {one}: {answer}")
+            print_note(f"windlass: {text}: {answer}")
         else:
-            click.echo(f"{one}\t{answer}")
+            click.echo(f"{text}\t{answer}")
     if any(isinstance(answer, Refusal) for answer in answers):
         raise click.exceptions.Exit(1)
 
 
-def _read(text: str) -> bytes:
+def _parse_id(text: str) -> bytes:
     try:
         return parse_pending_callback_id(text) if text.count("-") == 5 else parse_id(text)
     except BadInput as error:

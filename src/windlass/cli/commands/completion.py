@@ -1,4 +1,4 @@
-"""windlass completion: what a shell needs to complete subcommands and options."""
+"""windlass completion: shell completion scripts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def completion(context: click.Context, shell: str) -> None:
       windlass completion zsh > ~/.zfunc/_windlass
       windlass completion fish > ~/.config/fish/completions/windlass.fish
     """
-    found = get_completion_class(shell)
-    assert found is not None  # noqa: S101 (click knows the three)
-    writer = found(context.find_root().command, {}, "windlass", "_WINDLASS_COMPLETE")
-    # Bash's own version would first start bash, only to look at its version.
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None  # noqa: S101 (click knows the three shells)
+    writer = completion_class(context.find_root().command, {}, "windlass", "_WINDLASS_COMPLETE")
+    # The class for Bash would start bash to check its version.
     click.echo(ShellComplete.source(writer))

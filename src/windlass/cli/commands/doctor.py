@@ -1,59 +1,58 @@
-"""windlass doctor: do records, indexes and the engine's settings agree, and what to do where they do not."""
+"""windlass doctor: inconsistent records and indexes, risky engine settings, and their remedies."""
 
 from __future__ import annotations
 
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
 
 import click
 import msgspec
 
 from windlass import server
-from windlass.cli.connection import Engine, engine_options
-from windlass.cli.output import json_option, printable
+from windlass.cli.connection import EngineOptions, engine_options
+from windlass.cli.output import format_count, json_option, printable
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
 from windlass.core.errors import WindlassError
 from windlass.service import Service
 
-SICK, BLIND = 1, 2
+UNHEALTHY, CHECK_FAILED = 1, 2
 WIDTH = 100
-SHOWN_EXAMPLES = 3  # the rest is in the JSON
-SHOWN = {
+EXAMPLES_SHOWN = 3  # --json prints more
+SEVERITIES = {
     Severity.ERROR: ("Errors", "red", "✗"),
     Severity.WARNING: ("Warnings", "yellow", "!"),
     Severity.NOTE: ("Notes", "cyan", "·"),
 }
 
 
-@click.command(short_help="Look for disagreement and risks.")
-@click.option("--repair", is_flag=True, help="Put right what needs no decision; jobs may flow meanwhile.")
+@click.command(short_help="Check for inconsistencies and risks.")
+@click.option("--repair", is_flag=True, help="Repair findings that need no decision. Jobs can keep running.")
 @json_option
 @engine_options
-def doctor(repair: bool, as_json: bool, engine: Engine) -> None:
-    """Look for disagreement between records and indexes, and for risks in the engine's settings.
+def doctor(repair: bool, as_json: bool, engine: EngineOptions) -> None:
+    """Check for inconsistent records and indexes, and for risky engine settings.
 
-    Exit code: 0 all is well (or was put right), 1 errors remain, 2 it could not look.
+    Exit code: 0 healthy (or repaired), 1 errors remain, 2 the check was not possible.
 
     \b
     Example:
       windlass doctor --repair
     """
     try:
-        diagnosis, name = _look(repair, engine)
+        diagnosis, name = _diagnose(repair, engine)
     except WindlassError as error:
-        click.echo(f"windlass: could not look: {error}", err=True)
-        sys.exit(BLIND)
+        click.echo(f"windlass: the check was not possible: {error}", err=True)
+        sys.exit(CHECK_FAILED)
     if as_json:
-        click.echo(json.dumps(_plain(diagnosis), indent=2))
+        click.echo(json.dumps(_to_builtins(diagnosis), indent=2))
     else:
         _show(diagnosis, name)
-    sys.exit(0 if diagnosis.is_healthy else SICK)
+    sys.exit(0 if diagnosis.is_healthy else UNHEALTHY)
 
 
-def _look(repair: bool, engine: Engine) -> tuple[Diagnosis, str]:
-    # An engine that evicts is refused elsewhere; here it is what people want to be told about.
+def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:
+    # Other commands refuse an engine that evicts keys; here it must become a finding.
     store = server.build_store(engine.settings(allow_eviction=True))
     try:
         diagnosis = Service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
@@ -74,60 +73,55 @@ def _clear() -> None:
         click.echo("\r\033[K", nl=False, err=True)
 
 
-def _plain(diagnosis: Diagnosis) -> dict[str, object]:
+def _to_builtins(diagnosis: Diagnosis) -> dict[str, object]:
     plain: dict[str, object] = msgspec.to_builtins(diagnosis)
-    plain["findings"] = [msgspec.to_builtins(one) | {"severity": one.severity.label} for one in diagnosis.findings]
+    plain["findings"] = [
+        msgspec.to_builtins(finding) | {"severity": finding.severity.label} for finding in diagnosis.findings
+    ]
     return plain | {"is_healthy": diagnosis.is_healthy}
 
 
 def _show(diagnosis: Diagnosis, engine: str) -> None:
-    click.echo(f"Engine    {engine}")
-    seen = (_counted(diagnosis.jobs, "job"), _counted(diagnosis.queues, "queue"), _counted(diagnosis.keys, "key"))
-    click.echo("Looked at {} in {} ({}).".format(*seen))
+    jobs, queues = format_count(diagnosis.jobs, "job"), format_count(diagnosis.queues, "queue")
+    click.echo(f"Engine   {engine}")
+    click.echo(f"Checked  {jobs} in {queues} ({format_count(diagnosis.keys, 'key')}).")
     if diagnosis.uncounted:
-        click.echo(f"Bytes could not be added up (they changed, or miss jobs): {_names(diagnosis.uncounted)}.")
-    for severity, (title, color, _) in SHOWN.items():
-        found = [one for one in diagnosis.findings if one.severity is severity]
+        names = printable(", ".join(diagnosis.uncounted[:10]))
+        click.echo(f"The bytes of these queues could not be summed (they changed, or jobs are missing): {names}.")
+    for severity, (title, color, _) in SEVERITIES.items():
+        found = [finding for finding in diagnosis.findings if finding.severity is severity]
         if found:
             click.echo()
             click.secho(title, bold=True, fg=color)
-        for one in found:
-            _show_finding(one)
+        for finding in found:
+            _show_finding(finding)
     click.echo()
     click.echo(_verdict(diagnosis))
 
 
-def _show_finding(one: Finding) -> None:
-    _, color, sign = SHOWN[one.severity]
-    mark = click.style(sign, fg=color) if one.is_open else click.style("✓", fg="green")
-    count = f" ({one.count:,} ×)" if one.count > 1 else ""
-    click.echo(f"  {mark} {click.style(one.code, bold=True)}{count}")
-    click.echo(_wrapped(f"{one.what} {one.risk}" if one.is_open else one.what))
-    click.echo(_wrapped(f"→ {one.remedy}"))
-    shown = one.examples[:SHOWN_EXAMPLES]
+def _show_finding(finding: Finding) -> None:
+    _, color, sign = SEVERITIES[finding.severity]
+    mark = click.style(sign, fg=color) if finding.is_open else click.style("✓", fg="green")
+    count = f" ({finding.count:,} ×)" if finding.count > 1 else ""
+    click.echo(f"  {mark} {click.style(finding.code, bold=True)}{count}")
+    click.echo(_wrap(f"{finding.what} {finding.risk}" if finding.is_open else finding.what))
+    click.echo(_wrap(f"→ {finding.remedy}"))
+    shown = finding.examples[:EXAMPLES_SHOWN]
     for example in shown:
         click.echo(click.style(f"      {printable(example)}", dim=True))
-    if shown and one.count > len(shown):
-        click.echo(click.style(f"      … and {one.count - len(shown):,} more", dim=True))
+    if shown and finding.count > len(shown):
+        click.echo(click.style(f"      … and {finding.count - len(shown):,} more", dim=True))
 
 
-def _names(found: Sequence[str]) -> str:
-    return printable(", ".join(found[:10]))
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     return textwrap.fill(printable(text), WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _verdict(diagnosis: Diagnosis) -> str:
     if not diagnosis.findings:
-        return click.style("All is well: records, indexes and the engine agree.", fg="green")
+        return click.style("No problems found: records, indexes and engine settings are consistent.", fg="green")
     if not diagnosis.is_healthy:
-        return click.style("Errors remain; see what to do above.", fg="red")
-    if any(one.is_open for one in diagnosis.findings):
+        return click.style("Errors remain; see the remedies above.", fg="red")
+    if any(finding.is_open for finding in diagnosis.findings):
         return "No errors remain; see the advice above."
-    return click.style("Everything that was found was put right.", fg="green")
+    return click.style("All findings were repaired.", fg="green")

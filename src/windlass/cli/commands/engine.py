@@ -1,4 +1,4 @@
-"""windlass engine: what an administrator does with the engine itself (docs/engines.md)."""
+"""windlass engine: administration of the engine itself (docs/engines.md)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import click
 
 from windlass import server
-from windlass.cli.connection import Engine, engine_options, say_if_waiting
-from windlass.cli.output import json_option, say
+from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow
+from windlass.cli.output import json_option, print_text
 from windlass.core.errors import BadSetting
 from windlass.store.scripts import library
 from windlass.store.store import Store
@@ -25,15 +25,15 @@ def engine() -> None:
     """Administer the engine itself."""
 
 
-@engine.command("prepare", short_help="Load Windlass' functions for users that may not.")
+@engine.command("prepare", short_help="Load Windlass' functions for restricted users.")
 @json_option
 @engine_options
-def prepare_engine(engine: Engine, as_json: bool) -> None:
+def prepare_engine(engine: EngineOptions, as_json: bool) -> None:
     """Load Windlass' functions on every primary, for users that may not call FUNCTION LOAD.
 
-    Needs the URL of an admin. Prints the rights that a user of Windlass then needs. It can be repeated at any time, and
-    must be after FUNCTION FLUSH, for a new version of Windlass and for a new node of a cluster. Functions of other
-    versions stay.
+    Needs the URL of an admin. Prints the permissions that a user of Windlass needs. Run it again after FUNCTION FLUSH,
+    for a new version of Windlass, and for a new node of a cluster; repeating it does no harm. Functions of other
+    versions are kept.
 
     \b
     Example:
@@ -43,9 +43,9 @@ def prepare_engine(engine: Engine, as_json: bool) -> None:
     store = server.build_store(settings)
     if store.is_embedded:
         raise BadSetting(
-            "The embedded engine needs no preparation: its user may do everything. Name another engine with --url."
+            "The embedded engine needs no preparation: its user has all permissions. Give another engine with --url."
         )
-    with say_if_waiting(store):
+    with notify_if_slow(store):
         nodes = prepare(store.topology, settings.patience_ms / 1000)
     rules = acl_rules(
         settings.namespace,
@@ -53,18 +53,20 @@ def prepare_engine(engine: Engine, as_json: bool) -> None:
         is_sentinel=isinstance(store.topology, Sentinel),
     )
     if as_json:
-        found = [{"node": str(one.node), "loaded": one.is_new} for one in nodes]
+        found = [{"node": str(prepared.node), "loaded": prepared.is_new} for prepared in nodes]
         click.echo(json.dumps({"library": library().name, "nodes": found, "acl_rules": rules}, indent=2))
     else:
         _show(store, nodes, rules)
 
 
 def _show(store: Store, nodes: list[PreparedNode], rules: list[str]) -> None:
-    for one in nodes:
-        done = "loaded" if one.is_new else "was there already"
-        say(f"{one.node}: function library {library().name} {done}.")
+    for prepared in nodes:
+        done = "loaded" if prepared.is_new else "was already loaded"
+        print_text(f"{prepared.node}: function library {library().name} {done}.")
     where = " on every node of the cluster" if isinstance(store.topology, Cluster) else ""
-    say(f"Users need these rights for the namespace {store.namespace!r}. Run this as admin{where}, with a password:")
+    print_text(
+        f"Users need these permissions for namespace {store.namespace!r}. Run this as admin{where}, with a password:"
+    )
     click.echo(f"ACL SETUSER windlass on >PASSWORD {' '.join(rules)}")
 
 

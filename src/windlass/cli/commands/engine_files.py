@@ -1,4 +1,4 @@
-"""windlass engine check and repair: the append-only files of an embedded engine that does not run."""
+"""windlass engine check and repair: the append-only files of a stopped embedded engine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from windlass.cli.bulk import ask, yes_option
-from windlass.cli.connection import Engine, engine_options
-from windlass.cli.output import json_option, note, say
+from windlass.cli.bulk import confirm, yes_option
+from windlass.cli.connection import EngineOptions, engine_options
+from windlass.cli.output import json_option, print_note, print_text
 from windlass.core.errors import BadSetting
 from windlass.deployment import data_dir as data_dir_of
 from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, RepairResult
@@ -19,13 +19,13 @@ DAMAGED = 1
 KINDS = {"b": "base", "i": "increment"}
 
 
-@click.command(short_help="Look whether the engine's files can be read.")
+@click.command(short_help="Check the files of the embedded engine.")
 @json_option
 @engine_options
-def check(as_json: bool, engine: Engine) -> None:
-    """Look whether the files of the embedded engine can be read to their end. Changes nothing.
+def check(as_json: bool, engine: EngineOptions) -> None:
+    """Check that the files of the embedded engine can be read to their end. Changes nothing.
 
-    The engine must not run. Exit code: 0 all can be read, 1 some are damaged, or their manifest is missing.
+    The engine must be stopped. Exit code: 0 all files are readable, 1 files are damaged or their manifest is missing.
 
     \b
     Example:
@@ -41,14 +41,14 @@ def check(as_json: bool, engine: Engine) -> None:
     sys.exit(0 if state.is_whole else DAMAGED)
 
 
-@click.command(short_help="Cut off what cannot be read, and keep a copy.")
+@click.command(short_help="Cut off unreadable data, and keep a copy.")
 @yes_option
 @engine_options
-def repair(yes: bool, engine: Engine) -> None:
-    """Make the files of the embedded engine readable again. A copy of all of them is made first.
+def repair(yes: bool, engine: EngineOptions) -> None:
+    """Make the files of the embedded engine readable again, after a copy of all files is made.
 
-    Cuts off the end of the last file from the first byte that cannot be read, and writes the manifest again if it is
-    missing. Jobs that stand in what is cut off are gone. The engine must not run.
+    Cuts the last file off at the first unreadable byte, and rewrites the manifest if it is missing. Jobs in the cut-off
+    part are lost. The engine must be stopped.
 
     \b
     Example:
@@ -60,40 +60,40 @@ def repair(yes: bool, engine: Engine) -> None:
         _show(files, state)
         if state.is_whole:
             return
-        ask(_question(state), yes)
+        confirm(_question(state), yes)
         done = files.repair(state)
     _show_repair(files, done)
 
 
-def _directory(engine: Engine) -> Path:
-    # A directory on the command line is meant, whatever engine the environment names.
+def _directory(engine: EngineOptions) -> Path:
+    # A directory on the command line takes precedence over a URL in the environment.
     settings = engine.settings(url="") if engine.data_dir and not engine.url else engine.settings()
     if settings.url and not settings.url.startswith("embedded:"):
         raise BadSetting(
-            "The settings name an engine that is not embedded. Give --data-dir for an embedded one; for others use the "
-            "engine's own valkey-check-aof."
+            "The settings name an engine that is not embedded. Give --data-dir for an embedded engine; for other "
+            "engines use valkey-check-aof."
         )
     return data_dir_of(settings)
 
 
 def _show(files: AppendOnlyFiles, state: FilesState) -> None:
-    say(f"Files in {files.directory}:")
+    print_text(f"Files in {files.directory}:")
     for file in state.files:
-        what = file.problem or "can be read"
-        say(f"  {file.name}  {file.bytes:,} bytes, {KINDS[file.kind]}: {what}")
+        condition = file.problem or "readable"
+        print_text(f"  {file.name}  {file.bytes:,} bytes, {KINDS[file.kind]}: {condition}")
     if not state.has_manifest:
-        say("  The manifest, which lists them, is missing.")
-    say(_advice(state))
+        print_text("  The manifest, which lists the files, is missing.")
+    print_text(_advice(state))
 
 
 def _advice(state: FilesState) -> str:
     if state.is_whole:
-        return "All files can be read."
+        return "All files are readable."
     if not state.can_be_repaired:
-        return "Only the end of the last file can be cut off: restore the directory from a backup."
+        return "Not repairable (only the end of the last file can be cut off): restore the directory from a backup."
     if state.unreadable:
-        return f"{state.unreadable:,} bytes cannot be read; `windlass engine repair` cuts them off, and keeps a copy."
-    return "`windlass engine repair` makes a manifest from the names of the files, and keeps a copy."
+        return f"{state.unreadable:,} bytes are unreadable; `windlass engine repair` cuts them off, and keeps a copy."
+    return "`windlass engine repair` rebuilds the manifest from the file names, and keeps a copy."
 
 
 def _question(state: FilesState) -> str:
@@ -103,12 +103,12 @@ def _question(state: FilesState) -> str:
 
 
 def _show_repair(files: AppendOnlyFiles, done: RepairResult) -> None:
-    say(f"A copy of all files as they were is in {done.copy}.")
+    print_text(f"The original files are copied to {done.copy}.")
     for cut in done.cuts:
-        say(f"Cut {cut.bytes:,} bytes off {files.directory / cut.file}, which now ends at byte {cut.offset:,}.")
+        print_text(f"Cut {cut.bytes:,} bytes off {files.directory / cut.file}, which now ends at byte {cut.offset:,}.")
     if done.is_manifest_new:
-        say("Wrote the manifest again, from the names of the files.")
-    note("Start the engine, and run `windlass doctor`.")
+        print_text("Rebuilt the manifest from the file names.")
+    print_note("Start the engine, then run `windlass doctor`.")
 
 
 def _record(state: FilesState) -> dict[str, object]:

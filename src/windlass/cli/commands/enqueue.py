@@ -1,4 +1,4 @@
-"""windlass enqueue: one job, and if wanted its result."""
+"""windlass enqueue: enqueue a job, and optionally wait for its result."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any
 
 import click
 
-from windlass.cli.blobs import as_text, error_text
-from windlass.cli.connection import connected
-from windlass.cli.output import is_for_people, json_document, json_option, note, printable, say
-from windlass.cli.parameters import DURATION, DURATION_OR_FOREVER, DURATION_OR_INSTANT, INSTANT, JOB_ID, PAYLOAD, When
-from windlass.cli.records import blob_fields, record
+from windlass.cli.blobs import blob_text, error_text
+from windlass.cli.connection import with_service
+from windlass.cli.output import is_for_people, json_option, print_json, print_note, print_text, printable
+from windlass.cli.parameters import (
+    DURATION,
+    DURATION_OR_FOREVER,
+    DURATION_OR_INSTANT,
+    INSTANT,
+    JOB_ID,
+    PAYLOAD,
+    DurationOrInstant,
+)
+from windlass.cli.records import blob_fields, to_record
 from windlass.core.errors import WindlassError
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Ending, NewJob
@@ -23,10 +31,10 @@ from windlass.core.text.error_text import blob_line
 from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, UINT32_MAX
 from windlass.service import Service
 
-# A job typed by hand is treated as one that the SDK sends.
+# The same defaults as in the SDK.
 TRIES, TIMEOUT, KEEP_RESULT = 3, "15m", "1h"
 NO_ARGUMENTS = Blob(b"{}")
-WAITED_AT_ONCE_MS = 3_600_000
+WAIT_STEP_MS = 3_600_000
 TRY_AGAIN = 75
 
 
@@ -34,31 +42,40 @@ TRY_AGAIN = 75
 @click.argument("queue")
 @click.argument("name")
 @click.argument("payload", type=PAYLOAD, required=False)
-@click.option("--delay", type=DURATION, help="Start not before this long from now.")
-@click.option("--run-at", type=INSTANT, help="Start not before, e.g. 2027-01-31T10:30Z.")
+@click.option("--delay", type=DURATION, help="Earliest start, from now.")
+@click.option("--run-at", type=INSTANT, help="Earliest start, e.g. 2027-01-31T10:30Z.")
 @click.option(
-    "--priority", type=click.IntRange(INT32_MIN, INT32_MAX), metavar="N", default=0, help="Smaller first. Default: 0."
+    "--priority",
+    type=click.IntRange(INT32_MIN, INT32_MAX),
+    metavar="N",
+    default=0,
+    help="Smaller numbers run first. Default: 0.",
 )
-@click.option("--unique", default="", metavar="KEY", help="Nothing is added while a job with this key is there.")
-@click.option("--tag", "tags", multiple=True, help="Label it; may be repeated.")
-@click.option("--expires", type=DURATION_OR_INSTANT, help="Fail it unless it has started by then.")
+@click.option("--unique", default="", metavar="KEY", help="Add nothing while a job with this key exists.")
+@click.option("--tag", "tags", multiple=True, help="Tag of the job; repeatable.")
+@click.option("--expires", type=DURATION_OR_INSTANT, help="Fail the job unless it has started by then.")
 @click.option(
     "--tries",
     type=click.IntRange(0, UINT32_MAX),
     metavar="N",
     default=TRIES,
-    help=f"Attempts; 0: any number. Default: {TRIES}.",
+    help=f"Maximum number of attempts; 0: unlimited. Default: {TRIES}.",
 )
-@click.option("--timeout", type=DURATION, default=TIMEOUT, help=f"Of an attempt; 0s: none. Default: {TIMEOUT}.")
 @click.option(
-    "--keep-result", type=DURATION_OR_FOREVER, default=KEEP_RESULT, help=f"0s: not at all. Default: {KEEP_RESULT}."
+    "--timeout", type=DURATION, default=TIMEOUT, help=f"Time limit of an attempt; 0s: none. Default: {TIMEOUT}."
 )
-@click.option("--lane", "--tenant", "lane", default="", help="Line within the queue that it stands in.")
-@click.option("--id", "job_id", type=JOB_ID, help="Its id: the same command again adds nothing twice.")
-@click.option("--wait", is_flag=True, help="Wait for its end and print its result.")
-@click.option("--wait-limit", type=DURATION, help="Wait at most this long, then end with 75; the job goes on.")
+@click.option(
+    "--keep-result",
+    type=DURATION_OR_FOREVER,
+    default=KEEP_RESULT,
+    help=f"How long to keep the result; 0s: not at all. Default: {KEEP_RESULT}.",
+)
+@click.option("--lane", "--tenant", "lane", default="", help="Lane within the queue.")
+@click.option("--id", "job_id", type=JOB_ID, help="Id of the job; a repeated command then adds it only once.")
+@click.option("--wait", is_flag=True, help="Wait for the end of the job and print its result.")
+@click.option("--wait-limit", type=DURATION, help="Wait at most this long, then exit with 75. The job continues.")
 @json_option
-@connected
+@with_service
 def enqueue(
     service: Service,
     queue: str,
@@ -69,10 +86,10 @@ def enqueue(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Put a job called NAME into QUEUE and print its id.
+    """Put a job named NAME into QUEUE and print its id.
 
-    PAYLOAD is JSON: an object becomes the task's keyword arguments, anything else its one argument. - reads it from
-    standard input, @FILE from a file. Without one, the task is called without arguments.
+    PAYLOAD is JSON: an object becomes the task's keyword arguments, any other value its only argument. - reads it from
+    standard input, @FILE from a file. Without a payload, the task is called without arguments.
 
     \b
     Example:
@@ -81,16 +98,16 @@ def enqueue(
     """
     if options["delay"] is not None and options["run_at"] is not None:
         raise click.UsageError("Give --delay or --run-at, not both.")
-    job = _job(queue, name, payload or NO_ARGUMENTS, options)
+    job = _make_job(queue, name, payload or NO_ARGUMENTS, options)
     answer = service.enqueue([job]).one().wait()
     if wait or wait_limit is not None:
-        _print_end(answer.id, _end_of(service, answer.id, wait_limit), as_json)
+        _print_end(answer.id, _wait_for_end(service, answer.id, wait_limit), as_json)
     else:
         _print_accepted(answer, queue, as_json)
 
 
-def _job(queue: str, name: str, payload: Blob, options: dict[str, Any]) -> NewJob:
-    expires = options["expires"] or When()
+def _make_job(queue: str, name: str, payload: Blob, options: dict[str, Any]) -> NewJob:
+    expires = options["expires"] or DurationOrInstant()
     return NewJob(
         queue=queue,
         name=name,
@@ -111,35 +128,35 @@ def _job(queue: str, name: str, payload: Blob, options: dict[str, Any]) -> NewJo
 
 
 def _print_accepted(answer: Enqueued, queue: str, as_json: bool) -> None:
-    """The id alone for scripts; what is worth knowing besides goes to stderr."""
+    """Print only the id to stdout, for scripts; notes go to stderr."""
     if as_json:
-        json_document(record(answer))
+        print_json(to_record(answer))
         return
     key = format_id(answer.id)
-    say(f"{key}  {answer.status} in {queue}" if is_for_people() and answer.status != "existing" else key)
+    print_text(f"{key}  {answer.status} in {queue}" if is_for_people() and answer.status != "existing" else key)
     if answer.status == "existing":
-        note("A job with this id or unique key is there already; nothing was added.")
+        print_note("A job with this id or unique key exists already; nothing was added.")
     elif answer.status == "ended":
-        note("A job with this id has ended already; nothing was added.")
+        print_note("A job with this id has ended already; nothing was added.")
     if not answer.is_durable:
-        note("Accepted, but the durability that was asked for was not confirmed in time.")
+        print_note("Accepted, but the requested durability was not confirmed in time.")
 
 
 # Waiting
 
 
-def _end_of(service: Service, job_id: bytes, limit_ms: int | None) -> Ending:
+def _wait_for_end(service: Service, job_id: bytes, limit_ms: int | None) -> Ending:
     key = format_id(job_id)
     if is_for_people():
-        note(f"Waiting for {key}; Ctrl-C leaves it to itself.")
+        print_note(f"Waiting for {key}. Ctrl-C ends the wait; the job continues.")
     left_ms = limit_ms
     while left_ms is None or left_ms > 0:
-        step_ms = WAITED_AT_ONCE_MS if left_ms is None else min(left_ms, WAITED_AT_ONCE_MS)
+        step_ms = WAIT_STEP_MS if left_ms is None else min(left_ms, WAIT_STEP_MS)
         ending = service.result(job_id, wait_ms=step_ms).wait()
         if ending is not None:
             return ending
         left_ms = None if left_ms is None else left_ms - step_ms
-    note(f"windlass: {key} has not ended within {format_duration(limit_ms or 0)}; it goes on.")
+    print_note(f"windlass: {key} has not ended within {format_duration(limit_ms or 0)}; it continues.")
     sys.exit(TRY_AGAIN)
 
 
@@ -148,9 +165,9 @@ def _print_end(job_id: bytes, ending: Ending, as_json: bool) -> None:
     if as_json:
         result = blob_fields("result", ending.result) if ending.result else {"result": None}
         end = {"id": format_id(job_id), "state": ending.state.label, **result}
-        json_document(end | ({"last_attempt": record(last)} if last else {}))
+        print_json(end | ({"last_attempt": to_record(last)} if last else {}))
     elif ending.result is not None:
-        text = as_text(ending.result) if is_for_people() else blob_line(ending.result)
+        text = blob_text(ending.result) if is_for_people() else blob_line(ending.result)
         click.echo(printable(text, keeps_lines=True))
     if ending.state is State.FINISHED:
         return

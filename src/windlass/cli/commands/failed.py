@@ -1,4 +1,4 @@
-"""windlass failed: jobs that ended badly, found by what they say, retried or deleted together."""
+"""windlass failed: search failed jobs by their errors; retry or delete them together."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass.cli.bulk import ask, carry_out, in_steps, progress, yes_option
-from windlass.cli.connection import Command, connected
-from windlass.cli.job_selection import Wanted, find, with_errors
-from windlass.cli.output import ID, At, Column, counted, json_line, json_option, limit_option, note, table
-from windlass.cli.parameters import DURATION_OR_INSTANT, When
-from windlass.cli.records import record
+from windlass.cli.bulk import batches, confirm, progress, run_in_batches, yes_option
+from windlass.cli.connection import CommandFunction, with_service
+from windlass.cli.job_selection import JobSelection, find, with_errors
+from windlass.cli.output import (
+    ID,
+    Column,
+    InstantCell,
+    format_count,
+    json_option,
+    limit_option,
+    print_json_line,
+    print_note,
+    print_table,
+)
+from windlass.cli.parameters import DURATION_OR_INSTANT, DurationOrInstant
+from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
-from windlass.core.stats.failure_groups import LOOKED_AT_MAX
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup
 from windlass.service import Service
 
 READ_AT_ONCE = 100
@@ -40,40 +50,42 @@ GROUP_COLUMNS = (
 )
 
 
-class Sought(NamedTuple):
-    """Which failed jobs are meant. Nothing given means all of them."""
+class FailedFilter(NamedTuple):
+    """Filters of failed jobs. Empty fields match every job."""
 
     queues: tuple[str, ...]
     name: str
     error: str
-    since: When | None
+    since: DurationOrInstant | None
 
     @property
     def is_everything(self) -> bool:
-        return self == Sought((), "", "", None)
+        return self == FailedFilter((), "", "", None)
 
-    def words(self) -> str:
-        narrowed = [f"of queue {', '.join(self.queues)}" if self.queues else ""]
-        narrowed += [f"called {self.name}" if self.name else "", f"that say {self.error!r}" if self.error else ""]
-        return " ".join(["", *filter(None, narrowed)])
+    def describe(self) -> str:
+        parts = [f"of queue {', '.join(self.queues)}" if self.queues else ""]
+        parts += [f"named {self.name}" if self.name else "", f"with the error {self.error!r}" if self.error else ""]
+        return " ".join(["", *filter(None, parts)])
 
 
-def filters(command: Command) -> Command:
+def filter_options(command: CommandFunction) -> CommandFunction:
     @functools.wraps(command)
-    def gathered(*args: Any, queues: tuple[str, ...], name: str, error: str, since: When | None, **rest: Any) -> Any:
-        return command(*args, sought=Sought(queues, name, error, since), **rest)
+    def wrapper(
+        *args: Any, queues: tuple[str, ...], name: str, error: str, since: DurationOrInstant | None, **rest: Any
+    ) -> Any:
+        return command(*args, job_filter=FailedFilter(queues, name, error, since), **rest)
 
-    filtered: Command = gathered
+    filtered: CommandFunction = wrapper
     for option in reversed(_FILTERS):
         filtered = option(filtered)
     return filtered
 
 
-_FILTERS: tuple[Callable[[Command], Command], ...] = (
-    click.option("--queue", "-q", "queues", multiple=True, help="Of this queue; may be repeated. Default: all."),
-    click.option("--name", default="", metavar="GLOB", help="With such a name, e.g. 'send_*'."),
-    click.option("--error", default="", metavar="TEXT", help="Whose last error holds this text, in any case."),
-    click.option("--since", type=DURATION_OR_INSTANT, help="That failed since, e.g. 1h or 2027-01-31T10:30Z."),
+_FILTERS: tuple[Callable[[CommandFunction], CommandFunction], ...] = (
+    click.option("--queue", "-q", "queues", multiple=True, help="Queue of the jobs; repeatable. Default: all."),
+    click.option("--name", default="", metavar="GLOB", help="Pattern of the job name, e.g. 'send_*'."),
+    click.option("--error", default="", metavar="TEXT", help="Text in the last error; case is ignored."),
+    click.option("--since", type=DURATION_OR_INSTANT, help="Failed since, e.g. 1h or 2027-01-31T10:30Z."),
 )
 
 
@@ -83,12 +95,12 @@ def failed() -> None:
 
 
 @failed.command("ls")
-@filters
+@filter_options
 @limit_option
 @json_option
-@connected
-def ls(service: Service, sought: Sought, limit: int, as_json: bool) -> None:
-    """List failed jobs with what went wrong.
+@with_service
+def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) -> None:
+    """List failed jobs with their errors.
 
     Newest first within each queue. With --json, one object per line.
 
@@ -97,26 +109,26 @@ def ls(service: Service, sought: Sought, limit: int, as_json: bool) -> None:
       windlass failed ls --queue mail --error timeout --since 1h
     """
     now_ms = service.now().wait()
-    found = search(service, sought)
+    found = search(service, job_filter)
     shown = islice(found, limit) if limit else found
     if as_json:
         for job, error in shown:
-            json_line(record(job) | {"error": error})
+            print_json_line(to_record(job) | {"error": error})
     else:
-        table(COLUMNS, (_row(job, error, now_ms) for job, error in shown), empty="No failed jobs.")
+        print_table(COLUMNS, (_row(job, error, now_ms) for job, error in shown), empty="No failed jobs.")
     if limit and next(found, None) is not None:
-        note(f"The first {counted(limit, 'job')}; there are more: --limit 0 shows all.")
+        print_note(f"Only the first {format_count(limit, 'job')}: --limit 0 shows all.")
 
 
 @failed.command("groups")
-@click.option("--queue", "-q", default="", help="Of this queue. Default: all.")
-@click.option("--name", default="", metavar="GLOB", help="With such a name, e.g. 'send_*'.")
+@click.option("--queue", "-q", default="", help="Queue of the jobs. Default: all.")
+@click.option("--name", default="", metavar="GLOB", help="Pattern of the job name, e.g. 'send_*'.")
 @json_option
-@connected
+@with_service
 def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
-    """Group the last failed jobs by what went wrong.
+    """Group the newest failed jobs by error.
 
-    Ids, numbers and quoted texts of errors are masked. The largest group comes first. With --json, one object per line.
+    Ids, numbers and quoted texts in errors are masked. The largest group comes first. With --json, one object per line.
 
     \b
     Example:
@@ -126,87 +138,92 @@ def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     now_ms = service.now().wait()
     if as_json:
         for group in found.groups:
-            json_line(record(group))
+            print_json_line(to_record(group))
     else:
-        rows = ((one.count, one.queue, one.name, At(one.last_at_ms, now_ms), one.error_shape) for one in found.groups)
-        table(GROUP_COLUMNS, rows, empty="No failed jobs.")
+        rows = (_group_row(group, now_ms) for group in found.groups)
+        print_table(GROUP_COLUMNS, rows, empty="No failed jobs.")
     if not found.is_all:
-        note(f"Of the last {counted(found.looked_at, 'failed job')}; there are more.")
+        print_note(f"Only the newest {format_count(found.looked_at, 'failed job')} were grouped.")
+
+
+def _group_row(group: FailureGroup, now_ms: int) -> tuple[object, ...]:
+    return group.count, group.queue, group.name, InstantCell(group.last_at_ms, now_ms), group.error_shape
 
 
 def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
     line = error.replace("\n", " ")
-    return (job.key, job.queue, job.name, job.attempt, At(job.ended_at_ms, now_ms), line)
+    return (job.key, job.queue, job.name, job.attempt, InstantCell(job.ended_at_ms, now_ms), line)
 
 
 @failed.command()
-@filters
+@filter_options
 @yes_option
-@connected
-def retry(service: Service, sought: Sought, yes: bool) -> None:
-    """Send all failed jobs that match on their way again.
+@with_service
+def retry(service: Service, job_filter: FailedFilter, yes: bool) -> None:
+    """Put all matching failed jobs back into their queues.
 
     \b
     Example:
       windlass failed retry --queue mail --error "connection refused"
     """
-    ids = _collected(service, sought)
-    if ids and sought.is_everything:
-        ask(f"Retry {counted(len(ids), 'failed job')} of all queues?", yes)
-    _carry_out("Retried", lambda step: service.retry(step).wait(), ids)
+    ids = _collect_ids(service, job_filter)
+    if ids and job_filter.is_everything:
+        confirm(f"Retry {format_count(len(ids), 'failed job')} of all queues?", yes)
+    _run("Retried", lambda step: service.retry(step).wait(), ids)
 
 
 @failed.command()
-@filters
+@filter_options
 @yes_option
-@connected
-def delete(service: Service, sought: Sought, yes: bool) -> None:
-    """Delete all failed jobs that match.
+@with_service
+def delete(service: Service, job_filter: FailedFilter, yes: bool) -> None:
+    """Delete all matching failed jobs.
 
     \b
     Example:
       windlass failed delete --name 'report_*' --yes
     """
-    ids = _collected(service, sought)
+    ids = _collect_ids(service, job_filter)
     if ids:
-        ask(f"Delete {counted(len(ids), 'failed job')}{sought.words()} for good?", yes)
-    _carry_out("Deleted", lambda step: service.delete(step).wait(), ids)
+        confirm(f"Delete {format_count(len(ids), 'failed job')}{job_filter.describe()} permanently?", yes)
+    _run("Deleted", lambda step: service.delete(step).wait(), ids)
 
 
-def _carry_out(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes]) -> None:
+def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes]) -> None:
     if ids:
-        carry_out(done, act, in_steps(ids), len(ids))
+        run_in_batches(done, act, batches(ids), len(ids))
     else:
-        note("No failed jobs match.")
+        print_note("No failed jobs match.")
 
 
-def _collected(service: Service, sought: Sought) -> list[bytes]:
-    """Known before anybody is asked, and what fails meanwhile is not touched. Only ids: there may be a million."""
+def _collect_ids(service: Service, job_filter: FailedFilter) -> list[bytes]:
+    """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only
+    ids, because there may be a million jobs."""
     found = []
-    with progress("Looking", None) as advance:
-        for job in _candidates(service, sought):
+    with progress("Searching", None) as advance:
+        for job in _candidates(service, job_filter):
             found.append(job.id)
             advance(1)
     return found
 
 
-def _candidates(service: Service, sought: Sought) -> Iterator[Job]:
-    """Errors are read only where they matter: pages of jobs do not carry them."""
-    if sought.error:
-        return (job for job, _ in search(service, sought))
-    return _ended_in_time(service, sought)
+def _candidates(service: Service, job_filter: FailedFilter) -> Iterator[Job]:
+    """Find the jobs. Errors are read only if the filter needs them, because lists of jobs do not contain them."""
+    if job_filter.error:
+        return (job for job, _ in search(service, job_filter))
+    return _ended_in_time(service, job_filter)
 
 
-def _ended_in_time(service: Service, sought: Sought) -> Iterator[Job]:
-    wanted = Wanted(sought.queues, ("failed",), name=sought.name, newest_first=True)
-    since_ms = sought.since.before_ms(service.now().wait()) if sought.since else 0
-    return (job for job in find(service, wanted) if (job.ended_at_ms or 0) >= since_ms)
+def _ended_in_time(service: Service, job_filter: FailedFilter) -> Iterator[Job]:
+    selection = JobSelection(job_filter.queues, ("failed",), name=job_filter.name, newest_first=True)
+    since_ms = job_filter.since.before_ms(service.now().wait()) if job_filter.since else 0
+    return (job for job in find(service, selection) if (job.ended_at_ms or 0) >= since_ms)
 
 
-def search(service: Service, sought: Sought) -> Iterator[tuple[Job, str]]:
-    """Jobs with their last error."""
-    source = _ended_in_time(service, sought)
-    while step := list(islice(source, READ_AT_ONCE)):
-        for job, error in with_errors(service, step):
-            if sought.error.casefold() in error.casefold():
+def search(service: Service, job_filter: FailedFilter) -> Iterator[tuple[Job, str]]:
+    """Find jobs with their last errors."""
+    source = _ended_in_time(service, job_filter)
+    while batch := list(islice(source, READ_AT_ONCE)):
+        for job, error in with_errors(service, batch):
+            if job_filter.error.casefold() in error.casefold():
                 yield job, error

@@ -1,4 +1,4 @@
-"""windlass limits: how many matching jobs may run at once or start per time."""
+"""windlass limits: limits on running jobs and on starts per time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from windlass.cli.connection import connected
-from windlass.cli.output import At, Column, counted, json_line, json_option, say, table
+from windlass.cli.connection import with_service
+from windlass.cli.output import Column, InstantCell, format_count, json_option, print_json_line, print_table, print_text
 from windlass.cli.parameters import ASSIGNMENT, RATE
-from windlass.cli.records import record
+from windlass.cli.records import to_record
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
 from windlass.core.text import limit_text
 from windlass.core.text.codecs import compact_json
@@ -31,16 +31,16 @@ COLUMNS = (
 
 @click.group()
 def limits() -> None:
-    """Cap jobs: so many at once, or per time."""
+    """Limit running jobs, or starts per time."""
 
 
 @limits.command("ls")
 @json_option
-@connected
+@with_service
 def ls(service: Service, as_json: bool) -> None:
     """List limits and how full they are.
 
-    Of one per key, the keys that run or hold something back. With --json, one object per line.
+    For a limit per key, the keys with running jobs or blocked lanes. With --json, one object per line.
 
     \b
     Example:
@@ -50,16 +50,16 @@ def ls(service: Service, as_json: bool) -> None:
     found = service.limits().wait()
     if as_json:
         for state in found:
-            json_line(record(state))
+            print_json_line(to_record(state))
     else:
         rows = (row for state in found for row in _rows(state, now_ms))
-        table(COLUMNS, rows, empty="No limits.")
+        print_table(COLUMNS, rows, empty="No limits.")
 
 
 def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
     unused = Level(key=None, running=0, blocked_lanes=0, room=None, next_token_at_ms=None)
     for level in state.levels or [unused]:
-        token = At(level.next_token_at_ms, now_ms)
+        token = InstantCell(level.next_token_at_ms, now_ms)
         counts = (level.running, level.room, level.blocked_lanes, token)
         yield (
             state.limit.name,
@@ -72,20 +72,26 @@ def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
 
 @limits.command("set")
 @click.argument("limit_name", metavar="LIMIT")
-@click.option("--queue", default="", help="Of jobs in this queue.")
-@click.option("--name", default="", help="Of jobs with this name.")
-@click.option("--lane", default="", help="Of jobs in this lane.")
+@click.option("--queue", default="", help="Applies to jobs in this queue.")
+@click.option("--name", default="", help="Applies to jobs with this name.")
+@click.option("--lane", default="", help="Applies to jobs in this lane.")
 @click.option(
     "--payload", "values", type=ASSIGNMENT, multiple=True, metavar="PATH=VALUE",
-    help="Of jobs whose payload holds this, e.g. plan=free or user.age=7; may be repeated.",
+    help="Applies to jobs with this payload value, e.g. plan=free or user.age=7; repeatable.",
 )  # fmt: skip
-@click.option("--running", type=click.IntRange(0, UINT32_MAX), metavar="N", help="So many at once; 0: none may start.")
-@click.option("--rate", type=RATE, help="So many starts per time, e.g. 100/s or 5/10m.")
 @click.option(
-    "--burst", type=click.IntRange(0, UINT32_MAX), metavar="N", default=0, help="Starts in a row; with --rate."
+    "--running", type=click.IntRange(0, UINT32_MAX), metavar="N", help="Maximum of running jobs; 0: none may start."
 )
-@click.option("--per-key", "key", default="", metavar="PATH", help="For each value of this payload field.")
-@connected
+@click.option("--rate", type=RATE, help="Maximum of starts per time, e.g. 100/s or 5/10m.")
+@click.option(
+    "--burst",
+    type=click.IntRange(0, UINT32_MAX),
+    metavar="N",
+    default=0,
+    help="Maximum of starts at once; with --rate.",
+)
+@click.option("--per-key", "key", default="", metavar="PATH", help="Limit each value of this payload field separately.")
+@with_service
 def set_limit(
     service: Service,
     limit_name: str,
@@ -98,7 +104,7 @@ def set_limit(
     burst: int,
     key: str,
 ) -> None:
-    """Set a limit called LIMIT, or change it. Jobs that run already count.
+    """Set or change the limit named LIMIT. Running jobs count.
 
     \b
     Example:
@@ -108,17 +114,17 @@ def set_limit(
     if (running is None) == (rate is None):
         raise click.UsageError("Give either --running (jobs at once) or --rate (starts per time).")
     if burst and rate is None:
-        raise click.UsageError("--burst goes with --rate.")
-    payload = {path: _scalar(text) for path, text in values}
+        raise click.UsageError("--burst needs --rate.")
+    payload = {path: _parse_scalar(text) for path, text in values}
     matches = Matcher(queue=queue, name=name, lane=lane, payload=payload)
     number, per_ms = rate or (None, 1_000)
     limit = Limit(name=limit_name, matches=matches, running=running, rate=number, per_ms=per_ms, burst=burst, key=key)
     changed = service.limit(limit).wait()
-    say(f"Limit {limit_name} is set; {counted(changed, 'job')} matched anew.")
+    print_text(f"Limit {limit_name} is set; {format_count(changed, 'job')} updated.")
 
 
-def _scalar(text: str) -> Scalar:
-    """JSON where it is (7, true, null, "7"), else text as it stands."""
+def _parse_scalar(text: str) -> Scalar:
+    """Parse JSON scalars (7, true, null, "7"). Other text is a string."""
     try:
         value: Scalar = msgspec.json.decode(compact_json(text.encode()), type=str | int | float | bool | None)
     except (ValueError, msgspec.MsgspecError):
@@ -128,13 +134,13 @@ def _scalar(text: str) -> Scalar:
 
 @limits.command()
 @click.argument("limit_name", metavar="LIMIT")
-@connected
+@with_service
 def rm(service: Service, limit_name: str) -> None:
-    """Take a limit away; what it held back may run at once.
+    """Remove a limit. Jobs that it blocked may run at once.
 
     \b
     Example:
       windlass limits rm per-customer
     """
     changed = service.unlimit(limit_name).wait()
-    say(f"Limit {limit_name} is gone; {counted(changed, 'job')} matched anew.")
+    print_text(f"Limit {limit_name} is removed; {format_count(changed, 'job')} updated.")

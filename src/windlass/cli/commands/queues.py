@@ -1,4 +1,4 @@
-"""windlass queues: what waits where, pauses, properties, purges."""
+"""windlass queues: list, show, pause, resume, configure and purge queues."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import Any
 import click
 
 from windlass.cli import queue_page
-from windlass.cli.bulk import STEP, ask, carry_out, in_steps, yes_option
-from windlass.cli.connection import connected
-from windlass.cli.job_selection import Wanted, find
-from windlass.cli.output import Column, Span, counted, fields, json_document, json_line, json_option, note, say, table
+from windlass.cli.bulk import BATCH_SIZE, batches, confirm, run_in_batches, yes_option
+from windlass.cli.connection import with_service
+from windlass.cli.job_selection import JobSelection, find
+from windlass.cli.output import (
+    Column,
+    DurationCell,
+    format_count,
+    json_option,
+    print_fields,
+    print_json,
+    print_json_line,
+    print_note,
+    print_table,
+    print_text,
+)
 from windlass.cli.parameters import ASSIGNMENT, DURATION, DURATION_OR_FOREVER, SIZE
-from windlass.cli.records import record
+from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.queue import Configuration, QueueStats
 from windlass.core.states import PENDING
@@ -33,22 +44,22 @@ COLUMNS = (
     Column("takers", is_right=True, rank=5),
     Column("bytes", is_right=True, rank=6),
 )
-PURGED = ("scheduled", "waiting", "queued")  # in the order in which jobs move on, so that none slips through
+PURGED = ("scheduled", "waiting", "queued")  # in the order of a job's states, so that no job is missed
 queue_argument = click.argument("queue")
 lane_option = click.option("--lane", default="", help="Only this lane of the queue.")
-name_option = click.option("--name", default="", help="Only jobs of this name (the queue needs --name-lanes).")
+name_option = click.option("--name", default="", help="Only jobs with this name (the queue needs --name-lanes).")
 
 
 @click.group()
 def queues() -> None:
-    """Look at queues, pause and configure them."""
+    """Show, pause and configure queues."""
 
 
 @queues.command("ls")
 @json_option
-@connected
+@with_service
 def ls(service: Service, as_json: bool) -> None:
-    """List all queues with what they hold.
+    """List all queues with their job counts.
 
     With --json, one object per line.
 
@@ -59,9 +70,9 @@ def ls(service: Service, as_json: bool) -> None:
     found = service.stats(service.queues().wait()).wait()
     if as_json:
         for stats in found:
-            json_line(record(stats))
+            print_json_line(to_record(stats))
     else:
-        table(COLUMNS, (_row(stats) for stats in found), empty="No queues.")
+        print_table(COLUMNS, (_row(stats) for stats in found), empty="No queues.")
 
 
 def _row(stats: QueueStats) -> tuple[object, ...]:
@@ -72,7 +83,7 @@ def _row(stats: QueueStats) -> tuple[object, ...]:
         stats.waiting,
         stats.running,
         stats.failed,
-        Span(stats.oldest_age_ms),
+        DurationCell(stats.oldest_age_ms),
         "paused" if stats.is_paused else "",
         stats.cancelled,
         stats.finished,
@@ -84,11 +95,11 @@ def _row(stats: QueueStats) -> tuple[object, ...]:
 @queues.command()
 @queue_argument
 @json_option
-@connected
+@with_service
 def show(service: Service, queue: str, as_json: bool) -> None:
-    """Show what a queue holds, its rates and its properties.
+    """Show the job counts, rates and properties of a queue.
 
-    With pauses, weights, and the limits that may concern it.
+    Also its pauses, weights, and the limits that may apply.
 
     \b
     Example:
@@ -96,7 +107,7 @@ def show(service: Service, queue: str, as_json: bool) -> None:
     """
     page = queue_page.read(service, queue)
     if as_json:
-        json_document(record(page))
+        print_json(to_record(page))
     else:
         queue_page.show(page)
 
@@ -105,36 +116,36 @@ def show(service: Service, queue: str, as_json: bool) -> None:
 @queue_argument
 @lane_option
 @name_option
-@click.option("--reason", default="", help="Shown to whoever asks why nothing runs.")
-@connected
+@click.option("--reason", default="", help="Shown by `jobs explain` and `queues show`.")
+@with_service
 def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> None:
-    """Let nothing be taken from a queue; what runs goes on.
+    """Stop takes from a queue. Running jobs continue.
 
     \b
     Example:
       windlass queues pause mail --reason "provider is down"
     """
     is_new = service.pause(queue, lane=lane, name=name, reason=reason).wait()
-    say(f"{_what(queue, lane, name)} {'is paused' if is_new else 'was paused already'}.")
+    print_text(f"{_describe_target(queue, lane, name)} {'is paused' if is_new else 'was already paused'}.")
 
 
 @queues.command()
 @queue_argument
 @lane_option
 @name_option
-@connected
+@with_service
 def resume(service: Service, queue: str, lane: str, name: str) -> None:
-    """Let jobs be taken from a queue again, at once.
+    """Allow takes from a queue again.
 
     \b
     Example:
       windlass queues resume mail
     """
     was_paused = service.resume(queue, lane=lane, name=name).wait()
-    say(f"{_what(queue, lane, name)} {'goes on' if was_paused else 'was not paused'}.")
+    print_text(f"{_describe_target(queue, lane, name)} {'is resumed' if was_paused else 'was not paused'}.")
 
 
-def _what(queue: str, lane: str, name: str) -> str:
+def _describe_target(queue: str, lane: str, name: str) -> str:
     part = f"Lane {lane} of queue" if lane else f"The name {name} in queue" if name else "Queue"
     return f"{part} {queue}"
 
@@ -142,14 +153,14 @@ def _what(queue: str, lane: str, name: str) -> str:
 @queues.command()
 @queue_argument
 @click.option(
-    "--state", "-s", "states", multiple=True, type=click.Choice(PURGED), help="Only these. Default: all three."
+    "--state", "-s", "states", multiple=True, type=click.Choice(PURGED), help="State of the jobs. Default: all three."
 )
 @yes_option
-@connected
+@with_service
 def purge(service: Service, queue: str, states: tuple[str, ...], yes: bool) -> None:
     """Delete the jobs of a queue that have not started.
 
-    What runs, failed or finished stays, and so do jobs that come in meanwhile.
+    Running, failed and finished jobs are kept, and so are jobs that arrive during the purge.
 
     \b
     Example:
@@ -159,16 +170,16 @@ def purge(service: Service, queue: str, states: tuple[str, ...], yes: bool) -> N
     (stats,) = service.stats([queue]).wait()
     total = sum(getattr(stats, state) for state in wanted)
     if total == 0:
-        note(f"Nothing of queue {queue} waits.")
+        print_note(f"No jobs of queue {queue} to delete.")
         return
-    ask(f"Delete {counted(total, 'job')} of queue {queue} for good?", yes)
+    confirm(f"Delete {format_count(total, 'job')} of queue {queue} permanently?", yes)
     until_ms = service.now().wait()
-    carry_out("Deleted", _deleting(service), in_steps(_waiting(service, queue, wanted, until_ms)), total)
+    run_in_batches("Deleted", _deleting(service), batches(_purgeable_ids(service, queue, wanted, until_ms)), total)
 
 
-def _waiting(service: Service, queue: str, states: Sequence[str], until_ms: int) -> Iterator[bytes]:
-    """Page by page, each deleted before the next is read."""
-    for job in find(service, Wanted([queue], states), STEP):
+def _purgeable_ids(service: Service, queue: str, states: Sequence[str], until_ms: int) -> Iterator[bytes]:
+    """Yield the ids page by page. Each page is deleted before the next is read."""
+    for job in find(service, JobSelection([queue], states), BATCH_SIZE):
         if job.state in PENDING and job.created_at_ms <= until_ms:
             yield job.id
 
@@ -182,43 +193,56 @@ def _deleting(service: Service) -> Any:
 
 @queues.command()
 @queue_argument
-@click.option("--lease", "lease_ms", type=DURATION_OR_FOREVER, help="How long a lease holds without a heartbeat.")
-@click.option("--max-length", type=click.IntRange(0), metavar="N", help="Waiting jobs; 0: no bound.")
-@click.option("--max-bytes", type=SIZE, help="Bytes of jobs that have not ended; 0: no bound.")
-@click.option("--history-length", type=click.IntRange(0), metavar="N", help="Finished jobs kept to be looked at.")
-@click.option("--history-bytes", type=SIZE, help="Bytes of that history.")
-@click.option("--retention", "retention_ms", type=DURATION_OR_FOREVER, help="Of failed and cancelled jobs.")
-@click.option("--name-lanes/--no-name-lanes", default=None, help="One lane per name, so that names can be chosen.")
-@click.option("--aging", "aging_ms", type=DURATION, help="Waiting that is worth one step of priority; 0s: none.")
-@click.option("--fair-share/--no-fair-share", default=None, help="Lanes take turns, however long each is.")
+@click.option("--lease", "lease_ms", type=DURATION_OR_FOREVER, help="Duration of a lease without a heartbeat.")
+@click.option("--max-length", type=click.IntRange(0), metavar="N", help="Maximum of waiting jobs; 0: no limit.")
+@click.option("--max-bytes", type=SIZE, help="Maximum size of jobs that have not ended; 0: no limit.")
+@click.option("--history-length", type=click.IntRange(0), metavar="N", help="Number of finished jobs to keep.")
+@click.option("--history-bytes", type=SIZE, help="Maximum size of that history.")
 @click.option(
-    "--weight", "weights", type=ASSIGNMENT, multiple=True, metavar="LANE=N", help="Turns of a lane, 1 to 100."
+    "--retention", "retention_ms", type=DURATION_OR_FOREVER, help="How long to keep failed and cancelled jobs."
 )
-@click.option("--default", "defaults", multiple=True, metavar="PROPERTY", help="Set back, e.g. lease; may be repeated.")
-@connected
+@click.option(
+    "--name-lanes/--no-name-lanes", default=None, help="One lane per job name, so that takes can select names."
+)
+@click.option("--aging", "aging_ms", type=DURATION, help="Waiting time that counts as one step of priority; 0s: none.")
+@click.option("--fair-share/--no-fair-share", default=None, help="Lanes take turns, regardless of their length.")
+@click.option(
+    "--weight",
+    "weights",
+    type=ASSIGNMENT,
+    multiple=True,
+    metavar="LANE=N",
+    help="Weight of a lane, 1 to 100; repeatable.",
+)
+@click.option(
+    "--default", "defaults", multiple=True, metavar="PROPERTY", help="Reset a property, e.g. lease; repeatable."
+)
+@with_service
 def configure(
     service: Service, queue: str, weights: tuple[tuple[str, str], ...], defaults: tuple[str, ...], **changes: Any
 ) -> None:
-    """Change properties of a queue while jobs flow.
+    """Change properties of a queue. Jobs can keep running.
 
-    All of them are shown then; a star marks what is not the default.
+    Prints all properties afterwards; a star marks a value that is not the default.
 
     \b
     Example:
       windlass queues configure mail --lease 1m --fair-share --weight gold=3
     """
     wanted = {field: value for field, value in changes.items() if value is not None}
-    wanted |= {_field(name): None for name in defaults}
-    lanes = {lane: _weight(text) for lane, text in weights}
+    wanted |= {_parse_property(name): None for name in defaults}
+    lanes = {lane: _parse_weight(text) for lane, text in weights}
     if not wanted and not lanes:
-        raise click.UsageError("Say what to change, e.g. --lease 1m; `windlass queues show` shows what is set.")
+        raise click.UsageError(
+            "Give at least one change, e.g. --lease 1m; `windlass queues show` shows the properties."
+        )
     configuration = service.configure(queue, wanted).wait()
     if lanes:
         service.set_weights(queue, lanes).wait()
-    fields(queue_page.properties(configuration))
+    print_fields(queue_page.property_fields(configuration))
 
 
-def _field(name: str) -> str:
+def _parse_property(name: str) -> str:
     field = name.replace("-", "_")
     for known in Configuration.__struct_fields__:
         if field in (known, known.removesuffix("_ms")):
@@ -227,7 +251,7 @@ def _field(name: str) -> str:
     raise click.BadParameter(f"A queue has no property {name!r}; it has {names}.", param_hint="--default")
 
 
-def _weight(text: str) -> int:
+def _parse_weight(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise click.BadParameter(f"{text!r} is not a whole number; write LANE=3.", param_hint="--weight")
     return int(text)

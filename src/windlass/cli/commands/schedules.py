@@ -1,4 +1,5 @@
-"""windlass schedules: what fires when; run by hand, paused, removed. Programs make them (docs/schedules.md)."""
+"""windlass schedules: list, show, run, pause, resume and remove schedules. Applications define them
+(docs/schedules.md)."""
 
 from __future__ import annotations
 
@@ -6,23 +7,23 @@ from collections.abc import Iterator
 
 import click
 
-from windlass.cli.blobs import as_text
-from windlass.cli.bulk import ask, yes_option
-from windlass.cli.connection import connected
+from windlass.cli.blobs import blob_text
+from windlass.cli.bulk import confirm, yes_option
+from windlass.cli.connection import with_service
 from windlass.cli.output import (
-    At,
     Column,
-    block,
-    fields,
-    heading,
-    json_document,
-    json_line,
+    InstantCell,
     json_option,
-    say,
-    table,
-    title,
+    print_block,
+    print_fields,
+    print_heading,
+    print_json,
+    print_json_line,
+    print_table,
+    print_text,
+    print_title,
 )
-from windlass.cli.records import record
+from windlass.cli.records import to_record
 from windlass.core.ids import format_id
 from windlass.core.scheduling.schedule import ScheduleStatus
 from windlass.core.text import humanize
@@ -45,12 +46,12 @@ name_argument = click.argument("name", metavar="SCHEDULE")
 
 @click.group()
 def schedules() -> None:
-    """Look at schedules, run and pause them."""
+    """Show, run and pause schedules."""
 
 
 @schedules.command("ls")
 @json_option
-@connected
+@with_service
 def ls(service: Service, as_json: bool) -> None:
     """List schedules with their next and last occurrence.
 
@@ -64,25 +65,36 @@ def ls(service: Service, as_json: bool) -> None:
     found = service.schedules().wait()
     if as_json:
         for status in found:
-            json_line(record(status))
+            print_json_line(to_record(status))
     else:
-        table(COLUMNS, (_row(status, now_ms) for status in found), empty="No schedules.")
+        print_table(COLUMNS, (_row(status, now_ms) for status in found), empty="No schedules.")
 
 
 def _row(status: ScheduleStatus, now_ms: int) -> tuple[object, ...]:
     schedule = status.schedule
-    following = "paused" if status.is_paused else At(status.next_at_ms, now_ms) if status.next_at_ms else "over"
-    last = At(status.last_fired_at_ms, now_ms)
+    following = (
+        "paused" if status.is_paused else InstantCell(status.next_at_ms, now_ms) if status.next_at_ms else "over"
+    )
+    last = InstantCell(status.last_fired_at_ms, now_ms)
     job = schedule.job
-    return (schedule.name, format_recurrence(schedule), job.queue, job.name, following, last, status.fired, status.missed)
+    return (
+        schedule.name,
+        format_recurrence(schedule),
+        job.queue,
+        job.name,
+        following,
+        last,
+        status.fired,
+        status.missed,
+    )
 
 
 @schedules.command()
 @name_argument
 @json_option
-@connected
+@with_service
 def show(service: Service, name: str, as_json: bool) -> None:
-    """Show a schedule and the job that it makes.
+    """Show a schedule and the job that it creates.
 
     \b
     Example:
@@ -90,27 +102,27 @@ def show(service: Service, name: str, as_json: bool) -> None:
     """
     status = service.schedule_of(name).wait()
     if as_json:
-        json_document(record(status))
+        print_json(to_record(status))
         return
     now_ms = service.now().wait()
-    title(status.schedule.name, "paused" if status.is_paused else "", format_recurrence(status.schedule))
-    heading("About")
-    fields(_about(status, now_ms))
-    heading("Job")
+    print_title(status.schedule.name, "paused" if status.is_paused else "", format_recurrence(status.schedule))
+    print_heading("About")
+    print_fields(_property_fields(status, now_ms))
+    print_heading("Job")
     job = status.schedule.job
-    fields([("queue", job.queue), ("name", job.name), ("priority", job.priority), ("tags", ", ".join(job.tags))])
-    heading("Payload")
-    block(as_text(job.payload))
+    print_fields([("queue", job.queue), ("name", job.name), ("priority", job.priority), ("tags", ", ".join(job.tags))])
+    print_heading("Payload")
+    print_block(blob_text(job.payload))
 
 
-def _about(status: ScheduleStatus, now_ms: int) -> Iterator[tuple[str, object]]:
+def _property_fields(status: ScheduleStatus, now_ms: int) -> Iterator[tuple[str, object]]:
     schedule = status.schedule
 
     def at(at_ms: int | None) -> str:
         return humanize.humanize_instant(at_ms, now_ms) if at_ms else ""
 
     yield "paused", (status.pause_reason or "yes") if status.is_paused else ""
-    yield "next", at(status.next_at_ms) or ("" if status.is_paused else "it is over")
+    yield "next", at(status.next_at_ms) or ("" if status.is_paused else "none, the schedule has ended")
     yield "last", at(status.last_fired_at_ms)
     yield "last job", format_id(status.last_job) if status.last_job else ""
     yield "fired", f"{status.fired:,} (skipped {status.skipped:,}, missed {status.missed:,})"
@@ -124,41 +136,41 @@ def _about(status: ScheduleStatus, now_ms: int) -> Iterator[tuple[str, object]]:
 
 @schedules.command()
 @name_argument
-@connected
+@with_service
 def run(service: Service, name: str) -> None:
-    """Make the job of a schedule now, and print its id.
+    """Create a job of a schedule now, and print its id.
 
-    Its rhythm is not touched; it works while the schedule is paused, too.
+    The next occurrence does not change. This also works while the schedule is paused.
 
     \b
     Example:
       windlass schedules run nightly-report
     """
-    say(format_id(service.run_schedule(name).wait().id))
+    print_text(format_id(service.run_schedule(name).wait().id))
 
 
 @schedules.command()
 @name_argument
 @click.option("--reason", default="", help="Shown with the schedule.")
-@connected
+@with_service
 def pause(service: Service, name: str, reason: str) -> None:
-    """Let a schedule fire no more until it is resumed.
+    """Pause a schedule until it is resumed.
 
     \b
     Example:
       windlass schedules pause nightly-report --reason "year-end closing"
     """
     service.pause_schedule(name, reason=reason).wait()
-    say(f"Schedule {name} is paused.")
+    print_text(f"Schedule {name} is paused.")
 
 
 @schedules.command()
 @name_argument
-@connected
+@with_service
 def resume(service: Service, name: str) -> None:
-    """Let a paused schedule go on.
+    """Resume a paused schedule.
 
-    What came while it was paused is passed over.
+    Occurrences during the pause are skipped.
 
     \b
     Example:
@@ -168,23 +180,23 @@ def resume(service: Service, name: str) -> None:
     at = (
         f": next {humanize.humanize_instant(status.next_at_ms, service.now().wait())}"
         if status.next_at_ms
-        else ", but it is over"
+        else ", but has ended"
     )
-    say(f"Schedule {name} goes on{at}.")
+    print_text(f"Schedule {name} is resumed{at}.")
 
 
 @schedules.command()
 @name_argument
 @yes_option
-@connected
+@with_service
 def rm(service: Service, name: str, yes: bool) -> None:
-    """Remove a schedule; the jobs that it made stay.
+    """Remove a schedule. The jobs that it created are kept.
 
     \b
     Example:
       windlass schedules rm nightly-report --yes
     """
-    service.schedule_of(name).wait()  # an unknown name is said before anybody is asked
-    ask(f"Remove schedule {name} for good?", yes)
+    service.schedule_of(name).wait()  # report an unknown name before the confirmation
+    confirm(f"Remove schedule {name} permanently?", yes)
     service.unschedule(name).wait()
-    say(f"Schedule {name} is gone.")
+    print_text(f"Schedule {name} is removed.")

@@ -1,4 +1,4 @@
-"""windlass serve: the engine, the loops and every front end, until it is told to stop."""
+"""windlass serve: engine, background loops and all interfaces, until it is stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 import uvloop
 
 from windlass import server
-from windlass.cli.connection import Engine, engine_options
+from windlass.cli.connection import EngineOptions, engine_options
 from windlass.core.server_roles import API, ROLES
 from windlass.sdk.worker.logs import configure_logging
 from windlass.settings import Settings
@@ -19,23 +19,25 @@ from windlass.store.embedded.memory_bound import describe_memory_bound
 
 
 @click.command()
-@click.option("--roles", help="What it does, with commas between. Default: api,processor,notifier.")
-@click.option("--health-port", help="Port of a server without the role api, for its health; off: none, the default.")
-@click.option("--host", help="Address to listen on. Default: 127.0.0.1, which only this machine can reach.")
-@click.option("--port", type=int, help="Port of HTTP; 0: any that is free. Default: 8080.")
-@click.option("--bedrock-port", help="Port of Bedrock::Jobs; 0: any that is free; off: none. Default: 8888.")
-@click.option("--tls-certificate", help="File with the certificate and its chain: serve HTTPS.")
-@click.option("--tls-key", help="File with its key, when it is not in the same file.")
-@click.option("--allow-anonymous", is_flag=True, default=None, help="Other addresses than loopback without any token.")
-@click.option("--access-log", is_flag=True, default=None, help="Write a line for each request.")
-@click.option("--workers", type=int, help="Processes that answer. Default: 1.")
-@click.option("--grace", help="How long requests under way may take when it stops. Default: 30s.")
-@click.option("--partitions", type=int, help="Of a new deployment; later only checked. Default: 1, in a cluster 16.")
-@click.option("--verbose", is_flag=True, help="Say what the loops do.")
-@click.option("--supervised", hidden=True, help="Said by the parent of several processes.")
+@click.option("--roles", help="Roles, separated by commas. Default: api,processor,notifier.")
+@click.option("--health-port", help="Port for health checks of a server without the role api. Default: off.")
+@click.option("--host", help="Address to listen on. Default: 127.0.0.1, reachable only from this machine.")
+@click.option("--port", type=int, help="Port of HTTP; 0: any free port. Default: 8080.")
+@click.option("--bedrock-port", help="Port of Bedrock::Jobs; 0: any free port; off: none. Default: 8888.")
+@click.option("--tls-certificate", help="File with the certificate and its chain, to serve HTTPS.")
+@click.option("--tls-key", help="File with the private key, if it is not in the certificate file.")
+@click.option(
+    "--allow-anonymous", is_flag=True, default=None, help="Allow addresses other than loopback without any token."
+)
+@click.option("--access-log", is_flag=True, default=None, help="Log each request.")
+@click.option("--workers", type=int, help="Number of server processes. Default: 1.")
+@click.option("--grace", help="Time for requests to complete when the server stops. Default: 30s.")
+@click.option("--partitions", type=int, help="Partitions of a new deployment. Default: 1, in a cluster 16.")
+@click.option("--verbose", is_flag=True, help="Log the work of the background loops.")
+@click.option("--supervised", hidden=True, help="Set by the parent of several processes.")
 @engine_options
-def serve(verbose: bool, supervised: str | None, engine: Engine, **options: Any) -> int:
-    """Run the server: engine, loops and every front end.
+def serve(verbose: bool, supervised: str | None, engine: EngineOptions, **options: Any) -> int:
+    """Run the server: engine, background loops and all interfaces.
 
     \b
     Example:
@@ -52,8 +54,8 @@ def serve(verbose: bool, supervised: str | None, engine: Engine, **options: Any)
     click.echo(f"Connecting to {server.build_store(settings).endpoint} …")
     code = 0
     if settings.workers > 1:
-        words = [*engine.words(), *_words(options | {"verbose": verbose})]
-        code = uvloop.run(_serve_as_parent(settings, sockets, words))
+        arguments = [*engine.arguments(), *_arguments(options | {"verbose": verbose})]
+        code = uvloop.run(_serve_as_parent(settings, sockets, arguments))
     else:
         uvloop.run(server.serve(settings, sockets, _announce))
     click.echo("Stopped.")
@@ -61,59 +63,59 @@ def serve(verbose: bool, supervised: str | None, engine: Engine, **options: Any)
 
 
 def _announce(running: server.Server) -> None:
-    _say(announcement(running))
+    _print_lines(describe_server(running))
 
 
-def _say(lines: Sequence[str]) -> None:
+def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
         click.echo(line)
 
 
 def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
     def announce(running: server.Server) -> None:
-        parent.send_ready(announcement(running))
+        parent.send_ready(describe_server(running))
 
     uvloop.run(server.serve(settings, parent.sockets, announce, parent))
 
 
-async def _serve_as_parent(settings: Settings, sockets: server.Sockets, words: Sequence[str]) -> int:
-    command = [sys.executable, "-m", "windlass", "serve", *words]
+async def _serve_as_parent(settings: Settings, sockets: server.Sockets, arguments: Sequence[str]) -> int:
+    command = [sys.executable, "-m", "windlass", "serve", *arguments]
     supervisor = server.PreforkSupervisor(
-        command, settings.workers, sockets, grace_s=settings.grace_ms / 1000, announce=_say
+        command, settings.workers, sockets, grace_s=settings.grace_ms / 1000, announce=_print_lines
     )
     return await supervisor.run()
 
 
-def _words(options: Mapping[str, Any]) -> list[str]:
-    """The options again, for another process."""
-    said: list[str] = []
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    """Return the options as arguments for another process."""
+    arguments: list[str] = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
-            said.append(option)
+            arguments.append(option)
         elif value is not None and value is not False:
-            said += [option, str(value)]
-    return said
+            arguments += [option, str(value)]
+    return arguments
 
 
-def announcement(running: server.Server) -> list[str]:
+def describe_server(running: server.Server) -> list[str]:
     store = running.service.store
     found = store.deployment
     assert found is not None  # noqa: S101 (the store is open)
-    lines = [*_doors(running), f"  engine      {store.endpoint}"]
+    lines = [*_describe_interfaces(running), f"  engine      {store.endpoint}"]
     if found.partitions > 1:
         lines.append(f"  partitions  {found.partitions}")
     if store.is_embedded:
-        lines.append("  started by  Windlass itself; it stops when its last user leaves")
+        lines.append("  started by  Windlass; it stops after its last client disconnects")
         lines.append(f"  memory      {describe_memory_bound(found.memory_max)}")
-    lines.append(f"  durability  {'every answer comes after its fsync' if found.is_fsynced else store.durability}")
+    lines.append(f"  durability  {'every reply is sent after its fsync' if found.is_fsynced else store.durability}")
     lines.append("  loops       scheduler, recoverer, janitor")
     if running.settings.workers > 1:
         lines.append(f"  processes   {running.settings.workers}")
     return [*lines, "Stop with Ctrl-C."]
 
 
-def _doors(running: server.Server) -> list[str]:
+def _describe_interfaces(running: server.Server) -> list[str]:
     found = running.service.store.deployment
     assert found is not None  # noqa: S101 (the store is open)
     roles = ", ".join(role for role in ROLES if role in running.roles)
@@ -123,13 +125,13 @@ def _doors(running: server.Server) -> list[str]:
         return ready
     return [
         *ready,
-        f"  for         {_who(running)}",
+        f"  for         {_describe_access(running)}",
         f"  learn more  {running.url}/docs",
         f"  bedrock     {running.bedrock or 'off'}",
     ]
 
 
-def _who(running: server.Server) -> str:
+def _describe_access(running: server.Server) -> str:
     if running.tokens:
-        return f"whoever has a token ({running.tokens} exist{'s' if running.tokens == 1 else ''})"
-    return "everybody on this machine" if running.is_local else "everybody who can reach it, without a token"
+        return f"clients with a token ({running.tokens} exist{'s' if running.tokens == 1 else ''})"
+    return "all users of this machine" if running.is_local else "all clients that can reach it, without a token"

@@ -1,4 +1,4 @@
-"""windlass tokens: who may ask a server, and for what (docs/access.md)."""
+"""windlass tokens: create, list and revoke access tokens (docs/access.md)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from windlass.cli.connection import connected
-from windlass.cli.output import At, Column, json_line, json_option, note, say, table
+from windlass.cli.connection import with_service
+from windlass.cli.output import Column, InstantCell, json_option, print_json_line, print_note, print_table, print_text
 from windlass.cli.parameters import DURATION
-from windlass.cli.records import record
+from windlass.cli.records import to_record
 from windlass.core.access.tokens import NewToken, Role, Token
 from windlass.core.validation.tokens import TOKEN_RATE_MAX
 from windlass.service import Service
@@ -29,26 +29,26 @@ token_argument = click.argument("name", metavar="NAME")
 
 @click.group()
 def tokens() -> None:
-    """Create and revoke the tokens that a server asks for."""
+    """Create, list and revoke access tokens."""
 
 
 @tokens.command()
 @token_argument
 @click.option(
     "--role", "roles", type=click.Choice([role.value for role in Role]), multiple=True, required=True,
-    help="What its bearer may do; may be repeated.",
+    help="Role of the token; repeatable.",
 )  # fmt: skip
 @click.option(
     "--queue", "queues", multiple=True, metavar="PATTERN",
-    help="Only in queues that match, e.g. mail or 'video-*'; may be repeated. Default: all.",
+    help="Restrict it to matching queues, e.g. mail or 'video-*'; repeatable. Default: all.",
 )  # fmt: skip
 @click.option(
     "--rate", type=click.IntRange(0, TOKEN_RATE_MAX), default=0, metavar="N",
-    help="At most so many requests per second. Default: no bound.",
+    help="Maximum of requests per second. Default: no limit.",
 )  # fmt: skip
-@click.option("--expires", type=DURATION, default=0, help="Refused from then on, e.g. 30d. Default: never.")
+@click.option("--expires", type=DURATION, default=0, help="Time until it expires, e.g. 30d. Default: never.")
 @click.option("--note", "remark", default="", help="Shown with the token.")
-@connected
+@with_service
 def create(
     service: Service,
     name: str,
@@ -58,28 +58,28 @@ def create(
     expires: int,
     remark: str,
 ) -> None:
-    """Create a token called NAME and print it, this once.
+    """Create a token named NAME and print it once.
 
-    Only its hash is kept: one that is lost is revoked and replaced. The token alone goes to stdout.
+    Only its hash is stored: revoke and replace a lost token. Only the token is written to stdout.
 
     \b
     Example:
       windlass tokens create shop --role produce --queue 'mail-*' --rate 100 --expires 90d
       windlass tokens create operator --role admin
     """
-    held = frozenset(Role(role) for role in roles)
-    new = NewToken(name=name, roles=held, queues=queues, rate=rate, expires_in_ms=expires, note=remark)
-    made = service.create_token(new).wait()
-    note(f"Token {name} is created. Keep it safe: it is not shown again.")
-    click.echo(made.text)
-    note("Send it as `Authorization: Bearer …`, or set WINDLASS_TOKEN to it where clients run.")
+    role_set = frozenset(Role(role) for role in roles)
+    new = NewToken(name=name, roles=role_set, queues=queues, rate=rate, expires_in_ms=expires, note=remark)
+    created = service.create_token(new).wait()
+    print_note(f"Token {name} is created. Keep it safe: it is not shown again.")
+    click.echo(created.text)
+    print_note("Send it as `Authorization: Bearer …`, or set WINDLASS_TOKEN for clients.")
 
 
 @tokens.command("ls")
 @json_option
-@connected
+@with_service
 def ls(service: Service, as_json: bool) -> None:
-    """List tokens; what they are proven by is not shown.
+    """List tokens without their secrets.
 
     With --json, one object per line.
 
@@ -90,33 +90,33 @@ def ls(service: Service, as_json: bool) -> None:
     found = service.tokens().wait()
     if as_json:
         for token in found.tokens:
-            json_line(_as_record(token))
+            print_json_line(_as_record(token))
     else:
-        empty = "No tokens: a server on loopback lets everybody in, on other addresses it does not start."
-        table(COLUMNS, (_row(token, found.now_ms) for token in found.tokens), empty=empty)
+        empty = "No tokens: a server on loopback allows every request, on other addresses it does not start."
+        print_table(COLUMNS, (_row(token, found.now_ms) for token in found.tokens), empty=empty)
 
 
 def _row(token: Token, now_ms: int) -> tuple[object, ...]:
-    expires = "expired" if token.is_expired(now_ms) else At(token.expires_at_ms or None, now_ms)
+    expires = "expired" if token.is_expired(now_ms) else InstantCell(token.expires_at_ms or None, now_ms)
     rate = f"{token.rate}/s" if token.rate else ""
     roles, queues = ",".join(sorted(token.roles)), ",".join(token.queues)
-    return token.name, roles, queues, rate, At(token.created_at_ms, now_ms), expires, token.id, token.note
+    return token.name, roles, queues, rate, InstantCell(token.created_at_ms, now_ms), expires, token.id, token.note
 
 
 def _as_record(token: Token) -> dict[str, Any]:
     fields = {field: getattr(token, field) for field in token.__struct_fields__ if field != "digest"}
-    return {field: record(value) for field, value in fields.items()} | {"roles": sorted(token.roles)}
+    return {field: to_record(value) for field, value in fields.items()} | {"roles": sorted(token.roles)}
 
 
 @tokens.command()
 @token_argument
-@connected
+@with_service
 def rm(service: Service, name: str) -> None:
-    """Revoke a token: servers refuse it within a second.
+    """Revoke a token. Servers refuse it within a second.
 
     \b
     Example:
       windlass tokens rm shop
     """
     service.revoke_token(name).wait()
-    say(f"Token {name} is revoked.")
+    print_text(f"Token {name} is revoked.")

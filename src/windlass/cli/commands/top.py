@@ -1,4 +1,4 @@
-"""windlass top: the live screen. What it shows is in top_frame.py; this is the clock, the keyboard and the terminal."""
+"""windlass top: the loop, keyboard and terminal of the live screen. top_frame.py draws its content."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ import click
 from rich.live import Live
 
 from windlass.cli import top_frame
-from windlass.cli.connection import connected
-from windlass.cli.output import console, is_for_people, json_document, json_option
+from windlass.cli.connection import with_service
+from windlass.cli.output import console, is_for_people, json_option, print_json
 from windlass.cli.parameters import DURATION
-from windlass.cli.records import record
+from windlass.cli.records import to_record
 from windlass.service import Service
 
-EVERY_MIN_MS = 200
-PLAIN_WIDTH = 140  # where no terminal says how wide it is
+INTERVAL_MIN_MS = 200
+PLAIN_WIDTH = 140  # without a terminal
 ONCE_ROWS = 100
 
 
 @click.command(short_help="Watch queues and workers.")
-@click.option("--every", type=DURATION, default="2s", help="Look again after this time. Default: 2s.")
-@click.option("--once", is_flag=True, help="Print what there is now, and end.")
+@click.option("--every", type=DURATION, default="2s", help="Interval of updates. Default: 2s.")
+@click.option("--once", is_flag=True, help="Print one frame and exit.")
 @json_option
-@connected
+@with_service
 def top(service: Service, every: int, once: bool, as_json: bool) -> None:
-    """Watch queues and workers: depth, age, rates per minute, what runs. q or Ctrl-C ends it.
+    """Watch queues and workers: depth, age, rates per minute, running jobs. q or Ctrl-C ends it.
 
-    Where stdout is no terminal, or with --json (one document), it looks once.
+    If stdout is not a terminal, or with --json (one document), it prints one frame.
 
     \b
     Example:
       windlass top
       windlass top --once
     """
-    if every < EVERY_MIN_MS:
-        raise click.BadParameter(f"at least {EVERY_MIN_MS}ms", param_hint="--every")
+    if every < INTERVAL_MIN_MS:
+        raise click.BadParameter(f"at least {INTERVAL_MIN_MS}ms", param_hint="--every")
     if as_json:
-        json_document(record(top_frame.read(service, ONCE_ROWS)))
+        print_json(to_record(top_frame.read(service, ONCE_ROWS)))
     elif once or not is_for_people():
         screen = console(None if is_for_people() else PLAIN_WIDTH)
-        screen.print(top_frame.drawn(top_frame.read(service, ONCE_ROWS), screen.width))
+        screen.print(top_frame.draw(top_frame.read(service, ONCE_ROWS), screen.width))
     else:
         with contextlib.suppress(KeyboardInterrupt):
-            _watch(service, every)
+            _run_live(service, every)
 
 
-def _watch(service: Service, every_ms: int) -> None:
+def _run_live(service: Service, every_ms: int) -> None:
     screen = console()
     with (
         _interrupts() as was_interrupted,
@@ -62,14 +62,14 @@ def _watch(service: Service, every_ms: int) -> None:
     ):
         while not was_interrupted():
             frame = top_frame.read(service, screen.height)
-            live.update(top_frame.drawn(frame, screen.width, screen.height), refresh=True)
-            if _wants_to_end(every_ms / 1000):
+            live.update(top_frame.draw(frame, screen.width, screen.height), refresh=True)
+            if _wait_for_quit(every_ms / 1000):
                 return
 
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C raises as ever, and is remembered: an exception that hits a destructor goes nowhere."""
+    """Let Ctrl-C raise KeyboardInterrupt, and also remember it: an exception inside a destructor would be lost."""
     seen: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
@@ -85,7 +85,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def _unbuffered_keys() -> Iterator[None]:
-    """Keys come one by one and unseen; the terminal is as it was afterwards."""
+    """Read keys one by one and without echo. Restores the terminal afterwards."""
     if not sys.stdin.isatty():
         yield
         return
@@ -97,7 +97,7 @@ def _unbuffered_keys() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _wants_to_end(within_s: float) -> bool:
+def _wait_for_quit(within_s: float) -> bool:
     if not sys.stdin.isatty():
         time.sleep(within_s)
         return False

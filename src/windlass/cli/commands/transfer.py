@@ -1,4 +1,4 @@
-"""windlass export and windlass import: everything out as a stream, and in again."""
+"""windlass export and windlass import: all data as a stream of JSON lines."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from typing import IO, cast
 import click
 
 from windlass.cli.bulk import progress
-from windlass.cli.connection import connected
-from windlass.cli.output import note
+from windlass.cli.connection import with_service
+from windlass.cli.output import print_note
 from windlass.core.errors import BadInput, TooLarge, WindlassError
 from windlass.core.export.lines import LINE_MAX, ImportReport
 from windlass.service import Service
 
-_COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+_COUNTED_STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 REASONS_SHOWN = 10
 SHOWN_EVERY = 200  # lines
 
 
-@click.command("export", short_help="Write everything to a file.")
+@click.command("export", short_help="Export all data to a file.")
 @click.argument("file", default="-")
-@connected
+@with_service
 def export(service: Service, file: str) -> None:
-    """Write all jobs, schedules, limits and queues to FILE (or standard output) as lines of JSON.
+    """Write all jobs, schedules, limits and queues to FILE (or standard output) as JSON lines.
 
-    A name that ends in .gz is compressed. FILE appears when it is complete: an export that is broken off leaves
-    nothing behind.
+    A file whose name ends in .gz is compressed. FILE is created when the export is complete: an interrupted export
+    leaves no file.
 
     \b
     Example:
       windlass export backup.jsonl.gz
     """
-    lines, total = service.export(), _expected(service)
+    lines, total = service.export(), _estimate_lines(service)
     if file == "-":
-        count = _written(lines, sys.stdout.buffer, total)
+        count = _write_lines(lines, sys.stdout.buffer, total)
     else:
-        with _appearing(Path(file)) as stream:
-            count = _written(lines, stream, total)
+        with _atomic_file(Path(file)) as stream:
+            count = _write_lines(lines, stream, total)
     click.echo(f"Exported {count:,} lines.", err=True)
 
 
-@click.command("import", short_help="Read an export back in.")
+@click.command("import", short_help="Import an export.")
 @click.argument("file")
-@click.option("--merge", is_flag=True, help="Import though there is something already; what is there stays as it is.")
-@connected
+@click.option("--merge", is_flag=True, help="Import into a deployment with data. Existing data is not changed.")
+@with_service
 def import_jobs(service: Service, file: str, merge: bool) -> None:
-    """Read an export from FILE (or standard input, -). Importing the same file again adds nothing twice.
+    """Read an export from FILE (or standard input, -). Importing a file again adds nothing twice.
 
-    Start workers when it is done.
+    Start workers after the import.
 
     \b
     Example:
       windlass import backup.jsonl.gz --url redis://elsewhere:6379
     """
-    if not merge and _holds_something(service):
-        raise BadInput("There is something in this deployment already: give --merge to import into it all the same.")
-    total = _counted(file)
-    with _reading(file) as stream:
-        answer = service.import_jobs(_shown("Imported", _lines(stream), total)).wait()
+    if not merge and _has_data(service):
+        raise BadInput("This deployment contains data already: use --merge to import into it.")
+    total = _count_lines(file)
+    with _open_input(file) as stream:
+        answer = service.import_jobs(_with_progress("Imported", _lines(stream), total)).wait()
     _report(answer)
     if answer.refused or answer.unknown_awaited:
         sys.exit(1)
 
 
-def _holds_something(service: Service) -> bool:
+def _has_data(service: Service) -> bool:
     return bool(service.queues().wait() or service.limits().wait() or service.schedules().wait())
 
 
@@ -77,12 +77,12 @@ def _holds_something(service: Service) -> bool:
 
 
 @contextlib.contextmanager
-def _appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Written beside its name, and put there when it is complete and on the disk. Only its owner may read it."""
+def _atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a temporary file, and rename it when it is complete and synced to disk. Only the owner may read it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as plain:
-            with _compressed(path, plain) as stream:
+            with _open_compressed(path, plain) as stream:
                 yield stream
             plain.flush()
             os.fsync(plain.fileno())
@@ -93,14 +93,14 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
         unfinished.unlink(missing_ok=True)
 
 
-def _compressed(path: Path, plain: IO[bytes]) -> contextlib.AbstractContextManager[IO[bytes]]:
+def _open_compressed(path: Path, plain: IO[bytes]) -> contextlib.AbstractContextManager[IO[bytes]]:
     if path.suffix == ".gz":
         return cast("IO[bytes]", gzip.GzipFile(path.stem, "wb", fileobj=plain))
     return contextlib.nullcontext(plain)
 
 
 @contextlib.contextmanager
-def _reading(file: str) -> Iterator[IO[bytes]]:
+def _open_input(file: str) -> Iterator[IO[bytes]]:
     if file == "-":
         yield sys.stdin.buffer
         return
@@ -114,7 +114,7 @@ def _reading(file: str) -> Iterator[IO[bytes]]:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines of bounded length: one that never ends must not fill the memory."""
+    """Read lines of bounded length, so that an endless line does not fill the memory."""
     number = 0
     while line := stream.readline(LINE_MAX + 1):
         number += 1
@@ -123,23 +123,23 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-# What is said
+# Progress and report
 
 
-def _written(lines: Iterable[bytes], stream: IO[bytes], total: int) -> int:
+def _write_lines(lines: Iterable[bytes], stream: IO[bytes], total: int) -> int:
     count = 0
     try:
-        for line in _shown("Exported", lines, total):
+        for line in _with_progress("Exported", lines, total):
             stream.write(line)
             count += 1
         stream.flush()
     except BrokenPipeError as error:
-        raise WindlassError("Whoever read the export has gone before its end.") from error
+        raise WindlassError("The reader of the export closed the pipe before the end.") from error
     return count
 
 
-def _shown(verb: str, lines: Iterable[bytes], total: int | None) -> Iterator[bytes]:
-    """Counts on a terminal while lines go by."""
+def _with_progress(verb: str, lines: Iterable[bytes], total: int | None) -> Iterator[bytes]:
+    """Pass lines on, and show the progress on a terminal."""
     with progress(verb, total) as advance:
         for number, line in enumerate(lines, 1):
             yield line
@@ -147,17 +147,17 @@ def _shown(verb: str, lines: Iterable[bytes], total: int | None) -> Iterator[byt
                 advance(SHOWN_EVERY)
 
 
-def _expected(service: Service) -> int:
-    """About how many lines an export will have: those of jobs, and of the rest too few to matter."""
+def _estimate_lines(service: Service) -> int:
+    """Estimate the number of lines of an export by the number of jobs. Other lines are few."""
     names = service.queues().wait()
-    return sum(sum(getattr(one, state) for state in _COUNTED) for one in service.stats(names).wait())
+    return sum(sum(getattr(queue, state) for state in _COUNTED_STATES) for queue in service.stats(names).wait())
 
 
-def _counted(file: str) -> int | None:
-    """The lines of a file, where somebody looks and it can be read twice; else None."""
+def _count_lines(file: str) -> int | None:
+    """Count the lines of a file for the progress bar. Return None without a terminal, and for standard input."""
     if file == "-" or not sys.stderr.isatty():
         return None
-    with _reading(file) as stream:
+    with _open_input(file) as stream:
         return sum(1 for _ in _lines(stream))
 
 
@@ -168,15 +168,17 @@ def _report(answer: ImportReport) -> None:
         numbers = (answer.added[kind], answer.existing[kind], answer.refused[kind])
         click.echo(f"{kind:12}" + "".join(f"{number:>10,}" for number in numbers), err=True)
     if answer.remade_ids:
-        click.echo(f"{answer.remade_ids:,} ids were made anew for the partitions of this deployment.", err=True)
+        click.echo(f"{answer.remade_ids:,} ids were replaced to fit the partitions of this deployment.", err=True)
     if answer.unknown_awaited:
-        click.echo(f"{answer.unknown_awaited:,} jobs that others wait for are not here; wake those who wait.", err=True)
+        click.echo(
+            f"{answer.unknown_awaited:,} jobs that other jobs wait for are missing; wake the waiting jobs.", err=True
+        )
     _report_reasons(answer)
 
 
 def _report_reasons(answer: ImportReport) -> None:
-    for one in answer.reasons[:REASONS_SHOWN]:
-        note(f"refused, line {one.line}: {one.what}: {one.reason}")
+    for refusal in answer.reasons[:REASONS_SHOWN]:
+        print_note(f"refused, line {refusal.line}: {refusal.what}: {refusal.reason}")
     more = sum(answer.refused.values()) - REASONS_SHOWN
     if more > 0:
         click.echo(f"… and {more:,} more.", err=True)

@@ -1,4 +1,4 @@
-"""windlass workers: who works, on what."""
+"""windlass workers: list and stop workers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from collections.abc import Iterator
 
 import click
 
-from windlass.cli.connection import connected
-from windlass.cli.output import ID, At, Column, Span, json_line, json_option, say, table
+from windlass.cli.connection import with_service
+from windlass.cli.output import (
+    ID,
+    Column,
+    DurationCell,
+    InstantCell,
+    json_option,
+    print_json_line,
+    print_table,
+    print_text,
+)
 from windlass.cli.parameters import JOB_ID
-from windlass.cli.records import record
+from windlass.cli.records import to_record
 from windlass.core.ids import format_id
 from windlass.core.operations import Worker
 from windlass.core.validation.bounds import PAGE_MAX
@@ -31,16 +40,16 @@ COLUMNS = (
 
 @click.group()
 def workers() -> None:
-    """Look at workers, and stop them."""
+    """List and stop workers."""
 
 
 @workers.command("ls")
 @json_option
-@connected
+@with_service
 def ls(service: Service, as_json: bool) -> None:
     """List registered workers and how busy they are.
 
-    With --json, one object per line, with the ids of the jobs that each runs.
+    With --json, one object per line, with the ids of the running jobs.
 
     \b
     Example:
@@ -48,30 +57,32 @@ def ls(service: Service, as_json: bool) -> None:
     """
     now_ms = service.now().wait()
     if as_json:
-        for worker in everyone(service):
-            json_line(record(worker))
+        for worker in all_workers(service):
+            print_json_line(to_record(worker))
     else:
-        table(COLUMNS, (_row(worker, now_ms) for worker in everyone(service)), empty="No workers are registered.")
+        print_table(
+            COLUMNS, (_row(worker, now_ms) for worker in all_workers(service)), empty="No workers are registered."
+        )
 
 
 @workers.command()
 @click.argument("worker", type=JOB_ID)
-@connected
+@with_service
 def stop(service: Service, worker: bytes) -> None:
-    """Ask a worker to end gently.
+    """Ask a worker to stop gracefully.
 
-    It hears so with its next heartbeat: it takes no more, ends what it runs, and leaves. A process that has a
-    supervisor is replaced by another.
+    The worker receives the request with its next heartbeat. It then takes no more jobs, finishes its running jobs, and
+    exits. A supervisor replaces its process.
 
     \b
     Example:
       windlass workers stop 01890a5d-ac96-774b-bcce-b302099a8057
     """
     is_new = service.stop_worker(worker).wait()
-    say("It ends when its jobs have ended." if is_new else "It was asked already.")
+    print_text("The worker will stop after its running jobs." if is_new else "The worker was already asked to stop.")
 
 
-def everyone(service: Service) -> Iterator[Worker]:
+def all_workers(service: Service) -> Iterator[Worker]:
     start = 0
     while page := service.workers(start=start, most=PAGE_MAX).wait():
         yield from page
@@ -80,7 +91,7 @@ def everyone(service: Service) -> Iterator[Worker]:
 
 def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
     info = worker.info
-    longest_ms = max((now_ms - one.since_ms for one in worker.running), default=None)
+    longest_ms = max((now_ms - job.since_ms for job in worker.running), default=None)
     return (
         format_id(worker.id),
         info.name,
@@ -88,14 +99,14 @@ def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
         str(info.pid) if info.pid else "",
         ",".join(info.queues),
         f"{worker.running_count} of {info.slots}",
-        Span(longest_ms),
-        At(worker.started_at_ms, now_ms),
-        At(worker.beat_at_ms, now_ms),
-        _life(worker, now_ms),
+        DurationCell(longest_ms),
+        InstantCell(worker.started_at_ms, now_ms),
+        InstantCell(worker.beat_at_ms, now_ms),
+        _heartbeat_state(worker, now_ms),
     )
 
 
-def _life(worker: Worker, now_ms: int) -> str:
+def _heartbeat_state(worker: Worker, now_ms: int) -> str:
     if worker.silent_at_ms <= now_ms:
         return "silent"
     return "stopping" if worker.stopping_since_ms else "in time"

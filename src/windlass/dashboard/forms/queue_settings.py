@@ -8,7 +8,7 @@ from windlass.core.errors import BadInput
 from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.core.text.durations import format_duration, parse_duration_ms
 
-FOREVER = "for ever"
+FOREVER = "forever"
 _DESCRIPTIONS = {
     "lease_ms": ("Lease", "Duration of a lease without a heartbeat."),
     "max_length": ("Maximum jobs", "Waiting jobs; 0: no limit."),
