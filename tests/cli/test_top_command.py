@@ -71,7 +71,7 @@ def test_a_frame_fits_the_screen(busy: Service) -> None:
     assert (frame.queues[0].stats.queue, frame.queue_count) == ("mail", 62)
     console = Console(width=80, height=24, color_system=None)
     with console.capture() as captured:
-        console.print(top_frame.draw(frame, 80, 24))
+        console.print(top_frame.render(frame, 80, 24))
     lines = captured.get().rstrip("\n").split("\n")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80

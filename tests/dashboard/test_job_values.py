@@ -13,7 +13,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.dashboard.forms.filters import JobFilter, JobsQuery, exact_name, name_pattern, parse_instant_ms
+from windlass.dashboard.forms.filters import JobsQuery, ListFilter, exact_name, name_pattern, parse_instant_ms
 from windlass.dashboard.forms.payload import EDITED_MAX, editable_text, read_payload
 from windlass.dashboard.views import timeline
 from windlass.dashboard.views.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, render_value
@@ -147,10 +147,10 @@ def test_an_attempt_of_a_millisecond_in_a_day_is_visible() -> None:
 
 
 def test_the_default_list_is_queued_or_all_states_with_a_tag() -> None:
-    assert JobFilter().list_name == "queued"
-    assert JobFilter(tag="x").list_name == ""
+    assert ListFilter().list_name == "queued"
+    assert ListFilter(tag="x").list_name == ""
     with pytest.raises(BadInput, match="Use one of queued, running"):
-        _ = JobFilter(state="nonsense").list_name
+        _ = ListFilter(state="nonsense").list_name
 
 
 @pytest.mark.parametrize(
@@ -174,18 +174,18 @@ def test_exact_names() -> None:
 
 def test_time_filters_are_durations_or_instants() -> None:
     now_ms = 100 * HOUR_MS
-    assert JobFilter(state="failed", since="1h").time_bounds(now_ms) == {
+    assert ListFilter(state="failed", since="1h").time_bounds(now_ms) == {
         "ended_from_ms": 99 * HOUR_MS,
         "ended_before_ms": 0,
     }
-    assert JobFilter(state="queued", before="2h").time_bounds(now_ms) == {
+    assert ListFilter(state="queued", before="2h").time_bounds(now_ms) == {
         "created_from_ms": 0,
         "created_before_ms": 98 * HOUR_MS,
     }
     assert parse_instant_ms("1970-01-02 00:00") == 24 * HOUR_MS
     assert parse_instant_ms("1970-01-02T01:00+01:00") == 24 * HOUR_MS
     with pytest.raises(BadInput, match="write 30m"):
-        JobFilter(since="yesterday").time_bounds(now_ms)
+        ListFilter(since="yesterday").time_bounds(now_ms)
 
 
 def test_queries_of_the_next_and_previous_page() -> None:

@@ -98,7 +98,7 @@ def _running(service: Service, queue: str) -> list[Job]:
 # Drawing
 
 
-def draw(frame: Frame, width: int, height: int = 0) -> RenderableType:
+def render(frame: Frame, width: int, height: int = 0) -> RenderableType:
     """Draw the frame in at most `height` lines; 0: no limit."""
     queues, workers = _split_lines(len(frame.queues), len(frame.workers), height - FIXED_LINES if height else 0)
     return Group(

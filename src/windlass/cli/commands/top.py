@@ -47,7 +47,7 @@ def top(service: Service, every: int, once: bool, as_json: bool) -> None:
         print_json(to_record(top_frame.read(service, ONCE_ROWS)))
     elif once or not is_for_people():
         screen = console(None if is_for_people() else PLAIN_WIDTH)
-        screen.print(top_frame.draw(top_frame.read(service, ONCE_ROWS), screen.width))
+        screen.print(top_frame.render(top_frame.read(service, ONCE_ROWS), screen.width))
     else:
         with contextlib.suppress(KeyboardInterrupt):
             _run_live(service, every)
@@ -62,7 +62,7 @@ def _run_live(service: Service, every_ms: int) -> None:
     ):
         while not was_interrupted():
             frame = top_frame.read(service, screen.height)
-            live.update(top_frame.draw(frame, screen.width, screen.height), refresh=True)
+            live.update(top_frame.render(frame, screen.width, screen.height), refresh=True)
             if _wait_for_quit(every_ms / 1000):
                 return
 

@@ -9,7 +9,7 @@ import msgspec
 from windlass.core.bulk_action import Action, Verb
 from windlass.core.ids import format_id, parse_id
 from windlass.core.text.humanize import shorten
-from windlass.dashboard.forms.filters import JobFilter
+from windlass.dashboard.forms.filters import ListFilter
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.pages.actions import check_visible, describe_listing
 from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
@@ -32,8 +32,8 @@ class MatchingForm(Form, frozen=True, kw_only=True):
     before: str = ""
 
     @property
-    def filter(self) -> JobFilter:
-        return JobFilter(**{name: getattr(self, name) for name in JobFilter.__struct_fields__})
+    def filter(self) -> ListFilter:
+        return ListFilter(**{name: getattr(self, name) for name in ListFilter.__struct_fields__})
 
 
 def _confirmation(verb: str, consequence: str = "") -> Callable[[MatchingForm], str]:

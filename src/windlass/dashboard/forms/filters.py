@@ -21,7 +21,7 @@ _SEPARATOR = "~"  # in no cursor
 _SPECIAL = re.compile(r"[*?\[]")
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Query parameters of a job list."""
 
     state: str = ""
@@ -74,10 +74,10 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_FIELDS = JobFilter.__struct_fields__
+_FIELDS = ListFilter.__struct_fields__
 
 
-class JobsQuery(JobFilter, frozen=True, kw_only=True):
+class JobsQuery(ListFilter, frozen=True, kw_only=True):
     """Filters, order and position of a job list."""
 
     order: str = ""  # newest, oldest; empty: the default of the list

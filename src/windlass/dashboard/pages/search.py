@@ -13,7 +13,7 @@ from windlass.core.ids import NUMBER_MAX, parse_id
 from windlass.core.job import Timeline
 from windlass.core.operations import Listing
 from windlass.core.validation.bounds import NAME_MAX, TAG_MAX, UNIQUE_MAX
-from windlass.dashboard.forms.filters import LISTS, JobFilter
+from windlass.dashboard.forms.filters import LISTS, ListFilter
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS, HTML
 from windlass.dashboard.routes import DashboardRoutes
@@ -101,13 +101,13 @@ async def _by_unique_key(page: PageContext[SearchQuery], q: str, names: list[str
 
 
 async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:
-    wanted = [("Tagged", JobFilter(tag=q))] if len(q.encode()) <= TAG_MAX else []
+    wanted = [("Tagged", ListFilter(tag=q))] if len(q.encode()) <= TAG_MAX else []
     if len(q.encode()) < NAME_MAX:
-        wanted += [(name.capitalize(), JobFilter(state=name, name=q)) for name in LISTS]
+        wanted += [(name.capitalize(), ListFilter(state=name, name=q)) for name in LISTS]
     return list(await asyncio.gather(*(_hits(page, title, job_filter) for title, job_filter in wanted)))
 
 
-async def _hits(page: PageContext[SearchQuery], title: str, job_filter: JobFilter) -> Hits:
+async def _hits(page: PageContext[SearchQuery], title: str, job_filter: ListFilter) -> Hits:
     listing: Listing = msgspec.structs.replace(job_filter.listing(page.now_ms), most=SHOWN)
     found = await search_jobs(page, listing, SCAN_MAX)  # type: ignore[arg-type]
     return Hits(title, job_filter.list_name, found, job_filter.fields)
