@@ -58,7 +58,7 @@ KINDS_WITHOUT_JOBS = frozenset((
     "root", "queues", "q", "m", "turns", "seq", "token", "number", "limits", "limit_names", "limits_version",
     "limit_number", "caps", "keyed", "idle_caps", "schedules", "schedule_names", "s", "sj", "stats", "workers", "w",
     "push_workers", "push_full", "bell", "tokens", "tokens_version", "audit", "debts", "given_up", "given_up_ids", "b",
-    "timers", "waiters", "idle", "wn", "followed", "events", "throttle", "full_at", "ended",
+    "timers", "waiters", "hand", "idle", "wn", "followed", "events", "throttle", "full_at", "ended",
 ))  # fmt: skip
 
 
