@@ -44,7 +44,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", params=["valkey", "redis"])
 def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
-    """The same tests run on Valkey 9 and on Debian's Redis 7.0; which of them there daily: tests/support/second_engine.py."""
+    """Valkey 9 and Debian's Redis 7.0. tests/support/second_engine.py lists the tests that Redis runs in deep runs."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 

@@ -143,8 +143,8 @@ def section(setting: Setting) -> list[Table]:
     base = rates["bare posts"]
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
-        f"Jobs pushed to one worker with enough slots, {IN_FLIGHT_MAX} at once, from enqueue to the worker's handler. The "
-        "worker answers 202 and shares the machine. *Bare posts*: the same client, without a queue."
+        f"Jobs pushed to one worker with enough slots, {IN_FLIGHT_MAX} at once, from enqueue to the worker's handler. "
+        "The worker answers 202 and shares the machine. *Bare posts*: the same client, without a queue."
     )
     cuts = quantiles([one for round_of in found for one in round_of], n=100)
     late = "From enqueue on an idle queue to the worker's handler, over HTTP on loopback, in µs."

@@ -17,35 +17,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windlass.core import errors
-    from windlass.core.access.audit import AuditEntry
-    from windlass.core.access.tokens import NewToken, Role, parse_token
-    from windlass.core.bulk_action import Action
-    from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
-    from windlass.core.event import Emit
-    from windlass.core.ids import format_id, parse_id
-    from windlass.core.job import Blob, Callback, Cap, Codec, Job, NewJob
-    from windlass.core.limits.limit import Limit, Matcher
-    from windlass.core.log import Log, LogLine
-    from windlass.core.operations import (
-        Edit,
-        Fail,
-        Filter,
-        Finish,
-        LeaseRef,
-        Listing,
-        Take,
-        Update,
-        WorkerInfo,
-    )
-    from windlass.core.retry import Backoff
-    from windlass.core.scheduling import cron, repeat
-    from windlass.core.scheduling.schedule import Schedule
-    from windlass.core.states import State
-    from windlass.deployment import build_store
-    from windlass.server.server import open_server
-    from windlass.service import Service
-    from windlass.settings import Settings
+    from .core import errors
+    from .core.access.audit import AuditEntry
+    from .core.access.tokens import NewToken, Role, parse_token
+    from .core.bulk_action import Action
+    from .core.callbacks.callback import FailedDelivery, LeasedCallback
+    from .core.event import Emit
+    from .core.ids import format_id, parse_id
+    from .core.job import Blob, Callback, Cap, Codec, Job, NewJob
+    from .core.limits.limit import Limit, Matcher
+    from .core.log import Log, LogLine
+    from .core.operations import Edit, Fail, Filter, Finish, LeaseRef, Listing, Take, Update, WorkerInfo
+    from .core.retry import Backoff
+    from .core.scheduling import cron, repeat
+    from .core.scheduling.schedule import Schedule
+    from .core.states import State
+    from .deployment import build_store
+    from .server.server import open_server
+    from .service import Service
+    from .settings import Settings
 
 __all__ = [
     "Action",

@@ -16,7 +16,7 @@ import pytest
 from windlass.dialects.examples import EXAMPLES
 from windlass.dialects.lightjq.openapi_document import self_description as lightjq_description
 from windlass.downloads.api.openapi_document import self_description as downloader_description
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.web.app.router import Router
 from windlass.web.docs.openapi import build_document
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.server.serve import ROUTES
+from windlass.server.server import ROUTES
 from windlass.web.app.router import Router
 from windlass.web.docs.openapi import _shorten_schema_names, _types, build_document
 

@@ -1,1 +1,1 @@
-"""Where is it kept? The only package that knows Redis."""
+"""Storage of jobs in the engine. The only package that knows Redis."""

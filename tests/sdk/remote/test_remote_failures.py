@@ -112,7 +112,9 @@ async def _all_ids(engine_service: Service) -> list[str]:
             return found
 
 
-async def test_who_waits_for_an_end_outlives_a_killed_server(server: RestartableServer, engine_service: Service) -> None:
+async def test_who_waits_for_an_end_outlives_a_killed_server(
+    server: RestartableServer, engine_service: Service
+) -> None:
     app = new_app(server.url)
     handle = await app.tasks["add"].aenqueue(1, 2)
     awaiting = asyncio.create_task(handle.aresult())

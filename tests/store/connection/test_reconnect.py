@@ -101,7 +101,9 @@ async def test_connection_survives_a_frozen_engine(engine: EngineProcess) -> Non
             engine.thaw()
 
     endpoint = parse_url(engine.url)
-    async with open_reconnecting(endpoint, before_connect=thaw_at_the_second_connect, reply_limit_s=SOON_S) as connection:
+    async with open_reconnecting(
+        endpoint, before_connect=thaw_at_the_second_connect, reply_limit_s=SOON_S
+    ) as connection:
         await connection.call("PING")
         assert await connection.call("BLPOP", "nothing", 0.15, timeout_s=LATE_S) is None
         engine.freeze()
@@ -140,7 +142,10 @@ def test_threads_share_a_failed_connect(engine: EngineProcess) -> None:
 
 @pytest.mark.anyio
 async def test_readonly_is_repeated_on_a_fresh_connection(engine: EngineProcess) -> None:
-    async with open_reconnecting(parse_url(engine.url)) as connection, open_connection(parse_url(engine.unix_url)) as operator:
+    async with (
+        open_reconnecting(parse_url(engine.url)) as connection,
+        open_connection(parse_url(engine.unix_url)) as operator,
+    ):
         old_id = await connection.call("CLIENT", "ID")
         await operator.call("REPLICAOF", "127.0.0.1", 1)
         write = asyncio.create_task(connection.call("SET", "k", "v"))

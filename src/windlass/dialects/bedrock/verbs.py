@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.core.access.tokens import Role
-from windlass.web.app.router import ADMINS, JOB_READERS, PRODUCERS, READERS, JOB_CONTROLLERS, WORKERS
+from windlass.web.app.router import ADMINS, JOB_CONTROLLERS, JOB_READERS, PRODUCERS, READERS, WORKERS
 
 QUEUE = "bedrock"  # holds all jobs of this dialect
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id, parse_id
-from windlass.core.operations import HeartbeatReply, LeaseRef, WorkerJob, Worker, WorkerInfo
+from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.workers import (
     BeatShape,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import HeartbeatReply, LeaseRef, WorkerJob, Worker, WorkerInfo
+from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
 
 from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
 

@@ -42,9 +42,7 @@ def write_queue(name: str, parts: Sequence[Any]) -> lines.QueueLine:
     return lines.QueueLine(
         name=name,
         configuration={field.decode(): _property(field, fields[field]) for field in _CONFIGURED if field in fields},
-        pauses=sorted(
-            (_write_pause(key, content) for key, content in pauses.items()), key=lambda p: (p.lane, p.name)
-        ),
+        pauses=sorted((_write_pause(key, content) for key, content in pauses.items()), key=lambda p: (p.lane, p.name)),
         weights={lane.decode(): int(weight) for lane, weight in sorted(weights.items())},
     )
 
