@@ -107,16 +107,16 @@ async def test_refusals_are_counted_by_their_code(service: Service) -> None:
 async def test_an_action_is_called_off_between_steps(service: Service) -> None:
     await fail(service, 9)
     asked = await service.act(retry(queue="q"))
-    actor = BulkRunner(step=2)
-    step_on = actor._step_on
+    runner = BulkRunner(step=2)
+    run_step = runner._run_step
 
     async def and_cancel(*args: object) -> object:
-        carried = await step_on(*args)  # type: ignore[arg-type]
+        carried = await run_step(*args)  # type: ignore[arg-type]
         await service.cancel([asked.id])
         return carried
 
-    actor._step_on = and_cancel  # type: ignore[method-assign,assignment]
-    await actor.run_once(service)
+    runner._run_step = and_cancel  # type: ignore[method-assign,assignment]
+    await runner.run_once(service)
     found = await service.action(asked.id)
     assert (found.state, found.done) == ("cancelled", 2)
     assert await counts(service) == (2, 7, 0)
@@ -128,8 +128,8 @@ async def test_an_action_is_called_off_between_steps(service: Service) -> None:
 async def test_another_process_goes_on_where_one_died(service: Service) -> None:
     await fail(service, 9)
     asked = await service.act(retry(queue="q"))
-    actor = BulkRunner(step=2)
-    note, notes = actor._note, 0
+    runner = BulkRunner(step=2)
+    note, notes = runner._store_progress, 0
 
     async def and_die(*args: object) -> bool:
         nonlocal notes
@@ -138,9 +138,9 @@ async def test_another_process_goes_on_where_one_died(service: Service) -> None:
             raise RuntimeError("killed")
         return await note(*args)  # type: ignore[arg-type]
 
-    actor._note = and_die  # type: ignore[method-assign]
+    runner._store_progress = and_die  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="killed"):
-        await actor.run_once(service)
+        await runner.run_once(service)
     assert (await service.action(asked.id)).done == 4, "two steps were noted, the third was not"
     assert await BulkRunner().run_once(service) == 0, "it is leased"
     service.store.clock_offset_ms += LEASE_MS + 1_000
@@ -154,15 +154,15 @@ async def test_another_process_goes_on_where_one_died(service: Service) -> None:
 async def test_one_that_is_stopped_gives_its_action_back_at_once(service: Service) -> None:
     await fail(service, 3)
     asked = await service.act(retry(queue="q"))
-    actor, begun = BulkRunner(step=1), asyncio.Event()
+    runner, begun = BulkRunner(step=1), asyncio.Event()
 
     async def and_wait(*_args: object) -> bool:
         begun.set()
         await asyncio.Event().wait()
         return True
 
-    actor._note = and_wait  # type: ignore[method-assign]
-    work = asyncio.create_task(actor.run(service))
+    runner._store_progress = and_wait  # type: ignore[method-assign]
+    work = asyncio.create_task(runner.run(service))
     await begun.wait()
     work.cancel()
     await asyncio.wait({work})
