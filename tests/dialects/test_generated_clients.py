@@ -106,7 +106,7 @@ def _schemas_in(part: Any, schemas: dict[str, Any], known: set[str]) -> Iterator
 
 def test_a_default_is_told_in_words() -> None:
     fields = DOCUMENTS["main"]()["components"]["schemas"]["NewJob"]["properties"]
-    assert fields["priority"]["description"] == "Smaller first. Default: `0`."
+    assert fields["priority"]["description"] == "Smaller values run first. Default: `0`."
     assert fields["retake"]["description"] == "Default: `false`."
     assert "description" not in fields["lane"]  # empty, when it is not given, as one would think
 
