@@ -18,11 +18,16 @@ settings.register_profile("house", deadline=None)  # how long something takes is
 settings.load_profile("house")
 
 
+# The longest tests, so that no process waits for one of them at the end; and tests of child processes, which run in
+# a test process that has not loaded a browser driver yet.
+FIRST = ("machine.py", "faults_quick.py", "process_tasks.py")
+
+
 @pytest.hookimpl(trylast=True)  # when the items are in their order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`make test` runs a part of the tests on the second engine, `make test-deep` all of them. The longest tests come
     first, so that nobody waits for one of them in the end."""
-    items.sort(key=lambda item: not item.path.name.endswith(("machine.py", "faults_quick.py")))
+    items.sort(key=lambda item: not item.path.name.endswith(FIRST))
     left = [item for item in items if is_left_to_deep_runs(item)]
     if left:
         config.hook.pytest_deselected(items=left)
