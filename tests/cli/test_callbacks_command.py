@@ -53,7 +53,8 @@ def test_redeliver(service: Service) -> None:
     again = run(service, "callbacks", "redeliver", first.key)
     assert (again.code, again.out) == (1, "")
     assert "still pending" in again.err
-    assert [row[0] for row in run_ok(service, "callbacks", "ls").rows] == [first.key, second.key]
+    listed = [row[0] for row in run_ok(service, "callbacks", "ls").rows]
+    assert sorted(listed) == sorted([first.key, second.key])  # both are due at the same instant
     assert run_ok(service, "callbacks", "redeliver", "--all", "--queue", "a").err == "No given-up callbacks.\n"
     assert run(service, "callbacks", "redeliver", "--all").code == 2  # no terminal to ask on
     assert run_ok(service, "callbacks", "redeliver", "--all", "-y").out == "1 callback will be delivered again.\n"
