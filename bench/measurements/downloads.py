@@ -32,7 +32,7 @@ POLICY = parse_policy("", is_local=True)
 
 @contextlib.contextmanager
 def origin() -> Iterator[str]:
-    command = [sys.executable, "-m", "bench.file_origin"]
+    command = [sys.executable, "-m", "bench.programs.file_origin"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdin

@@ -1,5 +1,5 @@
 """Cost of clients that follow events over HTTP: 5,000 jobs with and without followers of all events, in turns within
-one run. Run with `python -m bench.followers`."""
+one run. Run with `python -m bench.measurements.followers`."""
 
 import asyncio
 import contextlib
@@ -73,7 +73,7 @@ async def _follow(port: int, events: int) -> None:
 
 @contextlib.contextmanager
 def _following(server: Server, count: int) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "bench.followers", "follow", str(server.http_port), str(count)]
+    command = [sys.executable, "-m", "bench.measurements.followers", "follow", str(server.http_port), str(count)]
     with subprocess.Popen(command, cwd=http_api.ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             _expect(process, "following")

@@ -58,7 +58,7 @@ def _wait_for(port: int) -> None:
 
 def bare(kind: str) -> contextlib.AbstractContextManager[int]:
     port = _free_port()
-    return _process("bench.bare_http", kind, str(port), port=port)
+    return _process("bench.programs.bare_http", kind, str(port), port=port)
 
 
 def served(engine: Engine) -> contextlib.AbstractContextManager[int]:

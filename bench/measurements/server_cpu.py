@@ -60,7 +60,7 @@ def served(engine: Engine) -> Iterator[Server]:
 @contextlib.contextmanager
 def bare(kind: str) -> Iterator[Server]:
     port = http_api._free_port()
-    with _process("bench.bare_http", kind, str(port)) as process:
+    with _process("bench.programs.bare_http", kind, str(port)) as process:
         http_api._wait_for(port)
         yield Server(process.pid, port)
 

@@ -1,6 +1,6 @@
 """HTTP servers without a store, to measure the cost of HTTP alone.
 
-Run as `python -m bench.bare_http uvicorn|listener PORT`.
+Run as `python -m bench.programs.bare_http uvicorn|listener PORT`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Application of no-op tasks, with a worker in its own process: `python -m bench.sdk_app drain SLOTS` runs the queued
+"""Application of no-op tasks, with a worker in its own process: `python -m bench.programs.sdk_app drain SLOTS` runs the queued
 jobs, `… wait SLOTS` runs timed jobs until the last one arrives."""
 
 import json
@@ -42,7 +42,9 @@ worker: Worker
 
 async def _work(kind: str, slots: int) -> tuple[int, int]:
     global worker  # noqa: PLW0603 (the last timed job stops it)
-    worker = Worker(app, queues=["bench"], concurrency=slots, burst=kind == "drain", target="bench.sdk_app:app")
+    worker = Worker(
+        app, queues=["bench"], concurrency=slots, burst=kind == "drain", target="bench.programs.sdk_app:app"
+    )
     began_at_ns = monotonic_ns()
     await worker.run()
     ended_at_ns = monotonic_ns()

@@ -1,4 +1,4 @@
-"""Process with any number of takers that wait for jobs: `python -m bench.taker URL async|sync|raw TAKERS`.
+"""Process with any number of takers that wait for jobs: `python -m bench.programs.taker URL async|sync|raw TAKERS`.
 
 Each job carries the instant at which it was sent (the monotonic clock is the same in all processes of a host). A job
 without an instant is the last job of its taker.
