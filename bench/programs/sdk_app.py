@@ -1,5 +1,7 @@
-"""Application of no-op tasks, with a worker in its own process: `python -m bench.programs.sdk_app drain SLOTS` runs the queued
-jobs, `… wait SLOTS` runs timed jobs until the last one arrives."""
+"""Application of no-op tasks, with a worker in its own process.
+
+`python -m bench.programs.sdk_app drain SLOTS` runs the queued jobs, `… wait SLOTS` runs timed jobs until the last one
+arrives."""
 
 import json
 import sys
