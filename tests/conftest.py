@@ -19,7 +19,7 @@ settings.load_profile("house")
 
 
 # The longest tests, so that no process waits for one of them at the end; and the tests of process tasks: one of them
-# waited without end, in two of two full runs, behind a thousand other tests in its process. The cause is not known.
+# waited without end in two full runs, behind a thousand other tests in its process. The cause is not known.
 FIRST = ("machine.py", "faults_quick.py", "process_tasks.py")
 
 
