@@ -3,16 +3,22 @@
 -- returns:   per job {deadline (0: none), 1 when its cancel was requested} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, record, reports, leasing
-local function extend(id, token)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  refused = renew(r, tonumber(ARGV[2]))
-  if refused then return refused end
-  return {r.deadline, has(r, 'cancel_requested') and 1 or 0}
-end
+local batch = require 'batch'
+local record = require 'jobs.record'
+local lease = require 'leases.lease'
+local reports = require 'leases.reports'
 
-local answers = {}
-for i = 3, #ARGV, 2 do table.insert(answers, extend(ARGV[i], tonumber(ARGV[i + 1]))) end
-flush()
-return answers
+return function(arguments)
+  local function extend(id, token)
+    local job, refused = reports.find_held(id, token)
+    if not job then return refused end
+    refused = lease.renew(job, tonumber(arguments[2]))
+    if refused then return refused end
+    return {job.deadline, record.has(job, 'cancel_requested') and 1 or 0}
+  end
+
+  local answers = {}
+  for i = 3, #arguments, 2 do table.insert(answers, extend(arguments[i], tonumber(arguments[i + 1]))) end
+  batch.flush()
+  return answers
+end

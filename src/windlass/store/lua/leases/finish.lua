@@ -7,11 +7,17 @@
 --            changed, and the caller must compute the next run
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- first: finish_plainly
--- uses: batch, wakeups, ending, reports, wake_takers, plain_finish
-local answers = {}
-for i = 2, #ARGV do table.insert(answers, finish(read_finish(ARGV[i]))) end
-flush()
-ring_all()
-trim_histories()
-return answers
+local batch = require 'batch'
+local simple_finish = require 'fast_path.simple_finish'
+local ending = require 'jobs.ending'
+local reports = require 'leases.reports'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do table.insert(answers, reports.finish(reports.read_finish(arguments[i]))) end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
+end, simple_finish.finish

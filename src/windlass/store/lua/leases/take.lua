@@ -8,9 +8,12 @@
 --            they had no attempt left}
 -- refusals:  names_need_lanes, no_exact_priority, partition_stopped (instead of the answer)
 -- flags: allow-oom
--- first: take_plainly
--- uses: taking, plain_take
-local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
-  others_wait = ARGV[9] == '1', by_hand = ARGV[9] == '2', from = tonumber(ARGV[10]), queues_at = 11}
-local terms = {worker = ARGV[4], lease_ms = tonumber(ARGV[5]), accept_ms = tonumber(ARGV[6])}
-return take_all(arguments, terms)
+local simple_take = require 'fast_path.simple_take'
+local take = require 'leases.take'
+
+return function(arguments)
+  local request = {filter = arguments[2], most = tonumber(arguments[3]), wakeup_list = arguments[7], registered_ms = tonumber(arguments[8]),
+    others_wait = arguments[9] == '1', direct_handoff = arguments[9] == '2', from = tonumber(arguments[10]), queues_at = 11}
+  local terms = {worker = arguments[4], lease_ms = tonumber(arguments[5]), accept_ms = tonumber(arguments[6])}
+  return take.take(request, terms)
+end, simple_take.take
