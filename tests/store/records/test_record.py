@@ -166,7 +166,7 @@ Lua = Callable[..., Any]
 def lua(shared_engine: EngineProcess) -> Iterator[Lua]:
     connection = SyncReconnectingConnection(parse_url(shared_engine.unix_url))
     source = module_source("jobs.record")
-    names = "HEADER|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
+    names = "HEADER|STRINGS|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
     found = re.findall(rf"^(?:local |record\.)((?:{names}) = .*)", source, re.MULTILINE)
     layouts = "\n".join("local " + line.replace("record.", "") for line in found)
     yield lambda script, *arguments: connection.call("EVAL", f"{layouts}\n{script}", 0, *arguments)

@@ -124,6 +124,35 @@ function keys.tokens_version() return P .. 'tokens_version' end -- string: chang
 function keys.stats(component) return P .. 'stats:' .. component end -- hash: instance -> until when + figures; expires
 function keys.audit() return P .. 'audit' end -- stream: audit log, bounded (audit.lua); partition 0
 
+-- Keys of a queue for the fast path, kept from call to call: joining them costs as much as finding them. They depend on
+-- the root and on the queue only. Counters.lua keeps the fields of the current minute there.
+local QUEUES_KEPT = 100
+local kept, kept_number = {}, 0
+
+local function join_keys(queue)
+  return {
+    queue = keys.queue(queue), ready = keys.ready(queue), running = keys.running(queue), heads = keys.heads(queue),
+    room = keys.room(queue), waiters = keys.waiters(queue), laned = keys.laned(queue), blocked_by = keys.blocked_by(queue),
+    lane_names = keys.lane_names(queue), followed = keys.followed(), push_full = keys.push_full(), job = keys.job(''),
+    limits_version = keys.limits_version(), sequence = keys.sequence(), token = keys.token(), number = keys.number(),
+    lease_timer = keys.timer('lease'), due_timer = keys.timer('due'), minute_ends_at = 0,
+  }
+end
+
+function keys.kept_of(queue)
+  local of_root = kept[P]
+  local found = of_root and of_root[queue]
+  if found then return found end
+  if not of_root or kept_number >= QUEUES_KEPT then
+    if kept_number >= QUEUES_KEPT then kept, kept_number = {}, 0 end
+    of_root = {}
+    kept[P] = of_root
+  end
+  found, kept_number = join_keys(queue), kept_number + 1
+  of_root[queue] = found
+  return found
+end
+
 -- Return a key by its name as stored. For the doctor and for pages over several kinds of keys.
 function keys.named(name) return P .. name end
 function keys.prefix() return P end

@@ -2,7 +2,6 @@
 -- is first shown; that mapping is stored in both directions and removed with the job. Numbers are not reused.
 local record = require 'jobs.record'
 local keys = require 'keys'
-local script = require 'script'
 
 local numbers = {}
 
@@ -36,45 +35,34 @@ function numbers.forget(id)
 end
 
 -- An enqueue can reserve the numbers of its jobs in the same step. If its answer is lost, the call is repeated and must
--- get the same numbers. So it brings a request id (`slip` in the code): a name that one call at a time uses, and a
--- number that grows with each call. A smaller number than the last one belongs to a call that was answered long ago:
--- its message was delayed in transit.
-local SLIP_MS = 3600000
-function numbers.has_request_id() return string.sub(script.arguments[2], 1, 1) == 'N' end
-function numbers.request_id() return keys.request_id(script.arguments[3]), tonumber(string.sub(script.arguments[2], 2)) end
-function numbers.last_reserved(request)
-  local of_call, first = string.match(request or '', '^(%d+):(%d+)$')
-  return tonumber(of_call or 0), tonumber(first)
-end
-local NUMBERED_ID = '>c8BI7' -- first bytes of the caller's placeholder, variant bit, number
-function numbers.numbered_id(placeholder, number) return struct.pack(NUMBERED_ID, placeholder, 128, number) end
+-- get the same numbers. So it brings a request id: a name that one call at a time uses, and a number that grows with each
+-- call. A smaller number than the last one belongs to a call that was answered long ago: its message was delayed in
+-- transit.
+local REQUEST_TTL_MS = 3600000
 
--- Return the first number, and whether it was reserved by this call.
-function numbers.reserve_once(key, of_call, size)
-  local known, first = numbers.last_reserved(redis.call('GET', key))
-  if known > of_call then error('a call that was answered before') end
-  if known == of_call then return first, false end
+-- Return key and number of the request id in the first two arguments of an enqueue; nil if it brings none.
+function numbers.read_request(first, name)
+  if string.sub(first, 1, 1) ~= 'N' then return nil end
+  return keys.request_id(name), tonumber(string.sub(first, 2))
+end
+
+-- Return the number of the last request under a name, and the first number that it reserved.
+function numbers.read_reserved(content)
+  local request, first = string.match(content or '', '^(%d+):(%d+)$')
+  return tonumber(request or 0), tonumber(first)
+end
+
+-- Reserve numbers for the jobs of a request. Returns the first number, and whether it was reserved by this call.
+function numbers.reserve_once(key, request, size)
+  local last, first = numbers.read_reserved(redis.call('GET', key))
+  if last > request then error('a call that was answered before') end
+  if last == request then return first, false end
   first = redis.call('INCRBY', keys.number(), size) - size + 1
-  redis.call('SET', key, string.format('%.0f:%.0f', of_call, first), 'PX', SLIP_MS)
+  redis.call('SET', key, string.format('%.0f:%.0f', request, first), 'PX', REQUEST_TTL_MS)
   return first, true
 end
 
--- Remove the request id from the arguments, and put the numbers into the ids. Jobs that were matched against old limits
--- get no numbers, because they will be sent again. Returns true if the numbers are new: then none of the jobs can have
--- ended, whatever ids other callers use.
-function numbers.put_into_ids()
-  if not numbers.has_request_id() then return false end
-  local key, of_call = numbers.request_id()
-  table.remove(script.arguments, 2)
-  table.remove(script.arguments, 2)
-  if (redis.call('GET', keys.limits_version()) or '0') ~= script.arguments[2] then return false end
-  local size = (#script.arguments - 2) / 2
-  local first, is_new = numbers.reserve_once(key, of_call, size)
-  for i = 1, size do
-    local entry = script.arguments[2 * i + 1]
-    script.arguments[2 * i + 1] = numbers.numbered_id(entry, first + i - 1) .. string.sub(entry, 17)
-  end
-  return is_new
-end
+local NUMBERED_ID = '>c8BI7' -- first bytes of the caller's placeholder, variant bit, number
+function numbers.numbered_id(placeholder, number) return struct.pack(NUMBERED_ID, placeholder, 128, number) end
 
 return numbers

@@ -4,6 +4,7 @@
 -- returns:   {status, id, revision} as in enqueue
 -- refusals:  unknown_schedule, revision_conflict, limits_changed; those of enqueue as status
 local batch = require 'batch'
+local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local record = require 'jobs.record'
 local limits = require 'limits.limits'
@@ -20,7 +21,7 @@ return function(arguments)
   local id = string.sub(arguments[5], 1, 16)
   local known = record.load(id)
   if known then return {'existing', id, known.revision} end
-  if ending.ended_lately({id})[1] then return {'ended', id, 0} end
+  if ended_ids.has(id) then return {'ended', id, 0} end
   local answer = schedules.create_job(name, tonumber(arguments[4]), arguments[5], arguments[6])
   batch.flush()
   wake_takers.wake_all()

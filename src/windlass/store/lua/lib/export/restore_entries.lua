@@ -5,6 +5,7 @@ local STATE = require('constants').STATE
 local batch = require 'batch'
 local dependencies = require 'dependencies.dependencies'
 local relink = require 'dependencies.relink'
+local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
@@ -43,7 +44,7 @@ local function refused_job(job, body)
   if known then
     return known.fingerprint == job.fingerprint and known.created_at == job.created_at and 'existing' or 'id_conflict'
   end
-  if ending.ended_lately({job.id})[1] then return 'already_ended' end
+  if ended_ids.has(job.id) then return 'already_ended' end
   if not body.is_shared and is_to_hold_unique(job) and unique_keys.oldest_holder(job) then return 'unique_conflict' end
   return nil
 end

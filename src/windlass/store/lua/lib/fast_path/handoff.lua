@@ -4,45 +4,55 @@
 local STATE = require('constants').STATE
 local clock = require 'clock'
 local simple = require 'fast_path.simple'
-local simple_take = require 'fast_path.simple_take'
 local counters = require 'jobs.counters'
+local index = require 'jobs.index'
 local new_record = require 'jobs.new_record'
 local record = require 'jobs.record'
 local keys = require 'keys'
+local lease_header = require 'leases.lease_header'
 local script = require 'script'
 local wakeups = require 'workers.wakeups'
 
 local handoff = {}
 
-local HAND_MS = 2000
-local HANDED_BYTES = 16384 -- a take reads a longer leased more cheaply
+local ACCEPT_MS = 2000
+local ENTRY_BYTES_MAX = 16384 -- a take reads a longer record more cheaply
 
--- Return the worker of a wakeup list if it may be handed the next job of this queue: only a job that it would take
--- itself.
-function handoff.find_worker(names, queue, wakeup_list, is_nothing_set)
-  local worker = wakeup_list and #script.arguments[3] <= HANDED_BYTES and simple.call('GET', names.hand .. wakeup_list)
-  if not worker or simple.call('HGET', keys.root, 'stopped') or not simple_take.next_instants(names, queue)
-    or simple.call('EXISTS', names.ready, names.heads, names.room, names.push_full) > 0 then
+local call, sub
+script.once(function() call, sub = redis.call, string.sub end)
+
+-- Return the worker of a wakeup list if it may be handed a new job of this queue: only a job that it would take itself.
+function handoff.find_worker(names, queue, config, wakeup_list, id, entry)
+  local worker = wakeup_list and #entry <= ENTRY_BYTES_MAX and call('GET', keys.handoff(wakeup_list))
+  if not worker or call('HGET', keys.root, 'stopped') or not simple.next_instants(names, queue)
+    or call('EXISTS', names.job .. id, names.ready, names.heads, names.room, names.push_full) > 0 then
     return nil
   end
-  return (is_nothing_set or not simple.is_set(simple.call('HGET', names.q, 'fair_share'), 'fair_share')) and worker
+  return not simple.is_set(config.fair_share, 'fair_share') and worker
 end
 
-function handoff.hand_over(names, queue, id, start, worker, wakeup_list, gone)
-  local entry, deadline = script.arguments[3], clock.now_ms + HAND_MS
-  local sequence, token = simple.call('INCRBY', names.seq, 1), simple.call('INCRBY', names.token, 1)
-  local leased = simple.pack(simple_take.LEASED, record.FORMAT, STATE.dispatched, start.flags, start.priority, sequence, clock.now_ms, clock.now_ms, clock.now_ms, 0, token,
-    deadline, worker, 1, new_record.FIRST_REVISION, 0, simple.sub(entry, 16 + simple_take.AFTER_PROGRESS))
-  simple.call('SET', names.job .. id, leased)
-  simple.call('ZADD', names.running, deadline, id)
-  simple.call('ZADD', keys.worker_jobs(worker), clock.now_ms, id)
-  if simple.call('ZADD', names.lease, 'LT', 'CH', deadline, queue) == 1 then wakeups.wake_loops(deadline) end
-  simple.call('HINCRBY', names.q, 'bytes', #entry - 16)
+local function pack_leased(header, sequence, token, deadline, worker, entry)
+  local now_ms = clock.now_ms
+  local job = {flags = header.flags, priority = header.priority, sequence = sequence, created_at = now_ms, ready_at = now_ms,
+    ended_at = 0, revision = new_record.FIRST_REVISION, head_bytes = header.strings_end - 16}
+  lease_header.set(job, STATE.dispatched, token, deadline, worker, 1)
+  return record.pack_header(job) .. sub(entry, 17 + record.HEADER_BYTES)
+end
+
+function handoff.hand_over(names, queue, ids, header, entry, worker, wakeup_list, gone)
+  local id, deadline = ids[1], clock.now_ms + ACCEPT_MS
+  local sequence, token = call('INCRBY', names.sequence, 1), call('INCRBY', names.token, 1)
+  local raw = pack_leased(header, sequence, token, deadline, worker, entry)
+  call('SET', names.job .. id, raw)
+  call('ZADD', names.running, deadline, id)
+  call('ZADD', keys.worker_jobs(worker), clock.now_ms, id)
+  index.lower_timer('lease', queue, deadline)
+  call('HINCRBY', names.queue, 'bytes', #entry - 16)
   counters.write_now(names, queue, 'enqueued', 1)
   counters.write_now(names, queue, counters.wait_bucket(0), 1)
-  simple.call('ZREM', names.waiters, unpack(gone))
-  wakeups.send(wakeup_list, 'H' .. id .. leased)
-  return id
+  call('ZREM', names.waiters, unpack(gone))
+  wakeups.send(wakeup_list, 'H' .. id .. raw)
+  return ids
 end
 
 return handoff

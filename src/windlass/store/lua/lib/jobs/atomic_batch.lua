@@ -58,16 +58,16 @@ local function lacks_room(job, needed)
   return (is_too_long or is_too_large) and 'queue_full' or nil
 end
 
--- Return why the jobs from the first to the last cannot be added, or nil. `entry_of` and `terms_of` return what the
+-- Return why the jobs from the first to the last cannot be added, or nil. `entries` and `all_terms` are what the
 -- caller sent.
-function atomic_batch.refusal_of(first, last, entry_of, terms_of, has_ended)
+function atomic_batch.refusal_of(first, last, entries, all_terms, has_ended)
   local before, needed = {}, {}
   for i = first, last do
-    local job = new_record.decode(entry_of(i))
+    local job = new_record.decode(entries[i])
     local known = record.load(job.id)
     if known and known.fingerprint ~= job.fingerprint then return 'id_conflict' end
     if not known and not has_ended[i] then
-      local terms, cap = atomic_batch.own_terms(terms_of(i))
+      local terms, cap = atomic_batch.own_terms(all_terms[i])
       if caps.names_no_limit(cap) then return 'unknown_limit' end
       local refusal = lacks_parent(job, before) or lacks_awaited(terms, before) or lacks_key(job, terms, before)
         or lacks_room(job, needed)

@@ -6,16 +6,16 @@ local script = require 'script'
 
 local counters = {}
 
-local TALLY_TTL_S = 172800
+local TTL_S = 172800
 local MINUTE_MS = 60000
-local tallies
-script.on_start(function() tallies = {} end)
+local pending
+script.on_start(function() pending = {} end)
 
 function counters.add(queue, what, delta)
-  local fields = tallies[queue]
+  local fields = pending[queue]
   if not fields then
     fields = {}
-    tallies[queue] = fields
+    pending[queue] = fields
   end
   fields[what] = (fields[what] or 0) + delta
 end
@@ -30,13 +30,13 @@ for bits = 0, BITS_MAX do
   counters.NAMES[#counters.NAMES + 1] = RAN[bits]
 end
 
-local function span_name(names, span_ms)
-  local _, bits = math.frexp(span_ms)
+local function bucket_of(names, duration_ms)
+  local _, bits = math.frexp(duration_ms)
   return names[bits < BITS_MAX and bits or BITS_MAX]
 end
 
-function counters.wait_bucket(waited_ms) return span_name(WAITED, waited_ms) end
-function counters.run_bucket(ran_ms) return span_name(RAN, ran_ms) end
+function counters.wait_bucket(waited_ms) return bucket_of(WAITED, waited_ms) end
+function counters.run_bucket(ran_ms) return bucket_of(RAN, ran_ms) end
 
 -- A taken job is counted by its wait. Only report_worker.lua counts `taken` instead, for leases without a wait; readers
 -- add both.
@@ -51,40 +51,41 @@ function counters.add_finished(queue, ran_ms)
 end
 
 -- Return the hash of the queue's hour, and the prefix of this minute's fields.
-local function tally_place(queue)
-  local minute = math.floor(clock.now_ms / 60000)
+local function place_of(queue)
+  local minute = math.floor(clock.now_ms / MINUTE_MS)
   return keys.counters(queue, math.floor(minute / 60)), (minute % 60) .. ':'
 end
 
-local tally_call
-local function write_tally(key, field, delta)
+local call
+script.once(function() call = redis.call end)
+local function write(key, field, delta)
   if delta == 0 then return end
-  if not tally_call then tally_call = redis.call end
-  local total = tally_call('HINCRBY', key, field, delta)
-  if total == delta then tally_call('EXPIRE', key, TALLY_TTL_S) end
+  local total = call('HINCRBY', key, field, delta)
+  if total == delta then call('EXPIRE', key, TTL_S) end
 end
 
--- Count at once, for the fast path, which does not batch its writes. `names` (plain.lua) caches the fields of a minute.
+-- Count at once, for the fast path, which does not batch its writes. `names` (keys.kept_of) keeps the fields of a minute.
 function counters.write_now(names, queue, what, delta)
-  if clock.now_ms >= names.minute_ends_at or clock.now_ms < names.minute_ends_at - MINUTE_MS then
-    names.minute_ends_at = MINUTE_MS * (math.floor(clock.now_ms / MINUTE_MS) + 1)
-    names.fields, names.tally, names.prefix = {}, tally_place(queue)
+  local now_ms = clock.now_ms
+  if now_ms >= names.minute_ends_at or now_ms < names.minute_ends_at - MINUTE_MS then
+    names.minute_ends_at = MINUTE_MS * (math.floor(now_ms / MINUTE_MS) + 1)
+    names.fields, names.counters, names.minute = {}, place_of(queue)
   end
   local field = names.fields[what]
   if not field then
-    field = names.prefix .. what
+    field = names.minute .. what
     names.fields[what] = field
   end
-  write_tally(names.tally, field, delta)
+  write(names.counters, field, delta)
 end
 
 batch.after_flush(function()
-  if next(tallies) == nil then return end
-  for queue, fields in pairs(tallies) do
-    local key, minute = tally_place(queue)
-    for what, delta in pairs(fields) do write_tally(key, minute .. what, delta) end
+  if next(pending) == nil then return end
+  for queue, fields in pairs(pending) do
+    local key, minute = place_of(queue)
+    for what, delta in pairs(fields) do write(key, minute .. what, delta) end
   end
-  tallies = {}
+  pending = {}
 end)
 
 return counters

@@ -4,6 +4,7 @@ local batch = require 'batch'
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
 local events = require 'events'
+local ended_ids = require 'jobs.ended_ids'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
 local unique_keys = require 'jobs.unique_keys'
@@ -16,68 +17,11 @@ local wakeups = require 'workers.wakeups'
 
 local ending = {}
 
-local BUCKET_MS = 600000
-script.on_start(function() ending.ended_now, ending.trim_wanted = {}, {} end)
-
--- Return the current bucket and the previous one. Cached while they stay the same.
-local root_of_buckets, bucket, newer_bucket, older_bucket
-local function ended_buckets()
-  local current = math.floor(clock.now_ms / BUCKET_MS)
-  if keys.prefix() ~= root_of_buckets or current ~= bucket then
-    root_of_buckets, bucket = keys.prefix(), current
-    newer_bucket, older_bucket = keys.ended_ids(current), keys.ended_ids((current - 1))
-  end
-  return newer_bucket, older_bucket
-end
--- Looking up `string.sub` costs as much as running it.
-local ending_call, ending_sub
-script.on_begin(function()
-  if not ending_call then ending_call, ending_sub = redis.call, string.sub end
-end)
-function ending.ended_mark(id) return ending_sub(id, 9) end
-
-function ending.mark_ended(marks)
-  local key = ended_buckets()
-  batch.call_in_parts('SADD', key, marks)
-  redis.call('PEXPIRE', key, 2 * BUCKET_MS)
-end
-
-batch.after_flush(function()
-  if #ending.ended_now == 0 then return end
-  ending.mark_ended(ending.ended_now)
-  ending.ended_now = {}
-end)
-
--- Return per id whether it ended recently, which covers at least the last 10 minutes.
-function ending.ended_lately(ids)
-  local answer, marks, newer, older = {}, {}, ended_buckets()
-  for i = 1, #ids do marks[i] = ending.ended_mark(ids[i]) end
-  local in_newer, in_older = redis.call('SMISMEMBER', newer, unpack(marks)), redis.call('SMISMEMBER', older, unpack(marks))
-  for i = 1, #ids do answer[i] = in_newer[i] == 1 or in_older[i] == 1 end
-  return answer
-end
-function ending.has_ended(id)
-  local mark, newer, older = ending.ended_mark(id), ended_buckets()
-  return ending_call('SISMEMBER', newer, mark) == 1 or ending_call('SISMEMBER', older, mark) == 1
-end
-local function is_any_in(bucket, marks)
-  if ending_call('EXISTS', bucket) == 0 then return false end
-  local found = ending_call('SMISMEMBER', bucket, unpack(marks))
-  for i = 1, #found do
-    if found[i] == 1 then return true end
-  end
-  return false
-end
-function ending.has_any_ended(ids)
-  if #ids == 1 then return ending.has_ended(ids[1]) end
-  local marks, newer, older = {}, ended_buckets()
-  for i = 1, #ids do marks[i] = ending.ended_mark(ids[i]) end
-  return is_any_in(newer, marks) or is_any_in(older, marks)
-end
+script.on_start(function() ending.trim_wanted = {} end)
 
 -- Return why there is no record of this id.
 function ending.missing(id)
-  return (record.loaded[id] == false or ending.ended_lately({id})[1]) and 'already_ended' or 'unknown_job'
+  return (record.loaded[id] == false or ended_ids.has(id)) and 'already_ended' or 'unknown_job'
 end
 
 function ending.each_tag(job, visit)
@@ -101,15 +45,20 @@ function ending.remove(job)
   if not record.is_unflagged(job) then drop_belongings(job) end
   unique_keys.release(job)
   ending.each_tag(job, function(key) batch.z_remove(key, job.id) end)
-  ending.ended_now[#ending.ended_now + 1] = ending.ended_mark(job.id)
+  ended_ids.note(job.id)
   record.loaded[job.id] = false
+end
+
+-- Wake the callers that wait for the end of a job.
+function ending.wake_awaiting(id, state)
+  local key = keys.end_waiters(id)
+  for _, wakeup_list in ipairs(redis.call('SMEMBERS', key)) do wakeups.send(wakeup_list, 'E' .. id .. state) end
+  redis.call('DEL', key)
 end
 
 function ending.notify_awaiting(job)
   if not record.has(job, 'awaited') then return end
-  local key = keys.end_waiters(job.id)
-  for _, wakeup_list in ipairs(redis.call('SMEMBERS', key)) do wakeups.send(wakeup_list, 'E' .. job.id .. job.state) end
-  redis.call('DEL', key)
+  ending.wake_awaiting(job.id, job.state)
   record.unmark(job, 'awaited')
 end
 
@@ -213,6 +162,13 @@ function ending.settle(job, ignores_waiting)
   end
 end
 
+ending.COMPLETE = 1000000 -- progress of a finished job, in millionths
+
+-- Set the fields of the header that an end changes.
+function ending.set_header(job, state)
+  job.state, job.ended_at, job.deadline = state, clock.now_ms, 0
+end
+
 -- End a job that is in the index of its old state. `how.reach` 'all': a cancel also reaches members that are not its
 -- children. `how.ignores_waiting`: its parent does not wait for siblings that are waiting themselves. `how.result`: the
 -- result reported with the end.
@@ -220,9 +176,7 @@ local NO_HOW = {}
 function ending.end_job(job, state, how)
   how = how or NO_HOW
   index.leave(job)
-  job.state = state
-  job.ended_at = clock.now_ms
-  job.deadline = 0
+  ending.set_header(job, state)
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
   batch.increment(keys.queue(job.queue), 'bytes', -job.bytes)

@@ -29,25 +29,28 @@ end
 function index.score_of(at) return at == math.huge and '+inf' or at end
 
 -- A timer is a lower bound. It is lowered here, and corrected by the loop that finds nothing due.
-script.on_start(function() index.timers = {due = {}, lease = {}} end)
+local timers
+script.on_start(function() timers = {due = {}, lease = {}} end)
 function index.note_timer(kind, queue, at)
-  local known = index.timers[kind][queue]
-  if at < math.huge and (not known or at < known) then index.timers[kind][queue] = at end
+  local known = timers[kind][queue]
+  if at < math.huge and (not known or at < known) then timers[kind][queue] = at end
+end
+
+-- Lower a timer of a queue now, and wake the loops that would sleep past the instant. Returns whether it was lowered.
+function index.lower_timer(kind, queue, at)
+  if redis.call('ZADD', keys.timer(kind), 'LT', 'CH', at, queue) == 0 then return false end
+  wakeups.wake_loops(at)
+  return true
 end
 
 batch.after_flush(function()
-  for queue, at in pairs(index.timers.due) do
-    -- Takers wait until the next due time that they know. An earlier one must wake a taker.
-    if redis.call('ZADD', keys.timer('due'), 'LT', 'CH', at, queue) == 1 then
-      wakeups.wake(queue, nil)
-      wakeups.wake_loops(at)
-    end
+  -- Takers wait until the next due time that they know. An earlier one must wake a taker.
+  for queue, at in pairs(timers.due) do
+    if index.lower_timer('due', queue, at) then wakeups.wake(queue, nil) end
   end
-  for queue, at in pairs(index.timers.lease) do
-    -- The timer outlives its job, so this is rare.
-    if redis.call('ZADD', keys.timer('lease'), 'LT', 'CH', at, queue) == 1 then wakeups.wake_loops(at) end
-  end
-  index.timers = {due = {}, lease = {}}
+  -- The timer outlives its job, so this is rare.
+  for queue, at in pairs(timers.lease) do index.lower_timer('lease', queue, at) end
+  timers = {due = {}, lease = {}}
 end)
 
 function index.enter_lane(job)

@@ -5,6 +5,7 @@ local batch = require 'batch'
 local clock = require 'clock'
 local link_dependencies = require 'dependencies.link_dependencies'
 local counters = require 'jobs.counters'
+local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local new_record = require 'jobs.new_record'
@@ -105,7 +106,7 @@ local function debounce(job, entry, terms, sequence, after)
   local content = record.parse(job.id, string.sub(entry, 17))
   content.ready_at = most_ms > 0 and math.min(job.ready_at, holder.created_at + most_ms) or job.ready_at
   local answer = replace(holder, content, 0)
-  if answer[1] == 'replaced' then ending.ended_now[#ending.ended_now + 1] = ending.ended_mark(job.id) end
+  if answer[1] == 'replaced' then ended_ids.note(job.id) end
   return answer
 end
 

@@ -10,11 +10,17 @@ local record = {}
 
 record.HEADER = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4I2'
 record.HEADER_BYTES = 82
-local LAYOUT = record.HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
+local STRINGS = 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
+local LAYOUT = record.HEADER .. STRINGS
 record.POLICY = '>I4I6I6I6I6'
 local LINKS = '>c16BI2c0' -- parent, policy for failed members, limits joined by \2
 record.FORMAT = 1
 record.CODEC_BITS = 3 -- of the flags; a record without other flags has nothing in the keys beside it
+-- Flags of a record that the fast path leases and ends: a codec, and whether callers wait for its end.
+record.SIMPLE_FLAGS = {}
+for codec = 0, record.CODEC_BITS do
+  record.SIMPLE_FLAGS[codec], record.SIMPLE_FLAGS[codec + FLAG.awaited] = true, true
+end
 record.PEEK_BYTES = 1024 -- enough for the strings of almost every record
 record.SMALL_BYTES = 1024 -- a change of a longer record writes only the header
 record.NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
@@ -40,6 +46,17 @@ function record.parse(id, raw)
     deadline = deadline, worker = worker, attempt = attempt, revision = revision, progress = progress,
     head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
     name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras, announced = state,
+  }
+end
+
+-- Return the fields of a header alone.
+function record.parse_header(raw)
+  local _, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker, attempt,
+    revision, progress, head_bytes = struct.unpack(record.HEADER, raw)
+  return {
+    state = state, flags = flags, priority = priority, sequence = sequence, created_at = created_at, ready_at = ready_at,
+    started_at = started_at, ended_at = ended_at, token = token, deadline = deadline, worker = worker, attempt = attempt,
+    revision = revision, progress = progress, head_bytes = head_bytes,
   }
 end
 
@@ -98,11 +115,11 @@ end
 -- Return records with their payloads, in order (false: there is none), until they are enough. The rest is not read.
 local READ_AT_FIRST, READ_AT_ONCE = 8, 64
 local ENOUGH_BYTES = 8388608
-function record.read_whole(keys)
+function record.read_whole(job_keys)
   local raws, bytes, first, size = {}, 0, 1, READ_AT_FIRST
-  while first <= #keys and bytes < ENOUGH_BYTES do
-    local last = math.min(first + size - 1, #keys)
-    local found = redis.call('MGET', unpack(keys, first, last))
+  while first <= #job_keys and bytes < ENOUGH_BYTES do
+    local last = math.min(first + size - 1, #job_keys)
+    local found = redis.call('MGET', unpack(job_keys, first, last))
     for i = 1, #found do
       raws[first + i - 1] = found[i]
       bytes = bytes + (found[i] and #found[i] or 0)
@@ -120,8 +137,9 @@ function record.payload_of(job)
 end
 
 function record.pack_header(job)
-  return struct.pack(record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence, job.created_at, job.ready_at, job.started_at,
-    job.ended_at, job.token, job.deadline, job.worker, job.attempt, job.revision, job.progress, job.head_bytes)
+  return struct.pack(record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence, job.created_at,
+    job.ready_at, job.started_at, job.ended_at, job.token, job.deadline, job.worker, job.attempt, job.revision,
+    job.progress, job.head_bytes)
 end
 
 local function patch_raw(job) job.raw = record.pack_header(job) .. string.sub(job.raw, record.HEADER_BYTES + 1) end
@@ -145,8 +163,8 @@ end
 
 -- Rewrite the record after its strings or its payload have changed.
 function record.rewrite(job, payload)
-  local strings = struct.pack('>c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0', job.fingerprint, #job.policy, job.policy, #job.queue, job.queue,
-    #job.name, job.name, #job.lane, job.lane, #job.unique, job.unique, #job.tags, job.tags, #job.links, job.links, #job.extras, job.extras)
+  local strings = struct.pack('>' .. STRINGS, job.fingerprint, #job.policy, job.policy, #job.queue, job.queue, #job.name,
+    job.name, #job.lane, job.lane, #job.unique, job.unique, #job.tags, job.tags, #job.links, job.links, #job.extras, job.extras)
   job.head_bytes = record.HEADER_BYTES + #strings
   job.raw = record.pack_header(job) .. strings .. payload
   local grown = #job.raw - job.bytes

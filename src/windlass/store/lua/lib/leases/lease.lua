@@ -1,5 +1,4 @@
--- Leases on the general path: a job gets a token, a deadline and a holder. Three files grant leases themselves: the
--- fast path (plain_take.lua), direct handoff (plain_hand.lua), and push/redirect.lua.
+-- Leases on the general path: a job gets a token, a deadline and a holder (lease_header.lua).
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
@@ -11,6 +10,7 @@ local job_note = require 'jobs.job_note'
 local record = require 'jobs.record'
 local keys = require 'keys'
 local expiry = require 'leases.expiry'
+local lease_header = require 'leases.lease_header'
 local reports = require 'leases.reports'
 local blocked_lanes = require 'limits.blocked_lanes'
 local limits = require 'limits.limits'
@@ -27,19 +27,19 @@ local ROUNDS = 4 -- per call, in which expired or used-up heads are dropped and 
 local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: more such heads may follow
 
 function lease.load_whole(ids)
-  local loaded, record_keys = {}, {}
-  for i, id in ipairs(ids) do record_keys[i] = keys.job(id) end
-  for i, raw in ipairs(record.read_whole(record_keys)) do
+  local loaded, job_keys = {}, {}
+  for i, id in ipairs(ids) do job_keys[i] = keys.job(id) end
+  for i, raw in ipairs(record.read_whole(job_keys)) do
     if raw then loaded[#loaded + 1] = record.decode(ids[i], raw) end
   end
   return loaded
 end
 
 local used_up -- jobs that had no attempt left
--- {id, instant, ...} of jobs that were leased before
-script.on_start(function() used_up, lease.started_before = 0, {} end)
+local started_before -- {id, instant, ...} of jobs that were leased before
+script.on_start(function() used_up, started_before = 0, {} end)
 function lease.count_used_up() return used_up end
-function lease.list_started_before() return lease.started_before end
+function lease.list_started_before() return started_before end
 
 -- Return false if the job must not start. It is ended instead.
 function lease.may_start(job)
@@ -111,25 +111,19 @@ end
 function lease.grant(job, token, terms)
   local waited_ms = math.max(0, clock.now_ms - job.ready_at)
   if job.started_at > 0 then
-    local size = #lease.started_before
-    lease.started_before[size + 1], lease.started_before[size + 2] = job.id, job.started_at
+    local size = #started_before
+    started_before[size + 1], started_before[size + 2] = job.id, job.started_at
   end
   index.leave(job)
-  job.token = token
-  job.worker = terms.next_worker and terms.next_worker() or terms.worker
-  job.attempt = job.attempt + 1
-  job.announced = nil -- announce a new lease even if the job was running
-  job.started_at = clock.now_ms
-  job.progress = 0
-  job_note.drop(job)
+  local worker = terms.next_worker and terms.next_worker() or terms.worker
   if terms.accept_ms > 0 then
-    job.state = STATE.dispatched
-    job.deadline = clock.now_ms + terms.accept_ms
+    lease_header.set(job, STATE.dispatched, token, clock.now_ms + terms.accept_ms, worker, job.attempt + 1)
     if terms.dispatch_counts then record.mark(job, 'dispatch_counts') end
   else
-    job.state = STATE.running
-    job.deadline = deadline_of(job, terms)
+    lease_header.set(job, STATE.running, token, deadline_of(job, terms), worker, job.attempt + 1)
   end
+  job.announced = nil -- announce a new lease even if the job was running
+  job_note.drop(job)
   index.enter(job)
   record.save(job)
   if job.links ~= '' then limits.spend_tokens(job) end

@@ -29,9 +29,15 @@ function lanes.tenant_in(lane) return string.match(lane, '^\1?([^%z]*)') end
 function lanes.is_hidden(lane) return string.byte(lane) == 1 end
 function lanes.limits_in(lane) return string.match(lane, '^[^%z]*%z[^%z]*%z(.*)$') or '' end
 
-function lanes.member_of(job)
-  return struct.pack('>I6I6', job.ready_at, job.sequence) .. job.id
-end
+-- Member of a lane: ready time, sequence, id.
+local MEMBER = '>I6I6c16'
+local pack, unpack_bytes
+script.once(function() pack, unpack_bytes = struct.pack, struct.unpack end)
+
+function lanes.member(ready_at, sequence, id) return pack(MEMBER, ready_at, sequence, id) end
+function lanes.member_of(job) return lanes.member(job.ready_at, job.sequence, job.id) end
+-- Return ready time, sequence and id.
+function lanes.read_member(member) return unpack_bytes(MEMBER, member) end
 function lanes.id_in_member(member) return string.sub(member, 13, 28) end
 function lanes.lane_of_head(entry) return string.sub(entry, 29) end
 
@@ -63,7 +69,8 @@ function lanes.head_entry(queue, lane, member)
   return (entered or string.sub(member, 1, 6)) .. string.sub(member, 7) .. lane
 end
 
-local function enter_line(queue, lane, line, member, score)
+-- Return the entry of a lane's new head in its line, and note its virtual time.
+local function new_head_entry(queue, lane, member)
   if fair_share.is_on(queue) then
     local order = fair_share.order_bytes(fair_share.virtual_time(queue, lanes.tenant_in(lane)))
     redis.call('HSET', keys.entered(queue), lane, order)
@@ -71,7 +78,15 @@ local function enter_line(queue, lane, line, member, score)
   elseif keeps_entered(queue) then
     redis.call('HDEL', keys.entered(queue), lane)
   end
-  redis.call('ZADD', line, score, member .. lane)
+  return member .. lane
+end
+
+-- Replace the entry of a lane's head in its line (nil: there is none), and keep the index of names up to date.
+local function write_head(line, names, lane, before, entry, score)
+  if before then redis.call('ZREM', line, before) end
+  if entry then redis.call('ZADD', line, score, entry) end
+  if not before then redis.call('ZADD', names, 0, lanes.name_in(lane) .. '\0' .. lane) end
+  if not entry then redis.call('ZREM', names, lanes.name_in(lane) .. '\0' .. lane) end
 end
 
 -- Remember a lane's head. Must be called before the lane changes. `is_forced`: rewrite its entry in any case.
@@ -102,16 +117,24 @@ batch.after_flush(function()
   for key, change in pairs(touched) do
     local head, score = lanes.head_of(key)
     if head ~= change.head or score ~= change.score or (head and change.is_forced) then
-      local queue, lane, names = change.queue, change.lane, keys.lane_names(change.queue)
+      local queue, lane = change.queue, change.lane
       local limit_key = change.head and lanes.blocker_of(queue, lane)
-      local line = lanes.line_of(queue, limit_key)
-      local name_entry = lanes.name_in(lane) .. '\0' .. lane
-      if change.head then redis.call('ZREM', line, lanes.head_entry(queue, lane, change.head)) end
-      if head then enter_line(queue, lane, line, head, score) else forget_lane(queue, lane, limit_key) end
-      if not change.head then redis.call('ZADD', names, 0, name_entry) end
-      if not head then redis.call('ZREM', names, name_entry) end
+      local before = change.head and lanes.head_entry(queue, lane, change.head)
+      if not head then forget_lane(queue, lane, limit_key) end
+      local entry = head and new_head_entry(queue, lane, head)
+      write_head(lanes.line_of(queue, limit_key), keys.lane_names(queue), lane, before, entry, score)
     end
   end
 end)
+
+-- Add members to a lane, for the fast path: a lane that no limit or pause blocks, of a queue without fair share.
+function lanes.append(queue_keys, queue, lane, members)
+  local key = keys.lane(queue, lane)
+  local before, score_before = lanes.head_of(key)
+  redis.call('ZADD', key, unpack(members))
+  local head, score = lanes.head_of(key)
+  if head == before and score == score_before then return end
+  write_head(queue_keys.heads, queue_keys.lane_names, lane, before and before .. lane, head .. lane, score)
+end
 
 return lanes

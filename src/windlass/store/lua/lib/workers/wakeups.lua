@@ -1,5 +1,5 @@
--- Wakeups of waiting takers and loops. On the general path every job that becomes takeable passes `became_takeable`, so
--- no operation can forget to wake takers. The fast path finds the waiting takers itself (plain_enqueue.lua).
+-- Wakeups of waiting takers and loops. On the general path every job that becomes takeable passes `note_takeable`, so
+-- no operation can forget to wake takers. The fast path of enqueue finds the waiting takers itself.
 local clock = require 'clock'
 local record = require 'jobs.record'
 local keys = require 'keys'
@@ -8,14 +8,13 @@ local taker_filter = require 'workers.taker_filter'
 
 local wakeups = {}
 
-local BELL_TTL_MS = 120000
-local RING_CHECK_MS = 1000 -- a wakeup that was lost with a killed taker is repeated after this
+local LIST_TTL_MS = 120000
+local CHECK_AFTER_MS = 1000 -- a wakeup that was lost with a killed taker is repeated after this
 wakeups.WAITERS_READ = 1000
-local LOOPS_TOLD = 8 -- of those that sleep past an instant
+local LOOPS_WOKEN = 8 -- of those that sleep past an instant
 local FILTERS_TRIED = 20000 -- by one call; the recoverer wakes the other takers a second later
 
 local waiters_of
--- queue -> records that became takeable in this call
 local unwilling -- queue -> kind of job -> index up to which no waiter wants it
 local parsed_filters, tried
 script.on_start(function()
@@ -25,7 +24,7 @@ end)
 function wakeups.send(wakeup_list, message)
   local key = keys.wakeup_list(wakeup_list)
   redis.call('RPUSH', key, message)
-  redis.call('PEXPIRE', key, BELL_TTL_MS)
+  redis.call('PEXPIRE', key, LIST_TTL_MS)
 end
 
 -- Register a wakeup list. Expired registrations are removed with the next one; the key expires if there is none.
@@ -33,19 +32,27 @@ function wakeups.register(queue, wakeup_list, filter, for_ms)
   local key = keys.waiters(queue)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('(%.0f', clock.now_ms))
   redis.call('ZADD', key, clock.now_ms + for_ms, wakeup_list .. '\1' .. filter)
-  redis.call('PEXPIRE', key, math.max(BELL_TTL_MS, for_ms))
+  redis.call('PEXPIRE', key, math.max(LIST_TTL_MS, for_ms))
 end
 
--- Note that the taker on this wakeup list accepts a direct handoff for this worker (plain_hand.lua).
+-- Note that the taker on this wakeup list accepts a direct handoff for this worker (handoff.lua).
 function wakeups.offer_handoff(wakeup_list, worker, for_ms)
-  redis.call('SET', keys.handoff(wakeup_list), worker, 'PX', math.max(BELL_TTL_MS, for_ms))
+  redis.call('SET', keys.handoff(wakeup_list), worker, 'PX', math.max(LIST_TTL_MS, for_ms))
+end
+
+-- Register a taker that found nothing, if it has a wakeup list, in the queues from `first` on. `worker` is set if it
+-- accepts a direct handoff.
+function wakeups.register_taker(queues, first, wakeup_list, filter, for_ms, worker)
+  if wakeup_list == '' then return end
+  for i = first, #queues do wakeups.register(queues[i], wakeup_list, filter, for_ms) end
+  if worker then wakeups.offer_handoff(wakeup_list, worker, for_ms) end
 end
 
 -- Background loops sleep until the earliest instant they know, and are registered for that long. Wake those that would
 -- sleep past this instant: several of them, because a process may die with what only it knows.
 function wakeups.wake_loops(at)
   local key = keys.waiters('')
-  local sleeping = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', at), '+inf', 'LIMIT', 0, LOOPS_TOLD)
+  local sleeping = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', at), '+inf', 'LIMIT', 0, LOOPS_WOKEN)
   for _, waiter in ipairs(sleeping) do
     redis.call('ZADD', key, at, waiter)
     wakeups.send(string.match(waiter, '^[^\1]*'), string.format('L%.0f', math.max(0, at - clock.now_ms)))
@@ -54,7 +61,7 @@ end
 
 -- Check later whether a wakeup had an effect. Until then, further wakeups need no check of their own.
 function wakeups.check_later(queue)
-  local at = clock.now_ms + RING_CHECK_MS
+  local at = clock.now_ms + CHECK_AFTER_MS
   if redis.call('ZADD', keys.timer('ring'), 'LT', 'CH', at, queue) == 1 then wakeups.wake_loops(at) end
 end
 
@@ -74,13 +81,18 @@ local function waiter_wants(filter, job)
   return taker_filter.matches(parsed_filters[filter], job)
 end
 
+-- Send a wakeup for a queue, and have it checked later: its taker may be dead.
+function wakeups.wake_taker(queue, wakeup_list, filter)
+  wakeups.send(wakeup_list, 'Q' .. queue .. '\1' .. filter)
+  if queue ~= '' then wakeups.check_later(queue) end
+end
+
 -- Remove the waiter at this index from the list. Wake it, unless its registration has expired.
 local function ring_waiter(queue, list, i, wakeup_list, filter)
   redis.call('ZREM', keys.waiters(queue), list[i])
   list[i] = false
   if tonumber(list[i + 1]) < clock.now_ms then return false end
-  wakeups.send(wakeup_list, 'Q' .. queue .. '\1' .. filter)
-  if queue ~= '' then wakeups.check_later(queue) end
+  wakeups.wake_taker(queue, wakeup_list, filter)
   return true
 end
 
