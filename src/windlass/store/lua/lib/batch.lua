@@ -5,6 +5,10 @@ local batch = {}
 
 local MAX_ARGUMENTS = 4000 -- Lua's stack limits how many arguments unpack can pass
 
+-- Looking up a function of the engine costs as much as running it.
+local call
+script.once(function() call = redis.call end)
+
 local hooks, steps = {}, {}
 
 -- Call `hook` after each flush.
@@ -40,9 +44,9 @@ function batch.call_in_parts(command, key, list)
   for first = 1, size, MAX_ARGUMENTS do
     local last = math.min(first + MAX_ARGUMENTS - 1, size)
     if key then
-      redis.call(command, key, unpack(list, first, last))
+      call(command, key, unpack(list, first, last))
     else
-      redis.call(command, unpack(list, first, last))
+      call(command, unpack(list, first, last))
     end
   end
 end
@@ -53,11 +57,11 @@ end
 local MANY = 32 -- elements: scores and members
 local LONG_MEMBER = '-----------------------------------------------------------------' -- 65 bytes
 function batch.z_add_many(key, list)
-  if #list < MANY or redis.call('OBJECT', 'ENCODING', key) == 'skiplist' then
-    redis.call('ZADD', key, unpack(list))
+  if #list < MANY or call('OBJECT', 'ENCODING', key) == 'skiplist' then
+    call('ZADD', key, unpack(list))
   else
-    redis.call('ZADD', key, 0, LONG_MEMBER, unpack(list))
-    redis.call('ZREM', key, LONG_MEMBER)
+    call('ZADD', key, 0, LONG_MEMBER, unpack(list))
+    call('ZREM', key, LONG_MEMBER)
   end
 end
 
@@ -103,7 +107,7 @@ end
 local function flush_counts()
   for key, fields in pairs(batch.counts) do
     for field, delta in pairs(fields) do
-      if delta ~= 0 then redis.call('HINCRBY', key, field, delta) end
+      if delta ~= 0 then call('HINCRBY', key, field, delta) end
     end
   end
   batch.counts = {}

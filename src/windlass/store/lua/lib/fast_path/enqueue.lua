@@ -7,6 +7,7 @@ local simple = require 'fast_path.simple'
 local counters = require 'jobs.counters'
 local ended_ids = require 'jobs.ended_ids'
 local new_record = require 'jobs.new_record'
+local record = require 'jobs.record'
 local keys = require 'keys'
 local numbers = require 'numbers'
 local lanes = require 'queues.lanes'
@@ -35,13 +36,14 @@ end
 -- Return lane members with scores, records by key, and the bytes of the records. `start` names the first bytes of a
 -- record in its header.
 local function pack_jobs(names, arguments, items_at, ids, headers, start, last_sequence)
-  local now_ms, members, records, bytes = clock.now_ms, {}, {}, 0
+  local members, records, bytes, now = {}, {}, 0, record.pack_number(clock.now_ms)
+  local member, pack, pack_number, job_prefix = lanes.member, new_record.pack, record.pack_number, names.job
   for i = 1, #ids do
-    local id, header, entry, sequence = ids[i], headers[i], arguments[items_at + 2 * i - 2], last_sequence + i
+    local id, header, entry, sequence = ids[i], headers[i], arguments[items_at + 2 * i - 2], pack_number(last_sequence + i)
     members[2 * i - 1] = header.score
-    members[2 * i] = lanes.member(now_ms, sequence, id)
-    records[2 * i - 1] = names.job .. id
-    records[2 * i] = new_record.pack(header[start], sequence, now_ms, now_ms, entry)
+    members[2 * i] = member(now, sequence, id)
+    records[2 * i - 1] = job_prefix .. id
+    records[2 * i] = pack(header[start], sequence, now, now, entry)
     bytes = bytes + #entry - 16
   end
   return members, records, bytes
@@ -57,8 +59,27 @@ local function wake_takers(names, queue, wakeup_lists, gone)
   for i = 1, #wakeup_lists do wakeups.wake_taker(queue, wakeup_lists[i], '') end
 end
 
+-- One job, which is the most frequent call: as below, without the lists.
+local function enqueue_one(entry, terms, version)
+  local header, strings = simple.new_job(entry, terms)
+  if not header then return nil end
+  local queue, id = strings.queue, sub(entry, 1, 16)
+  local names = keys.kept_of(queue)
+  -- If exactly one of these keys exists, it must be `waiters`; otherwise no waiter is found, and there is no handoff.
+  local found = call('EXISTS', names.job .. id, names.waiters, names.followed)
+  if found > 1 then return nil end
+  local config = simple.config_of(names)
+  if not simple.accepts(config) or (call('GET', names.limits_version) or '0') ~= version or ended_ids.has(id) then return nil end
+  if found == 1 then return handoff.try(names, queue, config, id, header, entry) end
+  local now, sequence = record.pack_number(clock.now_ms), record.pack_number(call('INCR', names.sequence))
+  call('ZADD', names.ready, header.score, lanes.member(now, sequence, id))
+  call('SET', names.job .. id, new_record.pack(header.start, sequence, now, now, entry))
+  note_growth(names, queue, 1, #entry - 16)
+  return {id}
+end
+
 -- Return the ids of the added jobs, or nil.
-local function enqueue(arguments, version)
+local function enqueue_many(arguments, version)
   local size = (#arguments - 2) / 2
   local ids, headers, queue = nil, nil, nil
   if size <= simple.JOBS_MAX then ids, headers, queue = read_jobs(arguments, size) end
@@ -72,9 +93,6 @@ local function enqueue(arguments, version)
   if call('EXISTS', names.waiters) == 1 then
     wakeup_lists, gone = simple.waiters(names, config, size)
     if not wakeup_lists then return nil end
-    local entry = arguments[2 * size + 1]
-    local worker = size == 1 and handoff.find_worker(names, queue, config, wakeup_lists[1], ids[1], entry)
-    if worker then return handoff.hand_over(names, queue, ids, headers[1], entry, worker, wakeup_lists[1], gone) end
   end
   local members, records, bytes = pack_jobs(names, arguments, 3, ids, headers, 'start', tonumber(marks[3] or 0))
   -- If one of the records exists, MSETNX writes nothing.
@@ -162,10 +180,11 @@ local function enqueue_numbered(arguments, request_key, request, version)
   return ids
 end
 
-function fast_enqueue.enqueue(arguments, first, name, version)
-  local request_key, request = numbers.read_request(first, name)
-  if request_key then return enqueue_numbered(arguments, request_key, request, version) end
-  return enqueue(arguments, first)
+-- The first arguments are a request id and a version, or a version, a job and its terms.
+function fast_enqueue.enqueue(arguments, first, second, third)
+  local request_key, request = numbers.read_request(first, second)
+  if request_key then return enqueue_numbered(arguments, request_key, request, third) end
+  return #arguments == 4 and enqueue_one(second, third, first) or enqueue_many(arguments, first)
 end
 
 return fast_enqueue

@@ -5,6 +5,7 @@ local batch = require 'batch'
 local clock = require 'clock'
 local simple = require 'fast_path.simple'
 local counters = require 'jobs.counters'
+local end_header = require 'jobs.end_header'
 local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local record = require 'jobs.record'
@@ -53,18 +54,16 @@ local function append(list, first, second)
 end
 
 -- Add the record of a job that is kept. Only its header changes.
-local function add_kept(ends, key, queue, id, raw, length, result, kept_ms)
+local function add_kept(ends, key, queue, id, raw, length, flags, result, kept_ms)
   ends.kept = ends.kept or {ids = {}, written = {}, patched = {}, finished = {}, retention = {}}
-  local kept, job = ends.kept, record.parse_header(raw)
+  local kept = ends.kept
   kept.ids[id] = true
-  ending.set_header(job, STATE.finished)
-  job.progress = ending.COMPLETE
-  record.unmark(job, 'awaited')
+  if flags >= FLAG.awaited then flags = flags - FLAG.awaited end
   if result ~= '' then
-    record.mark(job, 'has_outcome')
+    flags = flags + FLAG.has_outcome
     append(kept.written, keys.result(id), result)
   end
-  local header = record.pack_header(job)
+  local header = end_header.pack_finished(raw, flags)
   if length <= record.SMALL_BYTES then
     append(kept.written, key, header .. sub(raw, record.HEADER_BYTES + 1))
   else
@@ -101,7 +100,7 @@ local function add_end(ends, key, id, raw, length, token, item)
   if flags >= FLAG.awaited then ends.awaited[#ends.awaited + 1] = id end
   if strings.kept_ms > 0 then
     local _, _, result = reports.read_finish(item)
-    add_kept(ends, key, queue, id, raw, length, result, strings.kept_ms)
+    add_kept(ends, key, queue, id, raw, length, flags, result, strings.kept_ms)
   end
   return true
 end

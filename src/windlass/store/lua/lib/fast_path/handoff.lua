@@ -21,11 +21,12 @@ local ENTRY_BYTES_MAX = 16384 -- a take reads a longer record more cheaply
 local call, sub
 script.once(function() call, sub = redis.call, string.sub end)
 
--- Return the worker of a wakeup list if it may be handed a new job of this queue: only a job that it would take itself.
-function handoff.find_worker(names, queue, config, wakeup_list, id, entry)
+-- Return the worker of a wakeup list if it may be handed the next job of this queue: only a job that it would take
+-- itself.
+local function find_worker(names, queue, config, wakeup_list, entry)
   local worker = wakeup_list and #entry <= ENTRY_BYTES_MAX and call('GET', keys.handoff(wakeup_list))
   if not worker or call('HGET', keys.root, 'stopped') or not simple.next_instants(names, queue)
-    or call('EXISTS', names.job .. id, names.ready, names.heads, names.room, names.push_full) > 0 then
+    or call('EXISTS', names.ready, names.heads, names.room, names.push_full) > 0 then
     return nil
   end
   return not simple.is_set(config.fair_share, 'fair_share') and worker
@@ -39,8 +40,8 @@ local function pack_leased(header, sequence, token, deadline, worker, entry)
   return record.pack_header(job) .. sub(entry, 17 + record.HEADER_BYTES)
 end
 
-function handoff.hand_over(names, queue, ids, header, entry, worker, wakeup_list, gone)
-  local id, deadline = ids[1], clock.now_ms + ACCEPT_MS
+local function hand_over(names, queue, id, header, entry, worker, wakeup_list, gone)
+  local deadline = clock.now_ms + ACCEPT_MS
   local sequence, token = call('INCRBY', names.sequence, 1), call('INCRBY', names.token, 1)
   local raw = pack_leased(header, sequence, token, deadline, worker, entry)
   call('SET', names.job .. id, raw)
@@ -52,7 +53,15 @@ function handoff.hand_over(names, queue, ids, header, entry, worker, wakeup_list
   counters.write_now(names, queue, counters.wait_bucket(0), 1)
   call('ZREM', names.waiters, unpack(gone))
   wakeups.send(wakeup_list, 'H' .. id .. raw)
-  return ids
+end
+
+-- Hand a new job to a waiting worker. Returns its id in a list; nil if there is no such worker.
+function handoff.try(names, queue, config, id, header, entry)
+  local wakeup_lists, gone = simple.waiters(names, config, 1)
+  local worker = wakeup_lists and find_worker(names, queue, config, wakeup_lists[1], entry)
+  if not worker then return nil end
+  hand_over(names, queue, id, header, entry, worker, wakeup_lists[1], gone)
+  return {id}
 end
 
 return handoff

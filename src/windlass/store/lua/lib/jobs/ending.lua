@@ -1,9 +1,9 @@
 -- End of a job, retention of ended jobs, and their removal.
 local STATE = require('constants').STATE
 local batch = require 'batch'
-local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
 local events = require 'events'
+local end_header = require 'jobs.end_header'
 local ended_ids = require 'jobs.ended_ids'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
@@ -162,13 +162,6 @@ function ending.settle(job, ignores_waiting)
   end
 end
 
-ending.COMPLETE = 1000000 -- progress of a finished job, in millionths
-
--- Set the fields of the header that an end changes.
-function ending.set_header(job, state)
-  job.state, job.ended_at, job.deadline = state, clock.now_ms, 0
-end
-
 -- End a job that is in the index of its old state. `how.reach` 'all': a cancel also reaches members that are not its
 -- children. `how.ignores_waiting`: its parent does not wait for siblings that are waiting themselves. `how.result`: the
 -- result reported with the end.
@@ -176,7 +169,7 @@ local NO_HOW = {}
 function ending.end_job(job, state, how)
   how = how or NO_HOW
   index.leave(job)
-  ending.set_header(job, state)
+  end_header.set(job, state)
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
   batch.increment(keys.queue(job.queue), 'bytes', -job.bytes)

@@ -29,16 +29,26 @@ record.FOREVER_MS = 281474976710655
 -- records that this call has read or created, by id; false: removed in this call
 script.on_start(function() record.loaded = {} end)
 
-function record.has(job, flag) return bit.band(job.flags, FLAG[flag]) ~= 0 end
-function record.mark(job, flag) job.flags = bit.bor(job.flags, FLAG[flag]) end
-function record.unmark(job, flag) job.flags = bit.band(job.flags, bit.bnot(FLAG[flag])) end
+-- Looking up a function of the engine's libraries costs as much as running it.
+local call, band, bor, bnot, pack, unpack_bytes, sub
+script.once(function()
+  call, band, bor, bnot = redis.call, bit.band, bit.bor, bit.bnot
+  pack, unpack_bytes, sub = struct.pack, struct.unpack, string.sub
+end)
+
+function record.has(job, flag) return band(job.flags, FLAG[flag]) ~= 0 end
+function record.mark(job, flag) job.flags = bor(job.flags, FLAG[flag]) end
+function record.unmark(job, flag) job.flags = band(job.flags, bnot(FLAG[flag])) end
+
+-- Return an instant, or another number of six bytes, as records and lanes contain it.
+function record.pack_number(number) return pack('>I6', number) end
 
 function record.is_unflagged(job) return job.flags <= record.CODEC_BITS end
 
 function record.parse(id, raw)
   local format, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
     attempt, revision, progress, head_bytes, fingerprint, policy, queue, name, lane, unique, tags, links,
-    extras = struct.unpack(LAYOUT, raw)
+    extras = unpack_bytes(LAYOUT, raw)
   if format ~= record.FORMAT then error('record of an unknown format: ' .. format) end
   return {
     id = id, raw = raw, bytes = #raw, state = state, flags = flags, priority = priority, sequence = sequence,
@@ -52,7 +62,7 @@ end
 -- Return the fields of a header alone.
 function record.parse_header(raw)
   local _, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker, attempt,
-    revision, progress, head_bytes = struct.unpack(record.HEADER, raw)
+    revision, progress, head_bytes = unpack_bytes(record.HEADER, raw)
   return {
     state = state, flags = flags, priority = priority, sequence = sequence, created_at = created_at, ready_at = ready_at,
     started_at = started_at, ended_at = ended_at, token = token, deadline = deadline, worker = worker, attempt = attempt,
@@ -69,7 +79,7 @@ local NO_POLICY = {max_attempts = 0, lease_ms = 0, timeout_ms = 0, result_ttl_ms
 function record.policy_of(job)
   if job.policy == '' then return NO_POLICY end
   if not job.policy_read then
-    local max_attempts, lease_ms, timeout_ms, result_ttl_ms, expires_at = struct.unpack(record.POLICY, job.policy)
+    local max_attempts, lease_ms, timeout_ms, result_ttl_ms, expires_at = unpack_bytes(record.POLICY, job.policy)
     job.policy_read = {
       max_attempts = max_attempts, lease_ms = lease_ms, timeout_ms = timeout_ms, result_ttl_ms = result_ttl_ms,
       expires_at = expires_at,
@@ -82,7 +92,7 @@ local NO_LINKS = {parent = record.NOBODY, on_failure = 0, limits = ''}
 function record.links_of(job)
   if job.links == '' then return NO_LINKS end
   if not job.links_read then
-    local parent, on_failure, limits = struct.unpack(LINKS, job.links)
+    local parent, on_failure, limits = unpack_bytes(LINKS, job.links)
     job.links_read = {parent = parent, on_failure = on_failure, limits = limits}
   end
   return job.links_read
@@ -90,7 +100,7 @@ end
 
 function record.set_links(job, links)
   local is_bare = links.parent == record.NOBODY and links.on_failure == 0 and links.limits == ''
-  job.links = is_bare and '' or struct.pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
+  job.links = is_bare and '' or pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
   job.links_read = nil
 end
 
@@ -99,13 +109,13 @@ function record.load(id)
   if record.loaded[id] ~= nil then return record.loaded[id] or nil end
   local key = keys.job(id)
   if batch.values[key] then return record.decode(id, batch.values[key]) end
-  local raw = redis.call('GETRANGE', key, 0, record.PEEK_BYTES - 1)
+  local raw = call('GETRANGE', key, 0, record.PEEK_BYTES - 1)
   if raw == '' then return nil end
   local bytes = #raw
   if bytes == record.PEEK_BYTES then
-    bytes = redis.call('STRLEN', key)
-    local head_bytes = struct.unpack('>I2', raw, record.HEADER_BYTES - 1)
-    if head_bytes > record.PEEK_BYTES then raw = redis.call('GETRANGE', key, 0, head_bytes - 1) end
+    bytes = call('STRLEN', key)
+    local head_bytes = unpack_bytes('>I2', raw, record.HEADER_BYTES - 1)
+    if head_bytes > record.PEEK_BYTES then raw = call('GETRANGE', key, 0, head_bytes - 1) end
   end
   local job = record.decode(id, raw)
   job.bytes = bytes
@@ -119,7 +129,7 @@ function record.read_whole(job_keys)
   local raws, bytes, first, size = {}, 0, 1, READ_AT_FIRST
   while first <= #job_keys and bytes < ENOUGH_BYTES do
     local last = math.min(first + size - 1, #job_keys)
-    local found = redis.call('MGET', unpack(job_keys, first, last))
+    local found = call('MGET', unpack(job_keys, first, last))
     for i = 1, #found do
       raws[first + i - 1] = found[i]
       bytes = bytes + (found[i] and #found[i] or 0)
@@ -132,17 +142,17 @@ function record.read_whole(job_keys)
 end
 
 function record.payload_of(job)
-  if #job.raw < job.bytes then job.raw = redis.call('GET', keys.job(job.id)) end
-  return string.sub(job.raw, job.head_bytes + 1)
+  if #job.raw < job.bytes then job.raw = call('GET', keys.job(job.id)) end
+  return sub(job.raw, job.head_bytes + 1)
 end
 
 function record.pack_header(job)
-  return struct.pack(record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence, job.created_at,
+  return pack(record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence, job.created_at,
     job.ready_at, job.started_at, job.ended_at, job.token, job.deadline, job.worker, job.attempt, job.revision,
     job.progress, job.head_bytes)
 end
 
-local function patch_raw(job) job.raw = record.pack_header(job) .. string.sub(job.raw, record.HEADER_BYTES + 1) end
+local function patch_raw(job) job.raw = record.pack_header(job) .. sub(job.raw, record.HEADER_BYTES + 1) end
 
 -- Write header, strings and payload from `raw`.
 function record.write(job)
@@ -158,12 +168,12 @@ end
 function record.save(job)
   if record.is_written_whole(job) then return record.write(job) end
   patch_raw(job)
-  redis.call('SETRANGE', keys.job(job.id), 0, string.sub(job.raw, 1, record.HEADER_BYTES))
+  call('SETRANGE', keys.job(job.id), 0, sub(job.raw, 1, record.HEADER_BYTES))
 end
 
 -- Rewrite the record after its strings or its payload have changed.
 function record.rewrite(job, payload)
-  local strings = struct.pack('>' .. STRINGS, job.fingerprint, #job.policy, job.policy, #job.queue, job.queue, #job.name,
+  local strings = pack('>' .. STRINGS, job.fingerprint, #job.policy, job.policy, #job.queue, job.queue, #job.name,
     job.name, #job.lane, job.lane, #job.unique, job.unique, #job.tags, job.tags, #job.links, job.links, #job.extras, job.extras)
   job.head_bytes = record.HEADER_BYTES + #strings
   job.raw = record.pack_header(job) .. strings .. payload

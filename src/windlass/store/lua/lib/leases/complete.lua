@@ -7,6 +7,7 @@ local events = require 'events'
 local amend = require 'jobs.amend'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
+local end_header = require 'jobs.end_header'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local job_note = require 'jobs.job_note'
@@ -83,7 +84,7 @@ local function end_well(job, ran_ms)
     events.announce_state(job)
     ending.settle(job)
   else
-    job.progress = 1000000
+    end_header.complete(job)
     ending.end_job(job, STATE.finished)
   end
   return 'finished'

@@ -18,8 +18,8 @@ local expiry = {}
 -- Set a queue's timer to the next instant in its indexes, or remove it.
 function expiry.reset_timer(kind, queue, ...)
   local following = math.huge
-  for _, index in ipairs({...}) do
-    local first = redis.call('ZRANGE', keys.of_queue(index, queue), 0, 0, 'WITHSCORES')
+  for _, kind_of_index in ipairs({...}) do
+    local first = redis.call('ZRANGE', keys.of_queue(kind_of_index, queue), 0, 0, 'WITHSCORES')
     following = math.min(following, tonumber(first[2] or math.huge))
   end
   if following < math.huge then
@@ -30,8 +30,8 @@ function expiry.reset_timer(kind, queue, ...)
   return nil
 end
 
-function expiry.due_ids(index, queue, most)
-  return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)
+function expiry.due_ids(kind_of_index, queue, most)
+  return redis.call('ZRANGEBYSCORE', keys.of_queue(kind_of_index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)
 end
 
 function expiry.promote(queue, most)

@@ -6,6 +6,7 @@ local dependencies = require 'dependencies.dependencies'
 local yield_to_children = require 'dependencies.yield_to_children'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
+local end_header = require 'jobs.end_header'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local job_note = require 'jobs.job_note'
@@ -111,7 +112,7 @@ function reports.finish(id, token, result, then_at, revision)
     record.mark(job, 'has_outcome')
     batch.set(keys.result(job.id), result)
   end
-  job.progress = 1000000
+  end_header.complete(job)
   ending.end_job(job, STATE.finished, {result = result})
   return 'ok'
 end

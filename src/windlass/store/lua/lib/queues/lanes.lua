@@ -29,13 +29,13 @@ function lanes.tenant_in(lane) return string.match(lane, '^\1?([^%z]*)') end
 function lanes.is_hidden(lane) return string.byte(lane) == 1 end
 function lanes.limits_in(lane) return string.match(lane, '^[^%z]*%z[^%z]*%z(.*)$') or '' end
 
--- Member of a lane: ready time, sequence, id.
-local MEMBER = '>I6I6c16'
+local MEMBER = '>I6I6c16' -- ready time, sequence, id
 local pack, unpack_bytes
 script.once(function() pack, unpack_bytes = struct.pack, struct.unpack end)
 
-function lanes.member(ready_at, sequence, id) return pack(MEMBER, ready_at, sequence, id) end
-function lanes.member_of(job) return lanes.member(job.ready_at, job.sequence, job.id) end
+-- Return the member of a lane for a job; for a new job from numbers that are packed already (record.pack_number).
+function lanes.member_of(job) return pack(MEMBER, job.ready_at, job.sequence, job.id) end
+function lanes.member(ready_at, sequence, id) return ready_at .. sequence .. id end
 -- Return ready time, sequence and id.
 function lanes.read_member(member) return unpack_bytes(MEMBER, member) end
 function lanes.id_in_member(member) return string.sub(member, 13, 28) end
