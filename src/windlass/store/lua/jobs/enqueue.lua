@@ -1,12 +1,12 @@
 -- Add jobs. Repeating an id changes nothing; a unique key can lead to an existing job instead.
--- arguments: version of the limits that the jobs were matched against; then per job: id + record as packed by the caller,
---            and its terms. Terms are '', or the action for its unique key (B 0 none; B 1 keep; B 2 replace, I4 revision
---            guard (0: none); B 3 debounce, I6 pause, I6 longest delay from creation (0: unbounded); B 4 throttle, I6
---            period; B 5 refuse) and the ids of the jobs to wait for. Two parts can precede the action, in this order:
---            B 255 (this job and the next one are added together or not at all); B 254, I2 length, I2 length of a limit
---            key, the limit key ('': the job matches no such limit), I4 cap to set if the key has none, data that callers
---            keep with the cap. A call that needs numbers for its jobs has a request id (numbers.lua) before the version:
---            'N' + number of the call, name; the ids of its jobs contain the number 0
+-- arguments: version of the limits that the jobs were matched against; then per job: id + record as packed by the
+--            caller, and its terms. Terms are '', or the action for its unique key (B 0 none; B 1 keep; B 2 replace, I4
+--            revision guard (0: none); B 3 debounce, I6 pause, I6 longest delay from creation (0: unbounded); B 4
+--            throttle, I6 period; B 5 refuse) and the ids of the jobs to wait for. Two parts can precede the action, in
+--            this order: B 255 (this job and the next one are added together or not at all); B 254, I2 length, I2
+--            length of a limit key, the limit key ('': the job matches no such limit), I4 cap to set if the key has
+--            none, data that callers keep with the cap. A call that needs numbers for its jobs has a request id
+--            (numbers.lua) before the version: 'N' + number of the call, name; the ids of its jobs contain the number 0
 -- returns:   per job its id, if the fast path added it, or {status, id, revision}; status 'queued', 'scheduled',
 --            'waiting', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
@@ -34,8 +34,8 @@ local function read_items(arguments, first)
   return entries, all_terms
 end
 
--- Put reserved numbers into the ids. Returns whether the numbers are new: then none of the jobs can have ended, whatever
--- ids other callers use.
+-- Put reserved numbers into the ids. Returns whether the numbers are new: then none of the jobs can have ended,
+-- whatever ids other callers use.
 local function assign_numbers(entries, request_key, request)
   local first, is_new = numbers.reserve_once(request_key, request, #entries)
   for i = 1, #entries do

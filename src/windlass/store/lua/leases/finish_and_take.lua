@@ -38,8 +38,8 @@ local function report(arguments, finishes, failures)
   return finished, failed
 end
 
-local function finish_and_take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms, waiting, resume,
-    finishes, failures)
+local function finish_and_take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms,
+    waiting, resume, finishes, failures)
   finishes, failures = tonumber(finishes), tonumber(failures)
   local queues_at = FINISHES_AT + finishes + FAIL_WIDTH * failures
   local request = take.read_request(arguments, queues_at, filter, most, worker, lease_ms, accept_ms, wakeup_list,

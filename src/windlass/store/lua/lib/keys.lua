@@ -1,6 +1,6 @@
--- Keys of one partition: every key, its type and its content. Only this file builds keys; store/keys.py names those that
--- Python reads. All keys of a partition begin with its root, e.g. `wl:{0}`, and so share its hash tag. A limit key is a
--- limit's number, number:key or number=key; where lanes are blocked, also a pause (limits.lua).
+-- Keys of one partition: every key, its type and its content. Only this file builds keys; store/keys.py names those
+-- that Python reads. All keys of a partition begin with its root, e.g. `wl:{0}`, and so share its hash tag. A limit key
+-- is a limit's number, number:key or number=key; where lanes are blocked, also a pause (limits.lua).
 local script = require 'script'
 
 local keys = {}
@@ -15,12 +15,15 @@ end)
 
 -- Jobs
 function keys.job(id) return P .. 'j:' .. id end -- string: its record (record.lua)
-function keys.attempts(id) return P .. 'a:' .. id end -- list: the last 20 unsuccessful attempts, with errors (attempts.lua)
+-- list: the last 20 unsuccessful attempts, with errors (attempts.lua)
+function keys.attempts(id) return P .. 'a:' .. id end
 function keys.result(id) return P .. 'o:' .. id end -- string: kept result, with its codec
 function keys.log(id) return P .. 'l:' .. id end -- list: last log lines of its holders (job_log.lua)
 function keys.end_waiters(id) return P .. 'e:' .. id end -- set: wakeup lists to notify when the job ends
-function keys.members(id) return P .. 'c:' .. id end -- zset: children and awaited jobs; score their state (dependencies.lua)
-function keys.dependents(id) return P .. 'd:' .. id end -- zset: jobs that wait for its end; score the last notified state
+-- zset: children and awaited jobs; score their state (dependencies.lua)
+function keys.members(id) return P .. 'c:' .. id end
+-- zset: jobs that wait for its end; score the last notified state
+function keys.dependents(id) return P .. 'd:' .. id end
 function keys.tag(tag) return P .. 't:' .. tag end -- zset: jobs with a tag; score creation
 function keys.unique(queue, key) return P .. 'u:' .. queue .. '\0' .. key end -- zset: holders; score sequence
 -- string: end of the period + id of the job that won it; expires
@@ -43,7 +46,8 @@ function keys.lane(queue, lane) -- zset: a lane, same form
 end
 function keys.laned(queue) return P .. 'laned:' .. queue end -- zset: jobs of all other lanes, for counts and pages
 function keys.heads(queue) return P .. 'heads:' .. queue end -- zset: head of each other lane; member as there + lane
-function keys.lane_names(queue) return P .. 'names:' .. queue end -- zset: lexicographic index of other lanes; name \0 lane
+-- zset: lexicographic index of other lanes; name \0 lane
+function keys.lane_names(queue) return P .. 'names:' .. queue end
 -- zset: lanes that a limit or a pause blocks, as in heads
 function keys.blocked_lanes(queue, limit_key) return P .. 'parked:' .. queue .. '\0' .. limit_key end
 function keys.blocked_by(queue) return P .. 'parked_at:' .. queue end -- hash: lane -> limit key that blocks it
@@ -51,20 +55,26 @@ function keys.room(queue) return P .. 'room:' .. queue end -- zset: limit keys w
 function keys.rates(queue) return P .. 'rates:' .. queue end -- zset: rates that block lanes -> their next token
 function keys.pauses(queue) return P .. 'pauses:' .. queue end -- hash: 'l' + lane or 'n' + name -> since + reason
 function keys.weights(queue) return P .. 'weights:' .. queue end -- hash: lane -> weight, if it is not 1
-function keys.turns(queue) return P .. 'turns:' .. queue end -- zset: lane -> virtual time ahead of the queue's (fair_share.lua)
-function keys.entered(queue) return P .. 'entered:' .. queue end -- hash: lane -> virtual time at which its head was entered
+-- zset: lane -> virtual time ahead of the queue's (fair_share.lua)
+function keys.turns(queue) return P .. 'turns:' .. queue end
+-- hash: lane -> virtual time at which its head was entered
+function keys.entered(queue) return P .. 'entered:' .. queue end
 function keys.scheduled(queue) return P .. 'scheduled:' .. queue end -- zset: score run_at
 function keys.waiting(queue) return P .. 'waiting:' .. queue end -- zset: score creation
-function keys.running(queue) return P .. 'running:' .. queue end -- zset: dispatched and running; score the recoverer's check
+-- zset: dispatched and running; score the recoverer's check
+function keys.running(queue) return P .. 'running:' .. queue end
 function keys.finished(queue) return P .. 'finished:' .. queue end -- zset: score end
 function keys.history(queue) return P .. 'history:' .. queue end -- zset: score end; also failed: and cancelled:
-function keys.waiters(queue) return P .. 'waiters:' .. queue end -- zset: waiting takers; wakeup list \1 filter, score until
-function keys.counters(queue, hour) return P .. 'm:' .. queue .. '\0' .. hour end -- hash: <minute>:<what> (counters.lua)
+-- zset: waiting takers; wakeup list \1 filter, score until
+function keys.waiters(queue) return P .. 'waiters:' .. queue end
+-- hash: <minute>:<what> (counters.lua)
+function keys.counters(queue, hour) return P .. 'm:' .. queue .. '\0' .. hour end
 function keys.idle(queue) return P .. 'idle:' .. queue end -- zset: worker -> until when it may be given a job; expires
 -- Return the index of a queue by its name: 'ready', 'laned', 'scheduled', 'finished', 'failed', …; 't' for a tag.
 function keys.of_queue(kind, queue) return P .. kind .. ':' .. queue end
 keys.STATE_INDEX = {'scheduled', nil, 'waiting', 'running', 'running', 'finished', 'failed', 'cancelled'}
--- zset: queue -> an instant not later than its next scheduled job ('due'), expired lease ('lease'), wakeup check ('ring')
+-- zset: queue -> an instant not later than its next scheduled job ('due'), expired lease ('lease'), wakeup check
+-- ('ring')
 function keys.timer(kind) return P .. 'timers:' .. kind end
 
 -- Limits
@@ -73,18 +83,25 @@ function keys.limit_names() return P .. 'limit_names' end -- hash: name -> numbe
 function keys.limits_version() return P .. 'limits_version' end -- string: grows with every change
 function keys.limit_number() return P .. 'limit_number' end -- string: grows with every new limit
 function keys.rematch() return P .. 'rematch' end -- string: version against which waiting jobs are being matched
-function keys.holders(limit_key) return P .. 'holders:' .. limit_key end -- zset: jobs that run under a limit; score start
-function keys.full_at(limit_key) return P .. 'full_at:' .. limit_key end -- string: when a rate's bucket is full; expires then
-function keys.blocked_in(limit_key) return P .. 'parked_in:' .. limit_key end -- set: queues with lanes that a limit blocks
+-- zset: jobs that run under a limit; score start
+function keys.holders(limit_key) return P .. 'holders:' .. limit_key end
+-- string: when a rate's bucket is full; expires then
+function keys.full_at(limit_key) return P .. 'full_at:' .. limit_key end
+-- set: queues with lanes that a limit blocks
+function keys.blocked_in(limit_key) return P .. 'parked_in:' .. limit_key end
 function keys.limit_keys(number) return P .. 'held:' .. number end -- set: its limit keys with holders or blocked lanes
-function keys.caps(number) return P .. 'caps:' .. number end -- hash: limit key -> its own cap + callers' data (caps.lua)
+-- hash: limit key -> its own cap + callers' data (caps.lua)
+function keys.caps(number) return P .. 'caps:' .. number end
 function keys.capped_keys(number) return P .. 'keyed:' .. number end -- zset: limit keys with a cap or jobs; score 0
-function keys.limited_jobs(limit_key) return P .. 'under:' .. limit_key end -- zset: its jobs that have not ended; score state
-function keys.idle_caps() return P .. 'idle_caps' end -- zset: limit keys with a cap and without jobs -> removal of the cap
+-- zset: its jobs that have not ended; score state
+function keys.limited_jobs(limit_key) return P .. 'under:' .. limit_key end
+-- zset: limit keys with a cap and without jobs -> removal of the cap
+function keys.idle_caps() return P .. 'idle_caps' end
 
 -- Numbers
 function keys.number() return P .. 'number' end -- string: last number given to a job (numbers.lua)
-function keys.request_id(name) return P .. 'slip:' .. name end -- string: last call of this name, its first number; expires
+-- string: last call of this name, its first number; expires
+function keys.request_id(name) return P .. 'slip:' .. name end
 function keys.numbers() return P .. 'numbers' end -- hash: id -> number, of jobs whose number was assigned later
 function keys.numbered() return P .. 'numbered' end -- hash: number -> id, of the same jobs
 
@@ -96,10 +113,12 @@ function keys.push_workers() return P .. 'push_workers' end -- zset: score regis
 function keys.push_full() return P .. 'push_full' end -- set: push workers that had no free slot when a call looked
 function keys.unknown_names(worker) return P .. 'wn:' .. worker end -- zset: names it does not know; score when reported
 function keys.wakeup_list(process) return P .. 'bell:' .. process end -- list: wakeups of a process
-function keys.handoff(process) return P .. 'hand:' .. process end -- string: worker that accepts a direct handoff; expires
+-- string: worker that accepts a direct handoff; expires
+function keys.handoff(process) return P .. 'hand:' .. process end
 
 -- Schedules
-function keys.schedules() return P .. 'schedules' end -- zset: schedule -> next occurrence; +inf when it is paused or over
+-- zset: schedule -> next occurrence; +inf when it is paused or over
+function keys.schedules() return P .. 'schedules' end
 function keys.schedule_names() return P .. 'schedule_names' end -- zset: the same names, by name
 -- hash: definition (opaque), revision, created_at, next_at (0: over), paused (reason), last_planned_at, last_fired_at,
 -- last_job, fired, skipped, missed
@@ -119,8 +138,10 @@ function keys.callback_number() return P .. 'debts' end -- string: numbers of ca
 function keys.followed() return P .. 'followed' end -- string: epoch (events.lua), while there are followers; expires
 function keys.events() return P .. 'events' end -- stream: bounded; written only while `followed` exists; expires
 function keys.tokens() return P .. 'tokens' end -- hash: name -> creation, expiry, definition (tokens.lua); partition 0
-function keys.ended_sessions() return P .. 'ended_sessions' end -- zset: ended by logout; score last cookie's end in s; expires
-function keys.tokens_version() return P .. 'tokens_version' end -- string: changes with tokens and ended sessions; partition 0
+-- zset: ended by logout; score last cookie's end in s; expires
+function keys.ended_sessions() return P .. 'ended_sessions' end
+-- string: changes with tokens and ended sessions; partition 0
+function keys.tokens_version() return P .. 'tokens_version' end
 function keys.stats(component) return P .. 'stats:' .. component end -- hash: instance -> until when + figures; expires
 function keys.audit() return P .. 'audit' end -- stream: audit log, bounded (audit.lua); partition 0
 
@@ -132,7 +153,8 @@ local kept, kept_number = {}, 0
 local function join_keys(queue)
   return {
     queue = keys.queue(queue), ready = keys.ready(queue), running = keys.running(queue), heads = keys.heads(queue),
-    room = keys.room(queue), waiters = keys.waiters(queue), laned = keys.laned(queue), blocked_by = keys.blocked_by(queue),
+    room = keys.room(queue), waiters = keys.waiters(queue), laned = keys.laned(queue),
+    blocked_by = keys.blocked_by(queue),
     lane_names = keys.lane_names(queue), followed = keys.followed(), push_full = keys.push_full(), job = keys.job(''),
     limits_version = keys.limits_version(), sequence = keys.sequence(), token = keys.token(), number = keys.number(),
     lease_timer = keys.timer('lease'), due_timer = keys.timer('due'), minute_ends_at = 0,

@@ -1,8 +1,8 @@
 -- One call of an operation: its arguments, and the state that files keep for the length of a call.
--- A file registers functions that reset such state. `on_begin` runs at the beginning of every call. `on_start` runs
--- before the general path only: most calls end on the fast path and need no more. `once` runs in the first call; use it
--- to bind library functions, which do not exist yet when the files are loaded. No result depends on values that stay
--- from call to call: the same files also run as scripts of one call.
+-- A file registers functions that reset such state. `on_begin` runs at the beginning of every call, with the root and
+-- the clock offset. `on_start` runs before the general path only: most calls end on the fast path and need no more.
+-- `once` runs in the first call; use it to bind library functions, which do not exist yet when the files are loaded.
+-- No result depends on values that stay from call to call: the same files also run as scripts of one call.
 -- An operation is a function of the list of arguments and of its first arguments by name: the argument behind the clock
 -- offset is its second parameter, and so on.
 local script = {}
@@ -34,8 +34,7 @@ function script.run(operation, fast_path, root, arguments)
     for i = 1, #at_first do at_first[i]() end
     at_first = nil
   end
-  script.arguments = arguments
-  for i = 1, #at_begin do at_begin[i](root, arguments) end
+  for i = 1, #at_begin do at_begin[i](root, arguments[1]) end
   if fast_path then
     local answer = fast_path(arguments, unpack(arguments, 2, NAMED_MAX))
     if answer then return answer end

@@ -1,6 +1,6 @@
 -- Fast path of enqueue: simple jobs of one queue (simple.lua), and numbered jobs, which Bedrock enqueues.
--- Tables are filled element by element, in order: `a[1], a[2] = x, y` sets the last element first, which makes the table
--- a hash.
+-- Tables are filled element by element, in order: `a[1], a[2] = x, y` sets the last element first, which makes the
+-- table a hash.
 local clock = require 'clock'
 local handoff = require 'fast_path.handoff'
 local simple = require 'fast_path.simple'
@@ -39,7 +39,8 @@ local function pack_jobs(names, arguments, items_at, ids, headers, start, last_s
   local members, records, bytes, now = {}, {}, 0, record.pack_number(clock.now_ms)
   local member, pack, pack_number, job_prefix = lanes.member, new_record.pack, record.pack_number, names.job
   for i = 1, #ids do
-    local id, header, entry, sequence = ids[i], headers[i], arguments[items_at + 2 * i - 2], pack_number(last_sequence + i)
+    local id, header, entry = ids[i], headers[i], arguments[items_at + 2 * i - 2]
+    local sequence = pack_number(last_sequence + i)
     members[2 * i - 1] = header.score
     members[2 * i] = member(now, sequence, id)
     records[2 * i - 1] = job_prefix .. id
@@ -69,7 +70,8 @@ local function enqueue_one(entry, terms, version)
   local found = call('EXISTS', names.job .. id, names.waiters, names.followed)
   if found > 1 then return nil end
   local config = simple.config_of(names)
-  if not simple.accepts(config) or (call('GET', names.limits_version) or '0') ~= version or ended_ids.has(id) then return nil end
+  local is_current = (call('GET', names.limits_version) or '0') == version
+  if not simple.accepts(config) or not is_current or ended_ids.has(id) then return nil end
   if found == 1 then return handoff.try(names, queue, config, id, header, entry) end
   local now, sequence = record.pack_number(clock.now_ms), record.pack_number(call('INCR', names.sequence))
   call('ZADD', names.ready, header.score, lanes.member(now, sequence, id))

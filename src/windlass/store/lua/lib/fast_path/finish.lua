@@ -166,9 +166,8 @@ end
 
 function fast_finish.finish(arguments)
   local ends = fast_finish.read(arguments, 2, #arguments - 1)
-  if not ends or call('EXISTS', keys.followed(), keys.push_full()) > 0 or simple.is_history_kept(ends.of_queue, NOTHING) then
-    return nil
-  end
+  if not ends or call('EXISTS', keys.followed(), keys.push_full()) > 0 then return nil end
+  if simple.is_history_kept(ends.of_queue, NOTHING) then return nil end
   fast_finish.write(ends)
   local answers = {}
   for i = 1, #ends.ids do answers[i] = 'ok' end

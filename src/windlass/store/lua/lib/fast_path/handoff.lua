@@ -34,8 +34,10 @@ end
 
 local function pack_leased(header, sequence, token, deadline, worker, entry)
   local now_ms = clock.now_ms
-  local job = {flags = header.flags, priority = header.priority, sequence = sequence, created_at = now_ms, ready_at = now_ms,
-    ended_at = 0, revision = new_record.FIRST_REVISION, head_bytes = header.strings_end - 16}
+  local job = {
+    flags = header.flags, priority = header.priority, sequence = sequence, created_at = now_ms, ready_at = now_ms,
+    ended_at = 0, revision = new_record.FIRST_REVISION, head_bytes = header.strings_end - 16,
+  }
   lease_header.set(job, STATE.dispatched, token, deadline, worker, 1)
   return record.pack_header(job) .. sub(entry, 17 + record.HEADER_BYTES)
 end

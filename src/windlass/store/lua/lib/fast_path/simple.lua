@@ -1,9 +1,9 @@
--- Decides what is simple, for the fast path of each operation. A simple job has a queue, a name, a payload and a policy,
--- and nothing that other keys must follow: no lane, unique key, tag, parent, limit or expiry, and no flag but its codec
--- and, once it is stored, `awaited`. A numbered job may also have a unique key that is not checked, and is in the lane of
--- its name. A queue is simple for an operation if a few known commands do all that the operation must do there.
--- A fast path reads first. If all is simple, it calls the same writers as the general path; else it has changed nothing
--- and returns nil, and the general path runs. A call is simple as a whole or not at all.
+-- Decides what is simple, for the fast path of each operation. A simple job has a queue, a name, a payload and a
+-- policy, and nothing that other keys must follow: no lane, unique key, tag, parent, limit or expiry, and no flag but
+-- its codec and, once it is stored, `awaited`. A numbered job may also have a unique key that is not checked, and is in
+-- the lane of its name. A queue is simple for an operation if a few known commands do all that the operation must do
+-- there. A fast path reads first. If all is simple, it calls the same writers as the general path; else it has changed
+-- nothing and returns nil, and the general path runs. A call is simple as a whole or not at all.
 local STATE = require('constants').STATE
 local FLAG = require('constants').FLAG
 local DEFAULT = require('constants').DEFAULT
@@ -99,7 +99,8 @@ end
 local HELD = '>I2I4i4I6I6I6I6I6I6I6c16I4I4I4I2'
 function simple.held_job(raw, token)
   local form, flags, _, _, _, _, started_at, _, own_token, _, worker, _, _, _, head_bytes = unpack_bytes(HELD, raw)
-  if form ~= RUNNING_FORM or not record.SIMPLE_FLAGS[flags] or (token ~= 0 and token ~= own_token) or head_bytes > #raw then
+  if form ~= RUNNING_FORM or not record.SIMPLE_FLAGS[flags] or (token ~= 0 and token ~= own_token)
+    or head_bytes > #raw then
     return nil
   end
   local strings = parse_strings(sub(raw, STRINGS_AT, head_bytes))
@@ -133,8 +134,8 @@ end
 
 -- Return whether the queue is known, has no bounds, and orders jobs in name lanes by priority alone.
 function simple.accepts_numbered(config)
-  return config.bytes and not config.relane and not is_bounded(config) and not simple.is_set(config.fair_share, 'fair_share')
-    and simple.is_set(config.name_lanes, 'name_lanes')
+  return config.bytes and not config.relane and not is_bounded(config)
+    and not simple.is_set(config.fair_share, 'fair_share') and simple.is_set(config.name_lanes, 'name_lanes')
 end
 
 -- Return the wakeup lists for this many jobs, and the waiters to remove; nil if a waiter has a filter or the queue is
@@ -174,7 +175,8 @@ end
 -- Return whether a take is simple: no filter, running at once, no others on the wakeup list, a scan from the start, and
 -- a partition that is not stopped.
 function simple.is_take(filter, accept_ms, waiting, resume)
-  return filter == '' and accept_ms == '0' and waiting ~= '1' and resume == '0' and not call('HGET', keys.root, 'stopped')
+  return filter == '' and accept_ms == '0' and waiting ~= '1' and resume == '0'
+    and not call('HGET', keys.root, 'stopped')
 end
 
 -- Return whether one of the queues keeps a history. Skips queues that are known to keep none.

@@ -19,8 +19,8 @@ local NOTHING = {}
 local call, sub
 script.once(function() call, sub = redis.call, string.sub end)
 
--- Return the lease of one kind of job in this call: deadline, instant at which the recoverer checks it, and the bytes of
--- a first lease. Returns nil if such a lease is not simple.
+-- Return the lease of one kind of job in this call: deadline, instant at which the recoverer checks it, and the bytes
+-- of a first lease. Returns nil if such a lease is not simple.
 local function make_terms(leases, of_queue, strings)
   local lease_ms, timeout_ms = leases.lease_ms, strings.timeout_ms
   if lease_ms == 0 then lease_ms = strings.lease_ms end
@@ -101,8 +101,10 @@ local function add_leases(leases, queue, most)
   if #members == 0 then return true end
   -- The general path offers the rest of a full batch to other takers.
   if do_others_wait and #members == most and call('ZCARD', names.ready) > most then return nil end
-  local of_queue = {queue = queue, members = members, lease_ms = tonumber(found[3] or DEFAULT.lease_ms), overdue = overdue,
-    terms = {}, running = {}, size = 0, buckets = {}, waited_ms = 0}
+  local of_queue = {
+    queue = queue, members = members, lease_ms = tonumber(found[3] or DEFAULT.lease_ms), overdue = overdue,
+    terms = {}, running = {}, size = 0, buckets = {}, waited_ms = 0,
+  }
   local job_keys = {}
   for i = 1, #members do job_keys[i] = names.job .. sub(members[i], 13) end
   local raws = record.read_whole(job_keys)
@@ -114,9 +116,12 @@ local function add_leases(leases, queue, most)
 end
 
 local function no_leases(lease_ms, worker)
-  return {of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}, lease_ms = lease_ms, worker = worker,
-    number = 0, answers = {}, written = {}, size = 0, patched = {}, holding = {}, token = tonumber(call('GET', keys.token()) or 0),
-    start = lease_header.pack_start(), instant = string.format('%.0f', clock.now_ms)}
+  return {
+    of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}, lease_ms = lease_ms, worker = worker,
+    number = 0, answers = {}, written = {}, size = 0, patched = {}, holding = {},
+    token = tonumber(call('GET', keys.token()) or 0), start = lease_header.pack_start(),
+    instant = string.format('%.0f', clock.now_ms),
+  }
 end
 
 -- Return leases of up to `most` jobs of the queues from `queues_at` on, in their order; nil if not all of them are
@@ -164,14 +169,15 @@ local function take(arguments, queues_at, leases, worker, wakeup_list, registere
   return write_leases(leases)
 end
 
-function fast_take.take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms, waiting, resume)
+function fast_take.take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms, waiting,
+    resume)
   if not simple.is_take(filter, accept_ms, waiting, resume) then return nil end
   local leases = read_leases(arguments, 11, tonumber(most), worker, tonumber(lease_ms))
   return leases and take(arguments, 11, leases, worker, wakeup_list, registered_ms, waiting)
 end
 
-function fast_take.finish_and_take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms, waiting,
-    resume, finishes, failures)
+function fast_take.finish_and_take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms,
+    waiting, resume, finishes, failures)
   if failures ~= '0' or not simple.is_take(filter, accept_ms, waiting, resume) then return nil end
   finishes = tonumber(finishes)
   -- Queues first: three commands show whether they have other lanes.

@@ -64,7 +64,8 @@ local function write(key, field, delta)
   if total == delta then call('EXPIRE', key, TTL_S) end
 end
 
--- Count at once, for the fast path, which does not batch its writes. `names` (keys.kept_of) keeps the fields of a minute.
+-- Count at once, for the fast path, which does not batch its writes. `names` (keys.kept_of) keeps the fields of a
+-- minute.
 function counters.write_now(names, queue, what, delta)
   local now_ms = clock.now_ms
   if now_ms >= names.minute_ends_at or now_ms < names.minute_ends_at - MINUTE_MS then

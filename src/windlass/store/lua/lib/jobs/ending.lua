@@ -98,7 +98,11 @@ end
 function ending.reset_retention(job)
   if record.has(job, 'in_history') or dependencies.is_needed(job) then return end
   local for_ms = record.policy_of(job).result_ttl_ms
-  if for_ms < record.FOREVER_MS then batch.z_add(keys.retention(), job.ended_at + for_ms, job.id) else batch.z_remove(keys.retention(), job.id) end
+  if for_ms < record.FOREVER_MS then
+    batch.z_add(keys.retention(), job.ended_at + for_ms, job.id)
+  else
+    batch.z_remove(keys.retention(), job.id)
+  end
 end
 
 local function keep_as_history(job)

@@ -18,7 +18,8 @@ local configuration = require 'queues.configuration'
 
 local insert = {}
 
-insert.UNIQUE_ACTION = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5} -- action for a unique key
+-- Action for a unique key.
+insert.UNIQUE_ACTION = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5}
 local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each action; the ids of the jobs to wait for follow
 local CONTENT_BITS = record.CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
   + FLAG.whole_seconds
@@ -64,7 +65,8 @@ end
 
 local function grows_too_much(existing, job)
   local config, grown = configuration.of(existing.queue), job.bytes - existing.bytes
-  return config.max_bytes > 0 and grown > 0 and not record.is_ended(existing) and config.bytes + grown > config.max_bytes
+  return config.max_bytes > 0 and grown > 0 and not record.is_ended(existing)
+    and config.bytes + grown > config.max_bytes
 end
 
 -- Write the new content to the job that holds the key. Its id, creation and attempts stay, and its run time if there is

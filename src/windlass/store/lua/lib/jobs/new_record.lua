@@ -22,8 +22,8 @@ function new_record.decode(entry)
   if format ~= record.FORMAT then error('record of an unknown format: ' .. format) end
   return {
     id = sub(entry, 1, 16), entry = entry, bytes = #entry - 16, state = 0, flags = flags, priority = priority,
-    sequence = 0, created_at = 0, ready_at = ready_at, attempt = 0, fingerprint = fingerprint, policy = policy, queue = queue,
-    name = name, lane = lane, unique = unique, tags = tags, links = links,
+    sequence = 0, created_at = 0, ready_at = ready_at, attempt = 0, fingerprint = fingerprint, policy = policy,
+    queue = queue, name = name, lane = lane, unique = unique, tags = tags, links = links,
   }
 end
 
@@ -37,8 +37,8 @@ function new_record.pack(start, sequence, created_at, ready_at, entry)
 end
 
 function new_record.write(job)
-  local header = pack(new_record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence, job.created_at,
-    job.ready_at)
+  local header = pack(new_record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence,
+    job.created_at, job.ready_at)
   batch.set(keys.job(job.id), header .. sub(job.entry, AFTER_HEADER))
 end
 

@@ -61,12 +61,12 @@ end
 
 -- Return the fields of a header alone.
 function record.parse_header(raw)
-  local _, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker, attempt,
-    revision, progress, head_bytes = unpack_bytes(record.HEADER, raw)
+  local _, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
+    attempt, revision, progress, head_bytes = unpack_bytes(record.HEADER, raw)
   return {
-    state = state, flags = flags, priority = priority, sequence = sequence, created_at = created_at, ready_at = ready_at,
-    started_at = started_at, ended_at = ended_at, token = token, deadline = deadline, worker = worker, attempt = attempt,
-    revision = revision, progress = progress, head_bytes = head_bytes,
+    state = state, flags = flags, priority = priority, sequence = sequence, created_at = created_at,
+    ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token, deadline = deadline,
+    worker = worker, attempt = attempt, revision = revision, progress = progress, head_bytes = head_bytes,
   }
 end
 
@@ -174,7 +174,8 @@ end
 -- Rewrite the record after its strings or its payload have changed.
 function record.rewrite(job, payload)
   local strings = pack('>' .. STRINGS, job.fingerprint, #job.policy, job.policy, #job.queue, job.queue, #job.name,
-    job.name, #job.lane, job.lane, #job.unique, job.unique, #job.tags, job.tags, #job.links, job.links, #job.extras, job.extras)
+    job.name, #job.lane, job.lane, #job.unique, job.unique, #job.tags, job.tags, #job.links, job.links, #job.extras,
+    job.extras)
   job.head_bytes = record.HEADER_BYTES + #strings
   job.raw = record.pack_header(job) .. strings .. payload
   local grown = #job.raw - job.bytes

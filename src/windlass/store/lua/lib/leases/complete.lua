@@ -107,7 +107,8 @@ function complete.finish(job, content)
   if run_at == '' then return end_well(job, ran_ms) end
   if record.has(job, 'cancel_requested') then return complete.cancel_instead(job) end
   counters.add_finished(job.queue, ran_ms)
-  return complete.run_again(job, {name = '', unique = '', priority = '', run_at = run_at, attempt = 0, rule = '', codec = ''})
+  local unchanged = {name = '', unique = '', priority = '', run_at = run_at, attempt = 0, rule = '', codec = ''}
+  return complete.run_again(job, unchanged)
 end
 
 return complete

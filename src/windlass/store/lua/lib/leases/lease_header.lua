@@ -38,7 +38,9 @@ end
 
 -- Return the bytes of a first lease that are the same for many jobs.
 function lease_header.pack_start() return pack('>I6I6', clock.now_ms, 0) end
-function lease_header.pack_terms(deadline, worker) return pack(LEASE, deadline, worker, 1, new_record.FIRST_REVISION, 0) end
+function lease_header.pack_terms(deadline, worker)
+  return pack(LEASE, deadline, worker, 1, new_record.FIRST_REVISION, 0)
+end
 
 -- Return the record of a first lease. `start` and `terms` come from pack_start and pack_terms.
 function lease_header.pack_first(flags, kept, start, token, terms, raw)

@@ -77,7 +77,9 @@ local function go_on(job, then_at, ran_ms)
   return 'ok'
 end
 
-local function is_to_repeat(job, then_at) return record.has(job, 'repeats') and then_at ~= 'end' and not record.has(job, 'cancel_requested') end
+local function is_to_repeat(job, then_at)
+  return record.has(job, 'repeats') and then_at ~= 'end' and not record.has(job, 'cancel_requested')
+end
 
 -- Return what the caller needs to compute the next run of a finished repeating job; nil: nothing.
 function reports.ask_next_run(job, then_at, revision)
