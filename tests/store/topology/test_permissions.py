@@ -19,7 +19,7 @@ from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.scripts import library, operation_source, operations, shared_files, shared_source
+from windlass.store.scripts import library, module_source, modules, operation_source, operations
 from windlass.store.store import Store
 from windlass.store.topology import permissions
 from windlass.store.topology.preparation import prepare
@@ -92,8 +92,8 @@ def test_the_documented_permissions_without_an_event_loop(prepared: EngineProces
 
 
 def test_the_checked_permissions_are_those_that_the_functions_use() -> None:
-    sources = [operation_source(name) for name in operations()] + [shared_source(name) for name in shared_files()]
-    called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_steps\('([A-Z]+)'|= '([SHZ]?SCAN)'")
+    sources = [operation_source(name) for name in operations()] + [module_source(name) for name in modules()]
+    called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_parts\('([A-Z]+)'|= '([SHZ]?SCAN)'")
     used = {"|".join(word for word in found if word).lower() for source in sources for found in called.findall(source)}
     checked = {permission.name for permission in (*permissions.INSIDE, *permissions.SENT)}
     assert used <= checked, f"src/windlass/store/topology/permissions.py does not check {used - checked}"
