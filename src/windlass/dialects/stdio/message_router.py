@@ -67,7 +67,7 @@ class MessageRouter:
             await self._write_message(f"job_queue/{request.name}_response", payload)
 
     async def _retry_while_unreachable(self, operation: Operation[T]) -> T:
-        failure = "Could not use the engine, so no input is read"
+        failure = "The engine is unavailable, so no input is read"
         return await RetryLoop(log, failure, _TRANSIENT_ERRORS).until_done(lambda: operation)
 
     async def _add(self, new: Sequence[NewJob]) -> None:
