@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from .pauses import Pauses as Pauses
 
@@ -58,30 +57,16 @@ class RetryLoop:
                 if await self.pause_after(error, failures, stop):
                     raise
 
-    async def forever(self, turn: Callable[[], Awaitable[Any]], stop: asyncio.Event | None = None) -> None:
-        """Run the turn again and again, until cancelled or until `stop` is set. Only errors cause a pause."""
+    async def forever(self, turn: Callable[[], Awaitable[Any]]) -> NoReturn:
+        """Run the turn again and again, until cancelled. Only errors cause a pause."""
         failures = 0
-        while stop is None or not stop.is_set():
+        while True:
             try:
                 await turn()
                 failures = 0
             except self.errors as error:
                 failures += 1
-                await self.pause_after(error, failures, stop)
-
-    def until_done_sync(self, attempt: Callable[[], T], stop: threading.Event | None = None) -> T:
-        """Do the same as `until_done` in a thread without an event loop."""
-        failures = 0
-        while True:
-            try:
-                return attempt()
-            except self.errors as error:
-                failures += 1
-                pause_s = self.pause_s_after(error, failures)
-                if stop is None:
-                    time.sleep(pause_s)
-                elif stop.wait(pause_s):
-                    raise
+                await self.pause_after(error, failures)
 
     async def pause_after(self, error: Exception, failures: int = 1, stop: asyncio.Event | None = None) -> bool:
         """Log the error of a single attempt and pause. Return whether `stop` is set."""

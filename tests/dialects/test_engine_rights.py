@@ -15,7 +15,7 @@ from tests.support.acl_user import USER, create_restricted_user, send_command, w
 from tests.support.engine_process import EngineProcess
 from windlass import Windlass
 from windlass.core.errors import EngineNotPermitted
-from windlass.retry_loop import Pauses
+from windlass.pauses import Pauses
 from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings

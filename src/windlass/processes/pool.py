@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
-from windlass.retry_loop import Pauses
+from windlass.pauses import Pauses
 
 from .child_process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.errors import WindlassError
-from windlass.retry_loop import Pauses
+from windlass.pauses import Pauses
 
 from .request import ApiRequest, may_repeat
 

@@ -3,7 +3,7 @@
 import time
 
 from windlass.core.errors import DataDirectoryLost, DiskFull, EngineNotPermitted, EngineUnavailable, WindlassError
-from windlass.retry_loop import Pauses
+from windlass.pauses import Pauses
 from windlass.store.topology.permissions import raise_explained
 from windlass.store.topology.topology import NodeRoute
 
