@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.acl_user import USER, create_restricted_user, flush_engine, send_command, wait_until
+from tests.support.acl_user import LIMIT_S, USER, create_restricted_user, flush_engine, send_command, wait_until
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import EngineError, EngineNotPermitted
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take
+from windlass.pauses import Pauses
 from windlass.service import Service
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.endpoint import parse_url
+from windlass.store.events.shared_follow import SharedFollower
+from windlass.store.events.stream_reader import READ_AT_ONCE
 from windlass.store.scripts import library, module_source, modules, operation_source, operations
 from windlass.store.store import Store
 from windlass.store.topology import permissions
@@ -207,6 +210,30 @@ async def test_a_waiting_taker_continues_when_the_permission_is_back(
         await wait_until(lambda: is_blocked(prepared), "it waits again")
         await service.enqueue([job()])
         assert len((await taking).jobs) == 1
+
+
+async def test_a_follower_that_catches_up_continues_when_the_permission_is_back(
+    prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.retry_loop.STEADY", Pauses(0.01, 0.01))
+    async with new_store(create_restricted_user(prepared)) as store:
+        service = Service(store)
+        count = 2 * READ_AT_ONCE + 1
+        async with service.follow(shared=True) as first:
+            await service.enqueue([job(name=str(number)) for number in range(READ_AT_ONCE)])
+            await service.enqueue([job(name=str(number)) for number in range(READ_AT_ONCE, count)])
+            async with service.follow(first.position, shared=True) as late:
+                send_command(prepared, "ACL", "SETUSER", USER, "-fcall")
+                names = [(await late.next()).name for _ in range(READ_AT_ONCE)]
+                rest = asyncio.create_task(_names(late, count - READ_AT_ONCE))
+                await wait_until(lambda: "Could not read events" in caplog.text, "it reports the missing permission")
+                send_command(prepared, "ACL", "SETUSER", USER, "+fcall")
+                assert names + await rest == [str(number) for number in range(count)]
+
+
+async def _names(following: SharedFollower, count: int) -> list[str]:
+    async with asyncio.timeout(LIMIT_S):
+        return [(await following.next()).name for _ in range(count)]
 
 
 def is_blocked(engine: EngineProcess) -> bool:

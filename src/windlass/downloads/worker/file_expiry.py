@@ -13,6 +13,7 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.operations import Fail, Finish, LeaseRef, Take
 from windlass.core.states import State
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .counters import DownloadCounters
@@ -25,8 +26,7 @@ log = logging.getLogger("windlass.downloads")
 
 AT_ONCE = 20
 WAIT_MS = 60_000
-TROUBLE_PAUSE_S = 1.0
-LONGEST_PAUSE_MS = 600_000
+RETRY_CAP_MS = 600_000  # longest delay of a deletion that failed
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -75,12 +75,7 @@ class Reaper:
         return self._held
 
     async def run(self, service: Service) -> None:
-        while True:
-            try:
-                await self.reap(service, WAIT_MS)
-            except WindlassError as error:
-                log.warning("Could not take expired files; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+        await RetryLoop(log, "Could not take expired files", WindlassError).forever(lambda: self.reap(service, WAIT_MS))
 
     async def reap(self, service: Service, wait_ms: int = 0) -> None:
         """Delete the files of one take."""
@@ -101,7 +96,7 @@ class Reaper:
             if not failure:
                 await service.finish([Finish(job.id, job.lease_token)]).one()
                 return
-            delay_ms = min(job.attempt * self._retry_delay_ms, LONGEST_PAUSE_MS)
+            delay_ms = min(job.attempt * self._retry_delay_ms, RETRY_CAP_MS)
             log.warning("Could not delete a file; retrying in %g s: %s", delay_ms / 1000, failure)
             error = Blob(msgspec.json.encode({"message": failure}))
             retry = Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)

@@ -18,6 +18,7 @@ from windlass.core.errors import EngineError, EngineFull, EngineUnavailable, Win
 from windlass.core.job import Blob, Job
 from windlass.core.operations import CompleteWithChildren, Fail, Finish, Take, WorkerInfo
 from windlass.outbound import Outbound
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .attempt import Downloader
@@ -35,12 +36,12 @@ from .threads import ThreadPool
 log = logging.getLogger("windlass.downloads")
 
 WAIT_MS = 60_000
-TROUBLE_PAUSE_S = 1.0
 THREADS = 16  # for disk operations
 CLEAN_EVERY_S = 3600.0
 DEREGISTER_TIMEOUT_S = 5.0  # at shutdown
 MESSAGE_MAX = 2000  # characters of an error; JSON may need six bytes for each
 SHORTEST_INTERNAL_PAUSE_MS = 1000
+UNAVAILABLE = (EngineUnavailable, EngineError, EngineFull)  # errors after which a report is repeated
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
 Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | None
@@ -167,12 +168,8 @@ class DownloadWorker:
         request = Take(
             queues=(QUEUE,), most=most, worker=self._worker, lease_ms=self._options.lease_ms, wait_ms=WAIT_MS
         )
-        try:
-            return (await self._service.take(request)).jobs
-        except WindlassError as error:
-            log.warning("Could not take downloads; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
-            return []
+        taking = RetryLoop(log, "Could not take downloads", WindlassError)
+        return (await taking.until_done(lambda: self._service.take(request))).jobs
 
     def _disk_changed(self) -> None:
         self._changed.set()
@@ -263,18 +260,13 @@ class DownloadWorker:
 
     async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
         """Report the outcome. If the engine is unavailable, retry until it is back."""
-        while outcome is not None:
-            try:
-                await self._send_report(outcome)
-                return
-            except (EngineUnavailable, EngineError, EngineFull) as error:
-                log.warning(
-                    "Could not report the outcome of download %s; retrying in %g s: %s", job.key, TROUBLE_PAUSE_S, error
-                )
-                await asyncio.sleep(TROUBLE_PAUSE_S)
-            except WindlassError as refusal:
-                log.info("The state of download %s changed before its report: %s", job.key, refusal)
-                return
+        if outcome is None:
+            return
+        failure = f"Could not report the outcome of download {job.key}"
+        try:
+            await RetryLoop(log, failure, UNAVAILABLE).until_done(lambda: self._send_report(outcome))
+        except WindlassError as refusal:
+            log.info("The state of download %s changed before its report: %s", job.key, refusal)
 
     async def _send_report(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
         match outcome:

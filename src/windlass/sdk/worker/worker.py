@@ -20,6 +20,7 @@ from windlass.core.operations import LeaseRef, WorkerInfo
 from windlass.core.text.humanize import pluralize
 from windlass.core.validation.bounds import QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.pool import ChildPool
+from windlass.retry_loop import RetryLoop
 from windlass.sdk.durations import Duration, duration_ms
 from windlass.sdk.tasks.versions import META_KEY, read_version, refuse_gaps
 from windlass.service import Service
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
-RETRY_PAUSE_S = 1.0
 UNWIND_S = 2.0  # time for stopped code to end when the worker ends
 EARLY_STOPS_MAX = 1_000
 DEFAULT_LEASE_MS = 30_000  # shorter leases need a shorter interval between heartbeats
@@ -102,7 +102,8 @@ class Worker:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._service = await self._connect()
+        connecting = RetryLoop(log, "Could not reach the engine", EngineUnavailable)
+        self._service = await connecting.until_done(self._connect)
         self._thread_pool = JobThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
@@ -157,14 +158,9 @@ class Worker:
     # Lifecycle
 
     async def _connect(self) -> Service:
-        while True:
-            try:
-                service = await self.app.aservice()
-                await self.app.declared.apply(service)
-                return service
-            except EngineUnavailable as error:
-                log.warning("Could not reach the engine: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
-                await asyncio.sleep(RETRY_PAUSE_S)
+        service = await self.app.aservice()
+        await self.app.declared.apply(service)
+        return service
 
     def _new_heartbeat(self) -> HeartbeatThread:
         is_engine = isinstance(self.app.any_store, Store)  # else a server runs the loops
