@@ -1,35 +1,20 @@
 """Retry loop: try again after an error, with a log line and a pause. Background loops and reports that must not be
-lost use it. It imports nothing of the package, so every layer may use it."""
+lost use it. It imports only `pauses.py`, so every layer may use it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import random
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
+
+from .pauses import Pauses as Pauses
 
 T = TypeVar("T")
 Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pauses:
-    """Pauses between attempts: each is twice the one before, up to the longest. `jitter` is the share by which a pause
-    may be shorter at random, so that many processes do not try again at the same moment."""
-
-    first_s: float
-    longest_s: float
-    jitter: float = 0.0
-
-    def after(self, failures: int) -> float:
-        """Return the pause after the n-th failure in a row (from 1)."""
-        pause_s = min(self.first_s * 2.0 ** min(failures - 1, 63), self.longest_s)
-        return pause_s * (1 - self.jitter * random.random())  # noqa: S311 (not a secret)
 
 
 # The default. A call to the engine has tried for the store's patience, with growing pauses, before it fails. A longer
