@@ -9,12 +9,14 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
+from windlass.pauses import Pauses
+
 from .child_process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
+from .supervision_policy import RestartBackoff
 
 __all__ = ["ChildDied", "ChildNotReady", "ChildPool", "ChildRun", "HandlerRaised"]
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 10.0
+PAUSES = Pauses(0.1, 10.0)  # before the next start, after children that did not become ready
 
 
 class ChildPool:
@@ -43,7 +45,7 @@ class ChildPool:
         self._grace_s = grace_s
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
-        self._failures = 0
+        self._backoff = RestartBackoff(PAUSES)
         self._start_at = 0.0  # by the event loop's clock; no child is started before
         self._is_closed = False
 
@@ -100,7 +102,8 @@ class ChildPool:
         await asyncio.gather(*(child.gone.wait() for child in list(self._all)))
 
     def child_is_ready(self) -> None:
-        self._failures, self._start_at = 0, 0.0
+        self._backoff.reset()
+        self._start_at = 0.0
 
     def child_is_free(self, child: ChildProcess, resident_bytes: int) -> None:
         has_grown = 0 < self._recycle_bytes < resident_bytes
@@ -117,8 +120,7 @@ class ChildPool:
         return True
 
     def child_did_not_start(self) -> None:
-        self._start_at = asyncio.get_running_loop().time() + min(FIRST_PAUSE_S * 2**self._failures, LONGEST_PAUSE_S)
-        self._failures = min(self._failures + 1, 16)
+        self._start_at = asyncio.get_running_loop().time() + self._backoff.pause_after(0.0)
 
     def child_is_gone(self, child: ChildProcess) -> None:
         self._all.discard(child)
