@@ -78,15 +78,20 @@ class Program:
         self.codes.append(None if child is None else child.wait())
 
 
+@contextlib.contextmanager
+def cleaned_up(program: Program) -> Iterator[Program]:
+    """Kill what is left of the children at the end."""
+    try:
+        yield program
+    finally:
+        program.supervisor.abandon()
+        wait_until(lambda: not any(map(is_running, program.pids)))
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
-    yield from _run(Program(tmp_path))
-
-
-def _run(program: Program) -> Iterator[Program]:
-    yield program
-    program.supervisor.abandon()
-    wait_until(lambda: not any(map(is_running, program.pids)))
+    with cleaned_up(Program(tmp_path)) as program:
+        yield program
 
 
 def test_a_killed_child_is_restarted(program: Program) -> None:
@@ -112,7 +117,7 @@ def test_a_child_that_ends_at_once_is_started_less_and_less_often(program: Progr
 
 
 def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    for program in _run(Program(tmp_path, policy=IMPATIENT)):
+    with cleaned_up(Program(tmp_path, policy=IMPATIENT)) as program:
         program.set_mode("stubborn")
         program.supervisor.start()
         program.wait_for_children(1)

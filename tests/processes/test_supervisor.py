@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,11 @@ def is_running(pid: int) -> bool:
     return False
 
 
+async def end_of(task: asyncio.Task[int]) -> int:
+    async with asyncio.timeout(30):
+        return await asyncio.shield(task)
+
+
 @contextlib.asynccontextmanager
 async def running(supervisor: SmallSupervisor) -> AsyncIterator[asyncio.Task[int]]:
     """Run the supervisor; at the end, kill its processes and check that none is left."""
@@ -102,10 +107,10 @@ async def running(supervisor: SmallSupervisor) -> AsyncIterator[asyncio.Task[int
     try:
         yield task
     finally:
-        while not task.done():
-            supervisor.stop()
-            await asyncio.sleep(0.005)
-        await task
+        supervisor.stop()
+        for process in supervisor.processes:
+            process.signal(signal.SIGKILL)
+        await end_of(task)
     assert not any(is_running(int(pid)) for pid in supervisor.noted("pids"))
 
 
@@ -174,7 +179,7 @@ async def test_a_first_process_that_fails_ends_the_supervisor_with_its_code(tmp_
     supervisor = SmallSupervisor(tmp_path, 3)
     supervisor.set_mode(f"exit {code}")
     async with running(supervisor) as task:
-        assert await task == code
+        assert await end_of(task) == code
     assert len(supervisor.noted("pids")) == 1
 
 
@@ -224,7 +229,7 @@ async def test_finish_starts_no_other_and_waits_for_those_that_run(tmp_path: Pat
             assert not task.done()
             os.kill(pid, signal.SIGKILL)
             await until(lambda pid=pid: pid not in supervisor.ready)
-        assert await task == 0
+        assert await end_of(task) == 0
     assert len(supervisor.noted("pids")) == 2
     assert supervisor.noted("orders") == []
 
@@ -280,13 +285,20 @@ async def test_the_number_of_processes_can_change(tmp_path: Path) -> None:
 # Stops
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGINT])
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """Signal that does not end the tests where the supervisor has no handler."""
+    before = signal.signal(request.param, lambda *_: None)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 async def test_a_signal_stops_all_processes_by_one_order_each(tmp_path: Path, number: signal.Signals) -> None:
     supervisor = SmallSupervisor(tmp_path, 2)
     async with running(supervisor) as task:
         await until(lambda: len(supervisor.ready) == 2)
         os.kill(os.getpid(), number)
-        assert await task == 0
+        assert await end_of(task) == 0
     assert supervisor.noted("orders") == ["stop", "stop"]
     assert supervisor.exits == [(0, False), (0, False)]
 
@@ -302,7 +314,7 @@ async def test_the_second_request_is_urgent_and_the_third_kills(tmp_path: Path) 
         await until(lambda: supervisor.noted("orders") == ["stop", "now"])
         assert not task.done()
         supervisor.stop()
-        assert await task == 0
+        assert await end_of(task) == 0
     assert supervisor.exits == [(-signal.SIGKILL, True)]
 
 
@@ -314,7 +326,7 @@ async def test_a_busy_process_ends_by_the_second_request(tmp_path: Path) -> None
         supervisor.stop()
         await until(lambda: supervisor.noted("orders") == ["stop"])
         supervisor.stop()
-        assert await task == 0
+        assert await end_of(task) == 0
     assert supervisor.noted("orders") == ["stop", "now"]
     assert supervisor.exits == [(0, False)]
 
@@ -328,23 +340,26 @@ async def test_a_process_that_ignores_the_order_is_killed_after_the_grace(
         await until(lambda: supervisor.ready)
         (pid,) = supervisor.ready
         supervisor.stop()
-        assert await task == 0
+        assert await end_of(task) == 0
     assert supervisor.exits == [(-signal.SIGKILL, True)]
     assert f"Small process {pid} does not end; killing it." in caplog.text
 
 
-async def test_a_stop_while_a_process_starts_reaches_it(tmp_path: Path) -> None:
-    supervisor = SmallSupervisor(tmp_path, 2)
+async def test_a_stop_while_a_process_starts_reaches_it_and_starts_no_other(tmp_path: Path) -> None:
+    supervisor = SmallSupervisor(tmp_path)
     start = supervisor.start_process
 
-    async def start_process(process: SupervisedProcess) -> None:
+    async def stop_and_start(process: SupervisedProcess) -> None:
         supervisor.stop()
         await start(process)
 
-    supervisor.start_process = start_process  # type: ignore[method-assign]
     async with running(supervisor) as task:
-        assert await task == 0
-    assert supervisor.exits == [(0, False)]
+        await until(lambda: supervisor.ready)
+        supervisor.start_process = stop_and_start  # type: ignore[method-assign]
+        supervisor.scale(3)
+        assert await end_of(task) == 0
+    assert supervisor.made == 2
+    assert supervisor.exits == [(0, False)] * 2
 
 
 async def test_a_stop_during_a_pause_starts_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -354,7 +369,7 @@ async def test_a_stop_during_a_pause_starts_no_other(tmp_path: Path, caplog: pyt
     async with running(supervisor) as task:
         await until(lambda: pauses_in(caplog))
         supervisor.stop()
-        assert await task == 0
+        assert await end_of(task) == 0
     assert len(supervisor.noted("pids")) == 1
 
 
