@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,6 +130,21 @@ async def test_a_stop_ends_the_pause_and_raises_the_last_error() -> None:
     assert script.calls == 1
 
 
+async def test_an_attempt_outside_a_loop_is_logged_and_followed_by_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+    stop = asyncio.Event()
+    assert not await loop_with(AT_ONCE).pause_after(Away("far"), stop=stop)
+    stop.set()
+    assert await loop_with(ENDLESS).pause_after(Away("far"), stop=stop)
+    assert caplog.messages == [f"Could not knock; trying again in {text} s: far" for text in ("0", "1e+06")]
+
+
+async def test_the_default_pause_is_found_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = RetryLoop(log, "Could not knock", Away)
+    assert loop.pause_s_after(Away("far"), 5) == STEADY.first_s
+    monkeypatch.setattr("windlass.retry_loop.STEADY", AT_ONCE)
+    assert loop.pause_s_after(Away("far"), 5) == 0
+
+
 # For ever
 
 
@@ -146,39 +160,3 @@ async def test_pauses_start_at_the_first_again_after_a_turn_without_error(caplog
     with pytest.raises(ValueError, match="the end"):
         await loop_with(Pauses(1e-6, 2e-6)).forever(script.acall)
     assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)] == [1e-6, 2e-6, 1e-6]
-
-
-async def test_a_stop_ends_turns_before_the_next_one() -> None:
-    stop = asyncio.Event()
-    script = Script(1, Away("far"), 2)
-
-    async def turn() -> None:
-        if script.calls == 1:
-            asyncio.get_running_loop().call_soon(stop.set)
-        await script.acall()
-
-    await loop_with(ENDLESS).forever(turn, stop)
-    assert script.calls == 2
-
-
-# Without an event loop
-
-
-def test_a_thread_repeats_an_attempt_until_it_succeeds() -> None:
-    script = Script(Away("far"), Away("far"), 7)
-    assert loop_with(AT_ONCE).until_done_sync(script.call) == 7
-    assert script.calls == 3
-
-
-def test_a_stop_ends_the_pause_of_a_thread() -> None:
-    script, stop = Script(Away("near"), 7), threading.Event()
-    threading.Timer(0, stop.set).start()
-    with pytest.raises(Away, match="near"):
-        loop_with(ENDLESS).until_done_sync(script.call, stop)
-    assert script.calls == 1
-
-
-@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), Refused("no")])
-def test_other_errors_pass_through_a_thread(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        loop_with(ENDLESS, unless=Refused).until_done_sync(Script(error, 7).call)

@@ -23,13 +23,6 @@ def test_a_steady_run_makes_the_pauses_short_again() -> None:
     assert [backoff.pause_after(0.0) for _ in range(2)] == [0.5, 1.0]
 
 
-def test_without_a_steady_time_only_a_reset_makes_the_pauses_short() -> None:
-    backoff = RestartBackoff(PAUSES)
-    assert [backoff.pause_after(1e9) for _ in range(3)] == [0.5, 1.0, 2.0]
-    backoff.reset()
-    assert backoff.pause_after(0.0) == 0.5
-
-
 def test_each_request_to_stop_takes_the_next_step_and_the_last_one_repeats() -> None:
     policy = graceful_stop(grace_s=30.0, unwind_s=10.0)
     steps = [policy.step(requests) for requests in (1, 2, 3, 4)]

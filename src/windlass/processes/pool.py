@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from windlass.pauses import Pauses
 
 from .child_process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
-from .supervision_policy import RestartBackoff
 
 __all__ = ["ChildDied", "ChildNotReady", "ChildPool", "ChildRun", "HandlerRaised"]
 
-PAUSES = Pauses(0.1, 10.0)  # before the next start, after children that did not become ready
+START_PAUSES = Pauses(0.1, 10.0)  # after children that did not start
 
 
 class ChildPool:
@@ -45,7 +44,7 @@ class ChildPool:
         self._grace_s = grace_s
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
-        self._backoff = RestartBackoff(PAUSES)
+        self._failures = 0
         self._start_at = 0.0  # by the event loop's clock; no child is started before
         self._is_closed = False
 
@@ -102,8 +101,7 @@ class ChildPool:
         await asyncio.gather(*(child.gone.wait() for child in list(self._all)))
 
     def child_is_ready(self) -> None:
-        self._backoff.reset()
-        self._start_at = 0.0
+        self._failures, self._start_at = 0, 0.0
 
     def child_is_free(self, child: ChildProcess, resident_bytes: int) -> None:
         has_grown = 0 < self._recycle_bytes < resident_bytes
@@ -120,7 +118,8 @@ class ChildPool:
         return True
 
     def child_did_not_start(self) -> None:
-        self._start_at = asyncio.get_running_loop().time() + self._backoff.pause_after(0.0)
+        self._failures += 1
+        self._start_at = asyncio.get_running_loop().time() + START_PAUSES.after(self._failures)
 
     def child_is_gone(self, child: ChildProcess) -> None:
         self._all.discard(child)

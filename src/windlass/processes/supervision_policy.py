@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from windlass.pauses import Pauses
 
-NEVER_STEADY_S = float("inf")
-
 
 class RestartBackoff:
     """Pauses before the restarts of one child. They grow while the child ends soon after its start."""
 
-    def __init__(self, pauses: Pauses, steady_s: float = NEVER_STEADY_S) -> None:
+    def __init__(self, pauses: Pauses, steady_s: float) -> None:
         self._pauses = pauses
         self._steady_s = steady_s  # a child that ran this long has not failed at its start
         self.quick_exits = 0  # in a row
@@ -25,9 +23,6 @@ class RestartBackoff:
         """Return the pause after an exit of a child that ran for `ran_s`. A child that could not start ran for 0 s."""
         self.quick_exits = self.quick_exits + 1 if ran_s < self._steady_s else 0
         return self._pauses.after(max(1, self.quick_exits))
-
-    def reset(self) -> None:
-        self.quick_exits = 0
 
 
 class StopOrder(Enum):

@@ -1,7 +1,7 @@
 """Supervisor of several processes on an event loop: starts, watches, restarts and stops them.
 
 The server (`windlass.server.prefork`) and the worker (`windlass.sdk.worker.supervision.supervisor`) derive from it.
-`blocking_supervisor.py` is the same for one child without an event loop. Both follow `supervision_policy.py`.
+`blocking_supervisor.py` does the same for one child without an event loop. Both follow `supervision_policy.py`.
 
 Its processes notice the death of the supervisor by the end of their sockets, finish their work in progress and stop.
 """
@@ -149,7 +149,7 @@ class Supervisor(ABC, Generic[Process]):
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run work of a use until the last process has ended."""
-        task = self._loop.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background_done)
         return task

@@ -60,7 +60,6 @@ class WorkerSupervisor(Supervisor[WorkerProcess]):
         self._recoveries: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> int:
-        self._loop = asyncio.get_running_loop()
         if self._is_reloading:
             self.run_in_background(self._watch())
         if self._autoscaler.most > self._autoscaler.least:
