@@ -580,11 +580,15 @@ async def test_a_waiter_polls_again_when_the_wakeup_connection_was_lost(service:
     """A wakeup in transit is lost when its connection breaks."""
     async with store, asyncio.timeout(10):
         listener = Listener((("q", ""),))
-        async with store.wakeups.listen(0, listener):
+        wakeups = store.wakeups.of(0)
+        wakeups.add(listener)
+        try:
             await asyncio.to_thread(_until_blocked, store)
             assert not listener.event.is_set()
             store._sync_connection.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             await listener.event.wait()
+        finally:
+            wakeups.leave(listener)
 
 
 def _until_blocked(store: Store) -> None:
