@@ -99,11 +99,11 @@ class PartitionWait(Listener):
 class Wait(Generic[T]):
     """Something to wait for. `look` polls the engine and registers for wakeups, `read` evaluates the reply."""
 
+    until: asyncio.Event | None = None  # ends the wait after one more poll; cancels no command in flight
+
     def __init__(self) -> None:
         self.event = asyncio.Event()  # set when a part should poll again, or received a job
         self.parts: Sequence[PartitionWait] = ()
-
-    until: asyncio.Event | None = None  # ends the wait after one more poll
 
     @property
     def is_over(self) -> bool:
@@ -193,9 +193,16 @@ async def wait_for_event(event: asyncio.Event, within_s: float, until: asyncio.E
             for wait in waits:
                 wait.cancel()
         return event.is_set()
+    is_late = False
+
+    def give_up() -> None:
+        nonlocal is_late
+        is_late = True
+        event.set()
+
+    timer = asyncio.get_running_loop().call_later(within_s, give_up)  # cheaper than asyncio.timeout
     try:
-        async with asyncio.timeout(within_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
+        await event.wait()
+    finally:
+        timer.cancel()
+    return not is_late

@@ -43,10 +43,9 @@ class _DispatchWait(Wait[Dispatch]):
 
     def read(self, found: DispatchResult) -> Look[Dispatch]:
         part, wanted = self._part, found.places | {PUSH}
+        part.registered |= wanted
         if found.taken.jobs:
             part.note_found()
-        else:
-            part.registered |= wanted
         part.next_places = tuple(wanted)
         is_listening = wanted.issubset(part.places)
         return Look(found.dispatch, found.taken.jobs, found.due_in_s, is_listening=is_listening)
