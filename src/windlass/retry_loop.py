@@ -1,0 +1,109 @@
+"""Retry loop: try again after an error, with a log line and a pause. Background loops and reports that must not be
+lost use it. It imports nothing of the package, so every layer may use it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Pauses between attempts: each is twice the one before, up to the longest. `jitter` is the share by which a pause
+    may be shorter at random, so that many processes do not try again at the same moment."""
+
+    first_s: float
+    longest_s: float
+    jitter: float = 0.0
+
+    def after(self, failures: int) -> float:
+        """Return the pause after the n-th failure in a row (from 1)."""
+        pause_s = min(self.first_s * 2.0 ** min(failures - 1, 63), self.longest_s)
+        return pause_s * (1 - self.jitter * random.random())  # noqa: S311 (not a secret)
+
+
+# The default. A call to the engine has tried for the store's patience, with growing pauses, before it fails. A longer
+# pause on top would only delay the return after an outage; one attempt a second costs little.
+STEADY = Pauses(1.0, 1.0)
+
+
+async def pause(pause_s: float, stop: asyncio.Event | None = None) -> bool:
+    """Sleep until the pause is over or `stop` is set. Return whether `stop` is set."""
+    if stop is None:
+        await asyncio.sleep(pause_s)
+        return False
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
+            await stop.wait()
+    return stop.is_set()
+
+
+class RetryLoop:
+    """Attempts at one piece of work, repeated after each of `errors`. All other exceptions pass through, and so do
+    `errors` that are also in `unless`.
+
+    `failure` starts the log line: "Could not take jobs; trying again in 1 s: <error>"."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        failure: str,
+        errors: Errors,
+        *,
+        unless: Errors = (),
+        pauses: Pauses | None = None,
+        level: int = logging.WARNING,
+    ) -> None:
+        self._log, self._failure, self._level = log, failure, level
+        self._errors, self._unless = errors, unless
+        self._pauses = pauses or STEADY
+        self._failures = 0  # in a row
+
+    async def until_done(self, attempt: Callable[[], Awaitable[T]], stop: asyncio.Event | None = None) -> T:
+        """Return the result of the first attempt that succeeds. If `stop` ends a pause, raise the last error."""
+        while True:
+            try:
+                return await attempt()
+            except self._errors as error:
+                if await pause(self.pause_s_after(error), stop):
+                    raise
+
+    async def forever(self, turn: Callable[[], Awaitable[Any]], stop: asyncio.Event | None = None) -> None:
+        """Run the turn again and again, until cancelled or until `stop` is set. Only errors cause a pause."""
+        while stop is None or not stop.is_set():
+            try:
+                await turn()
+                self._failures = 0
+            except self._errors as error:
+                await pause(self.pause_s_after(error), stop)
+
+    def until_done_sync(self, attempt: Callable[[], T], stop: threading.Event | None = None) -> T:
+        """Do the same as `until_done` in a thread without an event loop."""
+        while True:
+            try:
+                return attempt()
+            except self._errors as error:
+                pause_s = self.pause_s_after(error)
+                if stop is None:
+                    time.sleep(pause_s)
+                elif stop.wait(pause_s):
+                    raise
+
+    def pause_s_after(self, error: Exception) -> float:
+        """Log the error and return the pause before the next attempt. Raise the error if it is one of `unless`."""
+        if isinstance(error, self._unless):
+            raise error
+        self._failures += 1
+        pause_s = self._pauses.after(self._failures)
+        self._log.log(self._level, "%s; trying again in %.3g s: %s", self._failure, pause_s, str(error) or repr(error))
+        return pause_s
