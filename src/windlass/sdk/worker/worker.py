@@ -104,13 +104,7 @@ class Worker:
         self._thread_pool = JobThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
-        self._held = HeldRuns(
-            self._service,
-            self._runs,
-            unstarted=self._unstarted,
-            stop=self._stop_run,
-            stop_worker=self._on_stop_worker,
-        )
+        self._held = self._new_held_runs()
         self._heartbeat = self._new_heartbeat()
         await self._heartbeat.start()
         self._fetcher = Fetcher(
@@ -167,6 +161,15 @@ class Worker:
         service = await self.app.aservice()
         await self.app.declared.apply(service)
         return service
+
+    def _new_held_runs(self) -> HeldRuns:
+        return HeldRuns(
+            self._service,
+            self._runs,
+            unstarted=self._unstarted,
+            stop=self._stop_run,
+            stop_worker=self._on_stop_worker,
+        )
 
     def _new_heartbeat(self) -> HeartbeatThread:
         is_engine = isinstance(self.app.any_store, Store)  # else a server runs the loops
