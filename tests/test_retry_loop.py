@@ -131,6 +131,21 @@ async def test_a_stop_ends_the_pause_and_raises_the_last_error() -> None:
     assert script.calls == 1
 
 
+async def test_an_attempt_outside_a_loop_is_logged_and_followed_by_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+    stop = asyncio.Event()
+    assert not await loop_with(AT_ONCE).pause_after(Away("far"), stop=stop)
+    stop.set()
+    assert await loop_with(ENDLESS).pause_after(Away("far"), stop=stop)
+    assert caplog.messages == [f"Could not knock; trying again in {text} s: far" for text in ("0", "1e+06")]
+
+
+async def test_the_default_pause_is_found_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = RetryLoop(log, "Could not knock", Away)
+    assert loop.pause_s_after(Away("far"), 5) == STEADY.first_s
+    monkeypatch.setattr("windlass.retry_loop.STEADY", AT_ONCE)
+    assert loop.pause_s_after(Away("far"), 5) == 0
+
+
 # For ever
 
 

@@ -48,62 +48,64 @@ async def pause(pause_s: float, stop: asyncio.Event | None = None) -> bool:
     return stop.is_set()
 
 
+@dataclass(frozen=True, slots=True)
 class RetryLoop:
     """Attempts at one piece of work, repeated after each of `errors`. All other exceptions pass through, and so do
-    `errors` that are also in `unless`.
+    `errors` that are also in `unless`. It has no state, so several tasks may share one.
 
     `failure` starts the log line: "Could not take jobs; trying again in 1 s: <error>"."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        failure: str,
-        errors: Errors,
-        *,
-        unless: Errors = (),
-        pauses: Pauses | None = None,
-        level: int = logging.WARNING,
-    ) -> None:
-        self._log, self._failure, self._level = log, failure, level
-        self._errors, self._unless = errors, unless
-        self._pauses = pauses or STEADY
-        self._failures = 0  # in a row
+    log: logging.Logger
+    failure: str
+    errors: Errors
+    unless: Errors = ()
+    pauses: Pauses | None = None  # None: STEADY
+    level: int = logging.WARNING
 
     async def until_done(self, attempt: Callable[[], Awaitable[T]], stop: asyncio.Event | None = None) -> T:
         """Return the result of the first attempt that succeeds. If `stop` ends a pause, raise the last error."""
+        failures = 0
         while True:
             try:
                 return await attempt()
-            except self._errors as error:
-                if await pause(self.pause_s_after(error), stop):
+            except self.errors as error:
+                failures += 1
+                if await self.pause_after(error, failures, stop):
                     raise
 
     async def forever(self, turn: Callable[[], Awaitable[Any]], stop: asyncio.Event | None = None) -> None:
         """Run the turn again and again, until cancelled or until `stop` is set. Only errors cause a pause."""
+        failures = 0
         while stop is None or not stop.is_set():
             try:
                 await turn()
-                self._failures = 0
-            except self._errors as error:
-                await pause(self.pause_s_after(error), stop)
+                failures = 0
+            except self.errors as error:
+                failures += 1
+                await self.pause_after(error, failures, stop)
 
     def until_done_sync(self, attempt: Callable[[], T], stop: threading.Event | None = None) -> T:
         """Do the same as `until_done` in a thread without an event loop."""
+        failures = 0
         while True:
             try:
                 return attempt()
-            except self._errors as error:
-                pause_s = self.pause_s_after(error)
+            except self.errors as error:
+                failures += 1
+                pause_s = self.pause_s_after(error, failures)
                 if stop is None:
                     time.sleep(pause_s)
                 elif stop.wait(pause_s):
                     raise
 
-    def pause_s_after(self, error: Exception) -> float:
-        """Log the error and return the pause before the next attempt. Raise the error if it is one of `unless`."""
-        if isinstance(error, self._unless):
+    async def pause_after(self, error: Exception, failures: int = 1, stop: asyncio.Event | None = None) -> bool:
+        """Log the error of a single attempt and pause. Return whether `stop` is set."""
+        return await pause(self.pause_s_after(error, failures), stop)
+
+    def pause_s_after(self, error: Exception, failures: int = 1) -> float:
+        """Log the error and return the pause after the n-th failure. Raise the error if it is one of `unless`."""
+        if isinstance(error, self.unless):
             raise error
-        self._failures += 1
-        pause_s = self._pauses.after(self._failures)
-        self._log.log(self._level, "%s; trying again in %.3g s: %s", self._failure, pause_s, str(error) or repr(error))
+        pause_s = (self.pauses or STEADY).after(failures)
+        self.log.log(self.level, "%s; trying again in %.3g s: %s", self.failure, pause_s, str(error) or repr(error))
         return pause_s
