@@ -11,17 +11,18 @@ import pytest
 from tests.background.lease_owner import ref
 from tests.support.engine_process import EngineProcess
 from tests.support.lossy_connection import LIMIT_S, open_lossy_connection
-from windlass.background.outcomes import Outcome, report_outcomes
+from windlass.background.outcomes import TRANSIENT, Outcome, report_outcomes
 from windlass.core.errors import EngineUnavailable, StaleLease
 from windlass.core.job import Job, NewJob
 from windlass.core.operations import CompleteWithChildren, Fail, FailOutcome, Finish, FinishOutcome, LeaseRef, Take
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.operation import BatchOperation
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-log = logging.getLogger("windlass.tests")
+RETRIES = RetryLoop(logging.getLogger("windlass.tests"), "Could not report the jobs", TRANSIENT)
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ async def test_answers_come_in_the_order_of_the_outcomes(opened: Service) -> Non
         CompleteWithChildren(id=again.id, token=again.lease_token, then="again", delay_ms=60_000),
         LeaseRef(stale.id, stale.lease_token + 1_000),
     ]
-    answers = await report_outcomes(opened, outcomes, log)
+    answers = await report_outcomes(opened, outcomes, RETRIES)
     assert (answers[1:3], type(answers[4])) == (["failed", None], StaleLease)
     assert await states(opened, jobs) == ["queued", "failed", "finished", "scheduled", "running"]
 
@@ -76,11 +77,9 @@ async def test_an_outcome_with_an_answer_is_not_repeated(opened: Service, caplog
     failed, finished = jobs = await take(opened, 2)
     service = InterruptedService(opened.store)
     end = Finish(finished.id, finished.lease_token)
-    answers = await report_outcomes(
-        service, [Fail(id=failed.id, token=failed.lease_token), end], log, "Could not report the two jobs"
-    )
+    answers = await report_outcomes(service, [Fail(id=failed.id, token=failed.lease_token), end], RETRIES)
     assert (answers, service.finished) == (["failed", None], [end])
-    assert "Could not report the two jobs; trying again" in caplog.text
+    assert "Could not report the jobs; trying again" in caplog.text
     assert await states(opened, jobs) == ["failed", "finished"]
 
 
@@ -91,8 +90,8 @@ async def test_outcomes_are_repeated_until_the_engine_is_back(
     with open_lossy_connection(engine) as connection:
         async with connection.store_like(opened.store, patience_s=0.2) as store:
             connection.cut()
-            reporting = asyncio.create_task(report_outcomes(Service(store), [Finish(job.id, job.lease_token)], log))
-            while "Could not report ended jobs; trying again" not in caplog.text:  # noqa: ASYNC110
+            reporting = asyncio.create_task(report_outcomes(Service(store), [Finish(job.id, job.lease_token)], RETRIES))
+            while "Could not report the jobs; trying again" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             connection.restore()
             assert await reporting == [None]

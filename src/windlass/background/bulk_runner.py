@@ -174,8 +174,8 @@ class BulkRunner:
 
 
 async def _report(service: Service, job: Job, outcome: Outcome) -> None:
-    failure = f"Could not report the end of bulk action {job.key}"
-    (answer,) = await report_outcomes(service, [outcome], log, failure)
+    retries = RetryLoop(log, f"Could not report the end of bulk action {job.key}", TRANSIENT)
+    (answer,) = await report_outcomes(service, [outcome], retries)
     if isinstance(answer, Refusal):
         log.info("The state of bulk action %s changed before its report: %s", job.key, answer)
 

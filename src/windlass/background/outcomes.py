@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -14,15 +13,13 @@ from windlass.service import Service
 # The end of an attempt, or the release of an unfinished job.
 Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | LeaseRef
 
-# Errors that pass. The lease is still held, so the same call is repeated.
+# Errors that pass. The lease is still held, so the report is repeated.
 TRANSIENT = (EngineUnavailable, EngineError, EngineFull)
 
 
-async def report_outcomes(
-    service: Service, outcomes: Sequence[Outcome], log: logging.Logger, failure: str = "Could not report ended jobs"
-) -> list[Any]:
-    """Report outcomes and return their answers, refusals among them. Repeat while the engine is unavailable. Outcomes
-    that have an answer are not repeated."""
+async def report_outcomes(service: Service, outcomes: Sequence[Outcome], retries: RetryLoop) -> list[Any]:
+    """Report outcomes and return their answers, refusals among them. `retries` repeats the report while the engine is
+    unavailable. Outcomes that have an answer are not repeated."""
     answers: dict[int, Any] = {}
 
     async def report_rest() -> None:
@@ -37,5 +34,5 @@ async def report_outcomes(
                 part: list[Any] = [outcomes[at] for at in places]
                 answers.update(zip(places, await send(part), strict=True))
 
-    await RetryLoop(log, failure, TRANSIENT).until_done(report_rest)
+    await retries.until_done(report_rest)
     return [answers[at] for at in range(len(outcomes))]

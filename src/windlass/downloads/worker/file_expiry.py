@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from windlass.background.lease_holder import HeldLease, lease_of
-from windlass.background.outcomes import report_outcomes
+from windlass.background.outcomes import TRANSIENT, report_outcomes
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Codec, Job, NewJob
@@ -28,7 +28,7 @@ log = logging.getLogger("windlass.downloads")
 
 AT_ONCE = 20
 WAIT_MS = 60_000
-LONGEST_PAUSE_MS = 600_000
+RETRY_CAP_MS = 600_000  # longest delay of a deletion that failed
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -95,12 +95,13 @@ class Reaper:
         failure = await self._remove(job)
         self._counters.add("reaperFailures" if failure else "reaperSuccessfulDeletions")
         outcome = self._retry(job, failure) if failure else Finish(job.id, job.lease_token)
-        (answer,) = await report_outcomes(service, [outcome], log, "Could not report the deletion of a file")
+        retries = RetryLoop(log, "Could not report the deletion of a file", TRANSIENT)
+        (answer,) = await report_outcomes(service, [outcome], retries)
         if isinstance(answer, Refusal):
             log.debug("The state of job %s changed during its run: %s", job.key, answer)
 
     def _retry(self, job: Job, failure: str) -> Fail:
-        delay_ms = min(job.attempt * self._retry_delay_ms, LONGEST_PAUSE_MS)
+        delay_ms = min(job.attempt * self._retry_delay_ms, RETRY_CAP_MS)
         log.warning("Could not delete a file; retrying in %g s: %s", delay_ms / 1000, failure)
         error = Blob(msgspec.json.encode({"message": failure}))
         return Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)

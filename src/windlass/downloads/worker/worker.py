@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from windlass.background.outcomes import Outcome, report_outcomes
+from windlass.background.outcomes import TRANSIENT, Outcome, report_outcomes
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import CompleteWithChildren, Fail, Finish, Take, WorkerInfo
 from windlass.outbound import Outbound
-from windlass.retry_loop import RetryLoop, pause
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .attempt import Downloader
@@ -163,11 +163,8 @@ class DownloadWorker:
         request = Take(
             queues=(QUEUE,), most=most, worker=self._worker, lease_ms=self._options.lease_ms, wait_ms=WAIT_MS
         )
-        try:
-            return (await self._service.take(request)).jobs
-        except WindlassError as error:
-            await pause(RetryLoop(log, "Could not take downloads", WindlassError).pause_s_after(error))
-            return []
+        taking = RetryLoop(log, "Could not take downloads", WindlassError)
+        return (await taking.until_done(lambda: self._service.take(request))).jobs
 
     def _disk_changed(self) -> None:
         self._changed.set()
@@ -258,8 +255,8 @@ class DownloadWorker:
         return _failed_report(job, failure)
 
     async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
-        failure = f"Could not report the outcome of download {job.key}"
-        (answer,) = await report_outcomes(self._service, [outcome], log, failure)
+        retries = RetryLoop(log, f"Could not report the outcome of download {job.key}", TRANSIENT)
+        (answer,) = await report_outcomes(self._service, [outcome], retries)
         if isinstance(answer, Refusal):
             log.info("The state of download %s changed before its report: %s", job.key, answer)
 

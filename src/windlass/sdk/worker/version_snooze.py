@@ -56,19 +56,23 @@ class VersionSnooze:
 
         The time is set while the lease is held, because the job must not be taken in between.
         """
-        answer = await RetryLoop(
-            log, f"Could not release job {job.key}", (EngineUnavailable, EngineNotPermitted)
-        ).until_done(lambda: self._postpone_and_release(job, run_at_ms, why))
-        if isinstance(answer, Refusal):
-            log.warning("The engine refused the release of job %s (%s): %s", job.key, job.name, answer)
 
-    async def _postpone_and_release(self, job: Job, run_at_ms: int, why: str) -> str | Refusal:
-        try:
+        async def snooze() -> str | Refusal:
             await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
             await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
+            return await self._release(job)
+
+        failure = f"Could not release job {job.key}"
+        try:
+            answer = await RetryLoop(log, failure, (EngineUnavailable, EngineNotPermitted)).until_done(snooze)
         except Forbidden as refusal:  # its time cannot be changed: hold it for a while instead
             log.warning("Could not snooze job %s: %s. It is released in %g s.", job.key, refusal, SOONEST_MS / 1000)
             await asyncio.sleep(SOONEST_MS / 1000)
+            answer = await self._release(job)
+        if isinstance(answer, Refusal):
+            log.warning("The engine refused the release of job %s (%s): %s", job.key, job.name, answer)
+
+    async def _release(self, job: Job) -> str | Refusal:
         (answer,) = await self._service.release([LeaseRef(job.id, job.lease_token)])
         return answer
 

@@ -100,7 +100,8 @@ class Worker:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._service = await self._connect()
+        connecting = RetryLoop(log, "Could not reach the engine", EngineUnavailable)
+        self._service = await connecting.until_done(self._connect)
         self._thread_pool = JobThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
@@ -155,9 +156,6 @@ class Worker:
     # Lifecycle
 
     async def _connect(self) -> Service:
-        return await RetryLoop(log, "Could not reach the engine", EngineUnavailable).until_done(self._open_service)
-
-    async def _open_service(self) -> Service:
         service = await self.app.aservice()
         await self.app.declared.apply(service)
         return service
