@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from windlass.core.errors import EngineError, EngineFull, EngineUnavailable, WindlassError
+from windlass.background.outcomes import TRANSIENT, Outcome, report_outcomes
+from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import CompleteWithChildren, Fail, Finish, Take, WorkerInfo
 from windlass.outbound import Outbound
@@ -41,10 +42,8 @@ CLEAN_EVERY_S = 3600.0
 DEREGISTER_TIMEOUT_S = 5.0  # at shutdown
 MESSAGE_MAX = 2000  # characters of an error; JSON may need six bytes for each
 SHORTEST_INTERNAL_PAUSE_MS = 1000
-UNAVAILABLE = (EngineUnavailable, EngineError, EngineFull)  # errors after which a report is repeated
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
-Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | None
 
 
 async def no_proxy(service: Service, aggregation: str) -> str:
@@ -104,7 +103,7 @@ class DownloadWorker:
         try:
             async with asyncio.TaskGroup() as group:
                 for part in (
-                    self._held.run_heartbeat(),
+                    self._held.holder.run(),
                     self._held.report_progress(),
                     self._disk.watch(),
                     self._reaper.run(service),
@@ -118,7 +117,7 @@ class DownloadWorker:
     async def _prepare(self) -> None:
         await self._threads.run(self._options.directory.mkdir, parents=True, exist_ok=True)
         await self._disk.check()
-        await self._held.register()
+        await self._held.holder.register()
 
     async def _clean(self) -> None:
         """Remove temporary files of processes that died, at the start and once an hour."""
@@ -135,11 +134,7 @@ class DownloadWorker:
             _, left = await asyncio.wait(tasks, timeout=DEREGISTER_TIMEOUT_S)
             for task in left:
                 task.cancel()
-        try:
-            async with asyncio.timeout(DEREGISTER_TIMEOUT_S):
-                await self._service.forget(self._worker)
-        except (TimeoutError, WindlassError) as error:
-            log.warning("Could not deregister the download worker; its leases will expire: %r", error)
+        await self._held.holder.deregister(DEREGISTER_TIMEOUT_S)
         self._threads.close()
         self._downloader.close()
 
@@ -188,7 +183,8 @@ class DownloadWorker:
         try:
             outcome = _stopped_report(held) if held.stop_reason else await self._run_download(held)
             held.is_reporting = True
-            await self._report_outcome(held.job, outcome)
+            if outcome is not None:
+                await self._report_outcome(held.job, outcome)
         except Exception:
             log.exception(
                 "Unexpected error in download %s; another worker retries it after its lease expires.", held.job.key
@@ -197,7 +193,7 @@ class DownloadWorker:
             self._held.drop(held)
             self._changed.set()
 
-    async def _run_download(self, held: HeldDownload) -> Outcome:
+    async def _run_download(self, held: HeldDownload) -> Outcome | None:
         job = held.job
         try:
             order = read_order(job)
@@ -259,23 +255,10 @@ class DownloadWorker:
         return _failed_report(job, failure)
 
     async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
-        """Report the outcome. If the engine is unavailable, retry until it is back."""
-        if outcome is None:
-            return
-        failure = f"Could not report the outcome of download {job.key}"
-        try:
-            await RetryLoop(log, failure, UNAVAILABLE).until_done(lambda: self._send_report(outcome))
-        except WindlassError as refusal:
-            log.info("The state of download %s changed before its report: %s", job.key, refusal)
-
-    async def _send_report(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
-        match outcome:
-            case Finish():
-                await self._service.finish([outcome]).one()
-            case Fail():
-                await self._service.fail([outcome]).one()
-            case CompleteWithChildren():
-                await self._service.complete_with_children([outcome]).one()
+        retries = RetryLoop(log, f"Could not report the outcome of download {job.key}", TRANSIENT)
+        (answer,) = await report_outcomes(self._service, [outcome], retries)
+        if isinstance(answer, Refusal):
+            log.info("The state of download %s changed before its report: %s", job.key, answer)
 
 
 def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None = None) -> Fail:
@@ -289,7 +272,7 @@ def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None =
     )
 
 
-def _stopped_report(held: HeldDownload) -> Outcome:
+def _stopped_report(held: HeldDownload) -> Outcome | None:
     if held.stop_reason == "cancelled":
         return Fail(id=held.job.id, token=held.job.lease_token, then="cancelled", reason="cancelled")
     return None  # the lease is lost, or the worker stops: then its jobs go back when it deregisters

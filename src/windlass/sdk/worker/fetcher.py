@@ -9,20 +9,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from windlass.core.errors import (
-    AlreadyEnded,
-    EngineError,
-    EngineFull,
-    EngineUnavailable,
-    Forbidden,
-    Refusal,
-    WindlassError,
-)
+from windlass.background.outcomes import TRANSIENT, report_outcomes
+from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, WindlassError
 from windlass.core.job import Job
 from windlass.core.operations import ANY_JOB, Fail, Filter, Finish, FinishedAndTaken, LeaseRef, Take
 from windlass.core.states import State
@@ -41,7 +33,7 @@ CALLS_MAX = 2  # calls in flight
 HALVE_FROM = 32  # with so many slots, a call covers about half, so that the engine works while the other half runs
 UNKNOWN_PAUSE_S = 5.0  # before jobs of unknown tasks are released that this worker would take again
 TAKE_RETRIES = RetryLoop(log, "Could not take jobs", WindlassError)
-REPORT_RETRIES = RetryLoop(log, "Could not report ended jobs", (EngineUnavailable, EngineError, EngineFull))
+REPORT_RETRIES = RetryLoop(log, "Could not report ended jobs", TRANSIENT)
 EXCLUDE_RETRIES = RetryLoop(log, "Could not exclude jobs of unknown tasks", WindlassError, unless=Forbidden)
 
 EndedRun = tuple[Run, Finish | Fail | LeaseRef]
@@ -64,7 +56,7 @@ class Fetcher:
         admit: Callable[[list[Job]], list[Job]],
         start: Callable[[list[Job]], list[Job]],
         on_reported: Callable[[Sequence[Run]], None],
-        on_lost: Callable[[Job], None],
+        on_lost: Callable[[LeaseRef], None],
     ) -> None:
         self._service = service
         self._worker = worker
@@ -250,7 +242,7 @@ class Fetcher:
         except AlreadyEnded:
             return
         except Refusal:
-            self._on_lost(job)
+            self._on_lost(LeaseRef(job.id, job.lease_token))
         except WindlassError as error:
             log.warning("Could not accept job %s: %s. The next heartbeat checks its lease.", job.key, error)
 
@@ -284,15 +276,8 @@ class Fetcher:
         return answer.taken.jobs
 
     async def _report(self, outcomes: list[EndedRun]) -> None:
-        for kind, ask in (
-            (Finish, self._service.finish),
-            (Fail, self._service.fail),
-            (LeaseRef, self._service.release),
-        ):
-            part = _of_type(outcomes, kind)
-            if part:
-                report = partial(ask, [outcome for _, outcome in part])
-                self._record_answers(part, await REPORT_RETRIES.until_done(report))
+        answers = await report_outcomes(self._service, [outcome for _, outcome in outcomes], REPORT_RETRIES)
+        self._record_answers(outcomes, answers)
 
     def _record_answers(self, ended: Sequence[EndedRun], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(ended, answers, strict=True):
