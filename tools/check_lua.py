@@ -15,9 +15,9 @@ HEADER = ("arguments:", "returns:", "refusals:")
 OPERATION_LINES_MAX = 120
 COLUMNS_MAX = 120
 # Names that the engine offers to scripts, and Lua's own words.
-KNOWN = frozenset(
-    ["redis", "struct", "bit", "cmsgpack", "string", "table", "math", "unpack", "tonumber", "tostring", "ipairs", "pairs", "next", "select", "error", "type", "pcall", "require", "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while"]
-)  # fmt: skip
+OFFERED = "redis struct bit cmsgpack string table math unpack tonumber tostring ipairs pairs next select error type pcall require"
+KEYWORDS = "and break do else elseif end false for function if in local nil not or repeat return then true until while"
+KNOWN = frozenset(f"{OFFERED} {KEYWORDS}".split())
 TEXT = re.compile(r"'(?:\\.|[^'\\\n])*'")
 COMMENT = re.compile(r"(^|\s)--\s.*")
 DECLARED = (

@@ -39,7 +39,8 @@ BUGS = (
     ),
     PlantedBug(
         "an extension is not written",
-        "job.deadline = deadline > 0 and math.max(job.deadline, deadline) or 0\n  record.save(job)\n  index.enter_running(job)",
+        "job.deadline = deadline > 0 and math.max(job.deadline, deadline) or 0\n"
+        "  record.save(job)\n  index.enter_running(job)",
         "job.deadline = deadline > 0 and math.max(job.deadline, deadline) or 0",
         "double lease",
     ),
@@ -51,7 +52,8 @@ BUGS = (
     ),
     PlantedBug(
         "a cancel is ignored",
-        "ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})",
+        "ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, "
+        "ignores_waiting = ignores_waiting})",
         "",
         "ran after its cancel",
     ),
@@ -76,7 +78,8 @@ BUGS = (
     PlantedBug(
         "finished jobs return",
         "ending.end_job(job, STATE.finished, {result = result})",
-        "if job.attempt == 1 then reports.put_back(job) else ending.end_job(job, STATE.finished, {result = result}) end",
+        "if job.attempt == 1 then reports.put_back(job) "
+        "else ending.end_job(job, STATE.finished, {result = result}) end",
         "ran after its end",
     ),
     PlantedBug(

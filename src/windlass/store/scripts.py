@@ -134,7 +134,8 @@ def constants() -> str:
         "LOG": {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT},
         "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__},
     }
-    return "return {\n%s\n}" % "\n".join(f"{name} = {_table(entries)}," for name, entries in tables.items())
+    lines = [f"{name} = {_table(entries)}," for name, entries in tables.items()]
+    return "\n".join(["return {", *lines, "}"])
 
 
 def _table(entries: dict[str, int]) -> str:
