@@ -31,6 +31,7 @@ from windlass.core.operations import (
     PushReport,
     Redirect,
     Take,
+    TakenRef,
     Update,
     WorkerInfo,
     WorkerReport,
@@ -158,6 +159,10 @@ def _reports() -> Iterator[Case]:
                     [LeaseRef(OK_ID, 1)], lease_ms=value
                 ),
             )
+    yield from _wrong_lists("taken_details")
+    lengths = (-1, FOREVER_MS + 1, *WRONG_WHOLES)
+    yield from _wrong("taken_details", request(TakenRef), **held, lease_ms=lengths)
+    yield "taken_details", "unknown", lambda service: service.taken_details([TakenRef(OK_ID, 1)])
     yield from _wrong_lists("finish")
     yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS), ignore_repeat=WRONG_CLAIMS)
     yield "finish", "unknown", lambda service: service.finish([Finish(OK_ID, 1)])

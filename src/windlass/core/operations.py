@@ -65,6 +65,27 @@ class LeaseRef(msgspec.Struct, frozen=True, gc=False):
     token: int
 
 
+class TakenRef(msgspec.Struct, frozen=True, gc=False):
+    """Reference to the lease of a job that is about to be shown to a client, and its new duration."""
+
+    id: bytes
+    token: int
+    lease_ms: int = 0  # 0: the deadline stays
+
+
+class NumberedJob(msgspec.Struct, frozen=True):
+    job: Job
+    number: int
+
+
+class TakenDetails(msgspec.Struct, frozen=True):
+    """Facts about a taken job that its record does not have. Jobs of other queues are left out."""
+
+    number: int
+    parent: NumberedJob | None = None
+    children: tuple[NumberedJob, ...] = ()  # those that finished or were cancelled
+
+
 class Finish(msgspec.Struct, frozen=True, gc=False):
     id: bytes
     token: int

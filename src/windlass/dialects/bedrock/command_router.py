@@ -44,7 +44,7 @@ class CommandRouter:
             DeleteCommands(jobs),
         )
         self._create = create
-        self._get = GetCommands(jobs)
+        self._get = GetCommands(service)
         self._query = QueryCommand(jobs, query_timeout_s)
         self._commands: dict[str, Callable[[BedrockRequest], Awaitable[Reply]]] = {
             "createjob": create.create_job,
