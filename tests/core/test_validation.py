@@ -159,10 +159,6 @@ def _reports() -> Iterator[Case]:
                     [LeaseRef(OK_ID, 1)], lease_ms=value
                 ),
             )
-    yield from _wrong_lists("taken_details")
-    lengths = (-1, FOREVER_MS + 1, *WRONG_WHOLES)
-    yield from _wrong("taken_details", request(TakenRef), **held, lease_ms=lengths)
-    yield "taken_details", "unknown", lambda service: service.taken_details([TakenRef(OK_ID, 1)])
     yield from _wrong_lists("finish")
     yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS), ignore_repeat=WRONG_CLAIMS)
     yield "finish", "unknown", lambda service: service.finish([Finish(OK_ID, 1)])
@@ -299,6 +295,29 @@ def _numbers() -> Iterator[Case]:
     for value in (-1, 2**62, *WRONG_WHOLES):
         yield "numbered", f"number={value!r}", lambda service, value=value: service.numbered("q", [value])
         yield "numbered_id", f"number={value!r}", lambda service, value=value: service.numbered_id("q", value)
+
+
+def _taken_details() -> Iterator[Case]:
+    fields: dict[str, tuple[Any, ...]] = {
+        "id": WRONG_IDS,
+        "token": (-1, 2**48, *WRONG_WHOLES),
+        "lease_ms": (-1, FOREVER_MS + 1, *WRONG_WHOLES),
+        "parent": WRONG_IDS,
+        "has_members": WRONG_CLAIMS,
+    }
+    for field, values in fields.items():
+        for value in values:
+            request = TakenRef(**{"id": OK_ID, "token": 1, field: value})
+            yield (
+                "taken_details",
+                f"{field}={value!r:.30}",
+                lambda service, request=request: service.taken_details("q", [request]),
+            )
+    for value in WRONG_LISTS:
+        yield "taken_details", f"list={value!r}", lambda service, value=value: service.taken_details("q", value)
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "taken_details", f"queue={value!r:.30}", lambda service, value=value: service.taken_details(value, [])
+    yield "taken_details", "unknown", lambda service: service.taken_details("q", [TakenRef(OK_ID, 1)])
 
 
 def _take_requests() -> Iterator[tuple[str, Any]]:
@@ -896,7 +915,7 @@ def _assignments() -> Iterator[Case]:
 
 
 CASES = [
-    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
+    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
     *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_transfer(), *_doctor(),

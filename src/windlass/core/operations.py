@@ -66,11 +66,13 @@ class LeaseRef(msgspec.Struct, frozen=True, gc=False):
 
 
 class TakenRef(msgspec.Struct, frozen=True, gc=False):
-    """Reference to the lease of a job that is about to be shown to a client, and its new duration."""
+    """Reference to the lease of a job whose details are wanted, as its record describes it."""
 
     id: bytes
     token: int
-    lease_ms: int = 0  # 0: the deadline stays
+    lease_ms: int = 0  # new duration of its lease; 0: the deadline stays
+    parent: bytes = b""  # empty: none
+    has_members: bool = False
 
 
 class NumberedJob(msgspec.Struct, frozen=True):

@@ -49,13 +49,14 @@ class NumberOperations(Facet):
         answers.update(zip(others, given, strict=True))
         return [answers[job_id] for job_id in ids]
 
-    def taken_details(self, requests: Sequence[TakenRef]) -> BatchOperation[TakenDetails]:
-        """Return what clients that know jobs by number see beside their taken jobs: numbers, parents, and ended
-        children. Set the deadlines of these jobs in the same call. Many children need further calls."""
+    def taken_details(self, queue: str, requests: Sequence[TakenRef]) -> BatchOperation[TakenDetails]:
+        """Return what clients of a queue that know jobs by number see beside their taken jobs: numbers, parents, and
+        ended children. Set the deadlines of these jobs in the same call. Many children need further calls."""
+        check_text("queue", queue, QUEUE_MAX)
         check_list("requests", requests)
         for request in requests:
             check_taken_ref(request)
-        return BatchOperation(self.store, lambda: read_details(requests, self.store.partition_of_job))
+        return BatchOperation(self.store, lambda: read_details(queue, requests, self.store.partition_of_job))
 
     def numbered_id(self, queue: str, number: int) -> bytes:
         """Return the id of a job of the queue that was created under this number. This sends no command."""

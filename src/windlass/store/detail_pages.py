@@ -17,7 +17,7 @@ class _PartialDetails:
 
     def __init__(self, request: TakenRef, partition: int) -> None:
         self.partition = partition
-        self.following: DetailsRequest | None = DetailsRequest(request)
+        self.following: DetailsRequest | None = numbers.first_page(request)
         self._first: DetailsPage | Refusal | None = None
         self._children: list[NumberedJob] = []
 
@@ -38,7 +38,7 @@ class _PartialDetails:
 
 
 def read_details(
-    requests: Sequence[TakenRef], partition_of: Callable[[bytes], int]
+    queue: str, requests: Sequence[TakenRef], partition_of: Callable[[bytes], int]
 ) -> Flow[list[TakenDetails | Refusal]]:
     """Read the details. A call answers as many jobs, and as many of their children, as its bounds allow."""
     found = [_PartialDetails(request, partition_of(request.id)) for request in requests]
@@ -50,8 +50,10 @@ def read_details(
         if not parts:
             return [details.result for details in found]
         commands = [
-            numbers.taken_details(list(part.values())[:ITEMS_MAX], partition) for partition, part in parts.items()
+            numbers.taken_details(queue, list(part.values())[:ITEMS_MAX], partition)
+            for partition, part in parts.items()
         ]
-        for part, pages in zip(parts.values(), (yield commands), strict=True):
+        replies = (yield commands) if len(commands) > 1 else [(yield commands[0])]
+        for part, pages in zip(parts.values(), replies, strict=True):
             for details, page in zip(part, pages, strict=False):
                 details.add(page)

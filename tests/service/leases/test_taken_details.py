@@ -20,8 +20,13 @@ from windlass.store.commands import numbers as commands
 from windlass.store.store import Store
 
 
+def reference(job: Job, lease_ms: int = 0) -> TakenRef:
+    """Return the reference to a taken job. These jobs may have got children since."""
+    return TakenRef(job.id, job.lease_token, lease_ms, job.parent or b"", has_members=True)
+
+
 def details(service: Service, *jobs: Job, lease_ms: int = 0) -> list[TakenDetails]:
-    answers = service.taken_details([TakenRef(job.id, job.lease_token, lease_ms) for job in jobs]).wait()
+    answers = service.taken_details("q", [reference(job, lease_ms) for job in jobs]).wait()
     assert all(isinstance(answer, TakenDetails) for answer in answers), answers
     return answers  # type: ignore[return-value]
 
@@ -107,7 +112,8 @@ def test_jobs_of_other_queues_are_not_shown(service: Service) -> None:
     parent = running(service, "parent")
     put(service, new("other", parent=parent.id))
     (child,) = take(service, "other")
-    assert details(service, child)[0].parent is None
+    (found,) = service.taken_details("other", [reference(child)]).wait()
+    assert found == TakenDetails(1)
     finish(service, child)
     assert details(service, parent)[0].children == ()
 
@@ -138,14 +144,15 @@ def test_the_deadline(service: Service, lease_ms: int) -> None:
 
 def test_only_the_holder_sets_the_deadline(service: Service) -> None:
     job = running(service, lease_ms=5_000)
-    service.taken_details([TakenRef(job.id, job.lease_token + 1, FOREVER_MS)]).wait()
-    assert read(service, job.id) == job
+    service.taken_details("q", [TakenRef(job.id, job.lease_token + 1, FOREVER_MS)]).wait()
+    assert read(service, job.id).lease_deadline_at_ms == job.lease_deadline_at_ms
 
 
 def test_a_job_that_is_gone(service: Service) -> None:
     job = running(service)
-    gone, found = service.taken_details([TakenRef(service.store.new_id("q"), 1), TakenRef(job.id, 0)]).wait()
-    assert isinstance(gone, UnknownJob)
+    requests = [TakenRef(service.store.new_id("q"), 1), TakenRef(numbered_id(77, 0), 1, 5_000), TakenRef(job.id, 0)]
+    *gone, found = service.taken_details("q", requests).wait()
+    assert [type(answer) for answer in gone] == [UnknownJob, UnknownJob]
     assert found == TakenDetails(1)
 
 

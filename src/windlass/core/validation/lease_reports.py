@@ -35,6 +35,9 @@ def check_lease_ref(request: Any, wanted: type = LeaseRef) -> None:
 def check_taken_ref(request: Any) -> None:
     check_lease_ref(request, TakenRef)
     check_duration_or_forever("lease_ms", request.lease_ms)
+    if request.parent != b"":
+        check_id("parent", request.parent)
+    check_boolean("has_members", request.has_members)
 
 
 def check_finishes(requests: Sequence[Finish]) -> None:

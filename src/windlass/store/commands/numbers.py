@@ -32,16 +32,19 @@ def holder(queue: str, keys: Sequence[str], partition: int) -> BatchCommand[byte
     return BatchCommand("holder", (), [(queue, key) for key in keys], reply_parser(bytes), partition=partition)
 
 
+FIRST_PAGE = b"0"
+
+
 class DetailsRequest(NamedTuple):
-    """Request for one page of details. The cursor is a score and a member; empty: the first page."""
+    """Request for one page of details. The cursor is a score, empty for no children, and a member."""
 
     lease: TakenRef
-    score: bytes = b""
-    member: bytes = b""
+    score: bytes
+    member: bytes
 
 
 class DetailsPage(NamedTuple):
-    """Details of one job. Pages after the first have only children. `following` asks for the next page."""
+    """Details of one job. Pages after the first are about its children only. `following` asks for the next page."""
 
     number: int
     parent: NumberedJob | None
@@ -49,11 +52,17 @@ class DetailsPage(NamedTuple):
     following: DetailsRequest | None
 
 
-def taken_details(requests: Sequence[DetailsRequest], partition: int) -> Command[list[DetailsPage | Refusal]]:
+def first_page(lease: TakenRef) -> DetailsRequest:
+    return DetailsRequest(lease, FIRST_PAGE if lease.has_members else b"", b"")
+
+
+def taken_details(
+    queue: str, requests: Sequence[DetailsRequest], partition: int
+) -> Command[list[DetailsPage | Refusal]]:
     """Read one page per job. The answer may lack the last jobs."""
-    args: list[Argument] = [CHILDREN_LOOKED_AT, DETAILS_BYTES]
+    args: list[Argument] = [CHILDREN_LOOKED_AT, DETAILS_BYTES, queue]
     for lease, score, member in requests:
-        args += (lease.id, lease.token, lease.lease_ms, score, member)
+        args += (lease.id, lease.token, lease.lease_ms, lease.parent, score, member)
     return Command("taken_details", args, lambda reply: _read_details(requests, reply), partition=partition)
 
 

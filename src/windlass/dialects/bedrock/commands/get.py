@@ -19,6 +19,7 @@ from windlass.dialects.bedrock import data, name_filter, record
 from windlass.dialects.bedrock.parameters import NAMES_MAX, Parameters
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.takes import TrackedTakes
+from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 from windlass.service import Service
 
@@ -68,7 +69,7 @@ class GetCommands:
                 | _parent_fields(details.parent)
                 | _children_fields(details.children)
                 for job, details in zip(taken.jobs, await self._details(taken.jobs), strict=True)
-                if not isinstance(details, Refusal)  # the job was deleted in between
+                if not isinstance(details, Refusal)  # deleted in between, and its number is not known
             ]
         except BaseException:  # also cancellation: the client never learns of these jobs
             self._service.store.run_in_background(self.release_jobs(_lease_pairs(taken.jobs)))
@@ -81,11 +82,11 @@ class GetCommands:
         for job in jobs:
             number, lease_ms = number_of_id(job.id), _new_lease_ms(job)
             if number is None or lease_ms or job.parent is not None or job.has_members:
-                requests.append(TakenRef(job.id, job.lease_token, lease_ms))
+                requests.append(TakenRef(job.id, job.lease_token, lease_ms, job.parent or b"", job.has_members))
             else:
                 found[job.id] = TakenDetails(number)
         if requests:
-            answers = await self._service.taken_details(requests)
+            answers = await self._service.taken_details(QUEUE, requests)
             found |= zip([request.id for request in requests], answers, strict=True)
         return [found[job.id] for job in jobs]
 
