@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.service.admin.doctor_findings import assert_healthy
 from tests.service.helpers import new, put, read, take
 from tests.service.machines.dependency_builders import assert_consistent, fail, finish
+from tests.support.engine_process import EngineProcess
+from tests.support.namespace import record_operations
 from windlass.core.errors import UnknownJob
 from windlass.core.ids import numbered_id
 from windlass.core.job import Blob, Codec, Job
@@ -17,6 +20,7 @@ from windlass.core.queue import FOREVER_MS
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.commands import numbers as commands
+from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
 
@@ -72,6 +76,31 @@ def test_the_parent(service: Service) -> None:
     assert {first.number, second.number, first.parent.number} == {1, 2, 3}
     assert service.number([parent.id]).wait() == [first.parent.number]
     assert_consistent(service)
+
+
+def test_a_parent_gets_a_number_once(service: Service) -> None:
+    """Only the parent changes: its child was created under a number."""
+    (drawn,) = service.reserve_numbers("q").wait()
+    parent = running(service, "parent")
+    child = running(service, "child", id=drawn, parent=parent.id)
+    for _ in range(2):
+        (found,) = details(service, child)
+        assert found.parent is not None
+        assert (found.number, found.parent.number) == (1, 2)
+    assert_consistent(service)
+
+
+def test_a_parent_is_sent_once(service: Service) -> None:
+    parent = running(service, "parent")
+    children = [running(service, "child", parent=parent.id) for _ in range(3)]
+    command = commands.taken_details("q", [commands.first_page(reference(child)) for child in children], 0)
+    command.read = lambda reply: reply  # as the engine sent it
+
+    def flow() -> Flow[Any]:
+        return (yield command)
+
+    answers, parents = service.store.run_sync(flow())
+    assert ([answer[1] for answer in answers], len(parents)) == ([parent.id] * 3, 1)
 
 
 @pytest.mark.parametrize("parent_first", [True, False])
@@ -175,6 +204,18 @@ def test_pages(service: Service, monkeypatch: pytest.MonkeyPatch, bounds: tuple[
     assert [len(_ids(one)) for one in found] == [0, 7, 1, 2, 0, 0, 0, 0]
     assert [one.parent and one.parent.job.id for one in found[4:]] == [parent.id for parent in parents]
     assert_consistent(service)
+
+
+@pytest.mark.parametrize(("bound", "calls"), [("DETAILS_BYTES", 3), ("CHILDREN_LOOKED_AT", 4)])
+def test_a_full_answer_leaves_jobs_to_the_next_call(
+    engine: EngineProcess, service: Service, monkeypatch: pytest.MonkeyPatch, bound: str, calls: int
+) -> None:
+    """A full page of children may be the last: the fourth call learns that it was."""
+    parents = [parent_with_ended(service, 1, f"p{at}") for at in range(3)]
+    monkeypatch.setattr(commands, bound, 1)
+    with record_operations(engine, service.store) as operations:
+        assert [len(one.children) for one in details(service, *parents)] == [1, 1, 1]
+    assert operations == ["taken_details"] * calls
 
 
 def test_failed_children_fill_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
