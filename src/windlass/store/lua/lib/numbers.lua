@@ -27,6 +27,14 @@ function numbers.assign(job)
   return number
 end
 
+-- Return the number of a job that was not created under one. A job without a number gets one; the caller must flush.
+function numbers.of(job)
+  if record.has(job, 'has_number') then return redis.call('HGET', keys.numbers(), job.id) end
+  local number = numbers.assign(job)
+  record.save(job)
+  return number
+end
+
 function numbers.forget(id)
   local number = redis.call('HGET', keys.numbers(), id)
   if not number then return end
