@@ -7,6 +7,7 @@
 -- refusals:  none
 -- flags: allow-oom
 local clock = require 'clock'
+local due = require 'due'
 local keys = require 'keys'
 local pending_callbacks = require 'pending_callbacks'
 local wakeups = require 'workers.wakeups'
@@ -24,10 +25,6 @@ local function read_maxima(arguments, first)
   return maxima, full
 end
 
-local function due_in(key, most)
-  return redis.call('ZRANGEBYSCORE', key, '-inf', clock.now_ms, 'LIMIT', 0, most)
-end
-
 -- Lease a callback. Returns it as {id, field, ...}, and its bytes.
 local function lease(callback, destination, until_ms)
   redis.call('HSET', keys.callback(callback), 'token', redis.call('INCR', keys.callback_number()))
@@ -43,7 +40,7 @@ local function lease_due(destinations, maxima, most_per_destination, most, until
   for _, destination in ipairs(destinations) do
     local room = math.min(maxima[destination] or most_per_destination, most - #leased)
     if room > 0 then
-      for _, callback in ipairs(due_in(keys.destination(destination), room)) do
+      for _, callback in ipairs(due.members(keys.destination(destination), room)) do
         if bytes < ANSWER_BYTES_MAX then
           local fields, size = lease(callback, destination, until_ms)
           leased[#leased + 1] = fields
@@ -72,8 +69,9 @@ return function(arguments, most, lease_ms, wakeup_list, registered_ms, stays_reg
 
   -- Register before taking, so that the remaining callbacks can be offered to the others.
   if stays_registered == '1' then register() end
-  local leased = lease_due(due_in(keys.destinations(), most + full), maxima, tonumber(most_per_destination), most,
-    clock.now_ms + tonumber(lease_ms))
+  local destinations = due.members(keys.destinations(), most + full)
+  local until_ms = clock.now_ms + tonumber(lease_ms)
+  local leased = lease_due(destinations, maxima, tonumber(most_per_destination), most, until_ms)
   if #leased == 0 and wakeup_list ~= '' then register() end
   -- Offer the rest to the next waiting process: it may have room for destinations where the caller has none.
   if #leased > 0 and pending_callbacks.is_due() then wakeups.wake(pending_callbacks.PLACE, nil) end

@@ -4,24 +4,24 @@
 -- refusals:  none
 -- flags: no-writes
 local clock = require 'clock'
+local due = require 'due'
 local keys = require 'keys'
 
 local ANSWER_BYTES_MAX = 8388608 -- definitions carry payloads
 
 local function read_due(most)
-  local due, bytes = {}, 0
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', keys.schedules(), '-inf', clock.now_ms, 'LIMIT', 0, most)) do
+  local found, bytes = {}, 0
+  for _, name in ipairs(due.members(keys.schedules(), most)) do
     if bytes > ANSWER_BYTES_MAX then break end
-    local fields = redis.call('HMGET', keys.schedule(name), 'next_at', 'revision', 'definition')
-    due[#due + 1] = {name, tonumber(fields[1]), tonumber(fields[2]), fields[3]}
-    bytes = bytes + #fields[3]
+    local next_at, revision, definition =
+      unpack(redis.call('HMGET', keys.schedule(name), 'next_at', 'revision', 'definition'))
+    found[#found + 1] = {name, tonumber(next_at), tonumber(revision), definition}
+    bytes = bytes + #definition
   end
-  return due
+  return found
 end
 
 return function(_, most)
-  local due = read_due(tonumber(most))
-  local first = redis.call('ZRANGE', keys.schedules(), 0, 0, 'WITHSCORES')
-  local following = tonumber(first[2] or math.huge)
-  return {clock.now_ms, following < math.huge and following or 0, due}
+  local found = read_due(tonumber(most))
+  return {clock.now_ms, due.answer(due.earliest(keys.schedules())), found}
 end

@@ -2,6 +2,7 @@
 -- When room appears, a few lanes return to `heads`; if there are many, takers are pointed to the whole line (`room`).
 local batch = require 'batch'
 local clock = require 'clock'
+local due = require 'due'
 local keys = require 'keys'
 local limits = require 'limits.limits'
 local lanes = require 'queues.lanes'
@@ -11,6 +12,7 @@ local wakeups = require 'workers.wakeups'
 local blocked_lanes = {}
 
 local UNBLOCKED_AT_ONCE = 4
+local RATES_OPENED = 100 -- per queue and call
 local LINES_MAX = 50 -- with room, per queue; beyond this, lanes of the oldest line return to `heads`
 local MOVED_PER_CALL = 300
 local moved -- lanes blocked or unblocked in this call
@@ -107,7 +109,7 @@ end
 -- Open the lines of rates whose next token has come.
 function blocked_lanes.open_rates(queue)
   local key = keys.rates(queue)
-  for _, limit_key in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', clock.now_ms, 'LIMIT', 0, 100)) do
+  for _, limit_key in ipairs(due.members(key, RATES_OPENED)) do
     redis.call('ZREM', key, limit_key)
     limits.forget_rooms()
     if limits.room_of(queue, limit_key) > 0 then

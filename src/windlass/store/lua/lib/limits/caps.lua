@@ -3,6 +3,7 @@
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
+local due = require 'due'
 local record = require 'jobs.record'
 local keys = require 'keys'
 local limits = require 'limits.limits'
@@ -111,12 +112,12 @@ end)
 
 -- Remove expired caps, for the janitor. Returns how many were checked.
 function caps.remove_idle(most)
-  local due = redis.call('ZRANGEBYSCORE', keys.idle_caps(), '-inf', clock.now_ms, 'LIMIT', 0, most)
-  for _, limit_key in ipairs(due) do
+  local idle = due.members(keys.idle_caps(), most)
+  for _, limit_key in ipairs(idle) do
     if redis.call('EXISTS', keys.limited_jobs(limit_key)) == 0 then forget_cap(limit_key) end
     caps.settle(limit_key, true)
   end
-  return #due
+  return #idle
 end
 
 function caps.key_of(limit_key) return string.match(limit_key, '^%d+=(.*)$') end
