@@ -51,7 +51,7 @@ BUGS = (
     ),
     PlantedBug(
         "a cancel is ignored",
-        "ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})",
+        "ending.end_job(job, STATE.cancelled, {reach = reach, ignores_waiting = ignores_waiting})",
         "",
         "ran after its cancel",
     ),

@@ -37,7 +37,7 @@ def small_steps() -> scripts.Library:
     """Return the frozen library with small budgets: a call touches two members and reads three waiting jobs."""
     library = frozen_library()
     source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", library.source)
-    source = re.sub(r"LOOK_BUDGET = \d+", "LOOK_BUDGET = 3", source)
+    source = re.sub(r"CHECK_BUDGET = \d+", "CHECK_BUDGET = 3", source)
     assert source != library.source
     return scripts.Library(library.name, source, library.suffix)
 

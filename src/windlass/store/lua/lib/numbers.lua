@@ -36,12 +36,20 @@ function numbers.forget(id)
 end
 
 -- An enqueue can reserve the numbers of its jobs in the same step. If its answer is lost, the call is repeated and must
--- get the same numbers. So it brings a request id (`slip` in the code): a name that one call at a time uses, and a
--- number that grows with each call. A smaller number than the last one belongs to a call that was answered long ago:
--- its message was delayed in transit.
-local SLIP_MS = 3600000
-function numbers.has_request_id() return string.sub(script.arguments[2], 1, 1) == 'N' end
-function numbers.request_id() return keys.request_id(script.arguments[3]), tonumber(string.sub(script.arguments[2], 2)) end
+-- get the same numbers. So it brings a request id: 'N' + a number that grows with each call, and a name that one call
+-- at a time uses. A smaller number than the last one belongs to a call that was answered long ago: its message was
+-- delayed in transit.
+local REQUEST_TTL_MS = 3600000
+local REQUEST_AT = 2 -- position of the request id in the arguments
+function numbers.has_request_id() return string.sub(script.arguments[REQUEST_AT], 1, 1) == 'N' end
+
+-- Return the key of the request id, and the number of the call.
+function numbers.request_id()
+  local call, name = unpack(script.arguments, REQUEST_AT, REQUEST_AT + 1)
+  return keys.request_id(name), tonumber(string.sub(call, 2))
+end
+
+-- Return the number of the last call, and the first number that it reserved.
 function numbers.last_reserved(request)
   local of_call, first = string.match(request or '', '^(%d+):(%d+)$')
   return tonumber(of_call or 0), tonumber(first)
@@ -55,7 +63,7 @@ function numbers.reserve_once(key, of_call, size)
   if known > of_call then error('a call that was answered before') end
   if known == of_call then return first, false end
   first = redis.call('INCRBY', keys.number(), size) - size + 1
-  redis.call('SET', key, string.format('%.0f:%.0f', of_call, first), 'PX', SLIP_MS)
+  redis.call('SET', key, string.format('%.0f:%.0f', of_call, first), 'PX', REQUEST_TTL_MS)
   return first, true
 end
 
@@ -65,14 +73,16 @@ end
 function numbers.put_into_ids()
   if not numbers.has_request_id() then return false end
   local key, of_call = numbers.request_id()
-  table.remove(script.arguments, 2)
-  table.remove(script.arguments, 2)
-  if (redis.call('GET', keys.limits_version()) or '0') ~= script.arguments[2] then return false end
-  local size = (#script.arguments - 2) / 2
+  local arguments = script.arguments
+  table.remove(arguments, REQUEST_AT)
+  table.remove(arguments, REQUEST_AT)
+  local version = unpack(arguments, REQUEST_AT, REQUEST_AT)
+  if (redis.call('GET', keys.limits_version()) or '0') ~= version then return false end
+  local size = (#arguments - 2) / 2
   local first, is_new = numbers.reserve_once(key, of_call, size)
   for i = 1, size do
-    local entry = script.arguments[2 * i + 1]
-    script.arguments[2 * i + 1] = numbers.numbered_id(entry, first + i - 1) .. string.sub(entry, 17)
+    local entry = arguments[2 * i + 1]
+    arguments[2 * i + 1] = numbers.numbered_id(entry, first + i - 1) .. string.sub(entry, 17)
   end
   return is_new
 end
