@@ -97,13 +97,13 @@ end
 
 -- Steps by the first letter of their kind. Each step handles at most `most` members and returns how many it handled;
 -- fewer means that it is done.
-propagation.STEPS = {}
+local STEPS = {}
 
-function propagation.STEPS.e(id, kind, most)
+function STEPS.e(id, kind, most)
   return release_members(id, kind, redis.call('ZRANGE', keys.members(id), 0, most - 1))
 end
 
-function propagation.STEPS.f(id, kind, most)
+function STEPS.f(id, kind, most)
   local offset = kind == 'f1' and dependencies.ODD_ROUND or 0
   local done = release_members(id, 'el', members_of_score(id, STATE.finished + offset, most))
   done = done + release_members(id, 'el', members_of_score(id, STATE.cancelled + offset, most - done))
@@ -111,7 +111,7 @@ function propagation.STEPS.f(id, kind, most)
   return done
 end
 
-function propagation.STEPS.r(id, _, most)
+function STEPS.r(id, _, most)
   local owner = record.load(id)
   -- The owner was put back into its queue: it will yield again.
   if not owner or owner.state ~= STATE.waiting then return 0 end
@@ -123,7 +123,7 @@ function propagation.STEPS.r(id, _, most)
   return #ids
 end
 
-function propagation.STEPS.w(id)
+function STEPS.w(id)
   dependencies.check_later(id)
   return 0
 end
@@ -157,7 +157,7 @@ local function find_unnotified(key, state, most)
   return ids
 end
 
-function propagation.STEPS.d(id, kind, most)
+function STEPS.d(id, kind, most)
   local job, key, state = record.load(id), keys.dependents(id), tonumber(string.sub(kind, 2))
   local waiter_ids = job and find_unnotified(key, state, most) or redis.call('ZRANGE', key, 0, most - 1)
   for _, waiter_id in ipairs(waiter_ids) do notify(job, id, state, waiter_id) end
@@ -177,7 +177,7 @@ local function take_step(step)
     leave_for_later(step.kind, step.id)
     return dependencies.end_step(step)
   end
-  local done = propagation.STEPS[string.sub(step.kind, 1, 1)](step.id, step.kind, most)
+  local done = STEPS[string.sub(step.kind, 1, 1)](step.id, step.kind, most)
   -- Checks have their own budget. A step that found nothing costs 1, so that no step is free.
   members_left = members_left - math.max(done, 1)
   if done >= most then dependencies.steps[#dependencies.steps + 1] = step else dependencies.end_step(step) end

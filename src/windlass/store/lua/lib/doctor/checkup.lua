@@ -15,7 +15,7 @@ local checkup = {}
 
 local PAGE = 200
 local OWN_EXPIRY_MS = 172800000 -- set on keys that must expire and would not; no use of them lasts longer
-checkup.SCAN = {zset = 'ZSCAN', set = 'SSCAN', hash = 'HSCAN'}
+local SCAN = {zset = 'ZSCAN', set = 'SSCAN', hash = 'HSCAN'}
 
 local function drop_entry(name, kind, rest, entry)
   if kind == 'lane' then lanes.touch(string.match(rest, '^([^%z]*)%z(.*)$')) end
@@ -207,7 +207,7 @@ local function check_key(name, kind)
 end
 
 local function check_page(name, kind_name, kind, rest, cursor)
-  local page = redis.call(checkup.SCAN[kind.type], keys.named(name), cursor, 'COUNT', PAGE)
+  local page = redis.call(SCAN[kind.type], keys.named(name), cursor, 'COUNT', PAGE)
   local step = kind.type == 'set' and 1 or 2
   for i = 1, #page[2], step do
     local entry = page[2][i]

@@ -23,7 +23,7 @@ end
 
 function expected_index.id_of_entry(entry) return #entry == 16 and entry or lanes.id_in_member(entry) end
 
-function expected_index.is_in_lane(job) return job.state == STATE.queued or record.has(job, 'retakeable') end
+local function is_in_lane(job) return job.state == STATE.queued or record.has(job, 'retakeable') end
 
 local function holds_unique(job)
   if job.unique == '' then return false end
@@ -65,7 +65,7 @@ function expected_index.entries_of(job)
     local kind, score = index_of_state(job)
     entries[keys.of_queue(kind, job.queue)] = {member = job.id, score = score}
   end
-  if expected_index.is_in_lane(job) then add_lane(entries, job) end
+  if is_in_lane(job) then add_lane(entries, job) end
   if record.is_leased(job) then add_leased(entries, job) end
   if not record.is_ended(job) then
     caps.each_key(job, function(limit_key)
@@ -87,11 +87,11 @@ end
 local function wake_for(job)
   if job.state == STATE.scheduled then index.note_timer('due', job.queue, job.ready_at) end
   if record.is_leased(job) then index.note_timer('lease', job.queue, index.overdue_at(job)) end
-  if expected_index.is_in_lane(job) then wakeups.note_takeable(job) end
+  if is_in_lane(job) then wakeups.note_takeable(job) end
 end
 
 function expected_index.restore(job)
-  if expected_index.is_in_lane(job) and lanes.of(job) ~= '' then lanes.touch(job.queue, lanes.of(job), true) end
+  if is_in_lane(job) and lanes.of(job) ~= '' then lanes.touch(job.queue, lanes.of(job), true) end
   for key, entry in pairs(expected_index.entries_of(job)) do
     if not expected_index.is_present(key, entry) then
       local score = entry.score or lanes.score_of(job, configuration.of(job.queue))

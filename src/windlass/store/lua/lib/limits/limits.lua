@@ -51,7 +51,7 @@ function limits.cap_of(limit_key)
 end
 
 -- Return when the bucket will be full again. This number is its whole state.
-function limits.full_at(limit_key)
+local function full_at(limit_key)
   if not buckets[limit_key] then
     buckets[limit_key] = {full_at = tonumber(redis.call('GET', keys.full_at(limit_key)) or 0)}
   end
@@ -60,10 +60,10 @@ end
 
 -- A tolerance of 0.001 ms covers rounding errors.
 local function tokens_of(limit_key, limit)
-  return math.floor((clock.now_ms + limit.burst * limit.amount - limits.full_at(limit_key) + 0.001) / limit.amount)
+  return math.floor((clock.now_ms + limit.burst * limit.amount - full_at(limit_key) + 0.001) / limit.amount)
 end
 function limits.next_token_at(limit_key, limit)
-  return math.ceil(limits.full_at(limit_key) - (limit.burst - 1) * limit.amount - 0.001)
+  return math.ceil(full_at(limit_key) - (limit.burst - 1) * limit.amount - 0.001)
 end
 
 local function room_under(queue, limit_key)
@@ -128,7 +128,7 @@ function limits.spend_tokens(job)
   limits.each(record.links_of(job).limits, function(limit_key)
     local limit = limits.definition_of(limit_key)
     if limit and limit.is_rate then
-      buckets[limit_key] = {full_at = limits.full_at(limit_key) + limit.amount, is_changed = true}
+      buckets[limit_key] = {full_at = full_at(limit_key) + limit.amount, is_changed = true}
     end
   end)
 end

@@ -74,8 +74,8 @@ end
 -- Scan one line of heads in order. Adds to `chosen`; returns where the scan stopped (nil: at the end, or with enough
 -- lanes).
 local function scan_line(queue, line, filter, most, from, steps, chosen)
-  local at, looked_at, is_enough_with = from, 0, collector(queue, filter, most, chosen)
-  while looked_at < steps do
+  local at, scanned, is_enough_with = from, 0, collector(queue, filter, most, chosen)
+  while scanned < steps do
     local entries = redis.call('ZRANGE', line, at, at + HEADS_READ - 1)
     local left = #entries
     for _, entry in ipairs(entries) do
@@ -91,7 +91,7 @@ local function scan_line(queue, line, filter, most, from, steps, chosen)
     end
     if #entries < HEADS_READ then return nil end
     at = at + left
-    looked_at = looked_at + HEADS_READ
+    scanned = scanned + HEADS_READ
   end
   return at
 end

@@ -11,7 +11,7 @@ local wakeups = require 'workers.wakeups'
 local wake_takers = {}
 
 local FILTERS_TRIED = 50
-wake_takers.OFFERED_MAX = 8
+local OFFERED_MAX = 8
 
 -- Room appeared: look for jobs for each distinct filter of the waiting takers.
 local function offer_room(queue)
@@ -22,7 +22,7 @@ local function offer_room(queue)
     if filter and not filters[filter] and tried < FILTERS_TRIED then
       filters[filter] = true
       tried = tried + 1
-      local ids, resume = selection.next_ids(queue, taker_filter.parse(filter), wake_takers.OFFERED_MAX, 0)
+      local ids, resume = selection.next_ids(queue, taker_filter.parse(filter), OFFERED_MAX, 0)
       for _, id in ipairs(ids) do
         local job = record.load(id)
         if job then wakeups.wake(queue, job) end
