@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.core.job import Job
+from windlass.store import keys
 from windlass.store.connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.records.leased_record import unpack_leased
@@ -77,7 +78,7 @@ class Wakeups:
         self.name = secrets.token_urlsafe(9)
         self._on_cancel: Callable[[bytes], None] | None = None
         self._connection = connection
-        self._key = f"{root}:bell:{self.name}"
+        self._key = keys.wakeup_list(root, self.name)
         self._pass_on = pass_on
         self.give_back = give_back
         self._by_place: dict[Place, deque[Listener]] = {}
@@ -240,7 +241,7 @@ class SyncWakeups:
     def __init__(self, connection: SyncReconnectingConnection, root: str) -> None:
         self.name = secrets.token_urlsafe(9)
         self._connection = connection
-        self._key = f"{root}:bell:{self.name}"
+        self._key = keys.wakeup_list(root, self.name)
 
     def wait(self, for_s: float) -> bytes:
         """Return the next message, or an empty string after `for_s` seconds."""
