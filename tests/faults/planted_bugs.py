@@ -113,7 +113,8 @@ BUGS = (
     PlantedBug(
         "an occurrence is skipped",
         "local _, is_made = schedules.create_job(name, tonumber(planned_at), entry, terms)",
-        "local is_made = planned_at % 3000 < 1000 or select(2, schedules.create_job(name, tonumber(planned_at), entry, terms))",
+        "local is_made = planned_at % 3000 < 1000\n"
+        "  or select(2, schedules.create_job(name, tonumber(planned_at), entry, terms))",
         "not fired",
     ),
 )  # fmt: skip

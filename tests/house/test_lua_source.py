@@ -45,12 +45,7 @@ def test_a_correct_operation_has_no_problem() -> None:
         (check_lua.check_form, "keys.job(id)", "keys.job(arguments[2])", "arguments[2]: give the argument a name"),
         (check_lua.check_form, "keys.job(id)", "keys.job(ARGV[2])", "ARGV: give the argument a name"),
         (check_lua.check_form, "keys.job(id)", f"keys.job(id .. '{'x' * 90}')", ":8: longer than 120 columns"),
-        (
-            check_lua.check_form,
-            "-- Do a thing.\n-- arguments: id\n-- returns:   1\n-- refusals:  none\n",
-            "",
-            "comment",
-        ),
+        (check_lua.check_form, "-- Do a thing.", "local first = 1", "does not begin with a comment"),
         (check_lua.check_names, "keys.job(id)", "keys.job(job_id)", "job_id is not declared"),
         (check_lua.check_requires, "redis.call", "local keys = id\n  redis.call", "a local keys hides the module"),
         (check_lua.check_requires, "require 'keys'", "require 'key_names'", "there is no module key_names"),
