@@ -52,8 +52,7 @@ BUGS = (
     ),
     PlantedBug(
         "a cancel is ignored",
-        "ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, "
-        "ignores_waiting = ignores_waiting})",
+        "ending.end_job(job, STATE.cancelled, {reach = reach, ignores_waiting = ignores_waiting})",
         "",
         "ran after its cancel",
     ),
@@ -109,14 +108,15 @@ BUGS = (
     ),
     PlantedBug(
         "an occurrence is fired by every scheduler",
-        "local is_mine = is_expected(name, tonumber(arguments[at + 1]), tonumber(arguments[at + 2]))",
-        "local is_mine = true",
+        "if not is_expected(name, expected_at, revision) then return 'revision_conflict' end",
+        "",
         "fired twice",
     ),
     PlantedBug(
         "an occurrence is skipped",
-        "local _, is_made = schedules.create_job(name, planned_at, entry, terms)",
-        "local is_made = planned_at % 3000 < 1000 or select(2, schedules.create_job(name, planned_at, entry, terms))",
+        "local _, is_made = schedules.create_job(name, tonumber(planned_at), entry, terms)",
+        "local is_made = planned_at % 3000 < 1000\n"
+        "  or select(2, schedules.create_job(name, tonumber(planned_at), entry, terms))",
         "not fired",
     ),
 )  # fmt: skip

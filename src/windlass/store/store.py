@@ -42,9 +42,10 @@ from .driver import run, run_sync, start, start_sync
 from .embedded.data_directory import Cut
 from .embedded.engine import EmbeddedEngine
 from .events.fanout import Fanout
+from .keys import root_of
 from .library_loader import load_library, load_library_sync
 from .scripts import library
-from .topology.bootstrap import DeploymentOptions, open_deployment, root_of
+from .topology.bootstrap import DeploymentOptions, open_deployment
 from .topology.requirements import Deployment
 from .topology.topology import run_search, run_search_sync
 from .waiting.registry import WakeupRegistry

@@ -117,8 +117,8 @@ end
 
 local function no_leases(lease_ms, worker)
   return {
-    of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}, lease_ms = lease_ms, worker = worker,
-    number = 0, answers = {}, written = {}, size = 0, patched = {}, holding = {},
+    of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}, lease_ms = lease_ms,
+    worker = worker, number = 0, answers = {}, written = {}, size = 0, patched = {}, holding = {},
     token = tonumber(call('GET', keys.token()) or 0), start = lease_header.pack_start(),
     instant = string.format('%.0f', clock.now_ms),
   }
