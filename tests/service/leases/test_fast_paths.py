@@ -1,4 +1,4 @@
-"""Fast path of simple jobs (lua/lib/fast_path/plain.lua): the same calls go to a library with both paths and to a
+"""Fast path of simple jobs (lua/lib/fast_path/simple.lua): the same calls go to a library with both paths and to a
 library without the fast path, at the same instants, and every answer and every key must be equal."""
 
 from __future__ import annotations
