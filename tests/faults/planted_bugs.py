@@ -33,8 +33,8 @@ BUGS = (
     ),
     PlantedBug(
         "live leases are recovered",
-        "return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)",
-        "return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', '+inf', 'LIMIT', 0, most)",
+        "keys.of_queue(kind_of_index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)",
+        "keys.of_queue(kind_of_index, queue), '-inf', '+inf', 'LIMIT', 0, most)",
         "double lease",
     ),
     PlantedBug(
@@ -83,8 +83,8 @@ BUGS = (
     ),
     PlantedBug(
         "attempts are not counted",
-        "job.attempt = job.attempt + 1\n",
-        "job.attempt = 1\n",
+        "lease_header.set(job, STATE.running, token, deadline_of(job, terms), worker, job.attempt + 1)",
+        "lease_header.set(job, STATE.running, token, deadline_of(job, terms), worker, 1)",
         "attempts miscounted",
     ),
     PlantedBug(
