@@ -10,8 +10,9 @@ from windlass.core.operations import Enqueued
 from windlass.core.validation.bounds import PAYLOAD_MAX
 from windlass.service import Service
 from windlass.service.batcher import RequestBatcher
+from windlass.web.listener.deferred import DeferredAnswer
 
-from .client import BedrockClient, PendingReply
+from .client import BedrockClient
 from .commands.create import CreateCommands, reply_for_enqueued
 from .commands.delete import DeleteCommands
 from .commands.finish import FinishCommands
@@ -62,7 +63,7 @@ class CommandRouter:
             "query": self._query.query,
         }
 
-    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> DeferredAnswer[Enqueued, Reply] | Reply | None:
         if not self._is_ready or request.verb.lower() != "createjob":
             return None
         try:
@@ -71,7 +72,7 @@ class CommandRouter:
             return refused.reply
         except Refusal as refusal:
             return reply_to_refusal(refusal)
-        return None if future is None else PendingReply(future, _reply_for_future)
+        return None if future is None else DeferredAnswer(future, _reply_for_future)
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         command = self._commands.get(request.verb.lower())

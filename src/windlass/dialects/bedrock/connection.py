@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
 from windlass.web.app.auth import ANONYMOUS
+from windlass.web.listener.deferred import DeferredAnswer
 
 from .auth import reply_to_error
-from .client import PendingReply
 from .connection_socket import ConnectionSocket
 from .replies import (
     ABANDONED_REPLIES,
@@ -59,7 +59,7 @@ class BedrockConnection(ConnectionSocket):
         self._request: BedrockRequest | None = None  # the current command
         self._verb: Verb | None = None  # of the current command
         self._task: asyncio.Future[Any] | None = None  # produces the reply
-        self._pending: PendingReply | None = None  # set if `_task` is the future of a fast path
+        self._pending: DeferredAnswer[Any, Reply] | None = None  # set if `_task` is the future of a fast path
         self._timer: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when the command times out; 0: no command has started
         self._abandoned: AbandonReason | None = None
@@ -145,7 +145,7 @@ class BedrockConnection(ConnectionSocket):
         except Exception:
             log.exception("Command %s failed; its client got 502.", request.verb)
             started = INTERNAL_FAILURE
-        if type(started) is PendingReply:
+        if type(started) is DeferredAnswer:
             self._listener.handlers_running += 1
             self._start_timer(request)
             self._task, self._pending = started.future, started
@@ -163,7 +163,7 @@ class BedrockConnection(ConnectionSocket):
         self._pending = self._request = None
         self._listener.handlers_running -= 1
         try:
-            reply = pending.reply(future)
+            reply = pending.to_answer(future)
         except asyncio.CancelledError:
             reply = ABANDONED_REPLIES[self._abandoned or AbandonReason.CLIENT_GONE]
         except WindlassError as error:

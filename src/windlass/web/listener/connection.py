@@ -9,8 +9,9 @@ from collections.abc import Awaitable
 from typing import Any, cast
 
 from . import serializer
+from .deferred import DeferredAnswer
 from .in_flight import InFlightRequest
-from .messages import Client, DeferredReply, IncompleteBody, Reply, Request, Response, StreamedResponse
+from .messages import Client, IncompleteBody, Reply, Request, Response, StreamedResponse
 from .parser import BETWEEN, HEAD, RequestParser
 from .reader import RequestReader
 from .writer import ResponseWriter
@@ -123,7 +124,7 @@ class HttpConnection(RequestReader):
         except Exception:
             self._answer_exception(in_flight)
         else:
-            if type(result) is DeferredReply:
+            if type(result) is DeferredAnswer:
                 self._task, self._deferred = result.future, result
                 result.future.add_done_callback(self._answer_deferred)
                 return
@@ -139,7 +140,7 @@ class HttpConnection(RequestReader):
         assert deferred is not None  # noqa: S101
         self._deferred = None
         try:
-            self._writer.write(in_flight, deferred.reply(future))
+            self._writer.write(in_flight, deferred.to_answer(future))
         except asyncio.CancelledError:
             self._answer_failure(in_flight, 500, _CANCELLED)
         except Exception:

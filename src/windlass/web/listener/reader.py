@@ -9,8 +9,9 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .deferred import DeferredAnswer
 from .in_flight import BodyStream, InFlightRequest
-from .messages import Client, DeferredReply, Plan, Response
+from .messages import Client, Plan, Response
 from .parser import BETWEEN, BODY, HttpProtocolError, RequestParser
 from .writer import ResponseWriter
 
@@ -38,7 +39,7 @@ class RequestReader(asyncio.Protocol):
         self._queue: deque[InFlightRequest] = deque()  # received, no handler started yet
         self._current: InFlightRequest | None = None  # its handler is running
         self._task: asyncio.Future[Any] | None = None  # of the current request; None if it is answered at once
-        self._deferred: DeferredReply | None = None  # set if `_task` is the future of a deferred reply
+        self._deferred: DeferredAnswer[Any, Response] | None = None  # set if `_task` is its future
         self._rest = b""  # received but not parsed, because the queue is full
         self._queued_bytes = 0  # of the bodies in the queue
         self._discarded_bytes = 0
