@@ -16,7 +16,7 @@ from windlass.core.ids import make_id, make_ids, partition_of_id
 from windlass.core.job import Durability
 from windlass.core.partition import hash_tags, partition_of, slot_of
 
-from .batching.batcher import Batcher
+from .batching.command_batchers import CommandBatchers
 from .batching.random_ids import random_64
 from .batching.request_ids import RequestId, RequestIds
 from .cache.history import HistoryCache
@@ -89,8 +89,8 @@ class Store:
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._pool = ConnectionPool(self.topology, engine, patience_s)
-        self._batchers: dict[tuple[Any, ...], Batcher] = {}
         self._request_ids = RequestIds()
+        self._batchers = CommandBatchers(self._call, self._request_ids)
         self.wakeups = WakeupRegistry(self, self._pool, self._perform)
         self._background: set[asyncio.Task[Any]] = set()
         self.fanout = Fanout(self)
@@ -233,6 +233,12 @@ class Store:
             await self.open()
         return await run(flow, self._perform)
 
+    async def run_unjoined(self, flow: Flow[T]) -> T:
+        """Run a flow whose commands are not joined with those of other callers: a batcher has joined its jobs."""
+        if self.deployment is None:
+            await self.open()
+        return await run(flow, self._perform_unjoined)
+
     def run_sync(self, flow: Flow[T]) -> T:
         """Run a flow without an event loop: one round trip per command, in this thread."""
         if self.deployment is None:
@@ -272,7 +278,7 @@ class Store:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(part) for part in effect))
         if isinstance(effect, BatchCommand):
-            return effect.parse(await self._batcher(effect).submit(effect.items, effect.size))
+            return effect.parse(await self._batchers.submit(effect))
         if isinstance(effect, EngineTime):
             return self._clock.now_ms() or self._clock.learn(await self._connection("calls").call("TIME"))
         if isinstance(effect, MigratingPartitions):
@@ -280,6 +286,13 @@ class Store:
         if isinstance(effect, NodeCommand):
             return await asyncio.to_thread(self._perform_sync, effect)
         return effect.parse(await self._call(effect.operation, effect.partition, effect.args, effect.durability))
+
+    async def _perform_unjoined(self, effect: Effect) -> Any:
+        if isinstance(effect, list):
+            return await asyncio.gather(*(self._perform_unjoined(part) for part in effect))
+        if isinstance(effect, BatchCommand):
+            return effect.parse(await self._batchers.send_alone(effect))
+        return await self._perform(effect)
 
     def _perform_sync(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -301,22 +314,6 @@ class Store:
 
     def _partitions_of(self, slots: set[int]) -> list[int]:
         return [partition for partition, tag in enumerate(self._tags) if slot_of(tag) in slots]
-
-    def _batcher(self, command: BatchCommand[Any]) -> Batcher:
-        kind = (command.operation, command.partition, command.head, command.durability, command.reserves_numbers)
-        found = self._batchers.get(kind)
-        if found is None:
-            if len(self._batchers) > 100:  # heads can differ, e.g. by their lease
-                self._batchers = {key: kept for key, kept in self._batchers.items() if not kept.is_idle}
-
-            async def send(arguments: list[Argument]) -> list[Any]:
-                with self._request_ids.assign(command) as request_id:
-                    args = [*request_id, *command.head, *arguments]
-                    answers = await self._call(command.operation, command.partition, args, command.durability)
-                    return cast("list[Any]", answers)
-
-            found = self._batchers[kind] = Batcher(send)
-        return found
 
     # Function calls
 

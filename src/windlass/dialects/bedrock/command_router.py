@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from windlass.core.validation.bounds import PAYLOAD_MAX
 from windlass.service import Service
 from windlass.service.batcher import RequestBatcher
+from windlass.web.listener.deferred import DeferredAnswer
 
-from .client import BedrockClient, PendingReply
+from .client import BedrockClient
 from .commands.create import CreateCommands
 from .commands.delete import DeleteCommands
 from .commands.finish import FinishCommands
@@ -60,7 +62,7 @@ class CommandRouter:
             "query": self._query.query,
         }
 
-    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply] | Reply | None:
         if not self._is_ready or request.verb.lower() != "createjob":
             return None
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from copy import copy
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,6 @@ from windlass.core.job import Blob, Job
 from windlass.core.operations import Edit, Enqueued
 from windlass.core.states import State
 from windlass.dialects.bedrock import data
-from windlass.dialects.bedrock.client import PendingReply
 from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
@@ -24,6 +24,7 @@ from windlass.dialects.bedrock.refusals import REFUSED, CommandRefused, reply_to
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 from windlass.service.batcher import RequestBatcher
+from windlass.web.listener.deferred import DeferredAnswer
 
 from .create_parameters import CreateParameters, prepare_job, read_create_parameters, read_jobs
 
@@ -43,22 +44,22 @@ class CreateCommands:
         self._service = jobs.service
         self._batcher = batcher
 
-    def start(self, request: BedrockRequest) -> PendingReply:
+    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply]:
         """Start a CreateJob. Raise a refusal of its parameters.
 
         A job that is not unique and has no parent needs no task: the call that enqueues it assigns its number."""
         item = read_create_parameters(Parameters.from_request(request), self._jobs.data_max)
         is_mocked = "mockrequest" in request.headers
         if item.is_unique or item.parent_number:
-            return PendingReply(asyncio.ensure_future(self._create((item,), is_mocked)), _reply_for_numbers)
+            return DeferredAnswer(asyncio.ensure_future(self._create((item,), is_mocked)), _reply_for_numbers)
         item.is_mocked = is_mocked or item.is_mocked_in_data
         item.decide_repeat()
-        return PendingReply(self._batcher.enqueue_numbered(prepare_job(item)), _reply_for_enqueued)
+        return DeferredAnswer(self._batcher.enqueue_numbered(prepare_job(item)), _reply_for_enqueued)
 
     async def create_job(self, request: BedrockRequest) -> Reply:
         pending = self.start(request)
         await pending.future
-        return pending.reply(pending.future)
+        return pending.to_answer(pending.future)
 
     async def create_jobs(self, request: BedrockRequest) -> Reply:
         given = read_jobs(Parameters.from_request(request))
