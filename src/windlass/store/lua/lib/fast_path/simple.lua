@@ -93,9 +93,10 @@ end
 -- Return strings, flags, start and worker of a running record that a holder of the token can end.
 -- As HEADER in record.lua, with format and state as one number.
 local HELD = '>I2I4i4I6I6I6I6I6I6I6c16I4I4I4I2'
+local SIMPLE_FLAGS = record.SIMPLE_FLAGS
 function simple.held_job(raw, token)
   local form, flags, _, _, _, _, started_at, _, own_token, _, worker, _, _, _, head_bytes = unpack_bytes(HELD, raw)
-  if form ~= RUNNING_FORM or not record.SIMPLE_FLAGS[flags] or (token ~= 0 and token ~= own_token)
+  if form ~= RUNNING_FORM or not SIMPLE_FLAGS[flags] or (token ~= 0 and token ~= own_token)
     or head_bytes > #raw then
     return nil
   end
