@@ -13,8 +13,8 @@ from statistics import median, quantiles
 
 from bench.engine import QUEUE, Child, Engine, Spent
 from bench.figures import Finding, Reading, Setting, Table, in_turns, number, spread
+from windlass.background.lease_holder import BEAT_EVERY_S
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.sdk.worker.heartbeat import BEAT_EVERY_S
 from windlass.service import Service
 
 SAMPLES = 300

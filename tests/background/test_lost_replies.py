@@ -12,11 +12,11 @@ from tests.background.worker_server import WorkerServer
 from tests.downloads.origin import Origin, answer, at_work, end_of, put
 from tests.support.engine_process import EngineProcess
 from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyConnection, open_lossy_connection
-from windlass.background import reconciler
+from windlass.background import lease_holder, reconciler
 from windlass.background.push_dispatcher import ACCEPT_MS, PushDispatcher
 from windlass.core.job import Job, NewJob
 from windlass.core.states import State
-from windlass.downloads.worker import QUEUE, leases
+from windlass.downloads.worker import QUEUE
 from windlass.outbound import Outbound, parse_policy
 from windlass.service import Service
 from windlass.store.store import Store
@@ -44,7 +44,7 @@ async def read(service: Service, job_id: bytes) -> Job:
 async def test_a_download_whose_take_was_lost(
     lossy: Service, service: Service, lossy_connection: LossyConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "BEAT_EVERY_S", 0.1)
+    monkeypatch.setattr(lease_holder, "BEAT_EVERY_S", 0.1)
     monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
     async with Origin(answer(b"whole")).open() as origin:
         job_id = await put(service, origin.url())

@@ -15,6 +15,7 @@ from tests.support.acl_user import USER, create_restricted_user, send_command, w
 from tests.support.engine_process import EngineProcess
 from windlass import Windlass
 from windlass.core.errors import EngineNotPermitted
+from windlass.pauses import Pauses
 from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
@@ -114,7 +115,7 @@ async def test_all_is_well_when_the_right_is_back(prepared: EngineProcess, clien
 async def test_the_processor_keeps_what_it_has_read(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.dialects.stdio.message_router.TROUBLE_PAUSE_S", 0.01)
+    monkeypatch.setattr("windlass.retry_loop.STEADY", Pauses(0.01, 0.01))
     async with (
         Store(parse_url(create_restricted_user(prepared))) as store,
         processor_client.running_session(Service(store)) as processor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ import pytest
 
 from tests.downloads.download_process import download_process
 from tests.downloads.origin import Handler, Origin, ReceivedRequest, answer, at_work, end_of, files_in, in_turn, put
+from windlass.core.errors import EngineUnavailable
 from windlass.core.job import Blob, NewJob
 from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Finish, FinishOutcome
 from windlass.core.states import State
 from windlass.downloads.worker import FILES_QUEUE, QUEUE
 from windlass.service import Service
+from windlass.store.operation import BatchOperation
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -272,6 +275,25 @@ async def test_a_file_that_cannot_be_deleted_is_tried_again(opened: Service, tmp
         assert work.worker.counters()["reaperFailures"] > 1
         place.rmdir()
         assert (await work.end_of(job_id))["state"] == "FINISHED"
+
+
+class InterruptedService(Service):
+    """Service whose first finish does not reach the engine."""
+
+    is_interrupted = True
+
+    def finish(self, requests: Sequence[Finish]) -> BatchOperation[FinishOutcome]:
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise EngineUnavailable("away")
+        return super().finish(requests)
+
+
+async def test_the_report_of_a_deleted_file_survives_an_outage(opened: Service, tmp_path: Path) -> None:
+    async with at_work(InterruptedService(opened.store), tmp_path) as work:
+        job_id = await to_delete(opened, NAME)
+        assert (await work.end_of(job_id))["state"] == "FINISHED"
+        assert (await opened.job([job_id]).one()).job.attempt == 1
 
 
 # In a separate process

@@ -21,50 +21,52 @@ class PlantedBug(NamedTuple):
 BUGS = (
     PlantedBug(
         "finish with any token",
-        "if is_leased(r) and (token == 0 or token == r.token) then return r end",
-        "if is_leased(r) then return r end",
+        "if record.is_leased(job) and (token == 0 or token == job.token) then return job end",
+        "if record.is_leased(job) then return job end",
         "stale token",
     ),
     PlantedBug(
         "a lease is given and not written",
-        "lease_all(queue, chosen, terms, taken)\n    flush()",
+        "lease_all(queue, chosen, terms, taken)\n    batch.flush()",
         "lease_all(queue, chosen, terms, taken)",
         "double lease",
     ),
     PlantedBug(
         "live leases are recovered",
-        "return redis.call('ZRANGEBYSCORE', queue_key(index, queue), '-inf', now_ms, 'LIMIT', 0, most)",
-        "return redis.call('ZRANGEBYSCORE', queue_key(index, queue), '-inf', '+inf', 'LIMIT', 0, most)",
+        "return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)",
+        "return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', '+inf', 'LIMIT', 0, most)",
         "double lease",
     ),
     PlantedBug(
         "an extension is not written",
-        "r.deadline = deadline > 0 and math.max(r.deadline, deadline) or 0\n  save(r)\n  enter_running(r)",
-        "r.deadline = deadline > 0 and math.max(r.deadline, deadline) or 0",
+        "job.deadline = deadline > 0 and math.max(job.deadline, deadline) or 0\n"
+        "  record.save(job)\n  index.enter_running(job)",
+        "job.deadline = deadline > 0 and math.max(job.deadline, deadline) or 0",
         "double lease",
     ),
     PlantedBug(
         "a limit does not count",
-        "z_add(P .. 'holders:' .. holdup, r.started_at, r.id)\n",
+        "batch.z_add(keys.holders(limit_key), job.started_at, job.id)\n",
         "\n",
         "limit exceeded",
     ),
     PlantedBug(
         "a cancel is ignored",
-        "end_job(r, STATE.cancelled, {reach = has(r, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})",
+        "ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, "
+        "ignores_waiting = ignores_waiting})",
         "",
         "ran after its cancel",
     ),
     PlantedBug(
         "an enqueue is acknowledged and not written",
-        "  enter(r)\n  write_new(r)\n",
-        "  if sequence % 5 > 0 then enter(r) write_new(r) end\n",
+        "  index.enter(job)\n  new_record.write(job)\n",
+        "  if sequence % 5 > 0 then index.enter(job) new_record.write(job) end\n",
         "lost",
     ),
     PlantedBug(
         "a failed job is dropped",
-        "reports_.put_back(r, now_ms + delay_ms)\n  return 'retried'",
-        "end_job(r, STATE.finished)\n  return 'retried'",
+        "reports.put_back(job, clock.now_ms + delay_ms)\n  return 'retried'",
+        "ending.end_job(job, STATE.finished)\n  return 'retried'",
         "lost",
     ),
     PlantedBug(
@@ -75,45 +77,46 @@ BUGS = (
     ),
     PlantedBug(
         "finished jobs return",
-        "end_job(r, STATE.finished, {result = result})",
-        "if r.attempt == 1 then reports_.put_back(r) else end_job(r, STATE.finished, {result = result}) end",
+        "ending.end_job(job, STATE.finished, {result = result})",
+        "if job.attempt == 1 then reports.put_back(job) "
+        "else ending.end_job(job, STATE.finished, {result = result}) end",
         "ran after its end",
     ),
     PlantedBug(
         "attempts are not counted",
-        "r.attempt = r.attempt + 1\n",
-        "r.attempt = 1\n",
+        "job.attempt = job.attempt + 1\n",
+        "job.attempt = 1\n",
         "attempts miscounted",
     ),
     PlantedBug(
         "an ended job stays in an index",
-        "z_drop(queue_key('running', r.queue), r.id)\n  if r.worker",
-        "if r.worker",
+        "batch.z_remove(keys.running(job.queue), job.id)\n  if job.worker",
+        "if job.worker",
         "doctor",
     ),
     PlantedBug(
         "callbacks change with each delivery",
-        "redis.call('HINCRBY', pending_callbacks_.debt_key(debt), 'tries', 1)\n",
-        "local t = redis.call('HINCRBY', pending_callbacks_.debt_key(debt), 'tries', 1)\n"
-        "redis.call('HSET', pending_callbacks_.debt_key(debt), 'is_too_big', t - 1)\n",
+        "redis.call('HINCRBY', keys.callback(callback), 'tries', 1)\n",
+        "local t = redis.call('HINCRBY', keys.callback(callback), 'tries', 1)\n"
+        "redis.call('HSET', keys.callback(callback), 'is_too_big', t - 1)\n",
         "callback changed",
     ),
     PlantedBug(
         "a callback is forgotten",
-        "if pending_callbacks_.owes_callback(r) then pending_callbacks_.owe(r, how.result or '') end",
+        "if pending_callbacks.is_wanted(job) then pending_callbacks.add(job, how.result or '') end",
         "",
         "callback missing",
     ),
     PlantedBug(
         "an occurrence is fired by every scheduler",
-        "local is_mine = is_expected(name, tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]))",
+        "local is_mine = is_expected(name, tonumber(arguments[at + 1]), tonumber(arguments[at + 2]))",
         "local is_mine = true",
         "fired twice",
     ),
     PlantedBug(
         "an occurrence is skipped",
-        "local _, is_made = schedules_.make_job(name, planned_at, entry, terms)",
-        "local is_made = planned_at % 3000 < 1000 or select(2, schedules_.make_job(name, planned_at, entry, terms))",
+        "local _, is_made = schedules.create_job(name, planned_at, entry, terms)",
+        "local is_made = planned_at % 3000 < 1000 or select(2, schedules.create_job(name, planned_at, entry, terms))",
         "not fired",
     ),
 )  # fmt: skip

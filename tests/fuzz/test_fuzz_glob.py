@@ -16,7 +16,7 @@ from windlass.core.validation.bounds import NAME_MAX, WILDCARDS_MAX
 from windlass.core.validation.values import check_glob
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.reconnect import SyncReconnectingConnection
-from windlass.store.scripts import shared_source, uses
+from windlass.store.scripts import join_modules
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
@@ -27,10 +27,9 @@ _COUNTED = "local function char_at(text, at)\n  STEPS = STEPS + 1\n"
 @pytest.fixture
 def matched(engine: EngineProcess) -> Iterator[Callable[[str, str], tuple[bool, int]]]:
     """Return whether pattern and text match, and how many characters were examined."""
-    sources = [shared_source(name) for name in (*uses(shared_source("glob")), "glob")]
-    counting = "\n".join(sources).replace("local function char_at(text, at)\n", _COUNTED)
+    counting = join_modules(["glob"]).replace("local function char_at(text, at)\n", _COUNTED)
     assert _COUNTED in counting
-    script = f"local STEPS = 0\n{counting}\nreturn {{glob(ARGV[1], ARGV[2]) and 1 or 0, STEPS}}"
+    script = f"local STEPS = 0\n{counting}\nreturn {{modules['glob'].match(ARGV[1], ARGV[2]) and 1 or 0, STEPS}}"
     connection = SyncReconnectingConnection(parse_url(engine.unix_url))
 
     def match(pattern: str, text: str) -> tuple[bool, int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from windlass.processes.pool import FIRST_PAUSE_S, ChildDied, ChildNotReady, ChildPool, ChildRun, HandlerRaised
+from windlass.processes.pool import START_PAUSES, ChildDied, ChildNotReady, ChildPool, ChildRun, HandlerRaised
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1 << 20
@@ -394,7 +394,7 @@ async def test_children_that_do_not_start_are_tried_less_and_less_often() -> Non
                 await pool.run(b"")
             pauses.append(loop.time() - begun_at)
         # Lower bounds only: a busy machine may take longer.
-        assert all(pause >= 0.99 * FIRST_PAUSE_S * 2**number for number, pause in enumerate(pauses[1:]))
+        assert all(pause >= 0.99 * START_PAUSES.after(number) for number, pause in enumerate(pauses[1:], 1))
         waiting = pool.start(b"")
         waiting.kill()
         with pytest.raises(ChildDied):

@@ -34,9 +34,16 @@ class LossyConnection:
         """Wait until the engine has run the call and its reply is lost."""
         assert await asyncio.to_thread(self._link.has_lost.wait, LIMIT_S), "the call was not made"
 
-    def store_like(self, store: Store) -> Store:
+    def cut(self) -> None:
+        """Refuse all connections until `restore`."""
+        self._link.cut()
+
+    def restore(self) -> None:
+        self._link.restore()
+
+    def store_like(self, store: Store, patience_s: float = 10.0) -> Store:
         """Return a store of the same namespace and clock over this connection."""
-        lossy = Store(parse_url(self.url), namespace=store.namespace, is_test=True, patience_s=10.0)
+        lossy = Store(parse_url(self.url), namespace=store.namespace, is_test=True, patience_s=patience_s)
         lossy._clock = store._clock
         return lossy
 

@@ -6,10 +6,10 @@ step runs twice."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -18,7 +18,13 @@ from windlass.core.bulk_action import QUEUE, Action, ActionProgress
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish, LeaseRef, Page, Take, Update
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
+from windlass.store.records.holder_ids import anonymous_holder
+
+from .lease_holder import HeldLease, LeaseHolder, lease_of
+from .outcomes import TRANSIENT, Outcome, report_outcomes
+from .reconciler import Reconciler
 
 log = logging.getLogger("windlass.background")
 
@@ -26,8 +32,49 @@ STEP = 200  # jobs
 LEASE_MS = 30_000
 WAIT_MS = 60_000
 STEP_PAUSE_S = 0.005  # between steps, so that other clients get their share of the engine
-TROUBLE_PAUSE_S = 1.0
-RELEASE_TIMEOUT_S = 2.0
+DEREGISTER_TIMEOUT_S = 2.0
+
+
+class HeldAction:
+    """Bulk action that a runner holds, as the owner of its lease. The runner is no worker: nothing lists it."""
+
+    def __init__(self, service: Service) -> None:
+        self._lease: HeldLease | None = None
+        self.id = anonymous_holder()
+        self.has_lost_lease = False
+        self.must_stop = asyncio.Event()  # its cancellation was requested, or its lease is lost
+        self.reconciler = Reconciler(service, lambda lease: self._lease is not None and lease == self._lease.ref)
+        self.holder = LeaseHolder(service, self.id, None, self, log, lease_ms=LEASE_MS)
+
+    def hold(self, job: Job) -> None:
+        self._lease = lease_of(job)
+        self.has_lost_lease = False
+        self.must_stop.clear()
+
+    def drop(self) -> None:
+        self._lease = None
+
+    # Called by the lease holder
+
+    def leases(self) -> list[HeldLease]:
+        return [self._lease] if self._lease is not None and not self.has_lost_lease else []
+
+    def on_lost(self, lease: LeaseRef) -> None:
+        if self._lease is not None and lease == self._lease.ref:
+            self.has_lost_lease = True
+            self.must_stop.set()
+
+    def on_cancel(self, job_id: bytes) -> bool:
+        is_held = self._lease is not None and job_id == self._lease.ref.id
+        if is_held:
+            self.must_stop.set()
+        return is_held
+
+    def on_unclaimed(self, leases: Sequence[LeaseRef]) -> None:
+        self.reconciler.begin(leases)
+
+    def on_stop_request(self) -> None:
+        """Do nothing: only workers are asked to stop."""
 
 
 class BulkRunner:
@@ -37,42 +84,53 @@ class BulkRunner:
         self._step = step
 
     async def run(self, service: Service) -> None:
-        while True:
-            try:
-                await self.run_once(service, wait_ms=WAIT_MS)
-            except WindlassError as error:
-                log.warning("Could not run bulk actions; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+        held = HeldAction(service)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(held.holder.run())
+                await RetryLoop(log, "Could not run bulk actions", WindlassError).forever(
+                    lambda: self._run_next(service, held, WAIT_MS)
+                )
+        finally:
+            held.reconciler.close()
+            await held.holder.deregister(DEREGISTER_TIMEOUT_S)
 
-    async def run_once(self, service: Service, *, wait_ms: int = 0) -> int:
-        """Run the next action. Return the number of actions: one or none."""
-        taken = await service.take(Take(queues=(QUEUE,), lease_ms=LEASE_MS, wait_ms=wait_ms))
-        for job in taken.jobs:
+    async def run_once(self, service: Service) -> int:
+        """Run the next action without renewing its lease. Return the number of actions: one or none."""
+        return await self._run_next(service, HeldAction(service), 0)
+
+    async def _run_next(self, service: Service, held: HeldAction, wait_ms: int) -> int:
+        taken = await service.take(Take(queues=(QUEUE,), worker=held.id, lease_ms=LEASE_MS, wait_ms=wait_ms))
+        jobs = held.reconciler.admit(taken.jobs)
+        for job in jobs:
+            held.hold(job)
             try:
-                await self._run_action(service, job)
+                await self._run_action(service, job, held)
             except Refusal as refusal:  # another runner has it by now, or it was deleted
                 log.info("Stopped bulk action %s: %s", job.key, refusal)
-            except asyncio.CancelledError:
-                with contextlib.suppress(WindlassError, TimeoutError):
-                    async with asyncio.timeout(RELEASE_TIMEOUT_S):
-                        await service.release([LeaseRef(job.id, job.lease_token)])
-                raise
-        return len(taken.jobs)
+            finally:
+                held.drop()
+        return len(jobs)
 
-    async def _run_action(self, service: Service, job: Job) -> None:
+    async def _run_action(self, service: Service, job: Job, held: HeldAction) -> None:
         try:
             progress = actions.decode_progress(job.payload)
         except msgspec.MsgspecError:
             error = Blob(b'{"message":"The payload is not a bulk action. Use `act` to create one."}')
-            await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
+            await _report(service, job, Fail(id=job.id, token=job.lease_token, error=error))
             return
         log.info("Bulk action %s of %r starts: %s.", job.key, progress.action.asked_by, progress.action.verb)
-        is_wanted = True
-        while is_wanted and not progress.is_through:
-            progress = await self._run_step(service, progress)
-            is_wanted = await self._store_progress(service, job, progress)
+        attempts = RetryLoop(log, f"Could not run a step of bulk action {job.key}", TRANSIENT)
+        while not held.must_stop.is_set() and not progress.is_through:
+            progress = await attempts.until_done(partial(self._run_step, service, progress), held.must_stop)
+            store_progress = partial(self._store_progress, service, job, progress)
+            if not await attempts.until_done(store_progress, held.must_stop):
+                break
             await asyncio.sleep(STEP_PAUSE_S)
-        await self._end(service, job, progress)
+        if held.has_lost_lease:
+            log.warning("Lost the lease of bulk action %s; another runner continues it.", job.key)
+        else:
+            await self._end(service, job, progress)
 
     async def _run_step(self, service: Service, progress: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
@@ -95,7 +153,7 @@ class BulkRunner:
         )
 
     async def _store_progress(self, service: Service, job: Job, progress: ActionProgress) -> bool:
-        """Store the progress and extend the lease. Return False if the action must stop."""
+        """Store the progress. Return False if the action must stop."""
         share = min(1.0, progress.looked_at / progress.total) if progress.total else 0.0
         update = Update(
             id=job.id,
@@ -105,15 +163,21 @@ class BulkRunner:
             payload=actions.encode_progress(progress),
         )
         answer = await service.update([update]).one()
-        await service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=LEASE_MS).one()
         return not answer.is_cancel_requested
 
     async def _end(self, service: Service, job: Job, progress: ActionProgress) -> None:
         log.info("Bulk action %s ended: done %d, refused %d.", job.key, progress.done, progress.refused)
         if progress.is_through:
-            await service.finish([Finish(job.id, job.lease_token)]).one()
+            await _report(service, job, Finish(job.id, job.lease_token))
         else:
-            await service.fail([Fail(id=job.id, token=job.lease_token, then="cancelled", reason="cancelled")]).one()
+            await _report(service, job, Fail(id=job.id, token=job.lease_token, then="cancelled", reason="cancelled"))
+
+
+async def _report(service: Service, job: Job, outcome: Outcome) -> None:
+    retries = RetryLoop(log, f"Could not report the end of bulk action {job.key}", TRANSIENT)
+    (answer,) = await report_outcomes(service, [outcome], retries)
+    if isinstance(answer, Refusal):
+        log.info("The state of bulk action %s changed before its report: %s", job.key, answer)
 
 
 async def _perform(service: Service, action: Action, ids: Sequence[bytes]) -> Sequence[str | Refusal]:

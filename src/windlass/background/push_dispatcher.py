@@ -15,6 +15,7 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Dispatch, Fail, PushOutcome, PushReport, Redirect
 from windlass.outbound import Outbound, RequestFailed
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .push_message import address_of, headers_of, lease_ms_of, message_of, outcome_of
@@ -26,7 +27,7 @@ IN_FLIGHT_MAX = 200  # pushes
 ANSWER_S = 5.0  # a worker accepts a job at once, before it runs it
 ACCEPT_MS = 10_000  # longer than ANSWER_S; after it the engine takes the job back
 ANSWER_MAX = 64 * 1024
-TROUBLE_PAUSE_S = 1.0
+REPORT_S = 1.0  # to report accepted jobs when this process stops
 
 
 class PushDispatcher:
@@ -46,20 +47,23 @@ class PushDispatcher:
 
     async def _run_within(self, service: Service) -> None:
         pushing: set[asyncio.Task[None]] = set()
+
+        async def dispatch() -> None:
+            most = IN_FLIGHT_MAX - len(pushing)
+            found = await service.dispatch(most=most, accept_ms=self._accept_ms, wait_ms=WAIT_MS)
+            for job in found.jobs:
+                task = asyncio.create_task(self._push(service, job, found))
+                pushing.add(task)
+                task.add_done_callback(pushing.discard)
+            while len(pushing) >= IN_FLIGHT_MAX:
+                await asyncio.wait(pushing, return_when=asyncio.FIRST_COMPLETED)
+
         try:
-            while True:
-                try:
-                    most = IN_FLIGHT_MAX - len(pushing)
-                    found = await service.dispatch(most=most, accept_ms=self._accept_ms, wait_ms=WAIT_MS)
-                    pushing |= {asyncio.create_task(self._push(service, job, found)) for job in found.jobs}
-                    pushing = await _wait_for_capacity(pushing)
-                except WindlassError as error:
-                    log.warning("Could not lease jobs for push workers; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-                    await asyncio.sleep(TROUBLE_PAUSE_S)
+            await RetryLoop(log, "Could not lease jobs for push workers", WindlassError).forever(dispatch)
         finally:
             # A job that a worker accepts while this process stops must be reported, or it would be pushed again.
             if pushing:
-                await asyncio.wait(pushing, timeout=self._answer_s + TROUBLE_PAUSE_S)
+                await asyncio.wait(pushing, timeout=self._answer_s + REPORT_S)
             for task in pushing:
                 task.cancel()
             await asyncio.gather(*pushing, return_exceptions=True)
@@ -115,14 +119,6 @@ class PushDispatcher:
             id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job)
         )
         await service.pushed([request]).one()
-
-
-async def _wait_for_capacity(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Return the pushes in flight. Wait until at least one more is possible."""
-    if len(pushing) < IN_FLIGHT_MAX:
-        return {task for task in pushing if not task.done()}
-    _, left = await asyncio.wait(pushing, return_when=asyncio.FIRST_COMPLETED)
-    return left
 
 
 async def _fail(service: Service, job: Job, message: str) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from windlass.core.errors import WindlassError
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .janitor import Janitor
@@ -23,7 +24,6 @@ LONGEST_PAUSE_S = (
     60.0  # wakeups for earlier work go to several processes; if all of these die, others act after this time
 )
 SHORTEST_PAUSE_S = 0.01
-TROUBLE_PAUSE_S = 1.0
 
 
 def all_loops() -> list[Loop]:
@@ -46,7 +46,7 @@ async def run(
     service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops, liveness: Liveness | None = None
 ) -> None:
     """Run the loops until cancelled, in one task per partition: errors in one partition do not stop the others."""
-    await _open(service)
+    await RetryLoop(log, "Could not start the background loops", WindlassError).until_done(service.store.open)
     beat = (liveness or Liveness()).beat
     async with asyncio.TaskGroup() as group:
         for partition in range(service.store.partitions):
@@ -54,23 +54,12 @@ async def run(
             group.create_task(work, name=f"windlass-loops-{partition}")
 
 
-async def _open(service: Service) -> None:
-    while True:
-        try:
-            await service.store.open()
-            return
-        except WindlassError as error:
-            log.warning("Could not start the background loops; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
-
-
 async def _run_within(service: Service, loops: Sequence[Loop], beat: Callable[[float], None]) -> None:
     """Run the loops of one partition. An engine error is logged once per turn; the loops continue."""
-    while True:
-        try:
-            pause_s = await turn(service, loops)
-            beat(pause_s)
-            await service.listen(for_s=pause_s)
-        except WindlassError as error:
-            log.warning("Could not run the background loops; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
+
+    async def turn_and_wait() -> None:
+        pause_s = await turn(service, loops)
+        beat(pause_s)
+        await service.listen(for_s=pause_s)
+
+    await RetryLoop(log, "Could not run the background loops", WindlassError).forever(turn_and_wait)

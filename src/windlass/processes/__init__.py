@@ -1,1 +1,1 @@
-"""Child processes that execute requests: jobs of a worker, and queries that must be killable."""
+"""Child processes: supervisors that keep programs running, and a pool of processes that execute requests."""

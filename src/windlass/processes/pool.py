@@ -9,12 +9,13 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
+from windlass.pauses import Pauses
+
 from .child_process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
 
 __all__ = ["ChildDied", "ChildNotReady", "ChildPool", "ChildRun", "HandlerRaised"]
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 10.0
+START_PAUSES = Pauses(0.1, 10.0)  # after children that did not start
 
 
 class ChildPool:
@@ -117,8 +118,8 @@ class ChildPool:
         return True
 
     def child_did_not_start(self) -> None:
-        self._start_at = asyncio.get_running_loop().time() + min(FIRST_PAUSE_S * 2**self._failures, LONGEST_PAUSE_S)
-        self._failures = min(self._failures + 1, 16)
+        self._failures += 1
+        self._start_at = asyncio.get_running_loop().time() + START_PAUSES.after(self._failures)
 
     def child_is_gone(self, child: ChildProcess) -> None:
         self._all.discard(child)

@@ -10,13 +10,35 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
+from windlass.retry_loop import Pauses, RetryLoop
+
 log = logging.getLogger("windlass.push")
 
 MEDIA_TYPE = "application/msgpack"
 REQUEST_TIMEOUT_S = 10.0
 BEAT_S = 5.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 REPORT_TIMEOUT_S = 300.0  # a later report is useless: the master has timed the job out long before
+_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+class _MasterUnavailable(Exception):
+    """The master has answered with 5xx or 429."""
+
+
+class _RegistrationRefused(Exception):
+    """The master does not accept this worker."""
+
+
+# A call does not try by itself before it fails, and many workers may have one master: pauses grow.
+CALLS = RetryLoop(log, "The master is unavailable", (*_UNREACHABLE, _MasterUnavailable), pauses=Pauses(0.2, 10.0))
+# An operator has to act.
+REGISTRATIONS = RetryLoop(
+    log,
+    "Could not register this worker; check its token and its url",
+    _RegistrationRefused,
+    pauses=Pauses(10.0, 10.0),
+    level=logging.ERROR,
+)
 
 
 class MasterClient:
@@ -42,23 +64,23 @@ class MasterClient:
     async def keep_registered(self, description: dict[str, Any], is_registered: asyncio.Event) -> None:
         """Register, and register again whenever the master no longer knows this worker. Runs until cancelled."""
         while True:
-            status, answer = await self._request_until_answered("POST", "/worker", description)
-            if status != 201:
-                log.error(
-                    "The master refused to register this worker (%d): %s. Trying again in %g s; check the token and "
-                    "the worker's url.",
-                    status,
-                    answer,
-                    LONGEST_PAUSE_S,
-                )
-                await asyncio.sleep(LONGEST_PAUSE_S)
-                continue
-            self.worker_id = answer["worker_id"]
+            self.worker_id = await REGISTRATIONS.until_done(lambda: self._register(description))
             is_registered.set()
-            while status != 404:
-                await asyncio.sleep(BEAT_S)
-                status, _ = await self._request_until_answered("POST", "/worker/beat", None)
+            while await self._beat():
+                pass
             log.warning("The master no longer knows this worker; registering again.")
+
+    async def _register(self, description: dict[str, Any]) -> str:
+        status, answer = await self._request_until_answered("POST", "/worker", description)
+        if status != 201:
+            raise _RegistrationRefused(f"the master answered {answer!r} with status {status}.")
+        return str(answer["worker_id"])
+
+    async def _beat(self) -> bool:
+        """Wait for the time of the next heartbeat and send it. Return False if the master does not know this worker."""
+        await asyncio.sleep(BEAT_S)
+        status, _ = await self._request_until_answered("POST", "/worker/beat", None)
+        return status != 404
 
     async def report(self, worker_id: str, outcome: dict[str, Any]) -> None:
         try:
@@ -77,24 +99,21 @@ class MasterClient:
     async def deregister(self) -> None:
         try:
             await self._request("DELETE", "/worker", None, self.worker_id)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except _UNREACHABLE as error:
             log.warning(
                 "Could not deregister this worker: %r. The master will notice it by its missing heartbeats.", error
             )
 
     async def _request_until_answered(self, method: str, path: str, body: Any, worker_id: str = "") -> tuple[int, Any]:
         """Repeat the request until the status is neither 5xx nor 429."""
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                status, answer = await self._request(method, path, body, worker_id or self.worker_id)
-                if status < 500 and status != 429:
-                    return status, answer
-                log.warning("The master answered with status %d; trying again in %g s.", status, pause_s)
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                log.warning("Could not reach the master: %r. Trying again in %g s.", error, pause_s)
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+        async def request() -> tuple[int, Any]:
+            status, answer = await self._request(method, path, body, worker_id or self.worker_id)
+            if status >= 500 or status == 429:
+                raise _MasterUnavailable(f"it answered with status {status}.")
+            return status, answer
+
+        return await CALLS.until_done(request)
 
     async def _request(self, method: str, path: str, body: Any, worker_id: str) -> tuple[int, Any]:
         headers = self._headers | ({"worker-id": worker_id} if worker_id else {})

@@ -9,12 +9,12 @@ import logging
 import resource
 import signal
 from collections.abc import Callable, Sequence
-from socket import socket
 
 import msgspec
 
 from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.deployment import build_store
+from windlass.processes.parent_connection import ParentConnection, inherited_socket
 from windlass.settings import Settings
 
 from .server import Server, open_server
@@ -22,7 +22,6 @@ from .sockets import Sockets
 
 log = logging.getLogger("windlass.server")
 
-STOP, NOW = b"stop", b"now"  # messages of the parent: stop after the requests in progress; stop at once
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GC_THRESHOLD = 20_000  # objects; one request with a hundred jobs exceeds Python's default of 700
 
@@ -46,45 +45,19 @@ class StopRequest:
         self.request_now() if self.requested.is_set() else self.request()
 
 
-class Parent:
+class Parent(ParentConnection):
     """Parent of a server process. It is described as `FD:FD,FD:FD,FD`: the socket to the parent, the listening sockets
     of HTTP, and those of Bedrock."""
 
     def __init__(self, descriptors: str) -> None:
         to_parent, *listening = descriptors.split(":")
-        self._socket = _inherited(to_parent)
-        self.sockets = Sockets(*([_inherited(number) for number in group.split(",") if number] for group in listening))
-        self._unread = b""
+        super().__init__(int(to_parent), log, "server process")
+        self.sockets = Sockets(
+            *([inherited_socket(int(number)) for number in group.split(",") if number] for group in listening)
+        )
 
     def send_ready(self, lines: Sequence[str]) -> None:
-        with contextlib.suppress(OSError):  # `listen` notices that the parent is gone
-            self._socket.sendall(msgspec.json.encode(lines) + b"\n")
-
-    def listen(self, stopping: StopRequest) -> None:
-        loop = asyncio.get_running_loop()
-        self._socket.setblocking(False)
-        loop.add_reader(self._socket, self._read_commands, loop, stopping)
-
-    def _read_commands(self, loop: asyncio.AbstractEventLoop, stopping: StopRequest) -> None:
-        try:
-            received = self._socket.recv(4096)
-        except BlockingIOError:
-            return
-        except OSError:
-            received = b""
-        if not received:
-            loop.remove_reader(self._socket)
-            log.warning("The parent of this server process is gone; the process stops.")
-            stopping.request()
-        *words, self._unread = (self._unread + received).split(b"\n")
-        for word in words:
-            {STOP: stopping.request, NOW: stopping.request_now}.get(word, lambda: None)()
-
-
-def _inherited(descriptor: str) -> socket:
-    inherited = socket(fileno=int(descriptor))
-    inherited.set_inheritable(False)
-    return inherited
+        self.send(msgspec.json.encode(lines))
 
 
 def raise_file_limit() -> None:
@@ -116,7 +89,7 @@ async def serve(
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, handle)
     if parent is not None:
-        parent.listen(stopping)
+        parent.listen(stopping.request, stopping.request_now)
     async with open_server(build_store(settings), settings, sockets) as server:
         server.stop_now = stopping.urgent
         relax_gc()

@@ -1,14 +1,16 @@
-"""Function library: the Lua files joined into one source, with one function per operation.
+"""Engine code: the Lua files, joined into one function library or into one script per operation.
 
-The library is named by its hash, so that two versions of Windlass can share an engine. The engine keeps it, so a call
-needs no set-up.
+A file of `lua/lib` is a module: it ends with `return <its table>` and names the modules that it uses with `require`. A
+file of an operation returns a function of the call's arguments and, if it has one, its fast path. The loader only joins
+files, each in its own scope; it changes no name. The library is named by its hash, so that two versions of Windlass can
+share an engine.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,69 +22,31 @@ from windlass.core.queue import Configuration
 from windlass.core.states import State
 
 _LUA = files("windlass.store") / "lua"
-_USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)
-_COMMENT = re.compile(r"(^|\s)--\s.*")
-_TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\d[\w.]*|[=~<>]=|\.\.\.?|\s+|.", re.DOTALL)
-_INNER = re.compile(
-    r"^[ \t]+local (?:function )?([\w, ]+?)(?: =|\(|$)|\bfunction ?[\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:in|=)",
-    re.MULTILINE,
-)
-# Files on the path of every job: their names are locals. Names of other files are table fields, which cost a look-up.
-_HOT_FILES = frozenset(
-    (
-        "keys",
-        "clock",
-        "batch",
-        "record",
-        "new_record",
-        "config",
-        "lanes",
-        "index",
-        "counters",
-        "ending",
-        "order",
-        "plain",
-    )
-)
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_DEFINED = re.compile(r"^local (?P<function>function )?(?P<names>[\w, ]+?)(?P<rest> =|\(|$)", re.MULTILINE)
+_REQUIRE = re.compile(r"\brequire\(?'([\w.]+)'|\brequire '([\w.]+)'")
 _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
-_FIRST = re.compile(r"^-- first: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"(^|\s)--\s.*")
+_CONSTANTS = "constants"  # a module that is made here, from values that Python defines
 
-# Per-call state lives in variables of the library's files, which each call resets. The fast path of an operation runs
-# after `begin` and before `start`: most calls end there and need no more.
-_PRELUDE = """
-local KEYS, ARGV
-local at_begin, at_start = {}, {}
--- A table that a call left empty is used by the next call, too.
-local function clean(table_of_call)
-  if table_of_call and next(table_of_call) == nil then return table_of_call end
-  return {}
-end
-local function begin(keys, arguments)
-  KEYS, ARGV = keys, arguments
-  for i = 1, #at_begin do at_begin[i]() end
-end
-local function start()
-  for i = 1, #at_start do at_start[i]() end
-end
+_PRELUDE = """local modules = {}
+local function require(name) return modules[name] end
 """
-_FUNCTION = """
-do
-local function operation()
+_MODULE = """modules['%(name)s'] = (function()
 %(body)s
-end
+end)()"""
+_FUNCTION = """do
+local operation, fast_path = (function()
+%(body)s
+end)()
 redis.register_function{
   function_name = '%(name)s',
-  callback = function(keys, arguments)
-    begin(keys, arguments)
-    %(first)sstart()
-    return operation()
-  end,
+  callback = function(keys, arguments) return run(operation, fast_path, keys[1], arguments) end,
   flags = {%(flags)s},
 }
-end
-"""
+end"""
+_SCRIPT = """local operation, fast_path = (function()
+%(body)s
+end)()
+return modules['script'].run(operation, fast_path, KEYS[1], ARGV)"""
 
 
 class Library:
@@ -106,42 +70,27 @@ class Library:
         return found
 
 
-def _table(name: str, entries: dict[str, int]) -> str:
-    return f"local {name} = {{{', '.join(f'{key} = {value}' for key, value in entries.items())}}}"
-
-
-def constants() -> str:
-    """Return Lua tables of the constants that Lua and Python share. Python defines them."""
-    defaults = Configuration()
-    return "\n".join(
-        (
-            _table("STATE", {state.label: state.value for state in State}),
-            _table("FLAG", {str(flag.name).lower(): flag.value for flag in Flag}),
-            _table("EVENT", {happening.label: happening.value for happening in EventKind}),
-            _table("LOG", {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT}),
-            _table("DEFAULT", {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__}),
-        )
-    )
-
-
-def _lua_files(folder: Traversable) -> Iterator[Traversable]:
+def _lua_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
+    """Return the Lua files of a folder by their dotted path."""
+    found: dict[str, Traversable] = {}
     for entry in folder.iterdir():
         if entry.is_dir():
-            yield from _lua_files(entry)
+            found |= _lua_files(entry, f"{prefix}{entry.name}.")
         elif entry.name.endswith(".lua"):
-            yield entry
+            found[prefix + entry.name[:-4]] = entry
+    return found
 
 
 @cache
 def _operation_files() -> dict[str, Traversable]:
     """Return the files of operations by name. Folders group them; names are unique across folders."""
     folders = [entry for entry in _LUA.iterdir() if entry.is_dir() and entry.name != "lib"]
-    return {file.name[:-4]: file for folder in folders for file in _lua_files(folder)}
+    return {path: file for folder in folders for path, file in _lua_files(folder).items()}
 
 
 @cache
-def _shared_paths() -> dict[str, Traversable]:
-    return {file.name[:-4]: file for file in _lua_files(_LUA / "lib")}
+def _module_files() -> dict[str, Traversable]:
+    return _lua_files(_LUA / "lib")
 
 
 @cache
@@ -155,30 +104,19 @@ def operation_source(name: str) -> str:
 
 
 @cache
-def shared_files() -> tuple[str, ...]:
-    """Return the files of lib/, each after the files that it uses."""
-    order: list[str] = []
-
-    def visit(name: str) -> None:
-        if name not in order:
-            for inner in uses(shared_source(name)):
-                visit(inner)
-            order.append(name)
-
-    # Lua allows 200 locals at a time, and each file adds to those of the files before it: large files come first.
-    for name in sorted(_shared_paths(), key=lambda name: (-len(_DEFINED.findall(shared_source(name))), name)):
-        visit(name)
-    return tuple(order)
+def modules() -> tuple[str, ...]:
+    """Return all modules, each after the modules that it requires."""
+    return _in_order(sorted(_module_files()))
 
 
 @cache
-def shared_source(name: str) -> str:
-    return _shared_paths()[name].read_text()
+def module_source(name: str) -> str:
+    return constants() if name == _CONSTANTS else _module_files()[name].read_text()
 
 
-def uses(source: str) -> list[str]:
-    found = _USES.search(source)
-    return [word.strip() for word in found[1].split(",")] if found else []
+def requires(source: str) -> list[str]:
+    """Return the modules that a source requires itself."""
+    return [first or second for first, second in _REQUIRE.findall(source)]
 
 
 def flags(source: str) -> list[str]:
@@ -186,117 +124,76 @@ def flags(source: str) -> list[str]:
     return [word.strip() for word in found[1].split(",")] if found else []
 
 
+def constants() -> str:
+    """Return the module of the constants that Lua and Python share. Python defines them."""
+    defaults = Configuration()
+    tables = {
+        "STATE": {state.label: state.value for state in State},
+        "FLAG": {str(flag.name).lower(): flag.value for flag in Flag},
+        "EVENT": {happening.label: happening.value for happening in EventKind},
+        "LOG": {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT},
+        "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__},
+    }
+    lines = [f"{name} = {_table(entries)}," for name, entries in tables.items()]
+    return "\n".join(["return {", *lines, "}"])
+
+
+def _table(entries: dict[str, int]) -> str:
+    return f"{{{', '.join(f'{key} = {value}' for key, value in entries.items())}}}"
+
+
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return these modules and all that they require, each after those that it requires."""
+    order: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in order:
+            for inner in requires(module_source(name)):
+                visit(inner)
+            order[name] = None
+
+    for name in names:
+        visit(name)
+    return tuple(order)
+
+
 def _without_comments(source: str) -> str:
     lines = (_COMMENT.sub("", line).rstrip() for line in source.splitlines())
     return "\n".join(line for line in lines if line)
 
 
+def join_modules(names: Iterable[str]) -> str:
+    """Return Lua code that defines these modules, and all that they require, in a table `modules`."""
+    parts = [_MODULE % {"name": name, "body": _without_comments(module_source(name))} for name in _in_order(names)]
+    return "\n".join([_PRELUDE, *parts])
+
+
 def _function(name: str, suffix: str) -> str:
     source = operation_source(name)
     quoted = ", ".join(f"'{flag}'" for flag in flags(source))
-    visible = _qualified_names(tuple(uses(source)))
-    tried = _FIRST.search(source)
-    first = f"local answer = {visible[tried[1]]}()\n    if answer then return answer end\n    " if tried else ""
-    body = _qualify(_without_comments(source), visible)
-    return _FUNCTION % {"body": body, "name": f"{name}_{suffix}", "flags": quoted, "first": first}
-
-
-@cache
-def _words(source: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_without_comments(source)))
-
-
-@cache
-def exports(name: str) -> tuple[str, ...]:
-    """Return the names that a shared file defines and others use."""
-    others = [shared_source(other) for other in shared_files() if other != name]
-    others += [operation_source(operation) for operation in operations()]
-    tried = frozenset(word for source in others for word in _FIRST.findall(source))
-    elsewhere = tried.union(*(_words(source) for source in others))
-    found: list[str] = []
-    for match in _DEFINED.finditer(_without_comments(shared_source(name))):
-        names = [word.strip() for word in match["names"].split(",")]
-        found += names if elsewhere.intersection(names) else []
-    return tuple(found)
-
-
-@cache
-def reachable(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return these files and all files that they use."""
-    found: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        if name not in found:
-            found[name] = None
-            for inner in uses(shared_source(name)):
-                visit(inner)
-
-    for name in names:
-        visit(name)
-    return tuple(found)
-
-
-def _qualified_names(names: tuple[str, ...]) -> dict[str, str]:
-    """Return the exports of shared files that are fields of their file's table, with their qualified names."""
-    return {word: f"{name}_.{word}" for name in reachable(names) if name not in _HOT_FILES for word in exports(name)}
-
-
-def _qualify(source: str, fields: dict[str, str]) -> str:
-    """Return the source with the names in `fields` qualified, except keys of tables and fields of other tables."""
-    written: list[str] = []
-    depth, before, words = 0, "", _TOKEN.findall(source)
-    for at, word in enumerate(words):
-        if word in fields and before not in (".", ":"):
-            after = next((token for token in words[at + 1 :] if not token.isspace()), "")
-            is_key = depth > 0 and before in ("{", ",") and after == "="
-            written.append(word if is_key else fields[word])
-        else:
-            written.append(word)
-        depth += (word == "{") - (word == "}")
-        before = before if word.isspace() else word
-    return "".join(written)
-
-
-def shadowed_names(source: str, names: tuple[str, ...], own: tuple[str, ...] = ()) -> set[str]:
-    """Return names that a source defines itself although a file it uses exports them: they would be qualified."""
-    code = _without_comments(source)
-    inner = {word.strip() for groups in _INNER.findall(code) for group in groups for word in group.split(",")}
-    outer = {word.strip() for match in _DEFINED.finditer(code) for word in match["names"].split(",")}
-    return (_qualified_names(names).keys() & (inner | outer)) | (set(own) & inner)
-
-
-def _scope_file(name: str) -> str:
-    """Return a shared file in its own block, with its exports declared before it. Lua allows 200 locals at a time, so
-    only the exports of the busiest files are locals; the others are fields of the file's table."""
-    source, exported = _without_comments(shared_source(name)), exports(name)
-    is_hot = name in _HOT_FILES
-    fields = {} if is_hot else {word: f"{name}_.{word}" for word in exported}
-
-    def reveal(found: re.Match[str]) -> str:
-        names = [word.strip() for word in found["names"].split(",")]
-        if names[0] not in exported:
-            return found[0]
-        written = ", ".join(fields.get(word, word) for word in names)
-        if found["function"]:
-            return f"function {written}{found['rest']}"
-        return f"{written}{found['rest']}" if found["rest"] else ""
-
-    body = _qualify(_DEFINED.sub(reveal, source), {**_qualified_names(tuple(uses(shared_source(name)))), **fields})
-    declared = f"local {', '.join(exported)}\n" if is_hot and exported else f"local {name}_ = {{}}\n"
-    return f"{declared}do\n{body}\nend"
+    return _FUNCTION % {"body": _without_comments(source), "name": f"{name}_{suffix}", "flags": quoted}
 
 
 @cache
 def library() -> Library:
     """Return the library, named by the hash of all its sources, including this file."""
     parts = [constants(), files("windlass.store").joinpath("scripts.py").read_text()]
-    parts += [shared_source(name) for name in shared_files()]
+    parts += [module_source(name) for name in modules()]
     parts += [f"{name}\n{operation_source(name)}" for name in operations()]
     suffix = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     name = f"windlass_{suffix}"
-    return Library(name, lambda: _join_sources(name, suffix), suffix)
+    return Library(name, lambda: _join_library(name, suffix), suffix)
 
 
-def _join_sources(name: str, suffix: str) -> str:
-    shared = [f"#!lua name={name}", constants(), _PRELUDE, *(_scope_file(file) for file in shared_files())]
-    return "\n".join([*shared, *(_function(operation, suffix) for operation in operations())])
+def _join_library(name: str, suffix: str) -> str:
+    functions = [_function(operation, suffix) for operation in operations()]
+    return "\n".join([f"#!lua name={name}", join_modules(modules()), "local run = modules['script'].run", *functions])
+
+
+@cache
+def script(operation: str) -> str:
+    """Return an operation as a script of its own, for engines that offer EVAL but no functions."""
+    source = operation_source(operation)
+    shared = join_modules(["script", *requires(source)])
+    head = f"#!lua flags={','.join(flags(source))}" if flags(source) else "#!lua"
+    return "\n".join([head, shared, _SCRIPT % {"body": _without_comments(source)}])

@@ -40,10 +40,8 @@ _namespaces = itertools.count(1)
 
 def without_the_short_way() -> Library:
     library = frozen_library()
-    source, left_out = re.subn(
-        r"local answer = \w+\.\w+_plainly\(\)\s+if answer then return answer end", "", library.source
-    )
-    assert left_out == 4, "enqueue, take, finish and exchange try the short way"
+    source = library.source.replace("if fast_path then", "if false then")
+    assert source != library.source
     name, suffix = library.name.replace("_frozen", "_general"), library.suffix.replace("_frozen", "_general")
     return Library(name, source.replace("_frozen", "_general"), suffix)
 

@@ -24,7 +24,7 @@ from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.reconnect import SyncReconnectingConnection
-from windlass.store.scripts import shared_source, uses
+from windlass.store.scripts import join_modules
 
 HOUR_MS = 3_600_000
 WORKER = bytes(range(16))
@@ -204,8 +204,7 @@ NAME_CHARS = st.sampled_from("ab-^]*?[ü名🧵m")
 @pytest.fixture(scope="module")
 def lua_glob(engine: EngineProcess) -> Any:
     link = SyncReconnectingConnection(parse_url(engine.unix_url))
-    sources = [shared_source(name) for name in (*uses(shared_source("glob")), "glob")]
-    script = "\n".join(sources) + "\nreturn glob(ARGV[1], ARGV[2]) and 1 or 0"
+    script = join_modules(["glob"]) + "\nreturn modules['glob'].match(ARGV[1], ARGV[2]) and 1 or 0"
     yield lambda pattern, text: link.call("EVAL", script, 0, pattern, text) == 1
     link.close()
 

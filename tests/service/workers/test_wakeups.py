@@ -317,6 +317,16 @@ async def test_a_taker_that_gave_up_does_not_lose_a_wakeup(stores: list[Service]
     assert len(await soon(staying)) == 1
 
 
+async def test_a_short_wait_does_not_end_the_registration_of_a_longer_one(stores: list[Service]) -> None:
+    """Takers of one process share their registration at a queue. The enqueue comes 10 s later, by the engine's time."""
+    staying = asyncio.create_task(wait_for(stores[0]))
+    await registered(stores[2], 1)
+    assert await wait_for(stores[0], wait_ms=30) == []
+    stores[2].store.clock_offset_ms = 10_000
+    await stores[2].enqueue([new()])
+    assert len(await soon(staying)) == 1
+
+
 async def test_no_taker_is_registered_when_all_have_left(stores: list[Service]) -> None:
     cancelled = asyncio.create_task(wait_for(stores[0], "a", "b"))
     await registered(stores[2], 1, "b")
@@ -580,11 +590,15 @@ async def test_a_waiter_polls_again_when_the_wakeup_connection_was_lost(service:
     """A wakeup in transit is lost when its connection breaks."""
     async with store, asyncio.timeout(10):
         listener = Listener((("q", ""),))
-        async with store.wakeups.listen(0, listener):
+        wakeups = store.wakeups.of(0)
+        wakeups.add(listener)
+        try:
             await asyncio.to_thread(_until_blocked, store)
             assert not listener.event.is_set()
             store._sync_connection.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             await listener.event.wait()
+        finally:
+            wakeups.leave(listener)
 
 
 def _until_blocked(store: Store) -> None:

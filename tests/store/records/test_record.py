@@ -38,7 +38,7 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.records import attempt, record
 from windlass.store.records.holder_ids import NO_ID
-from windlass.store.scripts import shared_source
+from windlass.store.scripts import module_source
 
 UINT48_MAX = 2**48 - 1
 CARRIED = (
@@ -165,9 +165,10 @@ Lua = Callable[..., Any]
 @pytest.fixture(scope="module")
 def lua(shared_engine: EngineProcess) -> Iterator[Lua]:
     connection = SyncReconnectingConnection(parse_url(shared_engine.unix_url))
-    source = shared_source("record")
-    names = "HEADER|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
-    layouts = "\n".join(re.findall(rf"^local (?:{names}) = .*", source, re.MULTILINE))
+    source = module_source("jobs.record")
+    names = "HEADER|STRINGS|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
+    found = re.findall(rf"^(?:local |record\.)((?:{names}) = .*)", source, re.MULTILINE)
+    layouts = "\n".join("local " + line.replace("record.", "") for line in found)
     yield lambda script, *arguments: connection.call("EVAL", f"{layouts}\n{script}", 0, *arguments)
     connection.close()
 

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.acl_user import USER, create_restricted_user, flush_engine, send_command, wait_until
+from tests.support.acl_user import LIMIT_S, USER, create_restricted_user, flush_engine, send_command, wait_until
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import EngineError, EngineNotPermitted
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take
+from windlass.pauses import Pauses
 from windlass.service import Service
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.scripts import library, operation_source, operations, shared_files, shared_source
+from windlass.store.events.shared_follow import SharedFollower
+from windlass.store.events.stream_reader import READ_AT_ONCE
+from windlass.store.scripts import library, module_source, modules, operation_source, operations
 from windlass.store.store import Store
 from windlass.store.topology import permissions
 from windlass.store.topology.preparation import prepare
@@ -92,8 +95,8 @@ def test_the_documented_permissions_without_an_event_loop(prepared: EngineProces
 
 
 def test_the_checked_permissions_are_those_that_the_functions_use() -> None:
-    sources = [operation_source(name) for name in operations()] + [shared_source(name) for name in shared_files()]
-    called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_steps\('([A-Z]+)'|= '([SHZ]?SCAN)'")
+    sources = [operation_source(name) for name in operations()] + [module_source(name) for name in modules()]
+    called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_parts\('([A-Z]+)'|= '([SHZ]?SCAN)'")
     used = {"|".join(word for word in found if word).lower() for source in sources for found in called.findall(source)}
     checked = {permission.name for permission in (*permissions.INSIDE, *permissions.SENT)}
     assert used <= checked, f"src/windlass/store/topology/permissions.py does not check {used - checked}"
@@ -207,6 +210,30 @@ async def test_a_waiting_taker_continues_when_the_permission_is_back(
         await wait_until(lambda: is_blocked(prepared), "it waits again")
         await service.enqueue([job()])
         assert len((await taking).jobs) == 1
+
+
+async def test_a_follower_that_catches_up_continues_when_the_permission_is_back(
+    prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.retry_loop.STEADY", Pauses(0.01, 0.01))
+    async with new_store(create_restricted_user(prepared)) as store:
+        service = Service(store)
+        count = 2 * READ_AT_ONCE + 1
+        async with service.follow(shared=True) as first:
+            await service.enqueue([job(name=str(number)) for number in range(READ_AT_ONCE)])
+            await service.enqueue([job(name=str(number)) for number in range(READ_AT_ONCE, count)])
+            async with service.follow(first.position, shared=True) as late:
+                send_command(prepared, "ACL", "SETUSER", USER, "-fcall")
+                names = [(await late.next()).name for _ in range(READ_AT_ONCE)]
+                rest = asyncio.create_task(_names(late, count - READ_AT_ONCE))
+                await wait_until(lambda: "Could not read events" in caplog.text, "it reports the missing permission")
+                send_command(prepared, "ACL", "SETUSER", USER, "+fcall")
+                assert names + await rest == [str(number) for number in range(count)]
+
+
+async def _names(following: SharedFollower, count: int) -> list[str]:
+    async with asyncio.timeout(LIMIT_S):
+        return [(await following.next()).name for _ in range(count)]
 
 
 def is_blocked(engine: EngineProcess) -> bool:

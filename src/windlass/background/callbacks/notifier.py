@@ -17,6 +17,7 @@ from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, Pen
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.retry import Backoff
 from windlass.core.validation.callbacks import DELIVERY_ERROR_MAX
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.waiting.callbacks import CapacitySource
 
@@ -36,7 +37,6 @@ ATTEMPTS = 12  # with the delays below: over almost three hours
 RETRY_DELAY_MS = 5_000
 RETRY_CAP_MS = 3_600_000
 LEASE_MS = int(TIMEOUT_S * 1000) + 30_000
-TROUBLE_PAUSE_S = 1.0
 STOP_S = 5.0  # for deliveries in flight when this process stops
 
 
@@ -95,14 +95,13 @@ class Notifier:
     async def _run_within(self, service: Service) -> None:
         capacity = CapacitySource(self._in_flight.capacity)
         self._capacities.append(capacity)
-        while True:
-            try:
-                late = self._begin(service, await self._take(service, capacity))
-                if late:
-                    await _give_back(service, late)
-            except WindlassError as error:
-                log.warning("Could not take callbacks; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+
+        async def take_and_begin() -> None:
+            late = self._begin(service, await self._take(service, capacity))
+            if late:
+                await _give_back(service, late)
+
+        await RetryLoop(log, "Could not take callbacks", WindlassError).forever(take_and_begin)
 
     async def _take(self, service: Service, capacity: CapacitySource) -> list[PendingCallback]:
         """Take callbacks. If the wait is cancelled, callbacks that were leased at that moment go back at once."""

@@ -30,7 +30,7 @@ from windlass.sdk.worker.supervision.autoscaler import Autoscaler
 from windlass.sdk.worker.supervision.file_watcher import loaded_files
 from windlass.sdk.worker.supervision.protocol import LoadedMessage, NotLoadedMessage, ReadyMessage
 from windlass.sdk.worker.supervision.supervised import SupervisorConnection
-from windlass.sdk.worker.supervision.supervisor import Supervisor
+from windlass.sdk.worker.supervision.supervisor import WorkerSupervisor
 from windlass.sdk.worker.worker import Worker
 
 log = logging.getLogger("windlass.worker")
@@ -201,7 +201,7 @@ def _run_in_process(worker_options: WorkerOptions, supervised: SupervisorConnect
         files=loaded_files(os.getcwd()) if supervised else [],
     )
     if supervised:
-        supervised.send(loaded)
+        supervised.report(loaded)
     else:
         click.echo(f"Connecting to {app.any_store.endpoint} …")
     _run_to_end(_run(instance, loaded, supervised, waits_for_engine=not worker_options.burst), instance)
@@ -232,7 +232,7 @@ def _load_app(worker_options: WorkerOptions, supervised: SupervisorConnection | 
         app = load_app(worker_options.target)
     except WindlassError as error:
         if supervised:
-            supervised.send(NotLoadedMessage(loaded_files(os.getcwd(), error)))
+            supervised.report(NotLoadedMessage(loaded_files(os.getcwd(), error)))
         raise
     app.redirect(**worker_options.engine._asdict())
     return app
@@ -304,7 +304,7 @@ async def _announce(instance: Worker, loaded: LoadedMessage, supervised: Supervi
     found = instance.app.any_store.deployment
     assert found is not None  # noqa: S101 (it is connected)
     ready = ReadyMessage(f"{found.product} {found.version} at {instance.app.any_store.endpoint}")
-    supervised.send(ready) if supervised else _show(loaded, ready, "")
+    supervised.report(ready) if supervised else _show(loaded, ready, "")
 
 
 # In several processes
@@ -328,7 +328,7 @@ def _supervise(worker_options: WorkerOptions, scaling: Autoscaler, is_reloading:
     several = f"{scaling.least} to {scaling.most}" if scaling.most > scaling.least else str(scaling.least)
     code = uvloop.run(
         _run_several(
-            Supervisor,
+            WorkerSupervisor,
             worker_options.command,
             scaling,
             grace_s=worker_options.grace / 1000,
@@ -342,18 +342,15 @@ def _supervise(worker_options: WorkerOptions, scaling: Autoscaler, is_reloading:
     sys.exit(code)
 
 
-async def _run_several(make: Callable[..., Supervisor], *args: Any, **options: Any) -> int:
+async def _run_several(make: Callable[..., WorkerSupervisor], *args: Any, **options: Any) -> int:
     supervisor = make(*args, **options)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
 
     def dump() -> None:
         faulthandler.dump_traceback(all_threads=True)
         supervisor.dump()
 
     faulthandler.unregister(signal.SIGUSR1)
-    loop.add_signal_handler(signal.SIGUSR1, dump)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, dump)
     return await supervisor.run()
 
 

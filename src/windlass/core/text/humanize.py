@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -68,13 +67,3 @@ def list_first(texts: Sequence[str], total: int) -> str:
     if more > 0:
         return f"{', '.join(first)} and {more} more"
     return " and ".join([", ".join(first[:-1]), first[-1]] if len(first) > 1 else first)
-
-
-def describe_exit(code: int) -> str:
-    """Describe the end of a process: "ended with exit code 1", "was ended by SIGKILL"."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from windlass.core.errors import WindlassError
 from windlass.core.operations import Dispatch, LeaseRef
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .messages import ProcessorOptions
@@ -19,7 +20,6 @@ from .pipes import OutputPipe
 log = logging.getLogger("windlass.processor")
 
 QUEUES_AT_ONCE = 1000
-TROUBLE_PAUSE_S = 1.0
 STOP_ANSWER_S = 5.0  # to wait for the engine's answer when the session stops
 
 
@@ -61,20 +61,18 @@ class IdleWorkerWatch:
                 group.create_task(self._watch_partition(partition), name=f"windlass-processor-{partition}")
 
     async def _watch_partition(self, partition: int) -> None:
-        changed = self._changed[partition]
-        while True:
-            changed.clear()
-            queues = [queue for queue in self.queues if self._service.store.partition_of_queue(queue) == partition]
-            self._watched[partition] = frozenset(queues[:QUEUES_AT_ONCE])
-            if not queues:
-                await changed.wait()
-                continue
-            await self._output.wait_for_room()
-            try:
-                await self._wait_for_jobs(queues[:QUEUES_AT_ONCE], changed)
-            except WindlassError as error:
-                log.error("Cannot give jobs to idle workers: %s. Trying again.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+        watching = RetryLoop(log, "Could not give jobs to idle workers", WindlassError)
+        await watching.forever(lambda: self._watch_once(partition, self._changed[partition]))
+
+    async def _watch_once(self, partition: int, changed: asyncio.Event) -> None:
+        changed.clear()
+        queues = [queue for queue in self.queues if self._service.store.partition_of_queue(queue) == partition]
+        self._watched[partition] = frozenset(queues[:QUEUES_AT_ONCE])
+        if not queues:
+            await changed.wait()
+            return
+        await self._output.wait_for_room()
+        await self._wait_for_jobs(queues[:QUEUES_AT_ONCE], changed)
 
     async def _wait_for_jobs(self, queues: list[str], changed: asyncio.Event) -> None:
         left_s = max(self._idle_until_s.get(queue, 0.0) for queue in queues) - time.monotonic()

@@ -14,12 +14,13 @@ from windlass.core.errors import EngineNotPermitted, EngineUnavailable, Partitio
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.core.operations import Dispatch, LeaseRef
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.operation import Operation
 
 from . import jobs
 from .envelope import Identity, encode_message
-from .idle_watch import QUEUES_AT_ONCE, TROUBLE_PAUSE_S, IdleWorkerWatch
+from .idle_watch import QUEUES_AT_ONCE, IdleWorkerWatch
 from .list_requests import answer_list_request
 from .message_batches import MessageBatch, split_into_batches
 from .messages import Message, ProcessorOptions
@@ -66,12 +67,8 @@ class MessageRouter:
             await self._write_message(f"job_queue/{request.name}_response", payload)
 
     async def _retry_while_unreachable(self, operation: Operation[T]) -> T:
-        while True:
-            try:
-                return await operation
-            except _TRANSIENT_ERRORS as error:
-                log.error("The engine is unavailable: %s. Trying again; no input is read until then.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+        failure = "The engine is unavailable, so no input is read"
+        return await RetryLoop(log, failure, _TRANSIENT_ERRORS).until_done(lambda: operation)
 
     async def _add(self, new: Sequence[NewJob]) -> None:
         if not new:

@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from windlass.background.lease_holder import HeldLease, lease_of
+from windlass.background.outcomes import TRANSIENT, report_outcomes
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.operations import Fail, Finish, LeaseRef, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.states import State
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .counters import DownloadCounters
@@ -25,8 +28,7 @@ log = logging.getLogger("windlass.downloads")
 
 AT_ONCE = 20
 WAIT_MS = 60_000
-TROUBLE_PAUSE_S = 1.0
-LONGEST_PAUSE_MS = 600_000
+RETRY_CAP_MS = 600_000  # longest delay of a deletion that failed
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -68,25 +70,20 @@ class Reaper:
         self._counters = counters
         self._worker = worker
         self._retry_delay_ms = retry_delay_ms
-        self._held: list[LeaseRef] = []  # of the current round
+        self._held: list[HeldLease] = []  # of the current round
         self.admit: Callable[[list[Job]], list[Job]] = list
 
-    def leases(self) -> list[LeaseRef]:
+    def leases(self) -> list[HeldLease]:
         return self._held
 
     async def run(self, service: Service) -> None:
-        while True:
-            try:
-                await self.reap(service, WAIT_MS)
-            except WindlassError as error:
-                log.warning("Could not take expired files; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+        await RetryLoop(log, "Could not take expired files", WindlassError).forever(lambda: self.reap(service, WAIT_MS))
 
     async def reap(self, service: Service, wait_ms: int = 0) -> None:
         """Delete the files of one take."""
         request = Take(queues=(FILES_QUEUE,), most=AT_ONCE, worker=self._worker, wait_ms=wait_ms)
         jobs = self.admit((await service.take(request)).jobs)
-        self._held = [LeaseRef(job.id, job.lease_token) for job in jobs]
+        self._held = [lease_of(job) for job in jobs]
         try:
             async with asyncio.TaskGroup() as group:
                 for job in jobs:
@@ -97,17 +94,17 @@ class Reaper:
     async def _delete(self, service: Service, job: Job) -> None:
         failure = await self._remove(job)
         self._counters.add("reaperFailures" if failure else "reaperSuccessfulDeletions")
-        try:
-            if not failure:
-                await service.finish([Finish(job.id, job.lease_token)]).one()
-                return
-            delay_ms = min(job.attempt * self._retry_delay_ms, LONGEST_PAUSE_MS)
-            log.warning("Could not delete a file; retrying in %g s: %s", delay_ms / 1000, failure)
-            error = Blob(msgspec.json.encode({"message": failure}))
-            retry = Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)
-            await service.fail([retry]).one()
-        except Refusal as refusal:
-            log.debug("The state of job %s changed during its run: %s", job.key, refusal)
+        outcome = self._retry(job, failure) if failure else Finish(job.id, job.lease_token)
+        retries = RetryLoop(log, "Could not report the deletion of a file", TRANSIENT)
+        (answer,) = await report_outcomes(service, [outcome], retries)
+        if isinstance(answer, Refusal):
+            log.debug("The state of job %s changed during its run: %s", job.key, answer)
+
+    def _retry(self, job: Job, failure: str) -> Fail:
+        delay_ms = min(job.attempt * self._retry_delay_ms, RETRY_CAP_MS)
+        log.warning("Could not delete a file; retrying in %g s: %s", delay_ms / 1000, failure)
+        error = Blob(msgspec.json.encode({"message": failure}))
+        return Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, error=error)
 
     async def _remove(self, job: Job) -> str:
         """Delete the file. Return the error, or an empty text. A payload without a download id has no file."""

@@ -1,26 +1,24 @@
-"""Leases of a download worker: registration, heartbeats, progress reports, and stop of downloads that were cancelled or
-have lost their lease."""
+"""Owner of a download worker's leases: progress reports, and stop of downloads that were cancelled or have lost their
+lease."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+from windlass.background.lease_holder import HeldLease, LeaseHolder, lease_of
 from windlass.background.reconciler import Reconciler
-from windlass.core.errors import Refusal, UnknownWorker, WindlassError
+from windlass.core.errors import WindlassError
 from windlass.core.job import Job
-from windlass.core.operations import Extended, LeaseRef, Update, WorkerInfo
+from windlass.core.operations import LeaseRef, Update, WorkerInfo
 from windlass.service import Service
 
 log = logging.getLogger("windlass.downloads")
 
-BEAT_MS = 30_000  # a worker that is silent for this time counts as lost
-BEAT_EVERY_S = 10.0
 PROGRESS_EVERY_S = 1.0
-TROUBLE_PAUSE_S = 1.0
 BATCH = 1000
 
 StopReason: TypeAlias = Literal["", "cancelled", "lost", "stopping"]
@@ -31,7 +29,7 @@ class HeldDownload:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.lease = LeaseRef(job.id, job.lease_token)
+        self.lease = lease_of(job)
         self.task: asyncio.Task[None] | None = None
         self.stop_reason: StopReason = ""  # empty: not stopped
         self.stop_requested = threading.Event()  # the same, for threads
@@ -57,19 +55,23 @@ class HeldDownload:
 
 
 class HeldDownloads:
-    """Jobs that this worker holds. `others` returns leases of the same worker that another object holds."""
+    """Downloads that this worker holds, as the owner of its leases. `file_leases` returns the leases of expired files
+    that the worker deletes."""
 
     def __init__(
-        self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int, others: Callable[[], list[LeaseRef]]
+        self,
+        service: Service,
+        worker: bytes,
+        info: WorkerInfo,
+        lease_ms: int,
+        file_leases: Callable[[], list[HeldLease]],
     ) -> None:
         self._service = service
-        self._worker = worker
-        self._info = info
-        self._lease_ms = lease_ms
-        self._others = others
+        self._file_leases = file_leases
         self._held: dict[bytes, HeldDownload] = {}
-        self.reconciler = Reconciler(service, lambda lease: lease in self._leases())
         self._moved = asyncio.Event()
+        self.reconciler = Reconciler(service, self._holds)
+        self.holder = LeaseHolder(service, worker, info, self, log, lease_ms=lease_ms)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -77,61 +79,46 @@ class HeldDownloads:
     def all(self) -> list[HeldDownload]:
         return list(self._held.values())
 
-    def _leases(self) -> list[LeaseRef]:
-        """Return all leases of this worker."""
-        return [*(held.lease for held in self._held.values()), *self._others()]
-
     def add(self, held: HeldDownload) -> None:
         self._held[held.job.id] = held
+        self.holder.expect_lease(held.lease.lease_ms)
+        if held.job.id in self.holder.early_cancels:
+            held.stop("cancelled")
 
     def drop(self, held: HeldDownload) -> None:
         if self._held.get(held.job.id) is held:
             del self._held[held.job.id]
 
+    def _holds(self, lease: LeaseRef) -> bool:
+        return any(lease == held.ref for held in self.leases())
+
+    # Called by the lease holder
+
+    def leases(self) -> list[HeldLease]:
+        return [*(held.lease for held in self._held.values() if held.stop_reason != "lost"), *self._file_leases()]
+
+    def on_lost(self, lease: LeaseRef) -> None:
+        held = self._held.get(lease.id)
+        if held is not None and held.lease.ref == lease:
+            held.stop("lost")
+
+    def on_cancel(self, job_id: bytes) -> bool:
+        held = self._held.get(job_id)
+        if held is not None:
+            held.stop("cancelled")
+        return held is not None
+
+    def on_unclaimed(self, leases: Sequence[LeaseRef]) -> None:
+        self.reconciler.begin(leases)
+
+    def on_stop_request(self) -> None:
+        """Do nothing: a download worker stops with its process."""
+
+    # Progress
+
     def note_progress(self, held: HeldDownload, received: int, length: int | None) -> None:
         held.received, held.length = received, length
         self._moved.set()
-
-    async def register(self) -> None:
-        self._service.hear_cancels(self._cancel)
-        while True:
-            try:
-                await self._service.register(self._worker, self._info, beat_ms=BEAT_MS)
-                return
-            except Refusal:
-                raise
-            except WindlassError as error:
-                log.warning("Could not register the download worker; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
-
-    def _cancel(self, job_id: bytes) -> None:
-        if (held := self._held.get(job_id)) is not None:
-            held.stop("cancelled")
-
-    async def run_heartbeat(self) -> None:
-        """Extend leases and send heartbeats until cancelled."""
-        pause_s = min(BEAT_EVERY_S, self._lease_ms / 3000)
-        while True:
-            await asyncio.sleep(pause_s)
-            try:
-                await self._extend()
-                held = [lease.id for lease in self._leases()]
-                self.reconciler.begin((await self._service.beat_holding(self._worker, held)).unclaimed)
-            except UnknownWorker:
-                await self.register()
-            except WindlassError as error:
-                log.warning("Could not send the heartbeat of the download worker; retrying in %g s: %s", pause_s, error)
-
-    async def _extend(self) -> None:
-        holds = self.all()
-        for start in range(0, len(holds), BATCH):
-            part = holds[start : start + BATCH]
-            answers = await self._service.extend([held.lease for held in part], lease_ms=self._lease_ms)
-            for held, answer in zip(part, answers, strict=True):
-                if isinstance(answer, Refusal):
-                    held.stop("lost")
-                elif isinstance(answer, Extended) and answer.is_cancel_requested:
-                    held.stop("cancelled")
 
     async def report_progress(self) -> None:
         """Report progress until cancelled, of all changed downloads together, at most once a second."""

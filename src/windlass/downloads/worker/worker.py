@@ -14,10 +14,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from windlass.core.errors import EngineError, EngineFull, EngineUnavailable, WindlassError
+from windlass.background.outcomes import TRANSIENT, Outcome, report_outcomes
+from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import CompleteWithChildren, Fail, Finish, Take, WorkerInfo
 from windlass.outbound import Outbound
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
 from .attempt import Downloader
@@ -35,7 +37,6 @@ from .threads import ThreadPool
 log = logging.getLogger("windlass.downloads")
 
 WAIT_MS = 60_000
-TROUBLE_PAUSE_S = 1.0
 THREADS = 16  # for disk operations
 CLEAN_EVERY_S = 3600.0
 DEREGISTER_TIMEOUT_S = 5.0  # at shutdown
@@ -43,7 +44,6 @@ MESSAGE_MAX = 2000  # characters of an error; JSON may need six bytes for each
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
-Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | None
 
 
 async def no_proxy(service: Service, aggregation: str) -> str:
@@ -103,7 +103,7 @@ class DownloadWorker:
         try:
             async with asyncio.TaskGroup() as group:
                 for part in (
-                    self._held.run_heartbeat(),
+                    self._held.holder.run(),
                     self._held.report_progress(),
                     self._disk.watch(),
                     self._reaper.run(service),
@@ -117,7 +117,7 @@ class DownloadWorker:
     async def _prepare(self) -> None:
         await self._threads.run(self._options.directory.mkdir, parents=True, exist_ok=True)
         await self._disk.check()
-        await self._held.register()
+        await self._held.holder.register()
 
     async def _clean(self) -> None:
         """Remove temporary files of processes that died, at the start and once an hour."""
@@ -134,11 +134,7 @@ class DownloadWorker:
             _, left = await asyncio.wait(tasks, timeout=DEREGISTER_TIMEOUT_S)
             for task in left:
                 task.cancel()
-        try:
-            async with asyncio.timeout(DEREGISTER_TIMEOUT_S):
-                await self._service.forget(self._worker)
-        except (TimeoutError, WindlassError) as error:
-            log.warning("Could not deregister the download worker; its leases will expire: %r", error)
+        await self._held.holder.deregister(DEREGISTER_TIMEOUT_S)
         self._threads.close()
         self._downloader.close()
 
@@ -167,12 +163,8 @@ class DownloadWorker:
         request = Take(
             queues=(QUEUE,), most=most, worker=self._worker, lease_ms=self._options.lease_ms, wait_ms=WAIT_MS
         )
-        try:
-            return (await self._service.take(request)).jobs
-        except WindlassError as error:
-            log.warning("Could not take downloads; retrying in %g s: %s", TROUBLE_PAUSE_S, error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
-            return []
+        taking = RetryLoop(log, "Could not take downloads", WindlassError)
+        return (await taking.until_done(lambda: self._service.take(request))).jobs
 
     def _disk_changed(self) -> None:
         self._changed.set()
@@ -191,7 +183,8 @@ class DownloadWorker:
         try:
             outcome = _stopped_report(held) if held.stop_reason else await self._run_download(held)
             held.is_reporting = True
-            await self._report_outcome(held.job, outcome)
+            if outcome is not None:
+                await self._report_outcome(held.job, outcome)
         except Exception:
             log.exception(
                 "Unexpected error in download %s; another worker retries it after its lease expires.", held.job.key
@@ -200,7 +193,7 @@ class DownloadWorker:
             self._held.drop(held)
             self._changed.set()
 
-    async def _run_download(self, held: HeldDownload) -> Outcome:
+    async def _run_download(self, held: HeldDownload) -> Outcome | None:
         job = held.job
         try:
             order = read_order(job)
@@ -262,28 +255,10 @@ class DownloadWorker:
         return _failed_report(job, failure)
 
     async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
-        """Report the outcome. If the engine is unavailable, retry until it is back."""
-        while outcome is not None:
-            try:
-                await self._send_report(outcome)
-                return
-            except (EngineUnavailable, EngineError, EngineFull) as error:
-                log.warning(
-                    "Could not report the outcome of download %s; retrying in %g s: %s", job.key, TROUBLE_PAUSE_S, error
-                )
-                await asyncio.sleep(TROUBLE_PAUSE_S)
-            except WindlassError as refusal:
-                log.info("The state of download %s changed before its report: %s", job.key, refusal)
-                return
-
-    async def _send_report(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
-        match outcome:
-            case Finish():
-                await self._service.finish([outcome]).one()
-            case Fail():
-                await self._service.fail([outcome]).one()
-            case CompleteWithChildren():
-                await self._service.complete_with_children([outcome]).one()
+        retries = RetryLoop(log, f"Could not report the outcome of download {job.key}", TRANSIENT)
+        (answer,) = await report_outcomes(self._service, [outcome], retries)
+        if isinstance(answer, Refusal):
+            log.info("The state of download %s changed before its report: %s", job.key, answer)
 
 
 def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None = None) -> Fail:
@@ -297,7 +272,7 @@ def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None =
     )
 
 
-def _stopped_report(held: HeldDownload) -> Outcome:
+def _stopped_report(held: HeldDownload) -> Outcome | None:
     if held.stop_reason == "cancelled":
         return Fail(id=held.job.id, token=held.job.lease_token, then="cancelled", reason="cancelled")
     return None  # the lease is lost, or the worker stops: then its jobs go back when it deregisters

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
-
 from windlass.core.errors import WindlassError
+from windlass.pauses import Pauses
 
 from .request import ApiRequest, may_repeat
 
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 1.0
+# Longer than those of the engine's connection: a request passes a server, often also proxies. Jitter keeps clients from
+# retrying at the same time.
+PAUSES = Pauses(0.05, 1.0, jitter=0.5)
 
 
 class RequestRetryPolicy:
@@ -17,12 +17,12 @@ class RequestRetryPolicy:
 
     def __init__(self, patience_s: float, now_s: float) -> None:
         self._give_up_at_s = now_s + patience_s
-        self._pause_s = FIRST_PAUSE_S
+        self._failures = 0
 
     def pause_s(self, error: WindlassError, request: ApiRequest, now_s: float) -> float:
         """Return the pause before the next attempt, or raise the error if there is none."""
-        if not may_repeat(error, request) or now_s + self._pause_s > self._give_up_at_s:
+        self._failures += 1
+        pause_s = PAUSES.after(self._failures)
+        if not may_repeat(error, request) or now_s + pause_s > self._give_up_at_s:
             raise error
-        pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311 (so that clients do not retry at the same time)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         return pause_s

@@ -13,19 +13,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from windlass.core.errors import (
-    AlreadyEnded,
-    EngineError,
-    EngineFull,
-    EngineUnavailable,
-    Forbidden,
-    Refusal,
-    WindlassError,
-)
+from windlass.background.outcomes import TRANSIENT, report_outcomes
+from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, WindlassError
 from windlass.core.job import Job
 from windlass.core.operations import ANY_JOB, Fail, Filter, Finish, FinishedAndTaken, LeaseRef, Take
 from windlass.core.states import State
 from windlass.core.validation.bounds import NAMES_PER_FILTER, TAKE_MAX
+from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.waiting.take import Acceptance
 
@@ -37,8 +31,10 @@ log = logging.getLogger("windlass.worker")
 WAIT_MS = 60_000  # a waiting take is repeated after this time
 CALLS_MAX = 2  # calls in flight
 HALVE_FROM = 32  # with so many slots, a call covers about half, so that the engine works while the other half runs
-RETRY_PAUSE_S = 1.0
-UNKNOWN_PAUSE_S = 5.0
+UNKNOWN_PAUSE_S = 5.0  # before jobs of unknown tasks are released that this worker would take again
+TAKE_RETRIES = RetryLoop(log, "Could not take jobs", WindlassError)
+REPORT_RETRIES = RetryLoop(log, "Could not report ended jobs", TRANSIENT)
+EXCLUDE_RETRIES = RetryLoop(log, "Could not exclude jobs of unknown tasks", WindlassError, unless=Forbidden)
 
 EndedRun = tuple[Run, Finish | Fail | LeaseRef]
 
@@ -60,7 +56,7 @@ class Fetcher:
         admit: Callable[[list[Job]], list[Job]],
         start: Callable[[list[Job]], list[Job]],
         on_reported: Callable[[Sequence[Run]], None],
-        on_lost: Callable[[Job], None],
+        on_lost: Callable[[LeaseRef], None],
     ) -> None:
         self._service = service
         self._worker = worker
@@ -206,8 +202,7 @@ class Fetcher:
             jobs = (await self._service.take(self._request(most, wait_ms), receive=receive)).jobs
             jobs = [self._accept(job) if job.state is State.DISPATCHED else job for job in jobs]
         except WindlassError as error:
-            log.warning("Could not take jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
-            await asyncio.sleep(RETRY_PAUSE_S)
+            await TAKE_RETRIES.pause_after(error)
             return
         finally:
             self._reserved -= most
@@ -247,7 +242,7 @@ class Fetcher:
         except AlreadyEnded:
             return
         except Refusal:
-            self._on_lost(job)
+            self._on_lost(LeaseRef(job.id, job.lease_token))
         except WindlassError as error:
             log.warning("Could not accept job %s: %s. The next heartbeat checks its lease.", job.key, error)
 
@@ -273,8 +268,7 @@ class Fetcher:
         try:
             answer = await sent
         except WindlassError as error:
-            log.warning("Could not report ended jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
-            await asyncio.sleep(RETRY_PAUSE_S)
+            await REPORT_RETRIES.pause_after(error)
             await self._report(outcomes)
             return None
         self._record_answers(_of_type(outcomes, Finish), answer.finished)
@@ -282,21 +276,8 @@ class Fetcher:
         return answer.taken.jobs
 
     async def _report(self, outcomes: list[EndedRun]) -> None:
-        while True:
-            try:
-                for kind, ask in (
-                    (Finish, self._service.finish),
-                    (Fail, self._service.fail),
-                    (LeaseRef, self._service.release),
-                ):
-                    part = _of_type(outcomes, kind)
-                    if part:
-                        self._record_answers(part, await ask([outcome for _, outcome in part]))
-                        outcomes = [ended for ended in outcomes if not isinstance(ended[1], kind)]
-                return
-            except (EngineUnavailable, EngineError, EngineFull) as error:
-                log.warning("Could not report ended jobs: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
-                await asyncio.sleep(RETRY_PAUSE_S)
+        answers = await report_outcomes(self._service, [outcome for _, outcome in outcomes], REPORT_RETRIES)
+        self._record_answers(outcomes, answers)
 
     def _record_answers(self, ended: Sequence[EndedRun], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(ended, answers, strict=True):
@@ -361,23 +342,20 @@ class Fetcher:
         )
         if len(names) > NAMES_PER_FILTER:  # the filter cannot hold all names: delay the next take of these jobs
             await asyncio.sleep(UNKNOWN_PAUSE_S)
-        while True:
-            try:
-                for queue in self._queues:
-                    await self._service.configure(queue, {"name_lanes": True})
-                self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
-                await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
-                return
-            except Forbidden as refusal:  # this worker will take them again: delay that
-                log.warning(
-                    "Could not exclude jobs of unknown tasks: %s. They are released in %g s.", refusal, UNKNOWN_PAUSE_S
-                )
-                await asyncio.sleep(UNKNOWN_PAUSE_S)
-                await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
-                return
-            except WindlassError as error:
-                log.warning("Could not exclude jobs of unknown tasks: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
-                await asyncio.sleep(RETRY_PAUSE_S)
+        leases = [LeaseRef(job.id, job.lease_token) for job in jobs]
+
+        async def exclude() -> None:
+            for queue in self._queues:
+                await self._service.configure(queue, {"name_lanes": True})
+            self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
+            await self._service.release(leases)
+
+        try:
+            await EXCLUDE_RETRIES.until_done(exclude)
+        except Forbidden as refusal:  # this worker will take them again: delay that
+            log.warning("%s: %s. They are released in %g s.", EXCLUDE_RETRIES.failure, refusal, UNKNOWN_PAUSE_S)
+            await asyncio.sleep(UNKNOWN_PAUSE_S)
+            await self._service.release(leases)
 
 
 def _of_type(outcomes: Sequence[EndedRun], kind: type[Any]) -> list[tuple[Run, Any]]:

@@ -6,7 +6,9 @@ import asyncio
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
+from windlass.background.lease_holder import HeldLease
 from windlass.core.job import Job
+from windlass.core.operations import LeaseRef
 from windlass.processes.pool import ChildRun
 from windlass.sdk.context import Context
 from windlass.sdk.tasks.task import Task
@@ -15,7 +17,6 @@ from .threads import ThreadRun
 
 # timeout: its time is over. cancelled: by request. lost: another worker has its lease. shutdown: the worker ends.
 StopReason: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
-BEATS_PER_LEASE = 3
 
 
 @lru_cache(256)
@@ -41,8 +42,8 @@ class Run:
         self.is_reported = False  # its outcome is decided; later outcomes are dropped
 
     @property
-    def beat_every_s(self) -> float:
-        return self.lease_ms / 1000 / BEATS_PER_LEASE if self.lease_ms > 0 else float("inf")
+    def lease(self) -> HeldLease:
+        return HeldLease(LeaseRef(self.job.id, self.job.lease_token), self.lease_ms)
 
     def request_stop(self) -> None:
         if self.context is not None:

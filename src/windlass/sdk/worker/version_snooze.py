@@ -13,6 +13,7 @@ from typing import Any
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable, Forbidden, Refusal
 from windlass.core.job import Job
 from windlass.core.operations import Edit, LeaseRef, Update
+from windlass.retry_loop import RetryLoop
 from windlass.sdk.tasks.task import Task
 from windlass.sdk.tasks.versions import read_version
 from windlass.service import Service
@@ -21,7 +22,6 @@ log = logging.getLogger("windlass.worker")
 
 SOONEST_MS = 5_000
 LATEST_MS = 60_000
-RETRY_PAUSE_S = 1.0
 
 
 class VersionSnooze:
@@ -56,22 +56,25 @@ class VersionSnooze:
 
         The time is set while the lease is held, because the job must not be taken in between.
         """
-        while True:
-            try:
-                await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
-                await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
-                (answer,) = await self._service.release([LeaseRef(job.id, job.lease_token)])
-                break
-            except Forbidden as refusal:  # its time cannot be changed: hold it for a while instead
-                log.warning("Could not snooze job %s: %s. It is released in %g s.", job.key, refusal, SOONEST_MS / 1000)
-                await asyncio.sleep(SOONEST_MS / 1000)
-                (answer,) = await self._service.release([LeaseRef(job.id, job.lease_token)])
-                break
-            except (EngineUnavailable, EngineNotPermitted) as error:
-                log.warning("Could not release job %s: %s. Trying again in %g s.", job.key, error, RETRY_PAUSE_S)
-                await asyncio.sleep(RETRY_PAUSE_S)
+
+        async def snooze() -> str | Refusal:
+            await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
+            await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
+            return await self._release(job)
+
+        failure = f"Could not release job {job.key}"
+        try:
+            answer = await RetryLoop(log, failure, (EngineUnavailable, EngineNotPermitted)).until_done(snooze)
+        except Forbidden as refusal:  # its time cannot be changed: hold it for a while instead
+            log.warning("Could not snooze job %s: %s. It is released in %g s.", job.key, refusal, SOONEST_MS / 1000)
+            await asyncio.sleep(SOONEST_MS / 1000)
+            answer = await self._release(job)
         if isinstance(answer, Refusal):
             log.warning("The engine refused the release of job %s (%s): %s", job.key, job.name, answer)
+
+    async def _release(self, job: Job) -> str | Refusal:
+        (answer,) = await self._service.release([LeaseRef(job.id, job.lease_token)])
+        return answer
 
     async def close(self, patience_s: float) -> None:
         if self._in_flight:

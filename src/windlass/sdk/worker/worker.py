@@ -8,18 +8,18 @@ import os
 import secrets
 import socket
 import sys
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from windlass.background.reconciler import Reconciler
+from windlass.background.lease_holder import BEAT_EVERY_S
 from windlass.core.errors import BadInput, EngineUnavailable
 from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.core.job import Job
-from windlass.core.operations import LeaseRef, WorkerInfo
+from windlass.core.operations import WorkerInfo
 from windlass.core.text.humanize import pluralize
 from windlass.core.validation.bounds import QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.pool import ChildPool
+from windlass.retry_loop import RetryLoop
 from windlass.sdk.durations import Duration, duration_ms
 from windlass.sdk.tasks.versions import META_KEY, read_version, refuse_gaps
 from windlass.service import Service
@@ -27,8 +27,9 @@ from windlass.store.store import Store
 
 from . import logs
 from .fetcher import Fetcher
-from .heartbeat import BEAT_EVERY_S, HeartbeatThread
-from .run import Run
+from .heartbeat import HeartbeatThread
+from .held_runs import HeldRuns
+from .run import Run, StopReason
 from .runner import JobRunner, RunReport
 from .stop import JobStopper
 from .target import find_target
@@ -40,9 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
-RETRY_PAUSE_S = 1.0
 UNWIND_S = 2.0  # time for stopped code to end when the worker ends
-EARLY_STOPS_MAX = 1_000
 DEFAULT_LEASE_MS = 30_000  # shorter leases need a shorter interval between heartbeats
 REMOTE_BEAT_EVERY_S = 3.0  # a server passes on requests to stop only with heartbeats
 
@@ -85,7 +84,6 @@ class Worker:
         self._is_ready = asyncio.Event()
         self._fetcher: Fetcher | None = None
         self._version_snooze: VersionSnooze | None = None
-        self._early_stops: deque[bytes] = deque(maxlen=EARLY_STOPS_MAX)  # requests that came before their jobs
 
     @property
     def running(self) -> int:
@@ -102,11 +100,12 @@ class Worker:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._service = await self._connect()
+        connecting = RetryLoop(log, "Could not reach the engine", EngineUnavailable)
+        self._service = await connecting.until_done(self._connect)
         self._thread_pool = JobThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
-        self._reconciler = Reconciler(self._service, self._holds)
+        self._held = self._new_held_runs()
         self._heartbeat = self._new_heartbeat()
         await self._heartbeat.start()
         self._fetcher = Fetcher(
@@ -114,10 +113,10 @@ class Worker:
             self.id,
             self.queues,
             self.concurrency,
-            admit=self._reconciler.admit,
+            admit=self._held.reconciler.admit,
             start=self._start,
             on_reported=self._on_reported,
-            on_lost=self._on_handover_lost,
+            on_lost=self._held.stop_lost,
         )
         self._runner = JobRunner(
             self.app,
@@ -157,14 +156,18 @@ class Worker:
     # Lifecycle
 
     async def _connect(self) -> Service:
-        while True:
-            try:
-                service = await self.app.aservice()
-                await self.app.declared.apply(service)
-                return service
-            except EngineUnavailable as error:
-                log.warning("Could not reach the engine: %s. Trying again in %g s.", error, RETRY_PAUSE_S)
-                await asyncio.sleep(RETRY_PAUSE_S)
+        service = await self.app.aservice()
+        await self.app.declared.apply(service)
+        return service
+
+    def _new_held_runs(self) -> HeldRuns:
+        return HeldRuns(
+            self._service,
+            self._runs,
+            unstarted=self._unstarted,
+            stop=self._stop_run,
+            stop_worker=self._on_stop_worker,
+        )
 
     def _new_heartbeat(self) -> HeartbeatThread:
         is_engine = isinstance(self.app.any_store, Store)  # else a server runs the loops
@@ -175,12 +178,7 @@ class Worker:
             self.app.any_store,
             self.id,
             info,
-            runs=lambda: list(self._runs.values()),
-            held=self._held_ids,
-            unclaimed=lambda leases: self._call_on_loop(self._reconciler.begin, leases),
-            lost=lambda run: self._call_on_loop(self._on_lost, run),
-            stop=self._on_stop_requested,
-            stop_worker=lambda: self._call_on_loop(self._on_stop_worker),
+            self._held,
             has_loops=self._has_loops and is_engine,
             beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
         )
@@ -200,13 +198,13 @@ class Worker:
         self._is_stopping = True
         fetcher.close()
         self._stopper.close()
-        self._reconciler.close()
+        self._held.reconciler.close()
         try:
             await self._stop_remaining(fetcher)
             if self._version_snooze is not None:
                 await self._version_snooze.close(UNWIND_S)
         finally:
-            await self._heartbeat.close(forget=True)
+            await self._heartbeat.close()
             await self._runner.shared.close()
             await self._close_pools()
 
@@ -237,6 +235,7 @@ class Worker:
     def _start(self, jobs: list[Job]) -> list[Job]:
         assert self._fetcher is not None  # noqa: S101 (the fetcher calls this)
         unknown = []
+        early_cancels = self._heartbeat.holder.early_cancels
         for job in jobs:
             task = self.app.tasks.get(job.name)
             if task is None:
@@ -251,8 +250,8 @@ class Worker:
             self._runs[job.id] = run
             self._stopper.watch(run)
             if run.lease_ms < DEFAULT_LEASE_MS:
-                self._heartbeat.beat_for_lease(run.lease_ms)
-            if self._early_stops and job.id in self._early_stops:
+                self._heartbeat.expect_lease(run.lease_ms)
+            if early_cancels and job.id in early_cancels:
                 self._stopper.stop(run, "cancelled")
         return unknown
 
@@ -283,46 +282,11 @@ class Worker:
         waiting = self._fetcher.unstarted if self._fetcher is not None else []
         return waiting + (self._version_snooze.jobs if self._version_snooze is not None else [])
 
-    def _holds(self, lease: LeaseRef) -> bool:
-        run = self._runs.get(lease.id)
-        known = [*([run.job] if run is not None else []), *self._unstarted()]
-        return any(job.id == lease.id and job.lease_token == lease.token for job in known)
-
-    def _on_handover_lost(self, job: Job) -> None:
-        """Stop a job that was handed over and taken by another worker before its acceptance arrived."""
-        run = self._runs.get(job.id)
-        if run is not None and run.job.lease_token == job.lease_token:
-            self._on_lost(run)
-
-    # Called by the heartbeat thread
-
-    def _held_ids(self) -> list[bytes]:
-        """Return the ids of all held jobs. A lost job may still run here, but its lease belongs to another worker."""
-        runs = [run.job.id for run in list(self._runs.values()) if run.stop_reason != "lost"]
-        return [*runs, *(job.id for job in self._unstarted())]
-
-    def _call_on_loop(self, act: Callable[..., Any], *args: Any) -> None:
-        self._loop.call_soon_threadsafe(act, *args)
-
-    def _on_stop_requested(self, job_id: bytes) -> None:
-        run = self._runs.get(job_id)
-        if run is None:
-            self._early_stops.append(job_id)
-            return
-        run.request_stop()  # at once, for code in a thread that checks `ctx.cancelled`
-        self._call_on_loop(self._stopper.stop, run, "cancelled")
+    def _stop_run(self, run: Run, why: StopReason) -> None:
+        self._stopper.stop(run, why)
 
     def _on_stop_worker(self) -> None:
         """Stop the worker on request. Each heartbeat repeats the request; only the first counts."""
         if not self._is_stopping:
             log.info("This worker was asked to stop; draining.")
             self.stop()
-
-    def _on_lost(self, run: Run) -> None:
-        if self._runs.get(run.job.id) is run and not run.is_reported:
-            log.warning(
-                "Lost the lease of job %s (%s). Stopping its code; another worker will retry it.",
-                run.job.key,
-                run.job.name,
-            )
-            self._stopper.stop(run, "lost")

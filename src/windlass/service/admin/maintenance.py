@@ -15,7 +15,7 @@ from windlass.store.commands import queues
 from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Command, Flow, MigratingPartitions
 from windlass.store.operation import Operation, WaitingOperation
-from windlass.store.waiting import job_end
+from windlass.store.waiting import maintenance as maintenance_waiting
 
 
 class MaintenanceOperations(Facet):
@@ -90,7 +90,7 @@ class MaintenanceOperations(Facet):
 
     async def _listen(self, for_s: float) -> bool:
         await self.store.open()
-        return await job_end.wait_for_maintenance(self.store, self.partition_scope, for_s)
+        return await maintenance_waiting.wait_for_maintenance(self.store, self.partition_scope, for_s)
 
 
 def _time_out(job: Job) -> maintenance.TimeOut:

@@ -20,6 +20,7 @@ from windlass.store.records.attempt import unpack_attempt, unpack_blob
 from windlass.store.records.record import unpack
 
 from .command import BatchCommand, Command, decode_text, ignore_reply, reply_parser
+from .take import WaitRegistration, seconds_until
 
 _NO_CALLBACK = Callback()
 
@@ -28,6 +29,10 @@ class TakenCallbacks(NamedTuple):
     now_ms: int
     next_at_ms: int | None
     callbacks: list[PendingCallback]
+
+    @property
+    def due_in_s(self) -> float | None:
+        return seconds_until(self.next_at_ms, self.now_ms)
 
 
 def _read_callback(
@@ -52,16 +57,8 @@ def _read_callback(
     )
 
 
-class CallbackRegistration(NamedTuple):
-    """Registration for a wakeup while no callback is due; none without a wakeup list."""
-
-    wakeup_list: str = ""
-    for_ms: int = 0
-    others_wait: bool = False  # on the same wakeup list
-
-
 def take_callbacks(
-    capacity: DeliveryCapacity, lease_ms: int, registration: CallbackRegistration, partition: int
+    capacity: DeliveryCapacity, lease_ms: int, registration: WaitRegistration, partition: int
 ) -> Command[TakenCallbacks]:
     def read(reply: Any) -> TakenCallbacks:
         return TakenCallbacks(reply[0], reply[1] or None, [_read_callback(fields) for fields in reply[2]])

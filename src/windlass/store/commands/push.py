@@ -11,7 +11,7 @@ from windlass.store.records.record import unpack
 from windlass.store.waiting.wakeups import Place
 
 from .command import Argument, BatchCommand, Command, decode_text, parse_reply, reply_parser
-from .take import UNREGISTERED, WaitRegistration
+from .take import UNREGISTERED, WaitRegistration, seconds_until
 from .workers import read_info
 
 PushedState: TypeAlias = Literal["running", "queued", "scheduled", "cancelled"]
@@ -24,6 +24,10 @@ class DispatchResult(NamedTuple):
     taken: Taken
     workers: dict[bytes, WorkerInfo]
     places: frozenset[Place]
+
+    @property
+    def due_in_s(self) -> float | None:
+        return seconds_until(self.taken.next_due_at_ms, self.now_ms)
 
     @property
     def dispatch(self) -> Dispatch:

@@ -66,6 +66,15 @@ class TakeResult:
         self.now_ms = now_ms
         self.resume = resume
 
+    @property
+    def due_in_s(self) -> float | None:
+        return seconds_until(self.taken.next_due_at_ms, self.now_ms)
+
+
+def seconds_until(due_at_ms: int | None, now_ms: int) -> float | None:
+    """Return the seconds until an instant, by the engine's clock; None if there is no instant."""
+    return None if due_at_ms is None else max(0, due_at_ms - now_ms) / 1000
+
 
 def _head(request: Take, registration: WaitRegistration, resume: int) -> list[Argument]:
     return [

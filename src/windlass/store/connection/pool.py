@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from windlass.core.partition import slot_of
 from windlass.store.embedded.engine import EmbeddedEngine
@@ -14,6 +15,7 @@ from windlass.store.topology.sentinel import Sentinel
 from windlass.store.topology.topology import Standalone, Topology
 
 from .endpoint import Address, ClusterSeeds, SentinelGroup
+from .idle_connections import IdleConnections
 from .node_connections import NodeConnections
 from .reconnect import ReconnectingConnection, SyncReconnectingConnection
 
@@ -37,6 +39,7 @@ class ConnectionPool:
         self._dedicated: weakref.WeakSet[ReconnectingConnection] = weakref.WeakSet()
         self._shared_nodes = NodeConnections()
         self._sync_connections: dict[tuple[str, int], SyncReconnectingConnection] = {}
+        self._idle = IdleConnections()
         self._watching: asyncio.Task[None] | None = None
         self.on_interruption: list[Callable[[], None]] = []
 
@@ -79,6 +82,19 @@ class ConnectionPool:
             functions=lambda: library().source,
         )
 
+    @contextlib.contextmanager
+    def blocking_connection(self, partition: int) -> Iterator[SyncReconnectingConnection]:
+        """Lend a connection for one command that blocks in the engine. After an error or an interrupt it is closed: a
+        late reply would be read as the reply of the next command."""
+        group = self._group_of("wakeups", partition)
+        connection = self._idle.take(group) or self.new_sync_connection(partition)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(group, connection)
+
     async def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
@@ -92,6 +108,7 @@ class ConnectionPool:
     def close_sync(self) -> None:
         for connection in self._sync_connections.values():
             connection.close()
+        self._idle.close()
 
     def _group_of(self, purpose: str, partition: int) -> int:
         """Return the group of partitions that share a connection.

@@ -1,16 +1,16 @@
 """Retry policy: whether a failed call is repeated, and after which pause. No I/O; shared by async and sync."""
 
-import random
 import time
 
 from windlass.core.errors import DataDirectoryLost, DiskFull, EngineNotPermitted, EngineUnavailable, WindlassError
+from windlass.pauses import Pauses
 from windlass.store.topology.permissions import raise_explained
 from windlass.store.topology.topology import NodeRoute
 
 from .connection import EngineReplyError
 
-FIRST_PAUSE_S = 0.005
-LONGEST_PAUSE_S = 0.5
+# A lost connection is often back at once. Jitter keeps a fleet of workers from reconnecting together.
+PAUSES = Pauses(0.005, 0.5, jitter=0.5)
 
 # The engine cannot serve the call now but soon will, so the call is repeated.
 TRANSIENT_KINDS = frozenset(
@@ -36,7 +36,7 @@ class RetryPolicy:
         self._route = route
         self._patience_s = patience_s
         self._give_up_at_s = time.monotonic() + patience_s
-        self._pause_s = FIRST_PAUSE_S
+        self._failures = 0
 
     def pause_s_after(self, problem: WindlassError) -> float:
         """Return the pause before the next attempt, or raise if the call must not be repeated."""
@@ -50,10 +50,8 @@ class RetryPolicy:
                 f"The engine at {self._route} could not be used for {self._patience_s:g} s ({problem}). "
                 "Check that it runs, that this address is right and that no firewall blocks it."
             ) from problem
-        # Jitter keeps a fleet of workers from reconnecting all at once when the engine returns.
-        pause_s = min(self._pause_s * random.uniform(0.5, 1.0), left_s)  # noqa: S311 (not a secret)
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
-        return pause_s
+        self._failures += 1
+        return min(PAUSES.after(self._failures), left_s)
 
 
 def _is_transient(problem: WindlassError) -> bool:

@@ -1,8 +1,8 @@
 """Supervisor of an embedded engine: a small detached process, the parent of the engine of one data directory.
 
-It starts, restarts and stops the engine. The users of the engine start the supervisor (`engine.py`).
-It runs as a script in a bare interpreter and imports only its sibling `data_directory.py`, so it starts fast and stays
-small.
+It adds to the shared supervisor (`windlass.processes.blocking_supervisor`) the locks, the watch of the data directory
+and the state file. The users of the engine start it (`engine.py`), and it survives them. It runs as a script in a bare
+interpreter and imports only the standard library and a few modules of this package, so it starts fast and stays small.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, ModuleType
 
-if __package__:
-    from . import data_directory as files
-else:  # run as a script: only siblings can be imported
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    import data_directory as files  # type: ignore[import-not-found, no-redef]
+if not __package__:  # run as a script: make the package importable, without the modules that its __init__.py imports
+    _package = sys.modules["windlass"] = ModuleType("windlass")
+    _package.__path__ = [os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))]
+
+from windlass.pauses import Pauses
+from windlass.processes.blocking_supervisor import BlockingSupervisor
+from windlass.processes.supervision_policy import RestartBackoff, StopOrder, StopPolicy, StopStep
+from windlass.store.embedded import data_directory as files
 
 # Three locks make this correct by construction. They are flocks: the kernel releases them however their holder dies.
 #
@@ -46,10 +49,9 @@ SOCKET = "engine.sock"
 LOG = "engine.log"
 STATE = "engine.json"
 
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
-STABLE_S = 10.0  # an engine that ran this long did not fail at its start: the pauses start again at the shortest
-STOP_S = 10.0
+PAUSES = Pauses(0.05, 2.0)
+STEADY_S = 10.0  # an engine that ran this long did not fail at its start: the pauses start again at the shortest
+STOPPING = StopPolicy(StopStep(StopOrder.STOP, 10.0), StopStep(StopOrder.KILL, 10.0))
 WATCH_S = 1.0  # between checks of the directory when the system reports no change
 LOG_TAIL_BYTES = 64 * 1024
 LOG_BYTES = 8 * 1024 * 1024  # a longer log is rotated before the next start; one old log is kept
@@ -149,7 +151,7 @@ def log_of_last_start(data_dir: str, most: int = LOG_TAIL_BYTES) -> str:
 
 
 class EngineProcess:
-    """Engine process of one directory. A thread restarts it until `stop`, or until the directory is gone."""
+    """Engine process of one directory. It is restarted until `stop`, or until the directory is gone."""
 
     def __init__(self, data_dir: str, server: str, preload: str, extra_arguments: list[str]) -> None:
         self._data_dir = data_dir
@@ -161,10 +163,8 @@ class EngineProcess:
         self._directory = files.DirectoryWatch(data_dir, os.path.join(data_dir, ENGINE_LOCK), self._lock_fd)
         self._state = StateFile(data_dir, self._directory.is_same_directory)
         self._failures = 0
-        self._send_signal: Callable[[int], None] = lambda _: None
-        self._spawning = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._supervise, daemon=True)
+        self._backoff = RestartBackoff(PAUSES, STEADY_S)
+        self._supervisor = BlockingSupervisor(self._run_once, self._backoff, STOPPING)
 
     def start(self) -> None:
         previous_state = self._state.read()
@@ -174,33 +174,25 @@ class EngineProcess:
             self._adopt(previous_state)
             self._directory.watch_append_only()
             self._directory.is_intact()
-        self._thread.start()
+        self._supervisor.start()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def stop(self) -> None:
-        with self._spawning:
-            self._stopping.set()
-        for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                self._send_signal(signal_number)
-            self._thread.join(STOP_S)
-            if not self._thread.is_alive():
-                break
+        self._supervisor.stop()
         self._state.remove()
 
     def _adopt(self, previous_state: dict[str, object]) -> None:
         info = self._server_info()
         pid = info.get("process_id") or previous_state.get("engine_pid")
-        if pid is None:
-            return
-        engine_pid = int(str(pid))
-        self._send_signal = lambda signal_number: os.kill(engine_pid, signal_number)
-        self._state.update(
-            engine_pid=engine_pid,
-            version=_version(info),
-            started_at_ms=previous_state.get("started_at_ms"),
-            preload=previous_state.get("preload"),
-        )
+        engine_pid = None if pid is None else int(str(pid))
+        self._supervisor.adopt(engine_pid, await_end=lambda: fcntl.flock(self._lock_fd, fcntl.LOCK_EX))
+        if engine_pid is not None:
+            self._state.update(
+                engine_pid=engine_pid,
+                version=_version(info),
+                started_at_ms=previous_state.get("started_at_ms"),
+                preload=previous_state.get("preload"),
+            )
 
     def _watch(self) -> None:
         while self._directory.is_intact():
@@ -212,34 +204,21 @@ class EngineProcess:
 
         SIGKILL, because an orderly shutdown would remove the socket, which may belong to another engine by now.
         """
-        with self._spawning:
-            self._stopping.set()
-        with contextlib.suppress(ProcessLookupError):
-            self._send_signal(signal.SIGKILL)
+        self._supervisor.abandon()
         self._state.release()
         print(f"{self._data_dir} was deleted or replaced; its engine was stopped.", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _supervise(self) -> None:
-        fcntl.flock(self._lock_fd, fcntl.LOCK_EX)  # returns at once, or when an adopted engine has ended
-        quick_exits = 0
-        while not self._stopping.is_set() and self._directory.is_intact():
-            started_at = time.monotonic()
-            # After a quick exit, start without the preloaded library, in case it was the cause.
-            self._run_once("" if quick_exits else self._preload)
-            pause_s = min(FIRST_PAUSE_S * 2**quick_exits, LONGEST_PAUSE_S)
-            is_steady = time.monotonic() - started_at > STABLE_S
-            quick_exits = 0 if is_steady else min(quick_exits + 1, 10)
-            self._stopping.wait(pause_s)
-
-    def _run_once(self, preload: str) -> None:
+    def _run_once(self) -> None:
         """Run the engine once, from its start to its end."""
+        if not self._directory.is_intact():
+            return  # `_watch` notices it as well, and ends this process
         if reason := files.find_start_obstacle(self._data_dir):
             self._record_failure(reason)
             return
         sizes = files.file_sizes(self._data_dir)
         try:
-            process = self._spawn(preload)
+            process = self._spawn()
         except OSError as error:
             self._record_failure(f"{self._command[0]} cannot be run: {error.strerror}")
             return
@@ -248,21 +227,20 @@ class EngineProcess:
         was_ready = self._wait_until_ready(process, sizes)
         status = process.wait()
         self._state.update(engine_pid=None, **self._write_failure(was_ready))
-        if not was_ready and not self._stopping.is_set():
+        if not was_ready and not self._supervisor.is_stopping:
             self._record_failure(f"the engine ended with status {status} while it started")
 
-    def _spawn(self, preload: str) -> subprocess.Popen[bytes] | None:
+    def _spawn(self) -> subprocess.Popen[bytes] | None:
+        # After a quick exit, start without the preloaded library, in case it was the cause.
+        preload = "" if self._backoff.quick_exits else self._preload
         self._rotate_log()
         with contextlib.suppress(OSError):
             os.unlink(self._socket)  # no process listens on it: we hold engine.lock and have no child
-        with self._spawning:
-            if self._stopping.is_set():
-                return None
-            process = subprocess.Popen(  # noqa: S603 -- the command is ours, no shell
-                self._command, stdin=subprocess.DEVNULL, pass_fds=(self._lock_fd,), env=engine_environment(preload)
-            )
-            self._send_signal = process.send_signal
-        self._state.update(engine_pid=process.pid, started_at_ms=_now_ms(), preload=preload)
+        process = self._supervisor.spawn(
+            self._command, stdin=subprocess.DEVNULL, pass_fds=(self._lock_fd,), env=engine_environment(preload)
+        )
+        if process is not None:
+            self._state.update(engine_pid=process.pid, started_at_ms=_now_ms(), preload=preload)
         return process
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], sizes: dict[str, int]) -> bool:

@@ -11,19 +11,17 @@ from typing import TypeAlias, cast
 
 import msgspec
 
-from windlass.core.errors import EngineUnavailable
 from windlass.core.event import Event
 from windlass.store.commands import events
 from windlass.store.commands.command import Flow
 from windlass.store.commands.events import EventPosition, StreamPage
-from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.store import Store
 
 from .buffer import EventBuffer, SharedEvent
 from .fanout import SharedReader
 from .follow import iterate_events, partitions_of
 from .stream_position import StreamPosition, format_part, format_position, parse_positions
-from .stream_reader import READ_AT_ONCE, RETRY_PAUSE_S
+from .stream_reader import READ_AT_ONCE, READ_RETRIES
 from .subscriptions import is_wanted
 
 log = logging.getLogger("windlass.store")
@@ -161,9 +159,8 @@ class SharedFollower:
             async with self._turn:
                 if self._behind and not self._pages:
                     await self._read_pages()
-        except EngineUnavailable as error:
-            log.warning("Cannot read events: %s. Trying again.", error)
-            await asyncio.sleep(pause_s_between(error, RETRY_PAUSE_S))
+        except READ_RETRIES.errors as error:
+            await READ_RETRIES.pause_after(error)
 
     # Catch up
 

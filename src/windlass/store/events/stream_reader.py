@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
+from windlass.retry_loop import RetryLoop
 from windlass.store.commands import events
 from windlass.store.commands.command import Flow
 from windlass.store.connection.reconnect import ReconnectingConnection
-from windlass.store.connection.retry_policy import pause_s_between
 
 from .stream_position import StreamEvent, StreamPosition
 
@@ -23,8 +23,8 @@ log = logging.getLogger("windlass.store")
 
 RENEW_S = 20.0  # a third of the time for which the engine records events after a registration
 WATCHDOG_S = 5.0
-RETRY_PAUSE_S = 0.2
 READ_AT_ONCE = 500
+READ_RETRIES = RetryLoop(log, "Could not read events", (EngineUnavailable, EngineNotPermitted))
 ReadResult: TypeAlias = list[StreamEvent] | Exception  # events, or the error that ended the reader
 
 
@@ -104,15 +104,13 @@ class StreamReader:
 
     async def _read_until_closed(self) -> None:
         try:
-            while True:
-                try:
-                    await self._read_until_renewal()
-                    await self._deliver_events(self.stream.process_page(await self._run(self._follow())))
-                except (EngineUnavailable, EngineNotPermitted) as error:
-                    log.warning("Cannot read events: %s. Trying again.", error)
-                    await asyncio.sleep(pause_s_between(error, RETRY_PAUSE_S))
+            await READ_RETRIES.forever(self._read_and_renew)
         except Exception as error:
             await self._deliver(error)
+
+    async def _read_and_renew(self) -> None:
+        await self._read_until_renewal()
+        await self._deliver_events(self.stream.process_page(await self._run(self._follow())))
 
     async def _read_until_renewal(self) -> None:
         renew_at_s = time.monotonic() + RENEW_S

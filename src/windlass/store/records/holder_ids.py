@@ -9,8 +9,8 @@ ANONYMOUS = bytes(6) + b"\xff\xff"  # prefix of the ids of anonymous holders
 
 
 def anonymous_holder() -> bytes:
-    """Return a new holder id for the leases of one take. Jobs show no worker for it, but the engine can list the jobs
-    that it holds."""
+    """Return a new id for a holder that is no worker. Jobs show no worker for it, but the engine can list the jobs that
+    it holds."""
     return ANONYMOUS + os.urandom(8)
 
 

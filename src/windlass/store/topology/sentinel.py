@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from windlass.core.errors import BadSetting, EngineUnavailable, WindlassError
+from windlass.retry_loop import RetryLoop
 from windlass.store.connection.connection import CommandArgs, Connection, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, SentinelGroup
 
@@ -26,7 +26,10 @@ from .topology import (
 
 log = logging.getLogger("windlass.store")
 
-WATCH_PAUSE_S = 1.0
+# Another sentinel is next, and calls find the primary without this watch, so one that is away is no news.
+WATCH_RETRIES = RetryLoop(
+    log, "Could not watch the sentinels", (EngineUnavailable, EngineReplyError), level=logging.DEBUG
+)
 
 
 class Sentinel:
@@ -76,32 +79,37 @@ class Sentinel:
         """
         known: Endpoint | None = None
         was_refused = False
-        while True:
+
+        async def watch_once() -> None:
+            nonlocal known, was_refused
             try:
-                connection = await Connection.open(self._sentinels[0])
-                try:
-                    await connection.call_within(QUERY_LIMIT_S, "SUBSCRIBE", "+switch-master")
-                    found = await self.find()
-                    if known not in (None, found):
-                        changed()
-                    known = found
-                    # A published message is a reply without a call: it ends this connection, as a lost sentinel does.
-                    await connection.wait_closed()
-                    continue
-                finally:
-                    connection.close()
-            except EngineUnavailable:
-                pass
-            except EngineReplyError as refusal:
-                if not was_refused:
+                known = await self._wait_for_announcement(known, changed)
+            except WATCH_RETRIES.errors as error:
+                if isinstance(error, EngineReplyError) and not was_refused:
+                    was_refused = True
                     log.warning(
                         "Cannot subscribe to the sentinels' announcements: %s Windlass will notice a failover late, "
                         "when the old primary closes its connections.",
-                        explain_refusal(refusal),
+                        explain_refusal(error),
                     )
-                was_refused = True
-            self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
-            await asyncio.sleep(WATCH_PAUSE_S)
+                self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
+                raise
+
+        await WATCH_RETRIES.forever(watch_once)
+
+    async def _wait_for_announcement(self, known: Endpoint | None, changed: Callable[[], None]) -> Endpoint:
+        """Return the primary that the sentinels named, after a sentinel has announced another one or was lost."""
+        connection = await Connection.open(self._sentinels[0])
+        try:
+            await connection.call_within(QUERY_LIMIT_S, "SUBSCRIBE", "+switch-master")
+            found = await self.find()
+            if known not in (None, found):
+                changed()
+            # A published message is a reply without a call: it ends this connection, as a lost sentinel does.
+            await connection.wait_closed()
+            return found
+        finally:
+            connection.close()
 
     def _find_primary(self) -> NodeSearch[Endpoint]:
         problems: list[WindlassError] = []

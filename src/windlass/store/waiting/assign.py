@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import NamedTuple
 
 from windlass.core.errors import Refusal
@@ -14,8 +13,8 @@ from windlass.store.commands.push import DispatchResult
 from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
-from .take import GRACE_MS, take_once
-from .wakeups import BLOCK_S, Listener, Wakeups
+from .loop import Look, PartitionWait, Wait, wait_async
+from .take import take_once
 
 
 class AssignOptions(NamedTuple):
@@ -33,6 +32,24 @@ def assign_flow(
     return found  # type: ignore[no-any-return]
 
 
+class _AssignWait(Wait[Dispatch]):
+    """Wait for a job in a queue with idle workers. The engine registers at each such queue, also if it found jobs."""
+
+    def __init__(self, queues: tuple[str, ...], options: AssignOptions, partition: int, until: asyncio.Event) -> None:
+        super().__init__()
+        self.until = until
+        self._queues = queues
+        self._options = options
+        self._part = PartitionWait(partition, tuple((queue, "") for queue in queues), self.event)
+        self.parts = (self._part,)
+
+    def look(self, left_s: float) -> Flow[DispatchResult]:
+        return assign_flow(self._queues, self._options, self._part.partition, self._part.registration(left_s))
+
+    def read(self, found: DispatchResult) -> Look[Dispatch]:
+        return Look(found.dispatch, found.taken.jobs, found.due_in_s)
+
+
 async def assign_waiting(
     store: Store, queues: tuple[str, ...], options: AssignOptions, wait_ms: int, partition: int, until: asyncio.Event
 ) -> Dispatch:
@@ -42,38 +59,5 @@ async def assign_waiting(
     `until` ends the wait, but never cancels a command in flight: workers that it gave jobs would no longer be idle, and
     would not have their jobs either.
     """
-    places = tuple((queue, "") for queue in queues)
-    give_up_at_s = time.monotonic() + wait_ms / 1000
-    while True:
-        listener = Listener(places, event=asyncio.Event())
-        async with store.wakeups.listen(partition, listener) as wakeups:
-            polls_again = False
-            try:
-                left_s = max(0.0, give_up_at_s - time.monotonic())
-                found = await take_once(store, assign_flow(queues, options, partition, _registration(wakeups, left_s)))
-                left_s = give_up_at_s - time.monotonic()
-                if found.taken.jobs or left_s <= 0 or until.is_set():
-                    return found.dispatch
-                await _wait_for_either(listener.event, until, min(_pause_s(found, left_s), BLOCK_S))
-                polls_again = True
-            finally:
-                if not polls_again:
-                    wakeups.leave(listener, places)
-
-
-async def _wait_for_either(first: asyncio.Event, second: asyncio.Event, within_s: float) -> None:
-    waits = {asyncio.ensure_future(event.wait()) for event in (first, second)}
-    try:
-        await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-
-
-def _registration(wakeups: Wakeups, left_s: float) -> WaitRegistration:
-    return WaitRegistration(wakeups.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
-
-
-def _pause_s(found: DispatchResult, left_s: float) -> float:
-    due_at_ms = found.taken.next_due_at_ms
-    return left_s if due_at_ms is None else min(left_s, max(0, due_at_ms - found.now_ms) / 1000)
+    wait = _AssignWait(queues, options, partition, until)
+    return await wait_async(store, wait, wait_ms, lambda flow: take_once(store, flow))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import TypeAlias
 
 from windlass.core.callbacks.callback import DeliveryCapacity, PendingCallback, PendingCallbackPage, PendingCallbacks
 from windlass.core.errors import BadInput
 from windlass.store.commands import callbacks
 from windlass.store.commands.command import Flow
+from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
-from .wakeups import BLOCK_S, Listener, Place, Wakeups
+from .loop import Look, PartitionWait, Wait, earliest, wait_async
+from .wakeups import Place
 
 PENDING: Place = ("\2owed", "")  # as in lua/lib/pending_callbacks.lua
 PartitionSource: TypeAlias = Callable[[], Sequence[int]]  # the partitions are known once the store is open
-GRACE_MS = 5_000  # a registration outlives the wait by this
 
 
 class CapacitySource:
@@ -55,21 +55,49 @@ def take_flow(
     partitions: Sequence[int],
     capacity: DeliveryCapacity,
     lease_ms: int,
-    registrations: Sequence[callbacks.CallbackRegistration] = (),
-) -> Flow[callbacks.TakenCallbacks]:
-    """Poll these partitions once. `now_ms` is of the last partition polled, `next_at_ms` the earliest of all."""
+    registrations: Sequence[WaitRegistration] = (),
+) -> Flow[list[callbacks.TakenCallbacks]]:
+    """Poll these partitions once, in order, until the capacity is used. Return one result per partition polled."""
     taken: list[PendingCallback] = []
-    now_ms, next_at_ms = 0, []
+    partials: list[callbacks.TakenCallbacks] = []
     for index, partition in enumerate(partitions):
         if len(taken) == capacity.most:
             break
-        registration = registrations[index] if registrations else callbacks.CallbackRegistration()
+        registration = registrations[index] if registrations else UNREGISTERED
         left = _remaining(capacity, taken) if taken else capacity
-        found = yield callbacks.take_callbacks(left, lease_ms, registration, partition)
-        now_ms = found.now_ms
-        taken += found.callbacks
-        next_at_ms += [found.next_at_ms] if found.next_at_ms is not None else []
-    return callbacks.TakenCallbacks(now_ms, min(next_at_ms, default=None), taken)
+        partial = yield callbacks.take_callbacks(left, lease_ms, registration, partition)
+        partials.append(partial)
+        taken += partial.callbacks
+    return partials
+
+
+class _CallbackWait(Wait[PendingCallbacks]):
+    """Wait for due callbacks in several partitions."""
+
+    def __init__(self, partitions: Sequence[int], capacity: CapacitySource, lease_ms: int) -> None:
+        super().__init__()
+        self._partitions = partitions
+        self._capacity = capacity
+        self._lease_ms = lease_ms
+        self.parts = [PartitionWait(partition, (PENDING,), self.event) for partition in partitions]
+        capacity.set_event(self.event)  # before the capacity is read, so that no change is missed
+
+    @property
+    def is_over(self) -> bool:
+        return self._capacity.is_closed
+
+    def look(self, left_s: float) -> Flow[list[callbacks.TakenCallbacks]]:
+        registrations = [part.registration(left_s) for part in self.parts]
+        return take_flow(self._partitions, self._capacity.current(), self._lease_ms, registrations)
+
+    def read(self, partials: list[callbacks.TakenCallbacks]) -> Look[PendingCallbacks]:
+        for part, partial in zip_longest(self.parts, partials):
+            if partial is None:
+                part.note_skipped()
+            elif partial.callbacks:
+                part.note_found()
+        found = _combine(partials)
+        return Look(found, found.callbacks, earliest(partial.due_in_s for partial in partials))
 
 
 async def take_waiting(
@@ -77,68 +105,9 @@ async def take_waiting(
 ) -> PendingCallbacks:
     await store.open()
     partitions = partition_source()
-    give_up_at_s = time.monotonic() + wait_ms / 1000
-    still_registered: set[Place] = set()  # by an earlier poll; a wakeup ends a registration
-    while True:
-        async with _listen(store, partitions) as listeners:
-            capacity.set_event(listeners[0][1].event)  # before the capacity is read, so that no change is missed
-            registered, polls_again = {PENDING}, False
-            try:
-                left_s = max(0.0, give_up_at_s - time.monotonic())
-                found = await store.run(_registering_flow(partitions, capacity.current(), lease_ms, listeners, left_s))
-                left_s = give_up_at_s - time.monotonic()
-                if found.callbacks or not wait_ms:
-                    registered = still_registered
-                if found.callbacks or left_s <= 0 or capacity.is_closed:
-                    return _pending_callbacks(found)
-                await _wait_for_wakeup(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
-                still_registered = {PENDING} if any(item.woken_place is None for _, item in listeners) else set()
-                polls_again = True
-            finally:
-                for wakeups, listener in listeners if not polls_again else ():
-                    wakeups.leave(listener, registered)
-
-
-@contextlib.asynccontextmanager
-async def _listen(store: Store, partitions: Sequence[int]) -> AsyncIterator[list[tuple[Wakeups, Listener]]]:
-    """Listen in each partition. The listeners share one event."""
-    event = asyncio.Event()
-    async with contextlib.AsyncExitStack() as stack:
-        found = []
-        for partition in partitions:
-            listener = Listener((PENDING,))
-            listener.event = event
-            found.append((await stack.enter_async_context(store.wakeups.listen(partition, listener)), listener))
-        yield found
-
-
-def _registering_flow(
-    partitions: Sequence[int],
-    capacity: DeliveryCapacity,
-    lease_ms: int,
-    listeners: list[tuple[Wakeups, Listener]],
-    left_s: float,
-) -> Flow[callbacks.TakenCallbacks]:
-    for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
-    registrations = (
-        [
-            callbacks.CallbackRegistration(wakeups.name, for_ms, wakeups.others_wait(listener))
-            for wakeups, listener in listeners
-        ]
-        if left_s
-        else ()
-    )
-    return take_flow(partitions, capacity, lease_ms, registrations)
-
-
-def _until_due_s(found: callbacks.TakenCallbacks) -> float:
-    return BLOCK_S if found.next_at_ms is None else max(0.001, (found.next_at_ms - found.now_ms) / 1000)
-
-
-async def _wait_for_wakeup(listeners: list[tuple[Wakeups, Listener]], within_s: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
-            await listeners[0][1].event.wait()
+    if not wait_ms:
+        return _combine(await store.run(take_flow(partitions, capacity.current(), lease_ms)))
+    return await wait_async(store, _CallbackWait(partitions, capacity, lease_ms), wait_ms)
 
 
 def take_sync(
@@ -147,11 +116,12 @@ def take_sync(
     if wait_ms:
         raise BadInput("Waiting for callbacks needs an event loop: await this operation, or use wait_ms=0.")
     store.open_sync()
-    return _pending_callbacks(store.run_sync(take_flow(partition_source(), capacity, lease_ms)))
+    return _combine(store.run_sync(take_flow(partition_source(), capacity, lease_ms)))
 
 
-def _pending_callbacks(found: callbacks.TakenCallbacks) -> PendingCallbacks:
-    return PendingCallbacks(found.callbacks, found.next_at_ms)
+def _combine(partials: Sequence[callbacks.TakenCallbacks]) -> PendingCallbacks:
+    found = [callback for partial in partials for callback in partial.callbacks]
+    return PendingCallbacks(found, earliest(partial.next_at_ms for partial in partials))
 
 
 def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[PendingCallbackPage]:

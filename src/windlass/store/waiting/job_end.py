@@ -1,25 +1,20 @@
-"""Waiting without polling: for a job's end, and for due maintenance."""
+"""Results of jobs, and waiting without polling for a job's end."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
-from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.job import Ending
 from windlass.core.states import State
 from windlass.store.commands import jobs
-from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
-from .wakeups import MAINTENANCE, Listener, wait_for_event
+from .loop import Look, PartitionWait, Wait, wait_async, wait_sync
 
 
-def _ending_of(answer: Ending | Refusal, ended_as: int) -> Ending | None:
+def _ending_of(answer: Ending | Refusal, ended_as: int = 0) -> Ending | None:
     """Return the job's ending, or None if it has not ended. If the record is gone, the state comes from the wakeup."""
     if isinstance(answer, AlreadyEnded | UnknownJob):
         if not ended_as:
@@ -32,65 +27,45 @@ def _ending_of(answer: Ending | Refusal, ended_as: int) -> Ending | None:
     return answer if answer.state.is_ended else None
 
 
-def _result_flow(job_id: bytes, consume: bool, wakeup_list: str, partition: int, *, leaves: bool = False) -> Flow[Any]:
-    return (yield jobs.result(job_id, consume, wakeup_list, partition, leaves=leaves))
+def _result_flow(job_id: bytes, consume: bool, wakeup_list: str, partition: int) -> Flow[Any]:
+    return (yield jobs.result(job_id, consume, wakeup_list, partition))
+
+
+class _ResultWait(Wait[Ending | None]):
+    """Wait for the end of a job."""
+
+    def __init__(self, job_id: bytes, consume: bool, partition: int) -> None:
+        super().__init__()
+        self._job_id = job_id
+        self._consume = consume
+        self._part = PartitionWait(partition, (), self.event, job_id)
+        self._is_registered = True
+        self.parts = (self._part,)
+
+    def look(self, _left_s: float) -> Flow[Any]:
+        return _result_flow(self._job_id, self._consume, self._part.wakeups.name, self._part.partition)
+
+    def read(self, answer: Ending | Refusal) -> Look[Ending | None]:
+        ending = _ending_of(answer, self._part.ended_as)
+        self._is_registered = ending is None
+        return Look(ending, ending)
+
+    def withdraw(self) -> Flow[None]:
+        if self._is_registered:
+            yield jobs.result(self._job_id, False, self._part.wakeups.name, self._part.partition, leaves=True)
 
 
 async def wait_for_result(store: Store, job_id: bytes, consume: bool, wait_ms: int) -> Ending | None:
     await store.open()
     partition = store.partition_of_job(job_id)
-    give_up_at_s = time.monotonic() + wait_ms / 1000
-    listener = Listener(job_id=job_id)
-    async with store.wakeups.listen(partition, listener) as wakeups:
-        while True:
-            listener.event.clear()
-            answer = await store.run(_result_flow(job_id, consume, wakeups.name if wait_ms else "", partition))
-            ending = _ending_of(answer, listener.ended_as)
-            left_s = give_up_at_s - time.monotonic()
-            if ending is not None or left_s <= 0:
-                return ending
-            await wait_for_event(listener.event, left_s)
+    if not wait_ms:
+        return _ending_of(await store.run(_result_flow(job_id, consume, "", partition)))
+    return await wait_async(store, _ResultWait(job_id, consume, partition), wait_ms)
 
 
 def wait_for_result_sync(store: Store, job_id: bytes, consume: bool, wait_ms: int) -> Ending | None:
     store.open_sync()
     partition = store.partition_of_job(job_id)
-    give_up_at_s = time.monotonic() + wait_ms / 1000
-    ended_as = 0
-    with store.wakeups.listen_sync(partition) as wakeups:
-        while True:
-            answer = store.run_sync(_result_flow(job_id, consume, wakeups.name if wait_ms else "", partition))
-            ending = _ending_of(answer, ended_as)
-            left_s = give_up_at_s - time.monotonic()
-            if ending is not None:
-                return ending
-            if left_s <= 0:
-                if wait_ms:
-                    store.run_sync(_result_flow(job_id, False, wakeups.name, partition, leaves=True))
-                return None
-            message = wakeups.wait(left_s)
-            if message[:1] == b"E":
-                ended_as = int(message[17:])
-
-
-async def wait_for_maintenance(store: Store, partitions: Sequence[int], for_s: float) -> bool:
-    """Wait until maintenance is due in one of the partitions, or for `for_s` seconds. Return True if a wakeup ended the
-    wait: something is due earlier than the first reply said."""
-    event = asyncio.Event()
-    async with contextlib.AsyncExitStack() as stack:
-        listened = [
-            (
-                await stack.enter_async_context(store.wakeups.listen(partition, Listener((MAINTENANCE,), event=event))),
-                partition,
-            )
-            for partition in partitions
-        ]
-        # Work that became due between the last run of the loops and this registration caused no wakeup: the reply
-        # reports it.
-        answers = await store.run(_listen_flow([(wakeups.name, partition) for wakeups, partition in listened], for_s))
-        due_in_s = [max(0, next_at_ms - now_ms) / 1000 for now_ms, next_at_ms in answers if next_at_ms is not None]
-        return await wait_for_event(event, min([for_s, *due_in_s]))
-
-
-def _listen_flow(wakeup_lists: Sequence[tuple[str, int]], for_s: float) -> Flow[list[tuple[int, int | None]]]:
-    return (yield [maintenance.listen(name, int(for_s * 1000), partition) for name, partition in wakeup_lists])  # type: ignore[no-any-return]
+    if not wait_ms:
+        return _ending_of(store.run_sync(_result_flow(job_id, consume, "", partition)))
+    return wait_sync(store, _ResultWait(job_id, consume, partition), wait_ms)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.job import Job
@@ -13,7 +12,7 @@ from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Effect
 from windlass.store.connection.pool import ConnectionPool
 
-from .wakeups import Listener, SyncWakeups, Wakeups
+from .wakeups import SyncWakeups, Wakeups
 
 if TYPE_CHECKING:
     from windlass.store.store import Store
@@ -63,22 +62,9 @@ class WakeupRegistry:
         """Return the name of the list that receives cancel requests of a partition; empty without a handler."""
         return self.of(partition).name if self._on_cancel is not None else ""
 
-    @contextlib.asynccontextmanager
-    async def listen(self, partition: int, listener: Listener) -> AsyncIterator[Wakeups]:
-        wakeups = self.of(partition)
-        wakeups.add(listener)
-        try:
-            yield wakeups
-        finally:
-            wakeups.remove(listener)
-
-    @contextlib.contextmanager
-    def listen_sync(self, partition: int) -> Iterator[SyncWakeups]:
-        wakeups = SyncWakeups(self._pool.new_sync_connection(partition), self._store.root(partition))
-        try:
-            yield wakeups
-        finally:
-            wakeups.close()
+    def new_sync(self, partition: int) -> SyncWakeups:
+        """Return wakeups for one blocking caller."""
+        return SyncWakeups(self._pool, partition, self._store.root(partition))
 
     async def close(self) -> None:
         for wakeups in self._by_partition.values():

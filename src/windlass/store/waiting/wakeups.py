@@ -8,17 +8,20 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.core.job import Job
-from windlass.store.connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
+from windlass.store.connection.reconnect import ReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.records.leased_record import unpack_leased
 
+if TYPE_CHECKING:
+    from windlass.store.connection.pool import ConnectionPool
+
 log = logging.getLogger("windlass.store")
 
-BLOCK_S = 60  # a blocking read ends after this time and is repeated
+BLOCK_S = 60.0  # a blocking read ends after this time and is repeated
 WATCHDOG_S = 5  # added to the time of the read; then the connection counts as dead
 SETTLE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
@@ -29,7 +32,7 @@ class Listener:
     """A local taker, or a caller that waits for a job's end. `event` is set when the listener should poll again, or
     when it received a job."""
 
-    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "receive", "woken_place", "worker")
+    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "woken_place", "worker")
 
     def __init__(
         self,
@@ -37,28 +40,37 @@ class Listener:
         job_id: bytes = b"",
         event: asyncio.Event | None = None,
         worker: bytes = b"",
-        receive: Callable[[Job], bool] | None = None,
     ) -> None:
         self.event = event or asyncio.Event()  # given by a caller that listens in several partitions
         self.places = places
         self.job_id = job_id
         self.worker = worker  # may receive a direct handoff; empty: no handoff
-        self.receive = receive  # called at once with a job that was handed over; returns whether it accepted the job
         self.handed: Job | None = None
         self.woken_place: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
+
+    def receive(self, _job: Job) -> bool:
+        """Called at once with a job that was handed over. Return whether the job was accepted."""
+        return False
+
+    def reset(self, places: tuple[Place, ...]) -> None:
+        """Forget the last wakeup."""
+        self.places = places
+        self.handed = None
+        self.woken_place = None
+        self.event.clear()
 
     def wake_after(self, pause_s: float) -> None:
         asyncio.get_running_loop().call_later(pause_s, self.event.set)
 
 
-async def wait_for_event(event: asyncio.Event, within_s: float) -> bool:
-    try:
-        async with asyncio.timeout(within_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
+def _place_of(content: bytes) -> Place:
+    queue, _, filter_text = content.decode().partition("\1")
+    return queue, filter_text
+
+
+def _ended_state(content: bytes) -> int:
+    return int(content[16:])  # after the job id
 
 
 class Wakeups:
@@ -93,12 +105,19 @@ class Wakeups:
         return any(other is not listener for place in listener.places for other in self._by_place.get(place, ()))
 
     def add(self, listener: Listener) -> None:
-        for place in listener.places:
-            self._by_place.setdefault(place, deque()).append(listener)
+        self._add_to_places(listener)
         if listener.job_id:
             self._by_job.setdefault(listener.job_id, set()).add(listener)
         self._count += 1
         self._start_reading()
+
+    def renew(self, listener: Listener, places: tuple[Place, ...]) -> None:
+        """Listen again, as the last at these places. A job that was handed over and not used goes back."""
+        self._remove_from_places(listener)
+        if listener.handed is not None:
+            self.give_back(listener.handed)
+        listener.reset(places)
+        self._add_to_places(listener)
 
     @property
     def reads_cancels(self) -> bool:
@@ -113,29 +132,24 @@ class Wakeups:
         if self._task is None:
             self._task = asyncio.create_task(self._read(), name="windlass-wakeups")
 
-    def remove(self, listener: Listener) -> None:
-        self._remove_from_places(listener)
-        if listener.job_id in self._by_job:
-            self._by_job[listener.job_id].discard(listener)
-            if not self._by_job[listener.job_id]:
-                del self._by_job[listener.job_id]
-        self._count -= 1
-
-    def leave(self, listener: Listener, registered: Collection[Place]) -> None:
+    def leave(self, listener: Listener, registered: Collection[Place] = ()) -> None:
         """Remove a listener that will not poll again.
 
-        Its unused wakeup goes to the next listener of the place. If there is none, pass it on to another process and
-        end the registration of this process. `registered`: places where the engine may have this process registered,
-        or may have sent a wakeup.
+        Its unused job goes back, and its unused wakeup to the next listener of the place. If there is none, pass it on
+        to another process and end the registration of this process. `registered`: places where the engine may have
+        this process registered, or may have sent a wakeup.
         """
+        self._count -= 1
         self._remove_from_places(listener)
+        self._remove_from_jobs(listener)
+        if listener.handed is not None:
+            self.give_back(listener.handed)
         woken_place = listener.woken_place
-        for place in listener.places:
-            if place not in self._by_place:
-                if place == woken_place or place in registered:
-                    self._start_pass_on(*place)
-            elif place == woken_place:
-                self._wake_first(place)
+        if woken_place is not None:
+            self._wake_first(woken_place)
+        for place in registered:
+            if place != woken_place and place not in self._by_place:
+                self._start_pass_on(*place)
 
     async def settle(self) -> None:
         """Wait until wakeups are passed on. Otherwise the jobs would wait for the recoverer."""
@@ -146,6 +160,17 @@ class Wakeups:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+
+    def _add_to_places(self, listener: Listener) -> None:
+        for place in listener.places:
+            self._by_place.setdefault(place, deque()).append(listener)
+
+    def _remove_from_jobs(self, listener: Listener) -> None:
+        listeners = self._by_job.get(listener.job_id)
+        if listeners is not None:
+            listeners.discard(listener)
+            if not listeners:
+                del self._by_job[listener.job_id]
 
     def _remove_from_places(self, listener: Listener) -> None:
         for place in listener.places:
@@ -192,13 +217,12 @@ class Wakeups:
     def _handle_message(self, message: bytes) -> None:
         kind, content = message[:1], message[1:]
         if kind == b"Q":
-            queue, _, filter_text = content.decode().partition("\1")
-            self._wake_first((queue, filter_text))
+            self._wake_first(_place_of(content))
         elif kind == b"H":
             self._hand_over(unpack_leased(content))
         elif kind == b"E":
             for listener in self._by_job.get(content[:16], ()):
-                listener.ended_as = int(content[16:])
+                listener.ended_as = _ended_state(content)
                 listener.event.set()
         elif kind == b"C" and self._on_cancel is not None:
             self._on_cancel(content)
@@ -211,7 +235,7 @@ class Wakeups:
         for listener in self._by_place.get((job.queue, ""), ()):
             if listener.worker == job.worker:
                 self._remove_from_places(listener)
-                if listener.receive is None or not listener.receive(job):
+                if not listener.receive(job):
                     listener.handed = job
                 listener.event.set()
                 return
@@ -235,18 +259,30 @@ class Wakeups:
 
 
 class SyncWakeups:
-    """Wakeups of one blocking caller, on a connection of its own."""
+    """Wakeups of one blocking caller, in a list of its own. A new list for each caller: it has no old messages."""
 
-    def __init__(self, connection: SyncReconnectingConnection, root: str) -> None:
+    def __init__(self, pool: ConnectionPool, partition: int, root: str) -> None:
         self.name = secrets.token_urlsafe(9)
-        self._connection = connection
+        self._pool = pool
+        self._partition = partition
         self._key = f"{root}:bell:{self.name}"
 
-    def wait(self, for_s: float) -> bytes:
-        """Return the next message, or an empty string after `for_s` seconds."""
-        block_s = max(0.001, min(for_s, BLOCK_S))
-        found = self._connection.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
-        return cast(bytes, found[1]) if found else b""
+    def others_wait(self, _listener: Listener) -> bool:
+        return False
 
-    def close(self) -> None:
-        self._connection.close()
+    def renew(self, listener: Listener, places: tuple[Place, ...]) -> None:
+        listener.reset(places)
+
+    def wait(self, listener: Listener, for_s: float) -> bool:
+        """Read the next message, at most for `for_s` seconds. Return whether there was one."""
+        block_s = max(0.001, min(for_s, BLOCK_S))
+        with self._pool.blocking_connection(self._partition) as connection:
+            found = connection.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
+        if found is None:
+            return False
+        kind, content = found[1][:1], found[1][1:]
+        if kind == b"Q":
+            listener.woken_place = _place_of(content)
+        elif kind == b"E":
+            listener.ended_as = _ended_state(content)
+        return True

@@ -1,17 +1,10 @@
-"""Supervisor protocol: one line per message over a pair of sockets.
-
-If one side ends, the other reads the end of the stream.
-"""
+"""Messages of a worker process to its supervisor, one line each. The orders of the supervisor are `StopOrder`."""
 
 from __future__ import annotations
 
 import msgspec
 
 from windlass.settings import Settings
-
-STOP = b"stop"  # to a worker: take no more jobs, end within the grace period
-STOP_NOW = b"now"  # to a worker: release running jobs
-LINE_MAX = 2**24
 
 
 class LoadedMessage(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -47,7 +40,7 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    return msgspec.json.encode(message) + b"\n"
+    return msgspec.json.encode(message)
 
 
 def decode(line: bytes) -> Message:

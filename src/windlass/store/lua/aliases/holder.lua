@@ -3,10 +3,13 @@
 -- returns:   per key the holder's id, or a refusal
 -- refusals:  unknown_job (the key has no holder)
 -- flags: no-writes
--- uses: keys, unique
-local answers = {}
-for i = 2, #ARGV, 2 do
-  local r = oldest_holder({queue = ARGV[i], unique = ARGV[i + 1]})
-  answers[i / 2] = r and r.id or 'unknown_job'
+local unique_keys = require 'jobs.unique_keys'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 2 do
+    local job = unique_keys.oldest_holder({queue = arguments[i], unique = arguments[i + 1]})
+    answers[i / 2] = job and job.id or 'unknown_job'
+  end
+  return answers
 end
-return answers

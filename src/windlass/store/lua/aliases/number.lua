@@ -3,18 +3,25 @@
 -- returns:   per job its number as text, or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: allow-oom
--- uses: keys, batch, record, ending, numbers
-local answers = {}
-for i = 2, #ARGV do
-  local r = load(ARGV[i])
-  if not r then
-    answers[i - 1] = missing(ARGV[i])
-  elseif has(r, 'has_number') then
-    answers[i - 1] = redis.call('HGET', P .. 'numbers', r.id)
-  else
-    answers[i - 1] = give_number(r)
-    save(r)
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local numbers = require 'numbers'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do
+    local job = record.load(arguments[i])
+    if not job then
+      answers[i - 1] = ending.missing(arguments[i])
+    elseif record.has(job, 'has_number') then
+      answers[i - 1] = redis.call('HGET', keys.numbers(), job.id)
+    else
+      answers[i - 1] = numbers.assign(job)
+      record.save(job)
+    end
   end
+  batch.flush()
+  return answers
 end
-flush()
-return answers

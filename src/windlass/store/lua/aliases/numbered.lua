@@ -3,7 +3,10 @@
 -- returns:   per number the job's id, or a refusal
 -- refusals:  unknown_job
 -- flags: no-writes
--- uses: keys
-local answers = {}
-for i = 2, #ARGV do answers[i - 1] = redis.call('HGET', P .. 'numbered', ARGV[i]) or 'unknown_job' end
-return answers
+local keys = require 'keys'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do answers[i - 1] = redis.call('HGET', keys.numbered(), arguments[i]) or 'unknown_job' end
+  return answers
+end

@@ -2,12 +2,15 @@
 -- arguments: ARGV[1] clock offset; then per caller how many
 -- returns:   per caller the first of its consecutive numbers
 -- refusals:  none
--- uses: keys
-local total = 0
-for i = 2, #ARGV do total = total + tonumber(ARGV[i]) end
-local first, answers = redis.call('INCRBY', P .. 'number', total) - total + 1, {}
-for i = 2, #ARGV do
-  answers[i - 1] = first
-  first = first + tonumber(ARGV[i])
+local keys = require 'keys'
+
+return function(arguments)
+  local total = 0
+  for i = 2, #arguments do total = total + tonumber(arguments[i]) end
+  local first, answers = redis.call('INCRBY', keys.number(), total) - total + 1, {}
+  for i = 2, #arguments do
+    answers[i - 1] = first
+    first = first + tonumber(arguments[i])
+  end
+  return answers
 end
-return answers

@@ -3,9 +3,14 @@
 -- returns:   {{instant at which it is due or removed, {id, field, ...}}, ...}; fields as in pending_callbacks.lua
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, pending_callbacks
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+
 local SHOWN_BYTES = 1024
-local from, answers = tonumber(ARGV[3]), {}
-local page = redis.call('ZRANGE', P .. ARGV[2], from, from + tonumber(ARGV[4]) - 1, 'WITHSCORES')
-for i = 1, #page, 2 do table.insert(answers, {tonumber(page[i + 1]), (read_debt(page[i], SHOWN_BYTES))}) end
-return answers
+
+return function(arguments)
+  local from, answers = tonumber(arguments[3]), {}
+  local page = redis.call('ZRANGE', keys.named(arguments[2]), from, from + tonumber(arguments[4]) - 1, 'WITHSCORES')
+  for i = 1, #page, 2 do table.insert(answers, {tonumber(page[i + 1]), (pending_callbacks.read(page[i], SHOWN_BYTES))}) end
+  return answers
+end

@@ -5,24 +5,29 @@
 --            pending_callbacks.lua
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, pending_callbacks
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+
 local SHOWN_BYTES = 1024
-local looked_at_most = tonumber(ARGV[3])
-local pattern = string.gsub(ARGV[2], '[%[%]%*%?%^%-\\]', '\\%0') .. '*'
-local is_all = 1
 
-local function of_job(index)
-  local found, cursor, looked_at = {}, '0', 0
-  repeat
-    local page = redis.call('ZSCAN', P .. index, cursor, 'MATCH', pattern, 'COUNT', 1000)
-    cursor, looked_at = page[1], looked_at + 1000
-    for i = 1, #page[2], 2 do
-      found[#found + 1] = {tonumber(page[2][i + 1]), (read_debt(page[2][i], SHOWN_BYTES))}
-    end
-  until cursor == '0' or looked_at >= looked_at_most
-  if cursor ~= '0' then is_all = 0 end
-  return found
+return function(arguments)
+  local looked_at_most = tonumber(arguments[3])
+  local pattern = string.gsub(arguments[2], '[%[%]%*%?%^%-\\]', '\\%0') .. '*'
+  local is_all = 1
+
+  local function of_job(index)
+    local found, cursor, looked_at = {}, '0', 0
+    repeat
+      local page = redis.call('ZSCAN', keys.named(index), cursor, 'MATCH', pattern, 'COUNT', 1000)
+      cursor, looked_at = page[1], looked_at + 1000
+      for i = 1, #page[2], 2 do
+        found[#found + 1] = {tonumber(page[2][i + 1]), (pending_callbacks.read(page[2][i], SHOWN_BYTES))}
+      end
+    until cursor == '0' or looked_at >= looked_at_most
+    if cursor ~= '0' then is_all = 0 end
+    return found
+  end
+
+  local owed = of_job('owed')
+  return {is_all, owed, of_job('given_up')}
 end
-
-local owed = of_job('owed')
-return {is_all, owed, of_job('given_up')}

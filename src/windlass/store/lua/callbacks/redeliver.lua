@@ -3,15 +3,19 @@
 -- returns:   per id 'owed' or a refusal
 -- refusals:  unknown_callback (of a job: it has no given-up callback), wrong_state (it is still pending)
 -- flags: allow-oom
--- uses: keys, clock, wakeups, pending_callbacks
+local clock = require 'clock'
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+local wakeups = require 'workers.wakeups'
+
 local JOB_BYTES, MOST_OF_A_JOB = 16, 100
 
-local function owe_again(debt)
-  if not unlist_given_up(debt) then
-    return redis.call('EXISTS', debt_key(debt)) == 1 and 'wrong_state' or 'unknown_callback'
+local function owe_again(callback)
+  if not pending_callbacks.unlist_given_up(callback) then
+    return redis.call('EXISTS', keys.callback(callback)) == 1 and 'wrong_state' or 'unknown_callback'
   end
-  redis.call('HSET', debt_key(debt), 'tries', 0)
-  list_owed(debt, to_of(debt), now_ms)
+  redis.call('HSET', keys.callback(callback), 'tries', 0)
+  pending_callbacks.list(callback, pending_callbacks.destination_of(callback), clock.now_ms)
   return 'owed'
 end
 
@@ -19,12 +23,14 @@ end
 local function redeliver(id)
   if #id > JOB_BYTES then return owe_again(id) end
   local last = '(' .. id .. string.rep('\255', 7)
-  local debts = redis.call('ZRANGEBYLEX', P .. 'given_up_ids', '[' .. id, last, 'LIMIT', 0, MOST_OF_A_JOB)
-  for _, debt in ipairs(debts) do owe_again(debt) end
-  return #debts > 0 and 'owed' or 'unknown_callback'
+  local callbacks = redis.call('ZRANGEBYLEX', keys.given_up_ids(), '[' .. id, last, 'LIMIT', 0, MOST_OF_A_JOB)
+  for _, callback in ipairs(callbacks) do owe_again(callback) end
+  return #callbacks > 0 and 'owed' or 'unknown_callback'
 end
 
-local answers = {}
-for i = 2, #ARGV do table.insert(answers, redeliver(ARGV[i])) end
-ring(OWED, nil)
-return answers
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do table.insert(answers, redeliver(arguments[i])) end
+  wakeups.wake(pending_callbacks.PLACE, nil)
+  return answers
+end

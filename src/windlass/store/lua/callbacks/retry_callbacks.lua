@@ -5,36 +5,42 @@
 -- returns:   per callback 'owed', 'given_up' or a refusal
 -- refusals:  unknown_callback, stale_lease
 -- flags: allow-oom
--- uses: keys, clock, wakeups, pending_callbacks
-local kept_ms, most_kept = tonumber(ARGV[2]), tonumber(ARGV[3])
-local has_retries = false
+local clock = require 'clock'
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+local wakeups = require 'workers.wakeups'
 
-local function give_up(debt)
-  unlist_owed(debt, to_of(debt))
-  list_given_up(debt, now_ms + kept_ms)
-  if redis.call('ZCARD', P .. 'given_up') > most_kept then
-    forget_given_up(redis.call('ZRANGE', P .. 'given_up', 0, 0)[1])
+return function(arguments)
+  local kept_ms, most_kept = tonumber(arguments[2]), tonumber(arguments[3])
+  local has_retries = false
+
+  local function give_up(callback)
+    pending_callbacks.unlist(callback, pending_callbacks.destination_of(callback))
+    pending_callbacks.list_given_up(callback, clock.now_ms + kept_ms)
+    if redis.call('ZCARD', keys.given_up()) > most_kept then
+      pending_callbacks.forget_given_up(redis.call('ZRANGE', keys.given_up(), 0, 0)[1])
+    end
+    return 'given_up'
   end
-  return 'given_up'
-end
 
-local function retry_callback(debt, token, delay_ms, becomes, problem)
-  local refused = refused_debt(debt, token)
-  if refused then return refused end
-  redis.call('HDEL', debt_key(debt), 'token')
-  if becomes == 'unspent' then
-    redis.call('HINCRBY', debt_key(debt), 'tries', -1)
-  else
-    redis.call('HSET', debt_key(debt), 'error', problem)
+  local function retry_callback(callback, token, delay_ms, becomes, problem)
+    local refused = pending_callbacks.refusal_of(callback, token)
+    if refused then return refused end
+    redis.call('HDEL', keys.callback(callback), 'token')
+    if becomes == 'unspent' then
+      redis.call('HINCRBY', keys.callback(callback), 'tries', -1)
+    else
+      redis.call('HSET', keys.callback(callback), 'error', problem)
+    end
+    if becomes == 'given_up' then return give_up(callback) end
+    pending_callbacks.list(callback, pending_callbacks.destination_of(callback), clock.now_ms + tonumber(delay_ms))
+    has_retries = true
+    return 'owed'
   end
-  if becomes == 'given_up' then return give_up(debt) end
-  list_owed(debt, to_of(debt), now_ms + tonumber(delay_ms))
-  has_retries = true
-  return 'owed'
-end
 
-local answers = {}
-for i = 4, #ARGV, 5 do table.insert(answers, retry_callback(unpack(ARGV, i, i + 4))) end
--- A waiting process must learn of the new due time.
-if has_retries then ring(OWED, nil) end
-return answers
+  local answers = {}
+  for i = 4, #arguments, 5 do table.insert(answers, retry_callback(unpack(arguments, i, i + 4))) end
+  -- A waiting process must learn of the new due time.
+  if has_retries then wakeups.wake(pending_callbacks.PLACE, nil) end
+  return answers
+end

@@ -3,14 +3,18 @@
 -- returns:   per callback 'ok' or a refusal
 -- refusals:  unknown_callback (settled already, or never pending), stale_lease
 -- flags: allow-oom
--- uses: pending_callbacks
-local answers = {}
-for i = 2, #ARGV, 2 do
-  local refused = refused_debt(ARGV[i], ARGV[i + 1])
-  if not refused then
-    unlist_owed(ARGV[i], to_of(ARGV[i]))
-    redis.call('DEL', debt_key(ARGV[i]))
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 2 do
+    local refused = pending_callbacks.refusal_of(arguments[i], arguments[i + 1])
+    if not refused then
+      pending_callbacks.unlist(arguments[i], pending_callbacks.destination_of(arguments[i]))
+      redis.call('DEL', keys.callback(arguments[i]))
+    end
+    table.insert(answers, refused or 'ok')
   end
-  table.insert(answers, refused or 'ok')
+  return answers
 end
-return answers

@@ -6,46 +6,53 @@
 --            pending_callbacks.lua
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, wakeups, pending_callbacks
+local clock = require 'clock'
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+local wakeups = require 'workers.wakeups'
+
 local ANSWER_BYTES_OWED = 8388608
-local most, until_ms, usual_room = tonumber(ARGV[2]), now_ms + tonumber(ARGV[3]), tonumber(ARGV[7])
-local answers, bytes, wanted_of, full = {}, 0, {}, 0
-for i = 8, #ARGV, 2 do
-  wanted_of[ARGV[i]] = tonumber(ARGV[i + 1])
-  if ARGV[i + 1] == '0' then full = full + 1 end
-end
 
-local function register_bell() wait_for_ring(OWED, ARGV[4], '', tonumber(ARGV[5])) end
-
-local function lease_debt(debt, destination)
-  redis.call('HSET', debt_key(debt), 'token', redis.call('INCR', P .. 'debts'))
-  redis.call('HINCRBY', debt_key(debt), 'tries', 1)
-  redis.call('ZADD', P .. 'owed', until_ms, debt)
-  redis.call('ZADD', destination_key(destination), until_ms, debt)
-  local values, size = read_debt(debt)
-  table.insert(answers, values)
-  bytes = bytes + size
-end
-
-local function lease_from(destination)
-  local wanted = math.min(wanted_of[destination] or usual_room, most - #answers)
-  if wanted <= 0 then return end
-  for _, debt in ipairs(redis.call('ZRANGEBYSCORE', destination_key(destination), '-inf', now_ms, 'LIMIT', 0, wanted)) do
-    if bytes < ANSWER_BYTES_OWED then lease_debt(debt, destination) end
+return function(arguments)
+  local most, until_ms, usual_room = tonumber(arguments[2]), clock.now_ms + tonumber(arguments[3]), tonumber(arguments[7])
+  local answers, bytes, wanted_of, full = {}, 0, {}, 0
+  for i = 8, #arguments, 2 do
+    wanted_of[arguments[i]] = tonumber(arguments[i + 1])
+    if arguments[i + 1] == '0' then full = full + 1 end
   end
-  mark_destination(destination)
-end
 
--- Register before taking, so that the remaining callbacks can be offered to the others.
-if ARGV[6] == '1' then register_bell() end
-for _, destination in ipairs(redis.call('ZRANGEBYSCORE', P .. 'owed_to', '-inf', now_ms, 'LIMIT', 0, most + full)) do
-  lease_from(destination)
+  local function register_bell() wakeups.register(pending_callbacks.PLACE, arguments[4], '', tonumber(arguments[5])) end
+
+  local function lease_debt(callback, destination)
+    redis.call('HSET', keys.callback(callback), 'token', redis.call('INCR', keys.callback_number()))
+    redis.call('HINCRBY', keys.callback(callback), 'tries', 1)
+    redis.call('ZADD', keys.pending_callbacks(), until_ms, callback)
+    redis.call('ZADD', keys.destination(destination), until_ms, callback)
+    local values, size = pending_callbacks.read(callback)
+    table.insert(answers, values)
+    bytes = bytes + size
+  end
+
+  local function lease_from(destination)
+    local wanted = math.min(wanted_of[destination] or usual_room, most - #answers)
+    if wanted <= 0 then return end
+    for _, callback in ipairs(redis.call('ZRANGEBYSCORE', keys.destination(destination), '-inf', clock.now_ms, 'LIMIT', 0, wanted)) do
+      if bytes < ANSWER_BYTES_OWED then lease_debt(callback, destination) end
+    end
+    pending_callbacks.update_destination(destination)
+  end
+
+  -- Register before taking, so that the remaining callbacks can be offered to the others.
+  if arguments[6] == '1' then register_bell() end
+  for _, destination in ipairs(redis.call('ZRANGEBYSCORE', keys.destinations(), '-inf', clock.now_ms, 'LIMIT', 0, most + full)) do
+    lease_from(destination)
+  end
+  if #answers == 0 and arguments[4] ~= '' then register_bell() end
+  -- Offer the rest to the next waiting process: it may have room for destinations where the caller has none.
+  if #answers > 0 and pending_callbacks.is_due() then wakeups.wake(pending_callbacks.PLACE, nil) end
+  local following = redis.call('ZRANGE', keys.destinations(), 0, full, 'WITHSCORES')
+  for i = 1, #following, 2 do
+    if wanted_of[following[i]] ~= 0 then return {clock.now_ms, tonumber(following[i + 1]), answers} end
+  end
+  return {clock.now_ms, 0, answers}
 end
-if #answers == 0 and ARGV[4] ~= '' then register_bell() end
--- Offer the rest to the next waiting process: it may have room for destinations where the caller has none.
-if #answers > 0 and is_debt_due() then ring(OWED, nil) end
-local following = redis.call('ZRANGE', P .. 'owed_to', 0, full, 'WITHSCORES')
-for i = 1, #following, 2 do
-  if wanted_of[following[i]] ~= 0 then return {now_ms, tonumber(following[i + 1]), answers} end
-end
-return {now_ms, 0, answers}

@@ -4,19 +4,26 @@
 -- returns:   {jobs checked, {code, example, 1 when repaired, ...}, {key, cursor, ... still to be checked}}
 -- refusals:  none
 -- flags: allow-oom
--- uses: batch, wakeups, ending, findings, checkup, wake_takers
-begin_findings(ARGV[2] == '1', tonumber(ARGV[3]))
-local left = {}
-for i = 4, #ARGV, 2 do
-  local cursor = ARGV[i + 1]
-  if has_budget() then cursor = examine_key(ARGV[i], cursor) end
-  if cursor then
-    left[#left + 1] = ARGV[i]
-    left[#left + 1] = cursor
+local batch = require 'batch'
+local checkup = require 'doctor.checkup'
+local findings = require 'doctor.findings'
+local ending = require 'jobs.ending'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  findings.begin(arguments[2] == '1', tonumber(arguments[3]))
+  local left = {}
+  for i = 4, #arguments, 2 do
+    local cursor = arguments[i + 1]
+    if findings.has_budget() then cursor = checkup.examine_key(arguments[i], cursor) end
+    if cursor then
+      left[#left + 1] = arguments[i]
+      left[#left + 1] = cursor
+    end
   end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  local jobs, rows = findings.collect()
+  return {jobs, rows, left}
 end
-flush()
-ring_all()
-trim_histories()
-local jobs, rows = end_findings()
-return {jobs, rows, left}

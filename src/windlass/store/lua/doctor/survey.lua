@@ -3,9 +3,12 @@
 -- returns:   {next cursor ('0' at the end), {key without the root, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-local pattern = string.gsub(P, '[%[%]%*%?%^%-\\]', '\\%0') .. '*'
-local page = redis.call('SCAN', ARGV[2], 'MATCH', pattern, 'COUNT', ARGV[3])
-local names = {}
-for i, key in ipairs(page[2]) do names[i] = string.sub(key, #P + 1) end
-return {page[1], names}
+local keys = require 'keys'
+
+return function(arguments)
+  local pattern = string.gsub(keys.prefix(), '[%[%]%*%?%^%-\\]', '\\%0') .. '*'
+  local page = redis.call('SCAN', arguments[2], 'MATCH', pattern, 'COUNT', arguments[3])
+  local names = {}
+  for i, key in ipairs(page[2]) do names[i] = string.sub(key, #keys.prefix() + 1) end
+  return {page[1], names}
+end

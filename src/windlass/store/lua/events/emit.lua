@@ -3,14 +3,19 @@
 -- returns:   per value 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: events, reports
+local EVENT = require('constants').EVENT
+local events = require 'events'
+local reports = require 'leases.reports'
+
 local function emit(id, token, value)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  announce(EVENT.emitted, r, value)
+  local job, refused = reports.find_held(id, token)
+  if not job then return refused end
+  events.announce(EVENT.emitted, job, value)
   return 'ok'
 end
 
-local answers = {}
-for i = 2, #ARGV, 3 do table.insert(answers, emit(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2])) end
-return answers
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 3 do table.insert(answers, emit(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2])) end
+  return answers
+end

@@ -3,18 +3,22 @@
 -- returns:   {epoch, ordinal of the next event, {{id, {'e', event}}, ...}}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, events
-local stream = P .. 'events'
-local newest = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-local last_epoch, last_ordinal = '', -1
-if newest then last_epoch, last_ordinal = string.match(newest[1], '^(%d+)-(%d+)$') end
+local clock = require 'clock'
+local events = require 'events'
+local keys = require 'keys'
 
-local current = redis.call('GET', P .. 'followed')
-if not current then
-  -- A new epoch is later than every recorded event, even if the clock was set back.
-  current = string.format('%.0f', math.max(now_ms, (tonumber(last_epoch) or 0) + 1))
+return function(arguments)
+  local stream = keys.events()
+  local newest = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
+  local last_epoch, last_ordinal = '', -1
+  if newest then last_epoch, last_ordinal = string.match(newest[1], '^(%d+)-(%d+)$') end
+  local current = redis.call('GET', keys.followed())
+  if not current then
+    -- A new epoch is later than every recorded event, even if the clock was set back.
+    current = string.format('%.0f', math.max(clock.now_ms, (tonumber(last_epoch) or 0) + 1))
+  end
+  redis.call('SET', keys.followed(), current, 'PX', events.FOLLOWED_TTL_MS)
+  redis.call('PEXPIRE', stream, events.STREAM_TTL_MS)
+  local entries = arguments[2] ~= '' and redis.call('XRANGE', stream, arguments[2] .. '-' .. arguments[3], '+', 'COUNT', arguments[4]) or {}
+  return {tonumber(current), current == last_epoch and last_ordinal + 1 or 0, entries}
 end
-redis.call('SET', P .. 'followed', current, 'PX', FOLLOWED_TTL_MS)
-redis.call('PEXPIRE', stream, EVENTS_TTL_MS)
-local entries = ARGV[2] ~= '' and redis.call('XRANGE', stream, ARGV[2] .. '-' .. ARGV[3], '+', 'COUNT', ARGV[4]) or {}
-return {tonumber(current), current == last_epoch and last_ordinal + 1 or 0, entries}

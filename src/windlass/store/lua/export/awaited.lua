@@ -3,6 +3,9 @@
 -- returns:   {next cursor ('': none), {id + queue, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: export_entries
-local found, cursor = awaited_page(ARGV[2], ARGV[3])
-return {cursor, found}
+local export_entries = require 'export.export_entries'
+
+return function(arguments)
+  local found, cursor = export_entries.awaited_page(arguments[2], arguments[3])
+  return {cursor, found}
+end

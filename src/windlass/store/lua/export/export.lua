@@ -8,13 +8,16 @@
 --            ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, record, dependencies, schedules, pending_callbacks, export_entries
-local names_at = 3
-local answers, weight = {}, 0
-for i = names_at, #ARGV do
-  if weight >= EXPORTED_WEIGHT then break end
-  local parts, added = EXPORT[ARGV[2]](ARGV[i])
-  answers[#answers + 1] = parts or false
-  weight = weight + added
+local export_entries = require 'export.export_entries'
+
+return function(arguments)
+  local names_at = 3
+  local answers, weight = {}, 0
+  for i = names_at, #arguments do
+    if weight >= export_entries.WEIGHT_MAX then break end
+    local parts, added = export_entries.EXPORT[arguments[2]](arguments[i])
+    answers[#answers + 1] = parts or false
+    weight = weight + added
+  end
+  return answers
 end
-return answers

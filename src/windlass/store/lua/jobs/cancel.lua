@@ -5,10 +5,16 @@
 -- returns:   per job 'cancelled', 'requested' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased, and is left alone)
 -- flags: allow-oom
--- uses: batch, ending, cancel_job, propagation, wake_takers
-local answers = {}
-for i = 2, #ARGV, 5 do table.insert(answers, cancel(unpack(ARGV, i, i + 4))) end
-flush()
-ring_all()
-trim_histories()
-return answers
+local batch = require 'batch'
+local cancellation = require 'jobs.cancellation'
+local ending = require 'jobs.ending'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 5 do table.insert(answers, cancellation.cancel(unpack(arguments, i, i + 4))) end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
+end

@@ -7,37 +7,47 @@
 -- returns:   per job {revision, state} or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state, revision_conflict, limits_changed (match again)
 -- flags: allow-oom
--- uses: keys, clock, batch, record, limits, wakeups, index, ending, amend, wake_takers
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local clock = require 'clock'
+local amend = require 'jobs.amend'
+local ending = require 'jobs.ending'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local limits = require 'limits.limits'
+local wake_takers = require 'workers.wake_takers'
 
 -- A new run_at of a running retake job moves the deadline of its lease.
-local function move_deadline(r)
-  if r.ready_at > now_ms then unmark(r, 'retakeable') end
-  r.deadline = r.ready_at
-  enter_running(r)
+local function move_deadline(job)
+  if job.ready_at > clock.now_ms then record.unmark(job, 'retakeable') end
+  job.deadline = job.ready_at
+  index.enter_running(job)
 end
 
-local function edit(id, guard, any_state, name, priority, run_at, codec, payload, has_limits, limits, rule, attempt)
-  local r = load(id)
-  if not r then return missing(id) end
-  local is_pending = r.state <= STATE.waiting
+local function edit(id, guard, any_state, name, priority, run_at, codec, payload, has_limits, job_limits, rule, attempt)
+  local job = record.load(id)
+  if not job then return ending.missing(id) end
+  local is_pending = job.state <= STATE.waiting
   if not is_pending and any_state ~= '1' then return 'wrong_state' end
-  if guard ~= '0' and tonumber(guard) ~= r.revision then return 'revision_conflict' end
-  if codec == '' then payload = payload_of(r) end
-  if is_pending then leave(r) elseif has(r, 'retakeable') then leave_lane(r) end
-  amend(r, {name = name, priority = priority, run_at = run_at, attempt = attempt, rule = rule, codec = codec,
-    limits = has_limits == '1' and limits})
-  if r.state == STATE.running and has(r, 'retake') and run_at ~= '' and r.deadline > 0 then move_deadline(r) end
-  if is_pending and r.state ~= STATE.waiting then r.state = state_by_time(r) end
-  if is_pending then enter(r) elseif has(r, 'retakeable') then enter_lane(r) end
-  rewrite(r, payload)
-  return {r.revision, r.state}
+  if guard ~= '0' and tonumber(guard) ~= job.revision then return 'revision_conflict' end
+  if codec == '' then payload = record.payload_of(job) end
+  if is_pending then index.leave(job) elseif record.has(job, 'retakeable') then index.leave_lane(job) end
+  amend.apply(job, {name = name, priority = priority, run_at = run_at, attempt = attempt, rule = rule, codec = codec,
+    limits = has_limits == '1' and job_limits})
+  if job.state == STATE.running and record.has(job, 'retake') and run_at ~= '' and job.deadline > 0 then move_deadline(job) end
+  if is_pending and job.state ~= STATE.waiting then job.state = index.state_by_time(job) end
+  if is_pending then index.enter(job) elseif record.has(job, 'retakeable') then index.enter_lane(job) end
+  record.rewrite(job, payload)
+  return {job.revision, job.state}
 end
 
-local answers = {}
-local is_stale = have_limits_changed(ARGV[2])
-for i = 3, #ARGV, 12 do
-  table.insert(answers, is_stale and 'limits_changed' or edit(unpack(ARGV, i, i + 11)))
+return function(arguments)
+  local answers = {}
+  local is_stale = limits.have_changed(arguments[2])
+  for i = 3, #arguments, 12 do
+    table.insert(answers, is_stale and 'limits_changed' or edit(unpack(arguments, i, i + 11)))
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  return answers
 end
-flush()
-ring_all()
-return answers

@@ -14,73 +14,87 @@
 --            {'kept', instant of its removal (0: not known), 1 when other jobs need its outcome}
 -- refusals:  unknown_job, already_ended
 -- flags: no-writes
--- uses: keys, clock, record, dependencies, config, fair, lanes, ending, queue_position, candidates
-local id, most, most_workers = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local facts = {}
-local function tell(...) facts[#facts + 1] = {...} end
+local STATE = require('constants').STATE
+local clock = require 'clock'
+local dependencies = require 'dependencies.dependencies'
+local ending = require 'jobs.ending'
+local queue_position = require 'jobs.queue_position'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local configuration = require 'queues.configuration'
+local fair_share = require 'queues.fair_share'
+local lanes = require 'queues.lanes'
+local candidates = require 'workers.candidates'
 
-local function tell_pauses(r)
-  for _, pause in ipairs(pauses_on(r)) do tell('pause', unpack(pause)) end
-end
+return function(arguments)
+  local id, most, most_workers = arguments[2], tonumber(arguments[3]), tonumber(arguments[4])
+  local facts = {}
 
-local function tell_audience(r)
-  tell('takers', unpack(waiting_takers(r, most)))
-  tell('workers', redis.call('ZCARD', P .. 'workers'), registered_workers(most_workers))
-  tell('strangers', strangers_to(r, most_workers))
-end
+  local function tell(...) facts[#facts + 1] = {...} end
 
-local function tell_place(r)
-  for _, limit in ipairs(full_limits(r.queue, lane_of(r), most)) do tell('limit', unpack(limit)) end
-  tell('place', jobs_ahead(r), is_fair(r.queue) and 1 or 0, count_lanes(r.queue),
-    redis.call('HLEN', queue_key('parked_at', r.queue)),
-    tonumber(redis.call('HGET', queue_key('weights', r.queue), r.lane) or 1))
-end
-
-local function tell_steps(owner_id, ...)
-  for _, kind in ipairs({...}) do
-    if is_unsettled(owner_id, kind) then tell('step', kind) end
+  local function tell_pauses(job)
+    for _, pause in ipairs(queue_position.pauses_on(job)) do tell('pause', unpack(pause)) end
   end
-end
 
-local function tell_parent(r)
-  if not has(r, 'held') then return end
-  local parent = load(links_of(r).parent)
-  tell('parent', links_of(r).parent, parent and parent.state or 0)
-  tell_steps(links_of(r).parent, 'r.', 'el', 'ek', 'ea', 'eo')
-end
-
-local function tell_members(r)
-  local key, first = members_key(r.id), {}
-  for _, member_id in ipairs(redis.call('ZRANGEBYSCORE', key, STATE.scheduled, '(' .. STATE.finished, 'LIMIT', 0, most)) do
-    local member = load(member_id)
-    first[#first + 1] = {member_id, member and member.state or 0}
+  local function tell_audience(job)
+    tell('takers', unpack(candidates.waiting_takers(job, most)))
+    tell('workers', redis.call('ZCARD', keys.workers()), candidates.registered_workers(most_workers))
+    tell('strangers', candidates.workers_without_name(job, most_workers))
   end
-  tell('members', pending_members(r.id), first, count_members(r.id, DELETED, DELETED),
-    redis.call('ZRANGEBYSCORE', key, DELETED, DELETED, 'LIMIT', 0, most))
-  tell_steps(r.id, 'r.', 'f0', 'f1', 'w.')
-end
 
-local function tell_holder(r)
-  tell('holder', config_of(r.queue).lease_ms, r.worker ~= NOBODY and describe_worker(r.worker) or {})
-end
+  local function tell_place(job)
+    for _, limit in ipairs(queue_position.full_limits(job.queue, lanes.of(job), most)) do tell('limit', unpack(limit)) end
+    tell('place', queue_position.jobs_ahead(job), fair_share.is_on(job.queue) and 1 or 0, queue_position.count_lanes(job.queue),
+      redis.call('HLEN', keys.blocked_by(job.queue)),
+      tonumber(redis.call('HGET', keys.weights(job.queue), job.lane) or 1))
+  end
 
-local function tell_end(r)
-  tell('kept', tonumber(redis.call('ZSCORE', P .. 'retention', r.id) or 0), is_needed(r) and 1 or 0)
-  tell_steps(r.id, 'el', 'ek', 'ea')
-end
+  local function tell_steps(owner_id, ...)
+    for _, kind in ipairs({...}) do
+      if dependencies.is_unsettled(owner_id, kind) then tell('step', kind) end
+    end
+  end
 
-local r = load(id)
-if not r then return missing(id) end
-if is_leased(r) then tell_holder(r) end
-if r.state == STATE.waiting then
-  tell_parent(r)
-  tell_members(r)
-elseif is_ended(r) then
-  tell_end(r)
-elseif r.state <= STATE.queued or has(r, 'retakeable') then
-  tell_pauses(r)
-  tell_audience(r)
-  if r.state ~= STATE.scheduled then tell_place(r) end
+  local function tell_parent(job)
+    if not record.has(job, 'held') then return end
+    local parent = record.load(record.links_of(job).parent)
+    tell('parent', record.links_of(job).parent, parent and parent.state or 0)
+    tell_steps(record.links_of(job).parent, 'r.', 'el', 'ek', 'ea', 'eo')
+  end
+
+  local function tell_members(job)
+    local key, first = keys.members(job.id), {}
+    for _, member_id in ipairs(redis.call('ZRANGEBYSCORE', key, STATE.scheduled, '(' .. STATE.finished, 'LIMIT', 0, most)) do
+      local member = record.load(member_id)
+      first[#first + 1] = {member_id, member and member.state or 0}
+    end
+    tell('members', dependencies.count_pending(job.id), first, dependencies.count_members(job.id, dependencies.DELETED, dependencies.DELETED),
+      redis.call('ZRANGEBYSCORE', key, dependencies.DELETED, dependencies.DELETED, 'LIMIT', 0, most))
+    tell_steps(job.id, 'r.', 'f0', 'f1', 'w.')
+  end
+
+  local function tell_holder(job)
+    tell('holder', configuration.of(job.queue).lease_ms, job.worker ~= record.NOBODY and candidates.describe_worker(job.worker) or {})
+  end
+
+  local function tell_end(job)
+    tell('kept', tonumber(redis.call('ZSCORE', keys.retention(), job.id) or 0), dependencies.is_needed(job) and 1 or 0)
+    tell_steps(job.id, 'el', 'ek', 'ea')
+  end
+
+  local job = record.load(id)
+  if not job then return ending.missing(id) end
+  if record.is_leased(job) then tell_holder(job) end
+  if job.state == STATE.waiting then
+    tell_parent(job)
+    tell_members(job)
+  elseif record.is_ended(job) then
+    tell_end(job)
+  elseif job.state <= STATE.queued or record.has(job, 'retakeable') then
+    tell_pauses(job)
+    tell_audience(job)
+    if job.state ~= STATE.scheduled then tell_place(job) end
+  end
+  local attempt = record.has(job, 'has_attempts') and redis.call('LINDEX', keys.attempts(id), -1)
+  return {clock.now_ms, job.raw, attempt or '', facts}
 end
-local attempt = has(r, 'has_attempts') and redis.call('LINDEX', P .. 'a:' .. id, -1)
-return {now_ms, r.raw, attempt or '', facts}

@@ -3,17 +3,22 @@
 -- returns:   per job {record, {attempt, ...}} or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: no-writes
--- uses: keys, record, ending
-local answers = {}
-for i = 2, #ARGV do
-  local id = ARGV[i]
-  local raw = redis.call('GET', job_key(id))
-  if raw then
-    local r = decode(id, raw)
-    local attempts = has(r, 'has_attempts') and redis.call('LRANGE', P .. 'a:' .. id, 0, -1) or {}
-    table.insert(answers, {raw, attempts})
-  else
-    table.insert(answers, missing(id))
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do
+    local id = arguments[i]
+    local raw = redis.call('GET', keys.job(id))
+    if raw then
+      local job = record.decode(id, raw)
+      local attempts = record.has(job, 'has_attempts') and redis.call('LRANGE', keys.attempts(id), 0, -1) or {}
+      table.insert(answers, {raw, attempts})
+    else
+      table.insert(answers, ending.missing(id))
+    end
   end
+  return answers
 end
-return answers

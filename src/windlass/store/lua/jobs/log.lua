@@ -4,19 +4,25 @@
 --            length
 -- returns:   per job 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
--- uses: batch, record, reports, job_log
+local batch = require 'batch'
+local job_log = require 'jobs.job_log'
+local record = require 'jobs.record'
+local reports = require 'leases.reports'
+
 local function log(id, token, lines)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  append_lines(r, lines)
-  if not has(r, 'has_logs') then
-    mark(r, 'has_logs')
-    save(r)
+  local job, refused = reports.find_held(id, token)
+  if not job then return refused end
+  job_log.append(job, lines)
+  if not record.has(job, 'has_logs') then
+    record.mark(job, 'has_logs')
+    record.save(job)
   end
   return 'ok'
 end
 
-local answers = {}
-for i = 2, #ARGV, 3 do table.insert(answers, log(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2])) end
-flush()
-return answers
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 3 do table.insert(answers, log(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2])) end
+  batch.flush()
+  return answers
+end

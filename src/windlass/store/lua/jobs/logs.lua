@@ -3,7 +3,12 @@
 -- returns:   {entry, ...} (job_log.lua), oldest first
 -- refusals:  unknown_job, already_ended (as a string)
 -- flags: no-writes
--- uses: record, ending, job_log
-local r = load(ARGV[2])
-if not r then return missing(ARGV[2]) end
-return has(r, 'has_logs') and redis.call('LRANGE', log_key(r.id), 0, -1) or {}
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+
+return function(arguments)
+  local job = record.load(arguments[2])
+  if not job then return ending.missing(arguments[2]) end
+  return record.has(job, 'has_logs') and redis.call('LRANGE', keys.log(job.id), 0, -1) or {}
+end

@@ -3,10 +3,14 @@
 -- returns:   per job {queue} or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: no-writes
--- uses: keys, record, ending
-local answers = {}
-for i = 2, #ARGV do
-  local r = load(ARGV[i])
-  answers[i - 1] = r and {r.queue} or missing(ARGV[i])
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do
+    local job = record.load(arguments[i])
+    answers[i - 1] = job and {job.queue} or ending.missing(arguments[i])
+  end
+  return answers
 end
-return answers

@@ -5,30 +5,41 @@
 -- refusals:  unknown_job, already_ended, unique_conflict, wrong_state (a group), unsettled, limits_changed (match
 --            again)
 -- flags: allow-oom
--- uses: keys, batch, record, limits, dependencies, wakeups, index, ending, requeued, propagation, wake_takers
-local is_stale = have_limits_changed(ARGV[3])
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local dependencies = require 'dependencies.dependencies'
+local ending = require 'jobs.ending'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local requeue = require 'jobs.requeue'
+local limits = require 'limits.limits'
+local wake_takers = require 'workers.wake_takers'
 
-local function requeue(id, revision, limits)
-  local r = load(id)
-  if not r then return missing(id) end
-  if is_ended(r) then return revive(r, revision, limits) end
-  if has(r, 'joins') then return 'wrong_state' end
-  if r.state == STATE.waiting and is_unsettled(id, 'f0', 'f1') then return 'unsettled' end
-  if is_leased(r) and ARGV[2] == '1' then r.attempt = math.max(0, r.attempt - 1) end
-  leave(r)
-  unmark(r, 'cancel_requested')
-  unmark(r, 'held')
-  r.token, r.deadline, r.worker = 0, 0, NOBODY
-  r.state, r.ready_at = STATE.queued, r.created_at
-  enter(r)
-  save(r)
-  return 'queued'
-end
+return function(arguments)
+  local is_stale = limits.have_changed(arguments[3])
 
-local answers = {}
-for i = 4, #ARGV, 3 do
-  table.insert(answers, is_stale and 'limits_changed' or requeue(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]))
+  local function requeue_one(id, revision, job_limits)
+    local job = record.load(id)
+    if not job then return ending.missing(id) end
+    if record.is_ended(job) then return requeue.requeue(job, revision, job_limits) end
+    if record.has(job, 'joins') then return 'wrong_state' end
+    if job.state == STATE.waiting and dependencies.is_unsettled(id, 'f0', 'f1') then return 'unsettled' end
+    if record.is_leased(job) and arguments[2] == '1' then job.attempt = math.max(0, job.attempt - 1) end
+    index.leave(job)
+    record.unmark(job, 'cancel_requested')
+    record.unmark(job, 'held')
+    job.token, job.deadline, job.worker = 0, 0, record.NOBODY
+    job.state, job.ready_at = STATE.queued, job.created_at
+    index.enter(job)
+    record.save(job)
+    return 'queued'
+  end
+
+  local answers = {}
+  for i = 4, #arguments, 3 do
+    table.insert(answers, is_stale and 'limits_changed' or requeue_one(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2]))
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  return answers
 end
-flush()
-ring_all()
-return answers

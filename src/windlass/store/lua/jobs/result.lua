@@ -4,27 +4,34 @@
 -- returns:   {state, result with its codec or nil, last unsuccessful attempt or nil}
 -- refusals:  unknown_job, already_ended (as a string)
 -- flags: allow-oom
--- uses: keys, batch, record, ending
-local id, consumes, bell = ARGV[2], ARGV[3] == '1', ARGV[4]
-local r = load(id)
-if not r then return missing(id) end
-if not is_ended(r) then
-  if ARGV[5] == '1' then
-    redis.call('SREM', P .. 'e:' .. id, bell)
-  elseif bell ~= '' then
-    redis.call('SADD', P .. 'e:' .. id, bell)
-    mark(r, 'awaited')
-    save(r)
-    flush()
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+
+return function(arguments)
+  local id, consumes, wakeup_list = arguments[2], arguments[3] == '1', arguments[4]
+  local job = record.load(id)
+  if not job then return ending.missing(id) end
+  if not record.is_ended(job) then
+    if arguments[5] == '1' then
+      redis.call('SREM', keys.end_waiters(id), wakeup_list)
+    elseif wakeup_list ~= '' then
+      redis.call('SADD', keys.end_waiters(id), wakeup_list)
+      record.mark(job, 'awaited')
+      record.save(job)
+      batch.flush()
+    end
+    return {job.state, false, false}
   end
-  return {r.state, false, false}
+  local result = record.has(job, 'has_outcome') and redis.call('GET', keys.result(id))
+  local attempt = job.state ~= STATE.finished and record.has(job, 'has_attempts') and redis.call('LINDEX', keys.attempts(id), -1)
+  if result and consumes then
+    batch.delete(keys.result(id))
+    record.unmark(job, 'has_outcome')
+    record.save(job)
+    batch.flush()
+  end
+  return {job.state, result, attempt}
 end
-local result = has(r, 'has_outcome') and redis.call('GET', P .. 'o:' .. id)
-local attempt = r.state ~= STATE.finished and has(r, 'has_attempts') and redis.call('LINDEX', P .. 'a:' .. id, -1)
-if result and consumes then
-  remove(P .. 'o:' .. id)
-  unmark(r, 'has_outcome')
-  save(r)
-  flush()
-end
-return {r.state, result, attempt}

@@ -3,20 +3,28 @@
 -- returns:   per job 'queued' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled, limits_changed (match again)
 -- flags: allow-oom
--- uses: keys, batch, record, limits, wakeups, ending, requeued, wake_takers
-local is_stale = have_limits_changed(ARGV[2])
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local requeue = require 'jobs.requeue'
+local limits = require 'limits.limits'
+local wake_takers = require 'workers.wake_takers'
 
 local function retry(id, revision, limits)
-  local r = load(id)
-  if not r then return missing(id) end
-  if r.state ~= STATE.failed and r.state ~= STATE.cancelled then return 'wrong_state' end
-  return revive(r, revision, limits)
+  local job = record.load(id)
+  if not job then return ending.missing(id) end
+  if job.state ~= STATE.failed and job.state ~= STATE.cancelled then return 'wrong_state' end
+  return requeue.requeue(job, revision, limits)
 end
 
-local answers = {}
-for i = 3, #ARGV, 3 do
-  table.insert(answers, is_stale and 'limits_changed' or retry(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]))
+return function(arguments)
+  local is_stale = limits.have_changed(arguments[2])
+  local answers = {}
+  for i = 3, #arguments, 3 do
+    table.insert(answers, is_stale and 'limits_changed' or retry(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2]))
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  return answers
 end
-flush()
-ring_all()
-return answers

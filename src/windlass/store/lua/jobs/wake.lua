@@ -3,18 +3,27 @@
 -- returns:   per job 'queued', 'scheduled', 'finished' (a group) or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is not waiting), unsettled
 -- flags: allow-oom
--- uses: batch, record, dependencies, wakeups, ending, propagation, wake_takers
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local dependencies = require 'dependencies.dependencies'
+local propagation = require 'dependencies.propagation'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local wake_takers = require 'workers.wake_takers'
+
 local function wake(id)
-  local r = load(id)
-  if not r then return missing(id) end
-  if r.state ~= STATE.waiting then return 'wrong_state' end
-  if is_unsettled(id, 'f0', 'f1') then return 'unsettled' end
-  return end_wait(r)
+  local job = record.load(id)
+  if not job then return ending.missing(id) end
+  if job.state ~= STATE.waiting then return 'wrong_state' end
+  if dependencies.is_unsettled(id, 'f0', 'f1') then return 'unsettled' end
+  return propagation.end_wait(job)
 end
 
-local answers = {}
-for i = 2, #ARGV do table.insert(answers, wake(ARGV[i])) end
-flush()
-ring_all()
-trim_histories()
-return answers
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do table.insert(answers, wake(arguments[i])) end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
+end

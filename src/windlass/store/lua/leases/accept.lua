@@ -3,8 +3,12 @@
 -- returns:   per job its deadline as text ('0': none) or a refusal; a job that already runs is left unchanged
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: clock, batch, record, index, reports, leasing
-local answers = {}
-for i = 3, #ARGV, 2 do table.insert(answers, accept(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[2]))) end
-flush()
-return answers
+local batch = require 'batch'
+local lease = require 'leases.lease'
+
+return function(arguments)
+  local answers = {}
+  for i = 3, #arguments, 2 do table.insert(answers, lease.accept(arguments[i], tonumber(arguments[i + 1]), tonumber(arguments[2]))) end
+  batch.flush()
+  return answers
+end

@@ -4,12 +4,18 @@
 -- returns:   per job 'retried', 'failed', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, wakeups, ending, reports, wake_takers
-local answers = {}
-for i = 2, #ARGV, 6 do
-  table.insert(answers, fail(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5]))
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local reports = require 'leases.reports'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 6 do
+    table.insert(answers, reports.fail(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2], tonumber(arguments[i + 3]), arguments[i + 4], arguments[i + 5]))
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
 end
-flush()
-ring_all()
-trim_histories()
-return answers

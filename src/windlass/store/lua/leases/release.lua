@@ -3,16 +3,22 @@
 -- returns:   per job 'queued', 'scheduled', 'cancelled' (a cancel was requested) or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, wakeups, ending, reports, wake_takers
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local reports = require 'leases.reports'
+local wake_takers = require 'workers.wake_takers'
+
 local function release(id, token)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  return give_back(r)
+  local job, refused = reports.find_held(id, token)
+  if not job then return refused end
+  return reports.release(job)
 end
 
-local answers = {}
-for i = 2, #ARGV, 2 do table.insert(answers, release(ARGV[i], tonumber(ARGV[i + 1]))) end
-flush()
-ring_all()
-trim_histories()
-return answers
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 2 do table.insert(answers, release(arguments[i], tonumber(arguments[i + 1]))) end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
+end

@@ -1,16 +1,16 @@
 -- Lease up to `most` jobs from the given queues, in their order. If there are none, register the caller for a wakeup.
--- arguments: ARGV[1] clock offset, [2] filter (filter.lua), [3] most, [4] worker (16 bytes), [5] lease_ms (0: the job's
---            or the queue's), [6] accept_ms (0: running at once), [7] wakeup list ('': do not register),
---            [8] registration in ms, [9] '1' when others wait on the same wakeup list, so that it stays registered; '2'
---            when the worker accepts a direct handoff, [10] where a long scan over lanes resumes, [11...] queues
+-- arguments: filter (taker_filter.lua), most, worker (16 bytes), lease_ms (0: the job's or the queue's), accept_ms (0:
+--            running at once), wakeup_list ('': do not register), registered_ms, waiting ('1' when others wait on the
+--            same wakeup list, so that it stays registered; '2' when the worker accepts a direct handoff), resume
+--            (where a long scan over lanes resumes); then queues
 -- returns:   {now, next instant at which something may be due (0: none), resume (0: done), {id + record, ...}, {id,
 --            instant of its previous lease, ... of jobs that were leased before}, number of jobs that failed because
 --            they had no attempt left}
 -- refusals:  names_need_lanes, no_exact_priority, partition_stopped (instead of the answer)
 -- flags: allow-oom
--- first: take_plainly
--- uses: taking, plain_take
-local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
-  others_wait = ARGV[9] == '1', by_hand = ARGV[9] == '2', from = tonumber(ARGV[10]), queues_at = 11}
-local terms = {worker = ARGV[4], lease_ms = tonumber(ARGV[5]), accept_ms = tonumber(ARGV[6])}
-return take_all(arguments, terms)
+local fast_take = require 'fast_path.take'
+local take = require 'leases.take'
+
+return function(arguments, ...)
+  return take.take(take.read_request(arguments, 11, ...))
+end, fast_take.take

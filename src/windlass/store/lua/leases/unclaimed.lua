@@ -3,7 +3,10 @@
 -- returns:   per holder {id, token, ...}
 -- refusals:  none
 -- flags: no-writes
--- uses: reports
-local answers = {}
-for i = 2, #ARGV, 2 do answers[#answers + 1] = unclaimed_leases(ARGV[i], ARGV[i + 1]) end
-return answers
+local reports = require 'leases.reports'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 2 do answers[#answers + 1] = reports.unclaimed_leases(arguments[i], arguments[i + 1]) end
+  return answers
+end

@@ -4,24 +4,32 @@
 -- returns:   per job {revision, 1 when its cancel was requested} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, record, note, reports, events
+local EVENT = require('constants').EVENT
+local batch = require 'batch'
+local events = require 'events'
+local job_note = require 'jobs.job_note'
+local record = require 'jobs.record'
+local reports = require 'leases.reports'
+
 local function update(id, token, progress, has_note, note, has_payload, codec, payload)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  if progress ~= '' then r.progress = tonumber(progress) end
-  if has_note == '1' then set_note(r, note) end
+  local job, refused = reports.find_held(id, token)
+  if not job then return refused end
+  if progress ~= '' then job.progress = tonumber(progress) end
+  if has_note == '1' then job_note.set(job, note) end
   if has_payload == '1' then
-    r.flags = bit.bor(bit.band(r.flags, bit.bnot(3)), tonumber(codec))
-    r.revision = r.revision + 1
-    rewrite(r, payload)
+    job.flags = bit.bor(bit.band(job.flags, bit.bnot(3)), tonumber(codec))
+    job.revision = job.revision + 1
+    record.rewrite(job, payload)
   else
-    save(r)
+    record.save(job)
   end
-  if progress ~= '' or has_note == '1' then announce(EVENT.progress, r, note_of(r)) end
-  return {r.revision, has(r, 'cancel_requested') and 1 or 0}
+  if progress ~= '' or has_note == '1' then events.announce(EVENT.progress, job, job_note.of(job)) end
+  return {job.revision, record.has(job, 'cancel_requested') and 1 or 0}
 end
 
-local answers = {}
-for i = 2, #ARGV, 8 do table.insert(answers, update(ARGV[i], tonumber(ARGV[i + 1]), unpack(ARGV, i + 2, i + 7))) end
-flush()
-return answers
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 8 do table.insert(answers, update(arguments[i], tonumber(arguments[i + 1]), unpack(arguments, i + 2, i + 7))) end
+  batch.flush()
+  return answers
+end

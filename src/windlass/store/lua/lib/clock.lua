@@ -1,14 +1,19 @@
--- Engine time in milliseconds. ARGV[1] is a clock offset, which only a deployment marked as a test accepts.
-local now_ms
+-- Engine time in milliseconds. The first argument of a call is a clock offset, which only a deployment marked as a test
+-- accepts.
+local keys = require 'keys'
+local script = require 'script'
 
-at_begin[#at_begin + 1] = function()
+local clock = {}
+
+script.on_begin(function(_, offset)
   local time = redis.call('TIME')
-  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-  if ARGV[1] ~= '0' then
-    local offset_ms = tonumber(ARGV[1])
-    if redis.call('HGET', KEYS[1], 'test') ~= '1' then
+  clock.now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  if offset ~= '0' then
+    if redis.call('HGET', keys.root, 'test') ~= '1' then
       error('a clock offset is accepted only by a deployment marked as a test')
     end
-    now_ms = now_ms + offset_ms
+    clock.now_ms = clock.now_ms + tonumber(offset)
   end
-end
+end)
+
+return clock

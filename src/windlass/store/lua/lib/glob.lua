@@ -1,6 +1,9 @@
--- uses: order
 -- SQLite's GLOB: `*`, `?`, `[a-z]`, `[^…]`, over UTF-8 characters, case-sensitive, whole string.
 -- Two pointers with one backtracking point: linear in practice, at worst pattern times text.
+local order = require 'order'
+
+local glob = {}
+
 local function char_at(text, at)
   local byte = string.byte(text, at)
   if not byte then return nil, at end
@@ -26,7 +29,7 @@ local function in_class(pattern, at, char)
     local following = char_at(pattern, after)
     if c == '-' and following and following ~= ']' and previous then
       local last, behind = char_at(pattern, after)
-      if not comes_before(char, previous) and not comes_before(last, char) then seen = true end
+      if not order.is_before(char, previous) and not order.is_before(last, char) then seen = true end
       previous = nil
       after = behind
     else
@@ -39,7 +42,7 @@ local function in_class(pattern, at, char)
   return seen ~= negated, after
 end
 
-local function glob(pattern, text)
+function glob.match(pattern, text)
   local p, t = 1, 1
   local star_p, star_t
   while true do
@@ -73,7 +76,7 @@ end
 
 -- Match a pattern without `?` and `[`: its parts between stars must follow each other in the text. Plain searches are
 -- about ten times faster. Bytes suffice, because no UTF-8 character is part of another.
-local function matches_parts(parts, text)
+function glob.matches_parts(parts, text)
   local first, last = parts[1], parts[#parts]
   if #parts == 1 then return text == first end
   if #text < #first + #last or string.sub(text, 1, #first) ~= first then return false end
@@ -88,11 +91,13 @@ local function matches_parts(parts, text)
 end
 
 -- Return the texts before, between and behind the stars; nil if the pattern has other wildcards.
-local function parts_of(pattern)
+function glob.split(pattern)
   if string.find(pattern, '[%?%[]') then return nil end
   local parts = {}
   for part in string.gmatch(pattern .. '*', '([^%*]*)%*') do parts[#parts + 1] = part end
   return parts
 end
 
-local function literal_prefix(pattern) return string.match(pattern, '^[^%*%?%[]*') end
+function glob.literal_prefix(pattern) return string.match(pattern, '^[^%*%?%[]*') end
+
+return glob

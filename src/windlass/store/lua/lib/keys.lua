@@ -1,97 +1,182 @@
--- Keys of one partition. This table lists every key. The functions below build the most frequent keys; other files
--- append the rest to the prefix `P`. KEYS[1] is the partition's root, e.g. `wl:{0}`: all keys share its hash tag.
--- A limit key is a limit's number, number:key or number=key; where lanes are blocked, also a pause (limits.lua).
---
---   root                        hash    layout version, partition count (in partition 0), test mark,
---                                       `stopped` (stop.lua), `served_by` (fencing.py)
---   j:<id>                      string  record of a job (record.lua)
---   a:<id>                      list    the last 20 unsuccessful attempts, with their errors (attempts.lua)
---   o:<id>                      string  kept result, with its codec
---   l:<id>                      list    last log lines of its holders (job_log.lua)
---   e:<id>                      set     wakeup lists to notify when the job ends
---   c:<id>                      zset    its members (children, jobs it waits for): score their state (dependencies.lua)
---   d:<id>                      zset    jobs that wait for its end: score the state they were last notified of
---   work                        zset    pending steps on dependencies: kind + id, score when
---   restoring                   zset    imported jobs with a parent or members: score 1 to be linked, 2 to be settled
---   queues                      set     names of queues that hold something or are configured
---   q:<queue>                   hash    configuration, the byte counts `bytes` and `history_bytes_now`, marks
---   ready:<queue>               zset    default lane: score priority, member ready time + sequence + id
---   lane:<queue>\0<lane>        zset    another lane, same form
---   laned:<queue>               zset    all jobs of all other lanes, same form: counts, pages, exact priority
---   heads:<queue>               zset    head of each other lane: score as in the lane, member as above + lane
---   names:<queue>               zset    lexicographic index of other lanes: name \0 lane
---   parked:<queue>\0<limit key> zset    lanes that a limit or a pause blocks, as in heads
---   parked_at:<queue>           hash    lane -> limit key that blocks it
---   room:<queue>                zset    limit keys that have room, although lanes are blocked there
---   rates:<queue>               zset    rates that block lanes -> instant of their next token
---   pauses:<queue>              hash    'l' + lane or 'n' + name -> since + reason
---   weights:<queue>             hash    lane -> weight, if it is not 1
---   turns:<queue>               zset    lane -> virtual time, if it is ahead of the queue's (fair share)
---   entered:<queue>             hash    lane -> virtual time at which its head was entered (fair share)
---   scheduled:<queue>           zset    score run_at
---   waiting:<queue>             zset    score creation
---   running:<queue>             zset    dispatched and running: score the instant at which the recoverer checks it
---   finished|failed|cancelled|history:<queue>   zset   score end
---   waiters:<queue>             zset    waiting takers: score end of registration, member wakeup list \1 filter
---   m:<queue>\0<hour>           hash    counters <minute>:<what>; waits and runs by bits of duration (counters.lua)
---   u:<queue>\0<key>            zset    holders of a unique key: score sequence
---   throttle:<queue>\0<key>     string  end of the period + id of the job that won it; expires
---   t:<tag>                     zset    jobs with a tag: score creation
---   timers:due|lease|ring       zset    queue -> an instant not later than its next scheduled job | overdue lease |
---                                       wakeup check
---   retention, expiry           zset    id -> instant of removal | instant by which it must have started
---   ended:<bucket>              set     last 8 bytes of ids that ended; expires
---   limits, limit_names         hash    number -> limit; name -> number
---   limits_version, limit_number   string   grow with every change; with every new limit
---   rematch                     string  version of the limits against which waiting jobs are being matched
---   holders:<limit key>         zset    jobs that run under a limit: score start
---   full_at:<limit key>         string  when a rate's bucket is full again; expires then
---   parked_in:<limit key>       set     queues with lanes that a limit blocks
---   held:<number>               set     limit keys of a limit that have holders or blocked lanes
---   caps:<number>               hash    limit key -> its own cap + data that callers keep with it (caps.lua)
---   keyed:<number>              zset    limit keys that may have their own cap, and have a cap or jobs: score 0
---   under:<limit key>           zset    jobs of such a limit key that have not ended: score state
---   idle_caps                   zset    limit keys with a cap and without jobs -> instant at which the cap is removed
---   seq, token                  string  enqueue sequence; lease token
---   number                      string  last number given to a job (numbers.lua)
---   slip:<name>                 string  request id: last call under this name, and its first reserved number; expires
---   numbers, numbered           hash    id -> number, number -> id: of jobs whose number was assigned later
---   workers                     zset    worker -> instant by which it must send a heartbeat
---   w:<worker>, wj:<worker>     hash, zset   description of a worker; jobs it holds, score start
---   push_workers                zset    workers to which jobs are pushed: score registration (push_workers.lua)
---   push_full                   set     push workers that had no free slot when a call looked
---   idle:<queue>                zset    worker -> until when it may be given a job (idle_workers.lua); expires
---   wn:<worker>                 zset    job names that the worker does not know: score when it reported so
---   schedules                   zset    schedule -> its next occurrence; +inf when it is paused or over
---   schedule_names              zset    the same names, by name
---   s:<schedule>                hash    definition (opaque), revision, created_at, next_at (0: over), paused (reason),
---                                       last_planned_at, last_fired_at, last_job, fired, skipped, missed
---   sj:<schedule>               list    ids of the last jobs it created, newest first, at most 20
---   bell:<process>              list    wakeup list of a process
---   hand:<process>              string  worker that accepts a direct handoff (plain_hand.lua); expires
---   owed, given_up              zset    callback -> instant at which it is due | is removed (pending_callbacks.lua)
---   od:<destination>            zset    the same for the pending callbacks of one destination
---   owed_to                     zset    destination -> instant at which its first pending callback is due
---   given_up_ids                zset    callbacks that were given up, by id
---   b:<callback>                hash    pending or given-up callback: job as it ended, result, tries, destination
---   debts                       string  numbers of callbacks and of their leases
---   followed                    string  there are followers of events: the epoch of events.lua; expires
---   events                      stream  events, bounded; written only while `followed` exists; expires
---   tokens                      hash    name -> creation and expiry of a token + definition (tokens.lua); partition 0
---   ended_sessions              zset    sessions ended by logout: score when the last of their cookies expires, in s;
---                                       expires; partition 0
---   tokens_version              string  changes with the tokens and the ended sessions; partition 0
---   stats:<component>           hash    instance -> until when + its last figures (opaque); expires; partition 0
---   audit                       stream  audit log, bounded (audit.lua); partition 0
--- The loader adds STATE, EVENT, FLAG, LOG and DEFAULT from the Python code, and KEYS, ARGV, `at_begin` and `at_start`.
+-- Keys of one partition: every key, its type and its content. Only this file builds keys; store/keys.py names those
+-- that Python reads. All keys of a partition begin with its root, e.g. `wl:{0}`, and so share its hash tag. A limit key
+-- is a limit's number, number:key or number=key; where lanes are blocked, also a pause (limits.lua).
+local script = require 'script'
+
+local keys = {}
+
+-- `keys.root` is a hash: layout version, partition count (in partition 0), test mark, `stopped` (stop.lua), `served_by`
+-- (fencing.py).
 local P
-at_begin[#at_begin + 1] = function() P = KEYS[1] .. ':' end
+script.on_begin(function(root)
+  keys.root = root
+  P = root .. ':'
+end)
 
-local STATE_INDEX = {'scheduled:', nil, 'waiting:', 'running:', 'running:', 'finished:', 'failed:', 'cancelled:'}
+-- Jobs
+function keys.job(id) return P .. 'j:' .. id end -- string: its record (record.lua)
+-- list: the last 20 unsuccessful attempts, with errors (attempts.lua)
+function keys.attempts(id) return P .. 'a:' .. id end
+function keys.result(id) return P .. 'o:' .. id end -- string: kept result, with its codec
+function keys.log(id) return P .. 'l:' .. id end -- list: last log lines of its holders (job_log.lua)
+function keys.end_waiters(id) return P .. 'e:' .. id end -- set: wakeup lists to notify when the job ends
+-- zset: children and awaited jobs; score their state (dependencies.lua)
+function keys.members(id) return P .. 'c:' .. id end
+-- zset: jobs that wait for its end; score the last notified state
+function keys.dependents(id) return P .. 'd:' .. id end
+function keys.tag(tag) return P .. 't:' .. tag end -- zset: jobs with a tag; score creation
+function keys.unique(queue, key) return P .. 'u:' .. queue .. '\0' .. key end -- zset: holders; score sequence
+-- string: end of the period + id of the job that won it; expires
+function keys.throttle(queue, key) return P .. 'throttle:' .. queue .. '\0' .. key end
+function keys.steps() return P .. 'work' end -- zset: pending steps on dependencies; kind + id, score when
+function keys.restoring() return P .. 'restoring' end -- zset: imported jobs with links; 1 to be linked, 2 to be settled
+function keys.retention() return P .. 'retention' end -- zset: id -> instant of removal
+function keys.expiry() return P .. 'expiry' end -- zset: id -> instant by which it must have started
+function keys.ended_ids(bucket) return P .. 'ended:' .. bucket end -- set: last 8 bytes of ids that ended; expires
+function keys.sequence() return P .. 'seq' end -- string: enqueue sequence
+function keys.token() return P .. 'token' end -- string: lease token
 
-local function job_key(id) return P .. 'j:' .. id end
-local function queue_key(kind, queue) return P .. kind .. ':' .. queue end
-local function lane_key(queue, lane)
+-- Queues
+function keys.queues() return P .. 'queues' end -- set: queues that hold something or are configured
+function keys.queue(queue) return P .. 'q:' .. queue end -- hash: configuration, `bytes`, `history_bytes_now`, marks
+function keys.ready(queue) return P .. 'ready:' .. queue end -- zset: default lane; score priority, member (lanes.lua)
+function keys.lane(queue, lane) -- zset: a lane, same form
   if lane == '' then return P .. 'ready:' .. queue end
   return P .. 'lane:' .. queue .. '\0' .. lane
 end
+function keys.laned(queue) return P .. 'laned:' .. queue end -- zset: jobs of all other lanes, for counts and pages
+function keys.heads(queue) return P .. 'heads:' .. queue end -- zset: head of each other lane; member as there + lane
+-- zset: lexicographic index of other lanes; name \0 lane
+function keys.lane_names(queue) return P .. 'names:' .. queue end
+-- zset: lanes that a limit or a pause blocks, as in heads
+function keys.blocked_lanes(queue, limit_key) return P .. 'parked:' .. queue .. '\0' .. limit_key end
+function keys.blocked_by(queue) return P .. 'parked_at:' .. queue end -- hash: lane -> limit key that blocks it
+function keys.room(queue) return P .. 'room:' .. queue end -- zset: limit keys with room that still have blocked lanes
+function keys.rates(queue) return P .. 'rates:' .. queue end -- zset: rates that block lanes -> their next token
+function keys.pauses(queue) return P .. 'pauses:' .. queue end -- hash: 'l' + lane or 'n' + name -> since + reason
+function keys.weights(queue) return P .. 'weights:' .. queue end -- hash: lane -> weight, if it is not 1
+-- zset: lane -> virtual time ahead of the queue's (fair_share.lua)
+function keys.turns(queue) return P .. 'turns:' .. queue end
+-- hash: lane -> virtual time at which its head was entered
+function keys.entered(queue) return P .. 'entered:' .. queue end
+function keys.scheduled(queue) return P .. 'scheduled:' .. queue end -- zset: score run_at
+function keys.waiting(queue) return P .. 'waiting:' .. queue end -- zset: score creation
+-- zset: dispatched and running; score the recoverer's check
+function keys.running(queue) return P .. 'running:' .. queue end
+function keys.finished(queue) return P .. 'finished:' .. queue end -- zset: score end
+function keys.history(queue) return P .. 'history:' .. queue end -- zset: score end; also failed: and cancelled:
+-- zset: waiting takers; wakeup list \1 filter, score until
+function keys.waiters(queue) return P .. 'waiters:' .. queue end
+-- hash: <minute>:<what> (counters.lua)
+function keys.counters(queue, hour) return P .. 'm:' .. queue .. '\0' .. hour end
+function keys.idle(queue) return P .. 'idle:' .. queue end -- zset: worker -> until when it may be given a job; expires
+-- Return the index of a queue by its name: 'ready', 'laned', 'scheduled', 'finished', 'failed', …; 't' for a tag.
+function keys.of_queue(kind, queue) return P .. kind .. ':' .. queue end
+keys.STATE_INDEX = {'scheduled', nil, 'waiting', 'running', 'running', 'finished', 'failed', 'cancelled'}
+-- zset: queue -> an instant not later than its next scheduled job ('due'), expired lease ('lease'), wakeup check
+-- ('ring')
+function keys.timer(kind) return P .. 'timers:' .. kind end
+
+-- Limits
+function keys.limits() return P .. 'limits' end -- hash: number -> limit
+function keys.limit_names() return P .. 'limit_names' end -- hash: name -> number
+function keys.limits_version() return P .. 'limits_version' end -- string: grows with every change
+function keys.limit_number() return P .. 'limit_number' end -- string: grows with every new limit
+function keys.rematch() return P .. 'rematch' end -- string: version against which waiting jobs are being matched
+-- zset: jobs that run under a limit; score start
+function keys.holders(limit_key) return P .. 'holders:' .. limit_key end
+-- string: when a rate's bucket is full; expires then
+function keys.full_at(limit_key) return P .. 'full_at:' .. limit_key end
+-- set: queues with lanes that a limit blocks
+function keys.blocked_in(limit_key) return P .. 'parked_in:' .. limit_key end
+function keys.limit_keys(number) return P .. 'held:' .. number end -- set: its limit keys with holders or blocked lanes
+-- hash: limit key -> its own cap + callers' data (caps.lua)
+function keys.caps(number) return P .. 'caps:' .. number end
+function keys.capped_keys(number) return P .. 'keyed:' .. number end -- zset: limit keys with a cap or jobs; score 0
+-- zset: its jobs that have not ended; score state
+function keys.limited_jobs(limit_key) return P .. 'under:' .. limit_key end
+-- zset: limit keys with a cap and without jobs -> removal of the cap
+function keys.idle_caps() return P .. 'idle_caps' end
+
+-- Numbers
+function keys.number() return P .. 'number' end -- string: last number given to a job (numbers.lua)
+-- string: last call of this name, its first number; expires
+function keys.request_id(name) return P .. 'slip:' .. name end
+function keys.numbers() return P .. 'numbers' end -- hash: id -> number, of jobs whose number was assigned later
+function keys.numbered() return P .. 'numbered' end -- hash: number -> id, of the same jobs
+
+-- Workers and wakeups
+function keys.workers() return P .. 'workers' end -- zset: worker -> instant by which it must send a heartbeat
+function keys.worker(worker) return P .. 'w:' .. worker end -- hash: description
+function keys.worker_jobs(worker) return P .. 'wj:' .. worker end -- zset: jobs it holds; score start
+function keys.push_workers() return P .. 'push_workers' end -- zset: score registration (push_workers.lua)
+function keys.push_full() return P .. 'push_full' end -- set: push workers that had no free slot when a call looked
+function keys.unknown_names(worker) return P .. 'wn:' .. worker end -- zset: names it does not know; score when reported
+function keys.wakeup_list(process) return P .. 'bell:' .. process end -- list: wakeups of a process
+-- string: worker that accepts a direct handoff; expires
+function keys.handoff(process) return P .. 'hand:' .. process end
+
+-- Schedules
+-- zset: schedule -> next occurrence; +inf when it is paused or over
+function keys.schedules() return P .. 'schedules' end
+function keys.schedule_names() return P .. 'schedule_names' end -- zset: the same names, by name
+-- hash: definition (opaque), revision, created_at, next_at (0: over), paused (reason), last_planned_at, last_fired_at,
+-- last_job, fired, skipped, missed
+function keys.schedule(name) return P .. 's:' .. name end
+function keys.schedule_jobs(name) return P .. 'sj:' .. name end -- list: ids of its last 20 jobs, newest first
+
+-- Callbacks
+function keys.pending_callbacks() return P .. 'owed' end -- zset: callback -> instant at which it is due
+function keys.given_up() return P .. 'given_up' end -- zset: callback -> instant at which it is removed
+function keys.given_up_ids() return P .. 'given_up_ids' end -- zset: given-up callbacks, by id
+function keys.destination(destination) return P .. 'od:' .. destination end -- zset: its pending callbacks, as in all
+function keys.destinations() return P .. 'owed_to' end -- zset: destination -> instant of its first pending callback
+function keys.callback(id) return P .. 'b:' .. id end -- hash: job as it ended, result, tries, destination
+function keys.callback_number() return P .. 'debts' end -- string: numbers of callbacks and of their leases
+
+-- Events, tokens, figures
+function keys.followed() return P .. 'followed' end -- string: epoch (events.lua), while there are followers; expires
+function keys.events() return P .. 'events' end -- stream: bounded; written only while `followed` exists; expires
+function keys.tokens() return P .. 'tokens' end -- hash: name -> creation, expiry, definition (tokens.lua); partition 0
+-- zset: ended by logout; score last cookie's end in s; expires
+function keys.ended_sessions() return P .. 'ended_sessions' end
+-- string: changes with tokens and ended sessions; partition 0
+function keys.tokens_version() return P .. 'tokens_version' end
+function keys.stats(component) return P .. 'stats:' .. component end -- hash: instance -> until when + figures; expires
+function keys.audit() return P .. 'audit' end -- stream: audit log, bounded (audit.lua); partition 0
+
+-- Keys of a queue for the fast path, kept from call to call: joining them costs as much as finding them. They depend on
+-- the root and on the queue only. Counters.lua keeps the fields of the current minute there.
+local QUEUES_KEPT = 100
+local kept, kept_number = {}, 0
+
+local function join_keys(queue)
+  return {
+    queue = keys.queue(queue), ready = keys.ready(queue), running = keys.running(queue), heads = keys.heads(queue),
+    room = keys.room(queue), waiters = keys.waiters(queue), laned = keys.laned(queue),
+    blocked_by = keys.blocked_by(queue),
+    lane_names = keys.lane_names(queue), followed = keys.followed(), push_full = keys.push_full(), job = keys.job(''),
+    limits_version = keys.limits_version(), sequence = keys.sequence(), token = keys.token(), number = keys.number(),
+    lease_timer = keys.timer('lease'), due_timer = keys.timer('due'), minute_ends_at = 0,
+  }
+end
+
+function keys.kept_of(queue)
+  local of_root = kept[P]
+  local found = of_root and of_root[queue]
+  if found then return found end
+  if not of_root or kept_number >= QUEUES_KEPT then
+    if kept_number >= QUEUES_KEPT then kept, kept_number = {}, 0 end
+    of_root = {}
+    kept[P] = of_root
+  end
+  found, kept_number = join_keys(queue), kept_number + 1
+  of_root[queue] = found
+  return found
+end
+
+-- Return a key by its name as stored. For the doctor and for pages over several kinds of keys.
+function keys.named(name) return P .. name end
+function keys.prefix() return P end
+
+return keys

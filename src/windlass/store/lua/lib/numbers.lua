@@ -1,74 +1,68 @@
--- uses: keys, batch, record
 -- Numbers of jobs, used by dialects. A job created under a number has it in its id. Another job gets a number when it
 -- is first shown; that mapping is stored in both directions and removed with the job. Numbers are not reused.
+local record = require 'jobs.record'
+local keys = require 'keys'
+
+local numbers = {}
 
 -- Return the number that an id contains (core/ids.py), or nil.
-local function number_in(id)
+function numbers.number_in(id)
   if string.sub(id, 1, 6) ~= 'number' or bit.rshift(string.byte(id, 7), 4) ~= 8 then return nil end
   local high, low = struct.unpack('>I4I4', id, 9)
   return bit.band(high, 0x3fffffff) * 4294967296 + low
 end
 
-local function raise_number(number)
-  if number > tonumber(redis.call('GET', P .. 'number') or 0) then
-    redis.call('SET', P .. 'number', string.format('%.0f', number))
+function numbers.raise(number)
+  if number > tonumber(redis.call('GET', keys.number()) or 0) then
+    redis.call('SET', keys.number(), string.format('%.0f', number))
   end
 end
 
 -- The caller must save the record afterwards.
-local function give_number(r)
-  local number = string.format('%.0f', redis.call('INCR', P .. 'number'))
-  redis.call('HSET', P .. 'numbers', r.id, number)
-  redis.call('HSET', P .. 'numbered', number, r.id)
-  mark(r, 'has_number')
+function numbers.assign(job)
+  local number = string.format('%.0f', redis.call('INCR', keys.number()))
+  redis.call('HSET', keys.numbers(), job.id, number)
+  redis.call('HSET', keys.numbered(), number, job.id)
+  record.mark(job, 'has_number')
   return number
 end
 
-local function forget_number(id)
-  local number = redis.call('HGET', P .. 'numbers', id)
+function numbers.forget(id)
+  local number = redis.call('HGET', keys.numbers(), id)
   if not number then return end
-  redis.call('HDEL', P .. 'numbers', id)
-  redis.call('HDEL', P .. 'numbered', number)
+  redis.call('HDEL', keys.numbers(), id)
+  redis.call('HDEL', keys.numbered(), number)
 end
 
 -- An enqueue can reserve the numbers of its jobs in the same step. If its answer is lost, the call is repeated and must
--- get the same numbers. So it brings a request id (`slip` in the code): a name that one call at a time uses, and a
--- number that grows with each call. A smaller number than the last one belongs to a call that was answered long ago:
--- its message was delayed in transit.
-local SLIP_MS = 3600000
-local function brings_slip() return string.sub(ARGV[2], 1, 1) == 'N' end
-local function slip_of_call() return P .. 'slip:' .. ARGV[3], tonumber(string.sub(ARGV[2], 2)) end
-local function last_drawn(slip)
-  local of_call, first = string.match(slip or '', '^(%d+):(%d+)$')
-  return tonumber(of_call or 0), tonumber(first)
-end
-local NUMBERED_ID = '>c8BI7' -- first bytes of the caller's placeholder, variant bit, number
-local function numbered_id(placeholder, number) return struct.pack(NUMBERED_ID, placeholder, 128, number) end
+-- get the same numbers. So it brings a request id: a name that one call at a time uses, and a number that grows with each
+-- call. A smaller number than the last one belongs to a call that was answered long ago: its message was delayed in
+-- transit.
+local REQUEST_TTL_MS = 3600000
 
--- Return the first number, and whether it was reserved by this call.
-local function draw_once(key, of_call, size)
-  local known, first = last_drawn(redis.call('GET', key))
-  if known > of_call then error('a call that was answered before') end
-  if known == of_call then return first, false end
-  first = redis.call('INCRBY', P .. 'number', size) - size + 1
-  redis.call('SET', key, string.format('%.0f:%.0f', of_call, first), 'PX', SLIP_MS)
+-- Return key and number of the request id in the first two arguments of an enqueue; nil if it brings none.
+function numbers.read_request(first, name)
+  if string.sub(first, 1, 1) ~= 'N' then return nil end
+  return keys.request_id(name), tonumber(string.sub(first, 2))
+end
+
+-- Return the number of the last request under a name, and the first number that it reserved.
+function numbers.read_reserved(content)
+  local request, first = string.match(content or '', '^(%d+):(%d+)$')
+  return tonumber(request or 0), tonumber(first)
+end
+
+-- Reserve numbers for the jobs of a request. Returns the first number, and whether it was reserved by this call.
+function numbers.reserve_once(key, request, size)
+  local last, first = numbers.read_reserved(redis.call('GET', key))
+  if last > request then error('a call that was answered before') end
+  if last == request then return first, false end
+  first = redis.call('INCRBY', keys.number(), size) - size + 1
+  redis.call('SET', key, string.format('%.0f:%.0f', request, first), 'PX', REQUEST_TTL_MS)
   return first, true
 end
 
--- Remove the request id from the arguments, and put the numbers into the ids. Jobs that were matched against old limits
--- get no numbers, because they will be sent again. Returns true if the numbers are new: then none of the jobs can have
--- ended, whatever ids other callers use.
-local function bring_numbers()
-  if not brings_slip() then return false end
-  local key, of_call = slip_of_call()
-  table.remove(ARGV, 2)
-  table.remove(ARGV, 2)
-  if (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[2] then return false end
-  local size = (#ARGV - 2) / 2
-  local first, is_new = draw_once(key, of_call, size)
-  for i = 1, size do
-    local entry = ARGV[2 * i + 1]
-    ARGV[2 * i + 1] = numbered_id(entry, first + i - 1) .. string.sub(entry, 17)
-  end
-  return is_new
-end
+local NUMBERED_ID = '>c8BI7' -- first bytes of the caller's placeholder, variant bit, number
+function numbers.numbered_id(placeholder, number) return struct.pack(NUMBERED_ID, placeholder, 128, number) end
+
+return numbers

@@ -3,10 +3,14 @@
 -- returns:   {key, queued, scheduled or waiting, dispatched or running, cap + data kept with it ('': none)}
 -- refusals:  unknown_limit
 -- flags: no-writes
--- uses: keys, clock, caps
-local number = redis.call('HGET', P .. 'limit_names', ARGV[2])
-if not number then return 'unknown_limit' end
-local holdup = number .. '=' .. ARGV[3]
-local row = standing_of(holdup)
-if is_over(holdup) then row[5] = '' end
-return row
+local keys = require 'keys'
+local caps = require 'limits.caps'
+
+return function(arguments)
+  local number = redis.call('HGET', keys.limit_names(), arguments[2])
+  if not number then return 'unknown_limit' end
+  local limit_key = number .. '=' .. arguments[3]
+  local row = caps.describe(limit_key)
+  if caps.is_over(limit_key) then row[5] = '' end
+  return row
+end

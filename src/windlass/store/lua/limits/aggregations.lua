@@ -4,14 +4,18 @@
 --            data kept with it ('': none)}, ...}}
 -- refusals:  unknown_limit
 -- flags: no-writes
--- uses: keys, clock, limits, caps
-local number = redis.call('HGET', P .. 'limit_names', ARGV[2])
-if not number then return 'unknown_limit' end
-local most = tonumber(ARGV[4])
-local from = ARGV[3] == '' and '-' or '(' .. number .. '=' .. ARGV[3]
-local found = redis.call('ZRANGEBYLEX', P .. 'keyed:' .. number, from, '+', 'LIMIT', 0, most)
-local rows = {}
-for _, holdup in ipairs(found) do
-  if not is_over(holdup) then rows[#rows + 1] = standing_of(holdup) end
+local keys = require 'keys'
+local caps = require 'limits.caps'
+
+return function(arguments)
+  local number = redis.call('HGET', keys.limit_names(), arguments[2])
+  if not number then return 'unknown_limit' end
+  local most = tonumber(arguments[4])
+  local from = arguments[3] == '' and '-' or '(' .. number .. '=' .. arguments[3]
+  local found = redis.call('ZRANGEBYLEX', keys.capped_keys(number), from, '+', 'LIMIT', 0, most)
+  local rows = {}
+  for _, limit_key in ipairs(found) do
+    if not caps.is_over(limit_key) then rows[#rows + 1] = caps.describe(limit_key) end
+  end
+  return {#found == most and caps.key_of(found[most]) or '', rows}
 end
-return {#found == most and key_of(found[most]) or '', rows}

@@ -3,6 +3,9 @@
 -- returns:   {how many there are, {id, since, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-local key, from = P .. 'holders:' .. ARGV[2], tonumber(ARGV[3])
-return {redis.call('ZCARD', key), redis.call('ZRANGE', key, from, from + tonumber(ARGV[4]) - 1, 'WITHSCORES')}
+local keys = require 'keys'
+
+return function(arguments)
+  local key, from = keys.holders(arguments[2]), tonumber(arguments[3])
+  return {redis.call('ZCARD', key), redis.call('ZRANGE', key, from, from + tonumber(arguments[4]) - 1, 'WITHSCORES')}
+end

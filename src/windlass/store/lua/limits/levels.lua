@@ -4,21 +4,27 @@
 --            at (0: does not apply)}, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, clock, lanes, limits
-local function level_of(holdup)
-  local limit, lanes = definition_of(holdup), 0
-  for _, queue in ipairs(redis.call('SMEMBERS', P .. 'parked_in:' .. holdup)) do
-    lanes = lanes + redis.call('ZCARD', line_of(queue, holdup))
+local clock = require 'clock'
+local keys = require 'keys'
+local limits = require 'limits.limits'
+local lanes = require 'queues.lanes'
+
+local function level_of(limit_key)
+  local limit, blocked = limits.definition_of(limit_key), 0
+  for _, queue in ipairs(redis.call('SMEMBERS', keys.blocked_in(limit_key))) do
+    blocked = blocked + redis.call('ZCARD', lanes.line_of(queue, limit_key))
   end
-  local room = room_of('', holdup)
-  return {holdup, redis.call('ZCARD', P .. 'holders:' .. holdup), lanes, room < math.huge and room or -1,
-    limit and limit.is_rate and next_token_at(holdup, limit) or 0}
+  local room = limits.room_of('', limit_key)
+  return {limit_key, redis.call('ZCARD', keys.holders(limit_key)), blocked, room < math.huge and room or -1,
+    limit and limit.is_rate and limits.next_token_at(limit_key, limit) or 0}
 end
 
-local page = redis.call('SSCAN', P .. 'held:' .. ARGV[2], ARGV[3], 'COUNT', ARGV[4])
-local levels = {}
-for i, holdup in ipairs(page[2]) do levels[i] = level_of(holdup) end
-if ARGV[3] == '0' and redis.call('SISMEMBER', P .. 'held:' .. ARGV[2], ARGV[2]) == 0 then
-  table.insert(levels, 1, level_of(ARGV[2]))
+return function(arguments)
+  local page = redis.call('SSCAN', keys.limit_keys(arguments[2]), arguments[3], 'COUNT', arguments[4])
+  local levels = {}
+  for i, limit_key in ipairs(page[2]) do levels[i] = level_of(limit_key) end
+  if arguments[3] == '0' and redis.call('SISMEMBER', keys.limit_keys(arguments[2]), arguments[2]) == 0 then
+    table.insert(levels, 1, level_of(arguments[2]))
+  end
+  return {clock.now_ms, page[1], levels}
 end
-return {now_ms, page[1], levels}

@@ -4,14 +4,17 @@
 -- returns:   {number, version of the limits, previous content ('': none)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys
-local number = redis.call('HGET', P .. 'limit_names', ARGV[2])
-if not number then
-  number = redis.call('INCR', P .. 'limit_number')
-  redis.call('HSET', P .. 'limit_names', ARGV[2], number)
+local keys = require 'keys'
+
+return function(arguments)
+  local number = redis.call('HGET', keys.limit_names(), arguments[2])
+  if not number then
+    number = redis.call('INCR', keys.limit_number())
+    redis.call('HSET', keys.limit_names(), arguments[2], number)
+  end
+  local before = redis.call('HGET', keys.limits(), number) or ''
+  redis.call('HSET', keys.limits(), number, arguments[3])
+  local version = redis.call('INCR', keys.limits_version())
+  redis.call('SET', keys.rematch(), version)
+  return {tonumber(number), version, before}
 end
-local before = redis.call('HGET', P .. 'limits', number) or ''
-redis.call('HSET', P .. 'limits', number, ARGV[3])
-local version = redis.call('INCR', P .. 'limits_version')
-redis.call('SET', P .. 'rematch', version)
-return {tonumber(number), version, before}

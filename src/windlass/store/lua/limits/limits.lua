@@ -4,8 +4,11 @@
 --            definition, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-return {
-  tonumber(redis.call('GET', P .. 'limits_version') or 0), tonumber(redis.call('GET', P .. 'rematch') or 0),
-  redis.call('HGETALL', P .. 'limits'),
-}
+local keys = require 'keys'
+
+return function(arguments)
+  return {
+    tonumber(redis.call('GET', keys.limits_version()) or 0), tonumber(redis.call('GET', keys.rematch()) or 0),
+    redis.call('HGETALL', keys.limits()),
+  }
+end

@@ -3,27 +3,36 @@
 -- returns:   per job 'ok' or a refusal; a job with a revision_conflict was matched when it was edited
 -- refusals:  unknown_job, already_ended, revision_conflict, limits_changed (match again)
 -- flags: allow-oom
--- uses: keys, batch, record, lanes, limits, caps, wakeups, index, ending, wake_takers
-local is_stale = have_limits_changed(ARGV[2])
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local caps = require 'limits.caps'
+local limits = require 'limits.limits'
+local wake_takers = require 'workers.wake_takers'
 
-local function rematch(id, revision, limits)
-  local r = load(id)
-  if not r then return missing(id) end
-  if is_ended(r) then return 'already_ended' end
-  if r.revision ~= revision then return 'revision_conflict' end
-  local stands_in_lane = r.state == STATE.queued or has(r, 'retakeable')
-  local payload = payload_of(r)
-  if stands_in_lane then leave_lane(r) end
-  change_limits(r, limits)
-  if stands_in_lane then enter_lane(r) end
-  rewrite(r, payload)
+local function rematch(id, revision, job_limits)
+  local job = record.load(id)
+  if not job then return ending.missing(id) end
+  if record.is_ended(job) then return 'already_ended' end
+  if job.revision ~= revision then return 'revision_conflict' end
+  local stands_in_lane = job.state == STATE.queued or record.has(job, 'retakeable')
+  local payload = record.payload_of(job)
+  if stands_in_lane then index.leave_lane(job) end
+  caps.change_limits(job, job_limits)
+  if stands_in_lane then index.enter_lane(job) end
+  record.rewrite(job, payload)
   return 'ok'
 end
 
-local answers = {}
-for i = 3, #ARGV, 3 do
-  table.insert(answers, is_stale and 'limits_changed' or rematch(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]))
+return function(arguments)
+  local is_stale = limits.have_changed(arguments[2])
+  local answers = {}
+  for i = 3, #arguments, 3 do
+    table.insert(answers, is_stale and 'limits_changed' or rematch(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2]))
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  return answers
 end
-flush()
-ring_all()
-return answers

@@ -3,7 +3,10 @@
 -- returns:   1 when it is still the current version
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys
-if redis.call('GET', P .. 'rematch') ~= ARGV[2] then return 0 end
-redis.call('DEL', P .. 'rematch')
-return 1
+local keys = require 'keys'
+
+return function(arguments)
+  if redis.call('GET', keys.rematch()) ~= arguments[2] then return 0 end
+  redis.call('DEL', keys.rematch())
+  return 1
+end

@@ -3,8 +3,13 @@
 -- returns:   next cursor ('0' at the end)
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, blocked_lanes, wake_takers
-local page = redis.call('SSCAN', P .. 'held:' .. ARGV[2], ARGV[3], 'COUNT', ARGV[4])
-for _, holdup in ipairs(page[2]) do open_lines(holdup) end
-ring_all()
-return page[1]
+local keys = require 'keys'
+local blocked_lanes = require 'limits.blocked_lanes'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local page = redis.call('SSCAN', keys.limit_keys(arguments[2]), arguments[3], 'COUNT', arguments[4])
+  for _, limit_key in ipairs(page[2]) do blocked_lanes.open_lines(limit_key) end
+  wake_takers.wake_all()
+  return page[1]
+end

@@ -3,13 +3,21 @@
 -- returns:   {now, jobs moved, next due instant (0: none; now: steps are left)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, wakeups, expiry, ending, propagation, wake_takers
-local moved = 0
-for _, queue in ipairs(redis.call('ZRANGEBYSCORE', P .. 'timers:due', '-inf', now_ms, 'LIMIT', 0, tonumber(ARGV[2]))) do
-  moved = moved + promote(queue, tonumber(ARGV[3]))
+local clock = require 'clock'
+local propagation = require 'dependencies.propagation'
+local ending = require 'jobs.ending'
+local keys = require 'keys'
+local expiry = require 'leases.expiry'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local moved = 0
+  for _, queue in ipairs(redis.call('ZRANGEBYSCORE', keys.timer('due'), '-inf', clock.now_ms, 'LIMIT', 0, tonumber(arguments[2]))) do
+    moved = moved + expiry.promote(queue, tonumber(arguments[3]))
+  end
+  local _, is_left = propagation.continue_steps()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  local first = redis.call('ZRANGE', keys.timer('due'), 0, 0, 'WITHSCORES')
+  return {clock.now_ms, moved, is_left and clock.now_ms or tonumber(first[2] or 0)}
 end
-local _, is_left = work_on()
-ring_all()
-trim_histories()
-local first = redis.call('ZRANGE', P .. 'timers:due', 0, 0, 'WITHSCORES')
-return {now_ms, moved, is_left and now_ms or tonumber(first[2] or 0)}

@@ -4,17 +4,21 @@
 --            instances
 -- returns:   1
 -- refusals:  too_large (too many instances)
--- uses: keys, clock
-local key, for_ms = P .. 'stats:' .. ARGV[2], tonumber(ARGV[4])
-local known, others = redis.call('HGETALL', key), 0
-for i = 1, #known, 2 do
-  if struct.unpack('>I6', known[i + 1]) <= now_ms then
-    redis.call('HDEL', key, known[i])
-  elseif known[i] ~= ARGV[3] then
-    others = others + 1
+local clock = require 'clock'
+local keys = require 'keys'
+
+return function(arguments)
+  local key, for_ms = keys.stats(arguments[2]), tonumber(arguments[4])
+  local known, others = redis.call('HGETALL', key), 0
+  for i = 1, #known, 2 do
+    if struct.unpack('>I6', known[i + 1]) <= clock.now_ms then
+      redis.call('HDEL', key, known[i])
+    elseif known[i] ~= arguments[3] then
+      others = others + 1
+    end
   end
+  if others >= tonumber(arguments[6]) then return 'too_large' end
+  redis.call('HSET', key, arguments[3], struct.pack('>I6', clock.now_ms + for_ms) .. arguments[5])
+  redis.call('PEXPIRE', key, for_ms)
+  return 1
 end
-if others >= tonumber(ARGV[6]) then return 'too_large' end
-redis.call('HSET', key, ARGV[3], struct.pack('>I6', now_ms + for_ms) .. ARGV[5])
-redis.call('PEXPIRE', key, for_ms)
-return 1

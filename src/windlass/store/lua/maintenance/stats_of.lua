@@ -3,12 +3,16 @@
 -- returns:   {instance, figures (opaque), ...}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, clock
-local known, found = redis.call('HGETALL', P .. 'stats:' .. ARGV[2]), {}
-for i = 1, #known, 2 do
-  if struct.unpack('>I6', known[i + 1]) > now_ms then
-    found[#found + 1] = known[i]
-    found[#found + 1] = string.sub(known[i + 1], 7)
+local clock = require 'clock'
+local keys = require 'keys'
+
+return function(arguments)
+  local known, found = redis.call('HGETALL', keys.stats(arguments[2])), {}
+  for i = 1, #known, 2 do
+    if struct.unpack('>I6', known[i + 1]) > clock.now_ms then
+      found[#found + 1] = known[i]
+      found[#found + 1] = string.sub(known[i + 1], 7)
+    end
   end
+  return found
 end
-return found

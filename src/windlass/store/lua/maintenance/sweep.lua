@@ -4,30 +4,36 @@
 -- returns:   {next cursor ('0' at the end), {queue to relane, ...}, queues forgotten}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, config, ending
+local ending = require 'jobs.ending'
+local keys = require 'keys'
+local configuration = require 'queues.configuration'
+
 local PLACES = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'finished', 'failed', 'cancelled', 'history'}
-local page = redis.call('SSCAN', P .. 'queues', ARGV[2], 'COUNT', ARGV[3])
-local to_relane, forgotten = {}, 0
+
 local TRIMMED_PER_QUEUE = 50
 
 local function is_configured(queue)
-  for _, value in ipairs(redis.call('HMGET', queue_key('q', queue), unpack(CONFIG_FIELDS))) do
+  for _, value in ipairs(redis.call('HMGET', keys.queue(queue), unpack(configuration.FIELDS))) do
     if value then return true end
   end
-  return config_of(queue).is_paused or redis.call('EXISTS', queue_key('pauses', queue), queue_key('weights', queue)) > 0
+  return configuration.of(queue).is_paused or redis.call('EXISTS', keys.pauses(queue), keys.weights(queue)) > 0
 end
 
-for _, queue in ipairs(page[2]) do
-  trim_wanted[queue] = TRIMMED_PER_QUEUE
-  local keys = {}
-  for i, place in ipairs(PLACES) do keys[i] = queue_key(place, queue) end
-  if redis.call('EXISTS', unpack(keys)) == 0 and not is_configured(queue) then
-    redis.call('DEL', queue_key('q', queue), queue_key('turns', queue))
-    redis.call('SREM', P .. 'queues', queue)
-    forgotten = forgotten + 1
-  elseif config_of(queue).is_relaning then
-    table.insert(to_relane, queue)
+return function(arguments)
+  local page = redis.call('SSCAN', keys.queues(), arguments[2], 'COUNT', arguments[3])
+  local to_relane, forgotten = {}, 0
+  for _, queue in ipairs(page[2]) do
+    ending.trim_wanted[queue] = TRIMMED_PER_QUEUE
+    local indexes = {}
+    for i, place in ipairs(PLACES) do indexes[i] = keys.of_queue(place, queue) end
+    if redis.call('EXISTS', unpack(indexes)) == 0 and not is_configured(queue) then
+      redis.call('DEL', keys.queue(queue), keys.turns(queue))
+      redis.call('SREM', keys.queues(), queue)
+      forgotten = forgotten + 1
+    elseif configuration.of(queue).is_relaning then
+      table.insert(to_relane, queue)
+    end
   end
+  ending.trim_histories()
+  return {page[1], to_relane, forgotten}
 end
-trim_histories()
-return {page[1], to_relane, forgotten}

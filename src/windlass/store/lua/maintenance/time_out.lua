@@ -3,20 +3,28 @@
 -- returns:   per job 'retried', 'failed', 'cancelled', 'stale_lease' (another report came first) or another refusal
 -- refusals:  unknown_job, already_ended, stale_lease
 -- flags: allow-oom
--- uses: batch, record, wakeups, ending, reports, expiry, wake_takers
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local expiry = require 'leases.expiry'
+local reports = require 'leases.reports'
+local wake_takers = require 'workers.wake_takers'
+
 local function time_out(id, token, then_what, delay_ms)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  if not is_timed_out(r) then return 'stale_lease' end
-  if has(r, 'cancel_requested') then then_what = 'cancelled' end
-  return fail(id, token, then_what, delay_ms, 'timeout', '')
+  local job, refused = reports.find_held(id, token)
+  if not job then return refused end
+  if not expiry.is_timed_out(job) then return 'stale_lease' end
+  if record.has(job, 'cancel_requested') then then_what = 'cancelled' end
+  return reports.fail(id, token, then_what, delay_ms, 'timeout', '')
 end
 
-local answers = {}
-for i = 2, #ARGV, 4 do
-  table.insert(answers, time_out(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3])))
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 4 do
+    table.insert(answers, time_out(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2], tonumber(arguments[i + 3])))
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
 end
-flush()
-ring_all()
-trim_histories()
-return answers

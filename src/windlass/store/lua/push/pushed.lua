@@ -4,41 +4,53 @@
 -- returns:   per job 'running', 'queued', 'scheduled', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: keys, clock, batch, record, config, wakeups, push_workers, index, ending, reports, leasing, wake_takers
 -- Without name lanes, a queue cannot keep jobs of this name from the worker: the job waits instead.
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local clock = require 'clock'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local lease = require 'leases.lease'
+local reports = require 'leases.reports'
+local configuration = require 'queues.configuration'
+local push_workers = require 'workers.push_workers'
+local wake_takers = require 'workers.wake_takers'
+
 local UNTOLD_APART_MS = 1000
 
-local function give_back_unknown(r)
-  if config_of(r.queue).name_lanes == 1 or has(r, 'cancel_requested') then return give_back(r) end
-  r.attempt = math.max(0, r.attempt - 1)
-  put_back(r, now_ms + UNTOLD_APART_MS)
+local function give_back_unknown(job)
+  if configuration.of(job.queue).name_lanes == 1 or record.has(job, 'cancel_requested') then return reports.release(job) end
+  job.attempt = math.max(0, job.attempt - 1)
+  reports.put_back(job, clock.now_ms + UNTOLD_APART_MS)
   return 'scheduled'
 end
 
-local function note(worker, outcome, r)
-  if outcome == 'accepted' then is_reachable_again(worker) end
-  if outcome == 'unknown' and r then note_unknown_name(worker, r.name) end
-  if outcome == 'unreachable' then suspend(worker) end
-  if outcome == 'gone' then drop_push_worker(worker) end
+local function note(worker, outcome, job)
+  if outcome == 'accepted' then push_workers.clear_failures(worker) end
+  if outcome == 'unknown' and job then push_workers.note_unknown_name(worker, job.name) end
+  if outcome == 'unreachable' then push_workers.suspend(worker) end
+  if outcome == 'gone' then push_workers.drop(worker) end
 end
 
 local function pushed(id, token, worker, outcome, lease_ms)
-  local r, refused = held(id, token)
-  note(worker, outcome, r)
-  if not r then return refused end
+  local job, refused = reports.find_held(id, token)
+  note(worker, outcome, job)
+  if not job then return refused end
   -- A late answer does not change a running job.
-  if outcome == 'accepted' or r.state ~= STATE.dispatched then
-    accept(id, token, lease_ms)
+  if outcome == 'accepted' or job.state ~= STATE.dispatched then
+    lease.accept(id, token, lease_ms)
     return 'running'
   end
-  return outcome == 'unknown' and give_back_unknown(r) or give_back(r)
+  return outcome == 'unknown' and give_back_unknown(job) or reports.release(job)
 end
 
-local answers = {}
-for i = 2, #ARGV, 5 do
-  table.insert(answers, pushed(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])))
-  flush()
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments, 5 do
+    table.insert(answers, pushed(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2], arguments[i + 3], tonumber(arguments[i + 4])))
+    batch.flush()
+  end
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
 end
-ring_all()
-trim_histories()
-return answers

@@ -4,43 +4,57 @@
 --            in its queue, without a spent attempt; or 'nobody': all workers have refused it, and it is left unchanged
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: keys, clock, batch, record, filter, wakeups, push_workers, index, ending, reports, leasing, wake_takers
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local clock = require 'clock'
+local ending = require 'jobs.ending'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local lease = require 'leases.lease'
+local reports = require 'leases.reports'
+local push_workers = require 'workers.push_workers'
+local wake_takers = require 'workers.wake_takers'
+
 local LATER_MS = 1000
-local r, refused = held(ARGV[2], tonumber(ARGV[3]))
-if not r then return refused end
-if r.state ~= STATE.dispatched then return 'wrong_state' end
-local has_refused = {}
-for i = 5, #ARGV do has_refused[ARGV[i]] = true end
 
-local function serves(worker)
-  local push = redis.call('HGET', P .. 'w:' .. worker, 'push') or ''
-  if not string.find(push .. '\1', '\1' .. r.queue .. '\1', 1, true) then return false end
-  return not redis.call('ZSCORE', P .. 'wn:' .. worker, r.name)
-end
+return function(arguments)
+  local job, refused = reports.find_held(arguments[2], tonumber(arguments[3]))
+  if not job then return refused end
+  if job.state ~= STATE.dispatched then return 'wrong_state' end
+  local has_refused = {}
+  for i = 5, #arguments do has_refused[arguments[i]] = true end
 
-local best, is_another = nil, false
-for _, worker in ipairs(redis.call('ZRANGE', P .. 'push_workers', 0, PUSH_WORKERS_MAX - 1)) do
-  if not has_refused[worker] and serves(worker) then
-    is_another = true
-    local candidate = push_candidate(worker)
-    if candidate and (not best or candidate.room > best.room) then best = candidate end
+  local function serves(worker)
+    local push = redis.call('HGET', keys.worker(worker), 'push') or ''
+    if not string.find(push .. '\1', '\1' .. job.queue .. '\1', 1, true) then return false end
+    return not redis.call('ZSCORE', keys.unknown_names(worker), job.name)
   end
+
+  local best, is_another = nil, false
+  for _, worker in ipairs(redis.call('ZRANGE', keys.push_workers(), 0, push_workers.READ_MAX - 1)) do
+    if not has_refused[worker] and serves(worker) then
+      is_another = true
+      local candidate = push_workers.candidate(worker)
+      if candidate and (not best or candidate.room > best.room) then best = candidate end
+    end
+  end
+  if not is_another then return 'nobody' end
+  if best then
+    index.leave(job)
+    job.token = redis.call('INCR', keys.token())
+    job.worker, job.started_at, job.deadline, job.announced = best.worker, clock.now_ms, clock.now_ms + tonumber(arguments[4]), nil
+    index.enter(job)
+    record.save(job)
+    batch.flush()
+    wake_takers.wake_all()
+    local whole = lease.load_whole({job.id})[1]
+    return {clock.now_ms, whole.id .. whole.raw, best.worker, best.description}
+  end
+  job.attempt = math.max(0, job.attempt - 1)
+  reports.put_back(job, clock.now_ms + LATER_MS)
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return 'later'
 end
-if not is_another then return 'nobody' end
-if best then
-  leave(r)
-  r.token = redis.call('INCR', P .. 'token')
-  r.worker, r.started_at, r.deadline, r.told = best.worker, now_ms, now_ms + tonumber(ARGV[4]), nil
-  enter(r)
-  save(r)
-  flush()
-  ring_all()
-  local whole = load_whole({r.id})[1]
-  return {now_ms, whole.id .. whole.raw, best.worker, best.description}
-end
-r.attempt = math.max(0, r.attempt - 1)
-put_back(r, now_ms + LATER_MS)
-flush()
-ring_all()
-trim_histories()
-return 'later'

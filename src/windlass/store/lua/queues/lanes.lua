@@ -4,23 +4,28 @@
 --            ('': none)}, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, clock, lanes
-local queue, most = ARGV[2], tonumber(ARGV[4])
+local clock = require 'clock'
+local keys = require 'keys'
+local lanes = require 'queues.lanes'
 
-local function row_of(lane)
-  local key = lane_key(queue, lane)
-  local first = first_of(key)
-  return {lane, redis.call('ZCARD', key), first and struct.unpack('>I6', first) or 0, parked_under(queue, lane) or ''}
-end
+return function(arguments)
+  local queue, most = arguments[2], tonumber(arguments[4])
 
-local rows = {}
-if ARGV[3] == '' then
-  local default = row_of('')
-  if default[2] > 0 then rows[1] = default end
+  local function row_of(lane)
+    local key = keys.lane(queue, lane)
+    local first = lanes.head_of(key)
+    return {lane, redis.call('ZCARD', key), first and struct.unpack('>I6', first) or 0, lanes.blocker_of(queue, lane) or ''}
+  end
+
+  local rows = {}
+  if arguments[3] == '' then
+    local default = row_of('')
+    if default[2] > 0 then rows[1] = default end
+  end
+  local names = redis.call('ZRANGEBYLEX', keys.lane_names(queue), arguments[3] == '' and '-' or '(' .. arguments[3], '+',
+    'LIMIT', 0, most + 1)
+  for i = 1, math.min(most, #names) do
+    rows[#rows + 1] = row_of(string.match(names[i], '^[^%z]*%z(.*)$'))
+  end
+  return {clock.now_ms, #names > most and names[most] or '', rows}
 end
-local names = redis.call('ZRANGEBYLEX', queue_key('names', queue), ARGV[3] == '' and '-' or '(' .. ARGV[3], '+',
-  'LIMIT', 0, most + 1)
-for i = 1, math.min(most, #names) do
-  rows[#rows + 1] = row_of(string.match(names[i], '^[^%z]*%z(.*)$'))
-end
-return {now_ms, #names > most and names[most] or '', rows}

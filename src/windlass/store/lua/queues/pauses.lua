@@ -3,11 +3,14 @@
 -- returns:   {what, since (6 bytes) + reason, ...}; what is '' for the queue, 'l' + lane, 'n' + name
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-local answer = redis.call('HGETALL', queue_key('pauses', ARGV[2]))
-local whole = redis.call('HGET', queue_key('q', ARGV[2]), 'paused')
-if whole then
-  table.insert(answer, '')
-  table.insert(answer, whole)
+local keys = require 'keys'
+
+return function(arguments)
+  local answer = redis.call('HGETALL', keys.pauses(arguments[2]))
+  local whole = redis.call('HGET', keys.queue(arguments[2]), 'paused')
+  if whole then
+    table.insert(answer, '')
+    table.insert(answer, whole)
+  end
+  return answer
 end
-return answer

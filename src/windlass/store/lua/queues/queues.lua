@@ -3,5 +3,8 @@
 -- returns:   {next cursor ('0' at the end), {name, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-return redis.call('SSCAN', P .. 'queues', ARGV[2], 'COUNT', ARGV[3])
+local keys = require 'keys'
+
+return function(arguments)
+  return redis.call('SSCAN', keys.queues(), arguments[2], 'COUNT', arguments[3])
+end

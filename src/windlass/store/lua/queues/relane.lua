@@ -4,33 +4,40 @@
 -- returns:   1 when there is more to do
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, batch, record, lanes, wakeups, index, wake_takers
-local queue, key = ARGV[2], queue_key('q', ARGV[2])
-local mark_now = redis.call('HGET', key, 'relane')
-if not mark_now then return 0 end
-local index, cursor = string.match(mark_now, '^(%a+) (%d+)$')
+local batch = require 'batch'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local lanes = require 'queues.lanes'
+local wake_takers = require 'workers.wake_takers'
 
--- A scan with a cursor meets every job that is there from beginning to end. A job that it meets twice is moved twice,
--- which is harmless.
-local page = redis.call('ZSCAN', queue_key(index, queue), cursor, 'COUNT', ARGV[3])
-for i = 1, #page[2], 2 do
-  local r = load(id_in_place(page[2][i]))
-  if r then
-    leave_lane(r)
-    enter_lane(r)
-    local lane = lane_of(r)
-    if lane ~= '' then touch_lane(queue, lane, true) end
-    save(r)
+return function(arguments)
+  local queue, key = arguments[2], keys.queue(arguments[2])
+  local mark_now = redis.call('HGET', key, 'relane')
+  if not mark_now then return 0 end
+  local kind, cursor = string.match(mark_now, '^(%a+) (%d+)$')
+  -- A scan with a cursor meets every job that is there from beginning to end. A job that it meets twice is moved twice,
+  -- which is harmless.
+  local page = redis.call('ZSCAN', keys.of_queue(kind, queue), cursor, 'COUNT', arguments[3])
+  for i = 1, #page[2], 2 do
+    local job = record.load(lanes.id_in_member(page[2][i]))
+    if job then
+      index.leave_lane(job)
+      index.enter_lane(job)
+      local lane = lanes.of(job)
+      if lane ~= '' then lanes.touch(queue, lane, true) end
+      record.save(job)
+    end
   end
+  batch.flush()
+  wake_takers.wake_all()
+  if page[1] ~= '0' then
+    redis.call('HSET', key, 'relane', kind .. ' ' .. page[1])
+  elseif kind == 'ready' then
+    redis.call('HSET', key, 'relane', 'laned 0')
+  else
+    redis.call('HDEL', key, 'relane')
+    return 0
+  end
+  return 1
 end
-flush()
-ring_all()
-if page[1] ~= '0' then
-  redis.call('HSET', key, 'relane', index .. ' ' .. page[1])
-elseif index == 'ready' then
-  redis.call('HSET', key, 'relane', 'laned 0')
-else
-  redis.call('HDEL', key, 'relane')
-  return 0
-end
-return 1

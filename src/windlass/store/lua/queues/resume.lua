@@ -3,17 +3,22 @@
 -- returns:   1 when it was paused
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, config, blocked_lanes, wake_takers
-local queue, what = ARGV[2], ARGV[3]
-local key, removed = queue_key('q', queue), 0
-if what == '' then
-  removed = redis.call('HDEL', key, 'paused')
-  opened[queue] = true
-else
-  removed = redis.call('HDEL', queue_key('pauses', queue), what)
-  local left = redis.call('HLEN', queue_key('pauses', queue))
-  if left > 0 then redis.call('HSET', key, 'pauses', left) else redis.call('HDEL', key, 'pauses') end
-  open_line(queue, what)
+local keys = require 'keys'
+local blocked_lanes = require 'limits.blocked_lanes'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local queue, what = arguments[2], arguments[3]
+  local key, removed = keys.queue(queue), 0
+  if what == '' then
+    removed = redis.call('HDEL', key, 'paused')
+    blocked_lanes.opened[queue] = true
+  else
+    removed = redis.call('HDEL', keys.pauses(queue), what)
+    local left = redis.call('HLEN', keys.pauses(queue))
+    if left > 0 then redis.call('HSET', key, 'pauses', left) else redis.call('HDEL', key, 'pauses') end
+    blocked_lanes.open_line(queue, what)
+  end
+  if removed == 1 then wake_takers.wake_all() end
+  return removed
 end
-if removed == 1 then ring_all() end
-return removed

@@ -3,13 +3,16 @@
 -- returns:   {lane, weight, ...}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys
-local key = queue_key('weights', ARGV[2])
-for i = 3, #ARGV, 2 do
-  if ARGV[i + 1] == '1' then redis.call('HDEL', key, ARGV[i]) else redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
+local keys = require 'keys'
+
+return function(arguments)
+  local key = keys.weights(arguments[2])
+  for i = 3, #arguments, 2 do
+    if arguments[i + 1] == '1' then redis.call('HDEL', key, arguments[i]) else redis.call('HSET', key, arguments[i], arguments[i + 1]) end
+  end
+  if #arguments > 2 then
+    redis.call('HINCRBY', keys.queue(arguments[2]), 'bytes', 0)
+    redis.call('SADD', keys.queues(), arguments[2])
+  end
+  return redis.call('HGETALL', key)
 end
-if #ARGV > 2 then
-  redis.call('HINCRBY', queue_key('q', ARGV[2]), 'bytes', 0)
-  redis.call('SADD', P .. 'queues', ARGV[2])
-end
-return redis.call('HGETALL', key)

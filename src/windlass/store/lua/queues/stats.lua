@@ -5,10 +5,12 @@
 --            is paused}, ... per queue}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, clock
+local clock = require 'clock'
+local keys = require 'keys'
+
 local BANDS = 64 -- distinct priorities that are searched for the oldest job
 
-local function size(kind, queue) return redis.call('ZCARD', queue_key(kind, queue)) end
+local function size(kind, queue) return redis.call('ZCARD', keys.of_queue(kind, queue)) end
 
 -- The first job of each priority is its oldest. The priorities are visited one by one.
 local function oldest_in(key)
@@ -22,17 +24,19 @@ local function oldest_in(key)
   return oldest
 end
 
-local answers = {}
-for i = 2, #ARGV do
-  local queue = ARGV[i]
-  local oldest = math.min(oldest_in(queue_key('ready', queue)), oldest_in(queue_key('laned', queue)))
-  local due = redis.call('ZRANGE', queue_key('scheduled', queue), 0, 0, 'WITHSCORES')[2]
-  table.insert(answers, {
-    size('ready', queue) + size('laned', queue), size('scheduled', queue), size('waiting', queue),
-    size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
-    size('history', queue), tonumber(redis.call('HGET', queue_key('q', queue), 'bytes') or 0), size('heads', queue),
-    size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
-    redis.call('HLEN', queue_key('parked_at', queue)), redis.call('HEXISTS', queue_key('q', queue), 'paused'),
-  })
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do
+    local queue = arguments[i]
+    local oldest = math.min(oldest_in(keys.ready(queue)), oldest_in(keys.laned(queue)))
+    local due = redis.call('ZRANGE', keys.scheduled(queue), 0, 0, 'WITHSCORES')[2]
+    table.insert(answers, {
+      size('ready', queue) + size('laned', queue), size('scheduled', queue), size('waiting', queue),
+      size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
+      size('history', queue), tonumber(redis.call('HGET', keys.queue(queue), 'bytes') or 0), size('heads', queue),
+      size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
+      redis.call('HLEN', keys.blocked_by(queue)), redis.call('HEXISTS', keys.queue(queue), 'paused'),
+    })
+  end
+  return {clock.now_ms, answers}
 end
-return {now_ms, answers}

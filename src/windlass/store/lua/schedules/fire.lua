@@ -6,50 +6,58 @@
 --            enqueue)
 -- returns:   per schedule the number of jobs created, or a refusal
 -- refusals:  unknown_schedule, revision_conflict (it was changed, or another caller was faster), limits_changed
--- uses: keys, batch, limits, wakeups, ending, schedules, wake_takers
-local at = 3
-local is_stale = have_limits_changed(ARGV[2])
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local keys = require 'keys'
+local limits = require 'limits.limits'
+local schedules = require 'schedules'
+local wake_takers = require 'workers.wake_takers'
 
 local function is_expected(name, next_at, revision)
-  local fields = redis.call('HMGET', schedule_key(name), 'next_at', 'revision')
-  return tonumber(fields[1]) == next_at and tonumber(fields[2]) == revision and not is_paused(name)
+  local fields = redis.call('HMGET', keys.schedule(name), 'next_at', 'revision')
+  return tonumber(fields[1]) == next_at and tonumber(fields[2]) == revision and not schedules.is_paused(name)
 end
 
-local function fire(name, jobs, overlap)
-  local made = 0
-  for i = 1, jobs do
-    local planned_at, entry, terms = tonumber(ARGV[at + 3 * i - 3]), ARGV[at + 3 * i - 2], ARGV[at + 3 * i - 1]
-    if not makes_way(name, overlap) then
-      redis.call('HINCRBY', schedule_key(name), 'skipped', 1)
-    else
-      local _, is_made = make_job(name, planned_at, entry, terms)
-      if is_made then made = made + 1 end
+return function(arguments)
+  local at = 3
+  local is_stale = limits.have_changed(arguments[2])
+
+  local function fire(name, jobs, overlap)
+    local made = 0
+    for i = 1, jobs do
+      local planned_at, entry, terms = tonumber(arguments[at + 3 * i - 3]), arguments[at + 3 * i - 2], arguments[at + 3 * i - 1]
+      if not schedules.may_create(name, overlap) then
+        redis.call('HINCRBY', keys.schedule(name), 'skipped', 1)
+      else
+        local _, is_made = schedules.create_job(name, planned_at, entry, terms)
+        if is_made then made = made + 1 end
+      end
     end
+    return made
   end
-  return made
-end
 
-local answers = {}
-while at < #ARGV do
-  local name, next_at, skipped, missed = ARGV[at], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
-  local overlap, jobs = ARGV[at + 6], tonumber(ARGV[at + 7])
-  local is_mine = is_expected(name, tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]))
-  at = at + 8
-  if revision_of_schedule(name) == 0 then
-    table.insert(answers, 'unknown_schedule')
-  elseif is_stale then
-    table.insert(answers, 'limits_changed')
-  elseif not is_mine then
-    table.insert(answers, 'revision_conflict')
-  else
-    if skipped > 0 then redis.call('HINCRBY', schedule_key(name), 'skipped', skipped) end
-    if missed > 0 then redis.call('HINCRBY', schedule_key(name), 'missed', missed) end
-    plan_schedule(name, next_at)
-    table.insert(answers, fire(name, jobs, overlap))
+  local answers = {}
+  while at < #arguments do
+    local name, next_at, skipped, missed = arguments[at], tonumber(arguments[at + 3]), tonumber(arguments[at + 4]), tonumber(arguments[at + 5])
+    local overlap, jobs = arguments[at + 6], tonumber(arguments[at + 7])
+    local is_mine = is_expected(name, tonumber(arguments[at + 1]), tonumber(arguments[at + 2]))
+    at = at + 8
+    if schedules.revision_of(name) == 0 then
+      table.insert(answers, 'unknown_schedule')
+    elseif is_stale then
+      table.insert(answers, 'limits_changed')
+    elseif not is_mine then
+      table.insert(answers, 'revision_conflict')
+    else
+      if skipped > 0 then redis.call('HINCRBY', keys.schedule(name), 'skipped', skipped) end
+      if missed > 0 then redis.call('HINCRBY', keys.schedule(name), 'missed', missed) end
+      schedules.plan(name, next_at)
+      table.insert(answers, fire(name, jobs, overlap))
+    end
+    at = at + 3 * jobs
   end
-  at = at + 3 * jobs
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
 end
-flush()
-ring_all()
-trim_histories()
-return answers

@@ -3,9 +3,13 @@
 -- returns:   revision
 -- refusals:  unknown_schedule
 -- flags: allow-oom
--- uses: keys, schedules
-local name = ARGV[2]
-if revision_of_schedule(name) == 0 then return 'unknown_schedule' end
-redis.call('HSET', schedule_key(name), 'paused', ARGV[3])
-redis.call('ZADD', P .. 'schedules', '+inf', name)
-return redis.call('HINCRBY', schedule_key(name), 'revision', 1)
+local keys = require 'keys'
+local schedules = require 'schedules'
+
+return function(arguments)
+  local name = arguments[2]
+  if schedules.revision_of(name) == 0 then return 'unknown_schedule' end
+  redis.call('HSET', keys.schedule(name), 'paused', arguments[3])
+  redis.call('ZADD', keys.schedules(), '+inf', name)
+  return redis.call('HINCRBY', keys.schedule(name), 'revision', 1)
+end

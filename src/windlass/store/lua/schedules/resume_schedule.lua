@@ -3,11 +3,15 @@
 -- returns:   revision
 -- refusals:  unknown_schedule, revision_conflict
 -- flags: allow-oom
--- uses: schedules
-local name = ARGV[2]
-local revision = revision_of_schedule(name)
-if revision == 0 then return 'unknown_schedule' end
-if revision ~= tonumber(ARGV[3]) then return 'revision_conflict' end
-redis.call('HDEL', schedule_key(name), 'paused')
-plan_schedule(name, tonumber(ARGV[4]))
-return redis.call('HINCRBY', schedule_key(name), 'revision', 1)
+local keys = require 'keys'
+local schedules = require 'schedules'
+
+return function(arguments)
+  local name = arguments[2]
+  local revision = schedules.revision_of(name)
+  if revision == 0 then return 'unknown_schedule' end
+  if revision ~= tonumber(arguments[3]) then return 'revision_conflict' end
+  redis.call('HDEL', keys.schedule(name), 'paused')
+  schedules.plan(name, tonumber(arguments[4]))
+  return redis.call('HINCRBY', keys.schedule(name), 'revision', 1)
+end

@@ -3,13 +3,18 @@
 --            occurrence ('': unchanged)
 -- returns:   revision
 -- refusals:  revision_conflict
--- uses: keys, clock, schedules
-local name = ARGV[2]
-local revision = revision_of_schedule(name)
-if revision ~= tonumber(ARGV[3]) then return 'revision_conflict' end
-local key = schedule_key(name)
-redis.call('HSET', key, 'definition', ARGV[4], 'revision', revision + 1)
-redis.call('HSETNX', key, 'created_at', now_ms)
-redis.call('ZADD', P .. 'schedule_names', 0, name)
-if ARGV[5] ~= '' then plan_schedule(name, tonumber(ARGV[5])) end
-return revision + 1
+local clock = require 'clock'
+local keys = require 'keys'
+local schedules = require 'schedules'
+
+return function(arguments)
+  local name = arguments[2]
+  local revision = schedules.revision_of(name)
+  if revision ~= tonumber(arguments[3]) then return 'revision_conflict' end
+  local key = keys.schedule(name)
+  redis.call('HSET', key, 'definition', arguments[4], 'revision', revision + 1)
+  redis.call('HSETNX', key, 'created_at', clock.now_ms)
+  redis.call('ZADD', keys.schedule_names(), 0, name)
+  if arguments[5] ~= '' then schedules.plan(name, tonumber(arguments[5])) end
+  return revision + 1
+end

@@ -3,7 +3,10 @@
 -- returns:   per schedule {field, value, ...}, empty when there is none
 -- refusals:  none
 -- flags: no-writes
--- uses: schedules
-local answers = {}
-for i = 2, #ARGV do answers[i - 1] = redis.call('HGETALL', schedule_key(ARGV[i])) end
-return answers
+local keys = require 'keys'
+
+return function(arguments)
+  local answers = {}
+  for i = 2, #arguments do answers[i - 1] = redis.call('HGETALL', keys.schedule(arguments[i])) end
+  return answers
+end

@@ -3,6 +3,9 @@
 -- returns:   {name, ...}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-local from = ARGV[2] == '' and '-' or '(' .. ARGV[2]
-return redis.call('ZRANGEBYLEX', P .. 'schedule_names', from, '+', 'LIMIT', 0, tonumber(ARGV[3]))
+local keys = require 'keys'
+
+return function(arguments)
+  local from = arguments[2] == '' and '-' or '(' .. arguments[2]
+  return redis.call('ZRANGEBYLEX', keys.schedule_names(), from, '+', 'LIMIT', 0, tonumber(arguments[3]))
+end

@@ -3,12 +3,16 @@
 -- returns:   1
 -- refusals:  unknown_schedule, revision_conflict
 -- flags: allow-oom
--- uses: keys, schedules
-local name, guard = ARGV[2], tonumber(ARGV[3])
-local revision = revision_of_schedule(name)
-if revision == 0 then return 'unknown_schedule' end
-if guard > 0 and guard ~= revision then return 'revision_conflict' end
-redis.call('DEL', schedule_key(name), schedule_jobs_key(name))
-redis.call('ZREM', P .. 'schedules', name)
-redis.call('ZREM', P .. 'schedule_names', name)
-return 1
+local keys = require 'keys'
+local schedules = require 'schedules'
+
+return function(arguments)
+  local name, guard = arguments[2], tonumber(arguments[3])
+  local revision = schedules.revision_of(name)
+  if revision == 0 then return 'unknown_schedule' end
+  if guard > 0 and guard ~= revision then return 'revision_conflict' end
+  redis.call('DEL', keys.schedule(name), keys.schedule_jobs(name))
+  redis.call('ZREM', keys.schedules(), name)
+  redis.call('ZREM', keys.schedule_names(), name)
+  return 1
+end

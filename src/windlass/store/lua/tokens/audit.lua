@@ -4,7 +4,11 @@
 -- returns:   per entry its id in the stream
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock
-local at, answers = struct.pack('>I6', now_ms), {}
-for i = 3, #ARGV do answers[i - 2] = redis.call('XADD', P .. 'audit', 'MAXLEN', '=', ARGV[2], '*', 'e', at .. ARGV[i]) end
-return answers
+local clock = require 'clock'
+local keys = require 'keys'
+
+return function(arguments)
+  local at, answers = struct.pack('>I6', clock.now_ms), {}
+  for i = 3, #arguments do answers[i - 2] = redis.call('XADD', keys.audit(), 'MAXLEN', '=', arguments[2], '*', 'e', at .. arguments[i]) end
+  return answers
+end

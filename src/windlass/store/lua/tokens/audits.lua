@@ -3,6 +3,9 @@
 -- returns:   {{id, {'e', instant (6 bytes) + entry}}, ...}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys
-local from = ARGV[2] == '' and '+' or '(' .. ARGV[2]
-return redis.call('XREVRANGE', P .. 'audit', from, '-', 'COUNT', ARGV[3])
+local keys = require 'keys'
+
+return function(arguments)
+  local from = arguments[2] == '' and '+' or '(' .. arguments[2]
+  return redis.call('XREVRANGE', keys.audit(), from, '-', 'COUNT', arguments[3])
+end

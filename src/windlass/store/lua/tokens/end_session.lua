@@ -4,13 +4,19 @@
 -- returns:   1
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, tokens
+local clock = require 'clock'
+local keys = require 'keys'
+local tokens = require 'tokens'
+
 local OVER_AT_ONCE = 100
-local ended, until_s, now_s = ended_sessions_key(), tonumber(ARGV[3]), math.floor(now_ms / 1000)
-local over = redis.call('ZRANGEBYSCORE', ended, '-inf', string.format('(%d', now_s), 'LIMIT', 0, OVER_AT_ONCE)
-if #over > 0 then redis.call('ZREM', ended, unpack(over)) end
-redis.call('ZADD', ended, 'GT', until_s, ARGV[2])
-local last = redis.call('ZRANGE', ended, -1, -1, 'WITHSCORES')
-redis.call('EXPIRE', ended, math.max(1, tonumber(last[2]) - now_s + 1))
-renew_tokens_version()
-return 1
+
+return function(arguments)
+  local ended, until_s, now_s = keys.ended_sessions(), tonumber(arguments[3]), math.floor(clock.now_ms / 1000)
+  local over = redis.call('ZRANGEBYSCORE', ended, '-inf', string.format('(%d', now_s), 'LIMIT', 0, OVER_AT_ONCE)
+  if #over > 0 then redis.call('ZREM', ended, unpack(over)) end
+  redis.call('ZADD', ended, 'GT', until_s, arguments[2])
+  local last = redis.call('ZRANGE', ended, -1, -1, 'WITHSCORES')
+  redis.call('EXPIRE', ended, math.max(1, tonumber(last[2]) - now_s + 1))
+  tokens.renew_version()
+  return 1
+end

@@ -3,7 +3,11 @@
 -- returns:   1
 -- refusals:  unknown_token
 -- flags: allow-oom
--- uses: keys, tokens
-if redis.call('HDEL', tokens_key(), ARGV[2]) == 0 then return 'unknown_token' end
-renew_tokens_version()
-return 1
+local keys = require 'keys'
+local tokens = require 'tokens'
+
+return function(arguments)
+  if redis.call('HDEL', keys.tokens(), arguments[2]) == 0 then return 'unknown_token' end
+  tokens.renew_version()
+  return 1
+end

@@ -4,7 +4,12 @@
 --            caller has this version
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, clock, tokens
-local version = tokens_version()
-if version == tonumber(ARGV[2]) then return {version, now_ms} end
-return {version, now_ms, redis.call('HGETALL', tokens_key()), redis.call('ZRANGE', ended_sessions_key(), 0, -1, 'WITHSCORES')}
+local clock = require 'clock'
+local keys = require 'keys'
+local tokens = require 'tokens'
+
+return function(arguments)
+  local version = tokens.version()
+  if version == tonumber(arguments[2]) then return {version, clock.now_ms} end
+  return {version, clock.now_ms, redis.call('HGETALL', keys.tokens()), redis.call('ZRANGE', keys.ended_sessions(), 0, -1, 'WITHSCORES')}
+end

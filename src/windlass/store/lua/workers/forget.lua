@@ -4,19 +4,28 @@
 -- returns:   {jobs given back, 1 when the worker is removed, 0 when it may hold more} or a refusal
 -- refusals:  unknown_worker
 -- flags: allow-oom
--- uses: keys, batch, record, wakeups, push_workers, ending, reports, wake_takers
-local worker, most = ARGV[2], tonumber(ARGV[3])
-local ids = redis.call('ZRANGE', P .. 'wj:' .. worker, 0, most - 1)
-if #ids == 0 and redis.call('EXISTS', P .. 'w:' .. worker) == 0 then return 'unknown_worker' end
-for _, id in ipairs(ids) do
-  local r = load(id)
-  if r and is_leased(r) then give_back(r) end
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local reports = require 'leases.reports'
+local push_workers = require 'workers.push_workers'
+local wake_takers = require 'workers.wake_takers'
+
+return function(arguments)
+  local worker, most = arguments[2], tonumber(arguments[3])
+  local ids = redis.call('ZRANGE', keys.worker_jobs(worker), 0, most - 1)
+  if #ids == 0 and redis.call('EXISTS', keys.worker(worker)) == 0 then return 'unknown_worker' end
+  for _, id in ipairs(ids) do
+    local job = record.load(id)
+    if job and record.is_leased(job) then reports.release(job) end
+  end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  if #ids == most then return {#ids, 0} end
+  redis.call('ZREM', keys.workers(), worker)
+  redis.call('DEL', keys.worker(worker))
+  push_workers.forget(worker)
+  return {#ids, 1}
 end
-flush()
-ring_all()
-trim_histories()
-if #ids == most then return {#ids, 0} end
-redis.call('ZREM', P .. 'workers', worker)
-redis.call('DEL', P .. 'w:' .. worker)
-forget_push(worker)
-return {#ids, 1}

@@ -3,18 +3,27 @@
 -- returns:   1 when another waiter was woken
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, record, filter, wakeups, pending_callbacks, select
+local record = require 'jobs.record'
+local keys = require 'keys'
+local pending_callbacks = require 'pending_callbacks'
+local selection = require 'queues.selection'
+local taker_filter = require 'workers.taker_filter'
+local wakeups = require 'workers.wakeups'
+
 local OFFERED = 8 -- the wakeup was for one job, but jobs ahead of it may have wakeups that are in transit
-local queue = ARGV[3]
-local is_rung = false
-for i = 4, #ARGV do redis.call('ZREM', queue_key('waiters', queue), ARGV[2] .. '\1' .. ARGV[i]) end
-for i = 4, #ARGV do
-  local ids, resume = pick(queue, parse_filter(ARGV[i]), OFFERED, 0)
-  for _, id in ipairs(ids) do
-    local r = load(id)
-    is_rung = r and ring(queue, r) or is_rung
+
+return function(arguments)
+  local queue = arguments[3]
+  local is_woken = false
+  for i = 4, #arguments do redis.call('ZREM', keys.waiters(queue), arguments[2] .. '\1' .. arguments[i]) end
+  for i = 4, #arguments do
+    local ids, resume = selection.next_ids(queue, taker_filter.parse(arguments[i]), OFFERED, 0)
+    for _, id in ipairs(ids) do
+      local job = record.load(id)
+      is_woken = job and wakeups.wake(queue, job) or is_woken
+    end
+    if resume and #ids == 0 then is_woken = wakeups.wake(queue, nil) or is_woken end
   end
-  if resume and #ids == 0 then is_rung = ring(queue, nil) or is_rung end
+  if queue == pending_callbacks.PLACE and pending_callbacks.is_due() then is_woken = wakeups.wake(queue, nil) end
+  return is_woken and 1 or 0
 end
-if queue == OWED and is_debt_due() then is_rung = ring(queue, nil) end
-return is_rung and 1 or 0

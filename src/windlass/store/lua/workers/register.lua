@@ -4,10 +4,15 @@
 -- returns:   now
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, wakeups, push_workers
-local key = P .. 'w:' .. ARGV[2]
-redis.call('HSET', key, 'description', ARGV[5], 'beat_ms', ARGV[3], 'bell', ARGV[4])
-redis.call('HSETNX', key, 'started_at', now_ms)
-redis.call('ZADD', P .. 'workers', now_ms + tonumber(ARGV[3]), ARGV[2])
-describe_push(ARGV[2], ARGV[6])
-return now_ms
+local clock = require 'clock'
+local keys = require 'keys'
+local push_workers = require 'workers.push_workers'
+
+return function(arguments)
+  local key = keys.worker(arguments[2])
+  redis.call('HSET', key, 'description', arguments[5], 'beat_ms', arguments[3], 'bell', arguments[4])
+  redis.call('HSETNX', key, 'started_at', clock.now_ms)
+  redis.call('ZADD', keys.workers(), clock.now_ms + tonumber(arguments[3]), arguments[2])
+  push_workers.describe(arguments[2], arguments[6])
+  return clock.now_ms
+end

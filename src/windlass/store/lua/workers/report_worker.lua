@@ -9,57 +9,37 @@
 -- refusals:  unknown_job, already_ended, stale_lease (another worker has it), wrong_state (it is not queued, or a limit
 --            is full)
 -- flags: allow-oom
--- uses: keys, batch, record, note, limits, wakeups, counters, unique, events, ending, reports, leasing, idle_workers, wake_takers
-local silent_ms = tonumber(ARGV[2])
+local STATE = require('constants').STATE
+local EVENT = require('constants').EVENT
+local batch = require 'batch'
+local events = require 'events'
+local counters = require 'jobs.counters'
+local ending = require 'jobs.ending'
+local job_note = require 'jobs.job_note'
+local record = require 'jobs.record'
+local unique_keys = require 'jobs.unique_keys'
+local keys = require 'keys'
+local lease = require 'leases.lease'
+local reports = require 'leases.reports'
+local limits = require 'limits.limits'
+local idle_workers = require 'workers.idle_workers'
+local wake_takers = require 'workers.wake_takers'
+
 local HELD_AT_ONCE = 100
 
 local function find(queue, unique, id)
-  local r = unique ~= '' and oldest_holder({queue = queue, unique = unique})
-  if r or id == '' then return r, 'unknown_job' end
-  r = load(id)
-  if not r then return nil, missing(id) end
-  if r.queue ~= queue then return nil, 'unknown_job' end
-  return r
-end
-
-local function take_again(r, worker)
-  if links_of(r).limits ~= '' and full_limit(r.queue, links_of(r).limits) then return nil, 'wrong_state' end
-  if not may_start(r) then return nil, 'already_ended' end
-  lease(r, redis.call('INCR', P .. 'token'), {worker = worker, lease_ms = silent_ms, accept_ms = 0})
-  tally(r.queue, 'taken', 1)
-  flush()
-  return r
-end
-
--- Return the job that the worker reports on, leased to it; else nil and the refusal.
-local function own(queue, worker, unique, id)
-  local r, refused = find(queue, unique, id)
-  if not r then return nil, refused end
-  if is_leased(r) then
-    if r.worker == worker then return r end
-    return nil, 'stale_lease'
-  end
-  if is_ended(r) then return nil, 'already_ended' end
-  if r.state ~= STATE.queued then return nil, 'wrong_state' end
-  return take_again(r, worker)
-end
-
-local function take_on(r)
-  if r.state == STATE.dispatched then accept(r.id, r.token, silent_ms) end
-  return renew(r, silent_ms)
-end
-
-local function renew_all(worker)
-  for _, id in ipairs(redis.call('ZRANGE', P .. 'wj:' .. worker, 0, HELD_AT_ONCE - 1)) do
-    local r = load(id)
-    if r and r.state == STATE.running and r.worker == worker then renew(r, silent_ms) end
-  end
+  local job = unique ~= '' and unique_keys.oldest_holder({queue = queue, unique = unique})
+  if job or id == '' then return job, 'unknown_job' end
+  job = record.load(id)
+  if not job then return nil, ending.missing(id) end
+  if job.queue ~= queue then return nil, 'unknown_job' end
+  return job
 end
 
 local function awaits_acceptance(worker)
-  for _, id in ipairs(redis.call('ZRANGE', P .. 'wj:' .. worker, 0, HELD_AT_ONCE - 1)) do
-    local r = load(id)
-    if r and r.state == STATE.dispatched and r.worker == worker then return true end
+  for _, id in ipairs(redis.call('ZRANGE', keys.worker_jobs(worker), 0, HELD_AT_ONCE - 1)) do
+    local job = record.load(id)
+    if job and job.state == STATE.dispatched and job.worker == worker then return true end
   end
   return false
 end
@@ -67,7 +47,7 @@ end
 -- Workers that have finished a job also report that they are idle, before they can know that the finish has brought
 -- them the next job. Without this check they would get two jobs.
 local function is_echo(worker, what)
-  local key = P .. 'w:' .. worker
+  local key = keys.worker(worker)
   if what == 'finished' then
     redis.call('HSET', key, 'echo', 1)
     return false
@@ -76,36 +56,79 @@ local function is_echo(worker, what)
 end
 
 local DO = {}
+
 function DO.idle() return 'ok' end
-DO.heard = DO.idle
-function DO.accepted(r) return take_on(r) or 'ok' end
-function DO.progress(r, worker, progress)
-  local refused = take_on(r)
-  if refused then return refused end
-  r.progress = tonumber(progress)
-  save(r)
-  announce(EVENT.progress, r, note_of(r))
-  return 'ok'
-end
-function DO.finished(r, _, _, result)
-  if question(r, '', 0) then return {r.id, r.token} end
-  return finish(r.id, r.token, result, '', 0)
+
+function DO.finished(job, _, _, result)
+  if reports.ask_next_run(job, '', 0) then return {job.id, job.token} end
+  return reports.finish(job.id, job.token, result, '', 0)
 end
 
-local function hear(queue, worker, description, what, unique, id, age, idle_ms, progress, result)
-  local is_there = note_heard(worker, description, tonumber(age), silent_ms)
-  if what == 'heard' or (is_there and is_echo(worker, what)) then return 'ok' end
-  if what == 'progress' then renew_all(worker) end
-  is_idle_for(queue, worker, tonumber(idle_ms))
-  if what == 'idle' then return 'ok' end
-  local r, refused = own(queue, worker, unique, id)
-  if not r then return refused end
-  return DO[what](r, worker, progress, result)
-end
+return function(arguments)
+  local silent_ms = tonumber(arguments[2])
 
-local answers = {}
-for i = 3, #ARGV, 10 do table.insert(answers, hear(unpack(ARGV, i, i + 9))) end
-flush()
-ring_all()
-trim_histories()
-return answers
+  local function take_again(job, worker)
+    if record.links_of(job).limits ~= '' and limits.first_full(job.queue, record.links_of(job).limits) then return nil, 'wrong_state' end
+    if not lease.may_start(job) then return nil, 'already_ended' end
+    lease.grant(job, redis.call('INCR', keys.token()), {worker = worker, lease_ms = silent_ms, accept_ms = 0})
+    counters.add(job.queue, 'taken', 1)
+    batch.flush()
+    return job
+  end
+
+  -- Return the job that the worker reports on, leased to it; else nil and the refusal.
+  local function own(queue, worker, unique, id)
+    local job, refused = find(queue, unique, id)
+    if not job then return nil, refused end
+    if record.is_leased(job) then
+      if job.worker == worker then return job end
+      return nil, 'stale_lease'
+    end
+    if record.is_ended(job) then return nil, 'already_ended' end
+    if job.state ~= STATE.queued then return nil, 'wrong_state' end
+    return take_again(job, worker)
+  end
+
+  local function take_on(job)
+    if job.state == STATE.dispatched then lease.accept(job.id, job.token, silent_ms) end
+    return lease.renew(job, silent_ms)
+  end
+
+  local function renew_all(worker)
+    for _, id in ipairs(redis.call('ZRANGE', keys.worker_jobs(worker), 0, HELD_AT_ONCE - 1)) do
+      local job = record.load(id)
+      if job and job.state == STATE.running and job.worker == worker then lease.renew(job, silent_ms) end
+    end
+  end
+
+  DO.heard = DO.idle
+
+  function DO.accepted(job) return take_on(job) or 'ok' end
+
+  function DO.progress(job, worker, progress)
+    local refused = take_on(job)
+    if refused then return refused end
+    job.progress = tonumber(progress)
+    record.save(job)
+    events.announce(EVENT.progress, job, job_note.of(job))
+    return 'ok'
+  end
+
+  local function hear(queue, worker, description, what, unique, id, age, idle_ms, progress, result)
+    local is_there = idle_workers.note_report(worker, description, tonumber(age), silent_ms)
+    if what == 'heard' or (is_there and is_echo(worker, what)) then return 'ok' end
+    if what == 'progress' then renew_all(worker) end
+    idle_workers.set_idle(queue, worker, tonumber(idle_ms))
+    if what == 'idle' then return 'ok' end
+    local job, refused = own(queue, worker, unique, id)
+    if not job then return refused end
+    return DO[what](job, worker, progress, result)
+  end
+
+  local answers = {}
+  for i = 3, #arguments, 10 do table.insert(answers, hear(unpack(arguments, i, i + 9))) end
+  batch.flush()
+  wake_takers.wake_all()
+  ending.trim_histories()
+  return answers
+end

@@ -4,7 +4,11 @@
 -- returns:   1 when the mark is new, or was removed; else 0
 -- refusals:  none
 -- flags: allow-oom
--- uses: clock
-local for_ms = tonumber(ARGV[2])
-if for_ms == 0 then return redis.call('HDEL', KEYS[1], 'stopped') end
-return redis.call('HSET', KEYS[1], 'stopped', string.format('%.0f %s', now_ms + for_ms, ARGV[3]))
+local clock = require 'clock'
+local keys = require 'keys'
+
+return function(arguments)
+  local for_ms = tonumber(arguments[2])
+  if for_ms == 0 then return redis.call('HDEL', keys.root, 'stopped') end
+  return redis.call('HSET', keys.root, 'stopped', string.format('%.0f %s', clock.now_ms + for_ms, arguments[3]))
+end

@@ -1,29 +1,33 @@
--- uses: keys, batch, record
 -- Dependencies between jobs. A job with members (its children, or the jobs it waits for) lists them in c:<id>. The
 -- score of a member is its state, so that members in any set of states are counted and listed without a counter. A
 -- child finds its parent through its links. A job that others wait for lists them in d:<id>; the score is the state of
 -- which each was last notified: 0 (not ended) or the end state.
-local HELD_BACK = 0.5 -- added to the score of a child that its parent still holds back
-local ODD_ROUND = 0.25 -- added when it ended in an odd round; a round lasts from one yield of the parent to the next
-local DELETED = 0 -- score of an awaited job that an import or a repair did not find: it blocks until a person decides
-local NOT_ENDED = 0 -- score of a dependent that was not notified of an end
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local script = require 'script'
+
+local dependencies = {}
+
+dependencies.HELD_BACK = 0.5 -- added to the score of a child that its parent still holds back
+dependencies.ODD_ROUND = 0.25 -- added when it ended in an odd round; a round lasts from one yield of the parent to the next
+dependencies.DELETED = 0 -- score of an awaited job that an import or a repair did not find: it blocks until a person decides
+dependencies.NOT_ENDED = 0 -- score of a dependent that was not notified of an end
 local POLICY_FAIL = 1 -- value of on_failure: the first member that fails or is cancelled ends the job
 
-local looks -- ids of waiting jobs to check, in order; also by id: true when waiting members do not count
-local unclaimed -- ids of jobs that may have no dependents left
-local steps -- {kind, id}: steps over many members that this call began
+-- ids of waiting jobs to check, in order; also by id: true when waiting members do not count
+-- ids of jobs that may have no dependents left
+-- {kind, id}: steps over many members that this call began
 local is_begun -- the same by kind + id, and by 'd' + id
-at_start[#at_start + 1] = function()
-  looks, unclaimed, steps, is_begun = clean(looks), clean(unclaimed), clean(steps), clean(is_begun)
-end
-
-local function members_key(id) return P .. 'c:' .. id end
-local function dependents_key(id) return P .. 'd:' .. id end
+script.on_start(function()
+  dependencies.pending_checks, dependencies.unclaimed, dependencies.steps, is_begun = script.clean(dependencies.pending_checks), script.clean(dependencies.unclaimed), script.clean(dependencies.steps), script.clean(is_begun)
+end)
 
 -- Check whether a job's wait is over. The check runs after the next flush, when all members are stored.
-local function look_at(id, ignores_waiting)
-  if looks[id] == nil then looks[#looks + 1] = id end
-  looks[id] = ignores_waiting == true and looks[id] ~= false
+function dependencies.check_later(id, ignores_waiting)
+  if dependencies.pending_checks[id] == nil then dependencies.pending_checks[#dependencies.pending_checks + 1] = id end
+  dependencies.pending_checks[id] = ignores_waiting == true and dependencies.pending_checks[id] ~= false
 end
 
 -- Kinds of steps. r. releases held children. f0 and f1 remove members that ended in an even or odd round. After the end
@@ -32,119 +36,121 @@ end
 -- deleted.
 local TOLD = {'d0', 'd6', 'd7', 'd8', 'dx'}
 
-local function begin_step(kind, id)
+function dependencies.begin_step(kind, id)
   local step = {kind = kind, id = id}
-  steps[#steps + 1] = step
+  dependencies.steps[#dependencies.steps + 1] = step
   is_begun[kind .. id] = true
   if string.sub(kind, 1, 1) == 'd' then is_begun['d' .. id] = step end
 end
 
 -- Notify the dependents of a job. Only the latest notification counts.
-local function tell_dependents(told, id)
-  for _, kind in ipairs(TOLD) do z_drop(P .. 'work', kind .. id) end
+function dependencies.notify_dependents(told, id)
+  for _, kind in ipairs(TOLD) do batch.z_remove(keys.steps(), kind .. id) end
   local step = is_begun['d' .. id]
-  if not step then return begin_step('d' .. told, id) end
+  if not step then return dependencies.begin_step('d' .. told, id) end
   is_begun[step.kind .. id] = nil
   step.kind = 'd' .. told
   is_begun[step.kind .. id] = true
 end
 
-local function end_step(step)
+function dependencies.end_step(step)
   is_begun[step.kind .. step.id] = nil
   if is_begun['d' .. step.id] == step then is_begun['d' .. step.id] = nil end
 end
 
 -- Return whether a step of one of these kinds is pending for this job.
-local function is_unsettled(id, ...)
+function dependencies.is_unsettled(id, ...)
   for _, kind in ipairs({...}) do
-    if is_begun[kind .. id] or redis.call('ZSCORE', P .. 'work', kind .. id) then return true end
+    if is_begun[kind .. id] or redis.call('ZSCORE', keys.steps(), kind .. id) then return true end
   end
   return false
 end
 
-local function is_child_of(r, id) return r.links ~= '' and links_of(r).parent == id end
+function dependencies.is_child_of(job, id) return job.links ~= '' and record.links_of(job).parent == id end
 
 -- Return the parent if it exists and has not ended. The members of an ended parent are released in steps.
-local function parent_of(r)
-  if r.links == '' then return nil end
-  local id = links_of(r).parent
-  if id == NOBODY then return nil end
-  local parent = load(id)
-  return parent and not is_ended(parent) and parent or nil
+function dependencies.parent_of(job)
+  if job.links == '' then return nil end
+  local id = record.links_of(job).parent
+  if id == record.NOBODY then return nil end
+  local parent = record.load(id)
+  return parent and not record.is_ended(parent) and parent or nil
 end
 
 -- Return whether other jobs need its outcome.
-local function is_needed(r) return has(r, 'has_dependents') or parent_of(r) ~= nil end
+function dependencies.is_needed(job) return record.has(job, 'has_dependents') or dependencies.parent_of(job) ~= nil end
 
-local function ended_score(waiter, state) return state + (has(waiter, 'odd_round') and ODD_ROUND or 0) end
+function dependencies.ended_score(waiter, state) return state + (record.has(waiter, 'odd_round') and dependencies.ODD_ROUND or 0) end
 
-local function score_among_members(owner, r)
-  if is_ended(r) then return ended_score(owner, r.state) end
-  return r.state + (has(r, 'held') and HELD_BACK or 0)
+function dependencies.member_score(owner, job)
+  if record.is_ended(job) then return dependencies.ended_score(owner, job.state) end
+  return job.state + (record.has(job, 'held') and dependencies.HELD_BACK or 0)
 end
 
 -- Write a child's state to its parent's list. Other code only removes children from the list.
-local function follow(r)
-  local parent = parent_of(r)
-  if parent then z_add(members_key(parent.id), score_among_members(parent, r), r.id) end
+function dependencies.update_parent(job)
+  local parent = dependencies.parent_of(job)
+  if parent then batch.z_add(keys.members(parent.id), dependencies.member_score(parent, job), job.id) end
 end
 
 -- Notify the parent and the dependents of a job's end.
-local function report_end(r, ignores_waiting)
-  local parent = parent_of(r)
-  if parent then look_at(parent.id, ignores_waiting) end
-  if has(r, 'has_dependents') then tell_dependents(r.state, r.id) end
+function dependencies.notify_end(job, ignores_waiting)
+  local parent = dependencies.parent_of(job)
+  if parent then dependencies.check_later(parent.id, ignores_waiting) end
+  if record.has(job, 'has_dependents') then dependencies.notify_dependents(job.state, job.id) end
 end
 
 -- Release the members of a job that ends. `reach` 'all': its cancel also reaches members that are not its children.
-local function part_from_members(r, reach)
-  if not has(r, 'has_members') then return end
-  unmark(r, 'has_members')
-  unmark(r, 'odd_round')
-  begin_step(r.state == STATE.finished and 'el' or reach == 'all' and 'ea' or 'ek', r.id)
+function dependencies.release_members(job, reach)
+  if not record.has(job, 'has_members') then return end
+  record.unmark(job, 'has_members')
+  record.unmark(job, 'odd_round')
+  dependencies.begin_step(job.state == STATE.finished and 'el' or reach == 'all' and 'ea' or 'ek', job.id)
 end
 
 -- Unlink a job that is removed: its parent forgets it, and its dependents are notified if it has not ended.
-local function leave_kin(r)
-  local parent = parent_of(r)
-  if parent then z_drop(members_key(parent.id), r.id) end
-  if has(r, 'has_members') and not is_ended(r) then begin_step('eo', r.id) end
-  if not has(r, 'has_dependents') then return end
-  if not is_ended(r) then
-    tell_dependents('x', r.id)
-  elseif not is_unsettled(r.id, 'd' .. r.state) then
-    redis.call('UNLINK', dependents_key(r.id))
+function dependencies.unlink(job)
+  local parent = dependencies.parent_of(job)
+  if parent then batch.z_remove(keys.members(parent.id), job.id) end
+  if record.has(job, 'has_members') and not record.is_ended(job) then dependencies.begin_step('eo', job.id) end
+  if not record.has(job, 'has_dependents') then return end
+  if not record.is_ended(job) then
+    dependencies.notify_dependents('x', job.id)
+  elseif not dependencies.is_unsettled(job.id, 'd' .. job.state) then
+    redis.call('UNLINK', keys.dependents(job.id))
   end
 end
 
 -- The length of the links stays the same, so the strings and the payload behind them keep their offsets.
-local function cut_parent(r)
-  local at = r.head_bytes - #r.extras - 2 - #r.links
-  r.links = NOBODY .. string.sub(r.links, 17)
-  r.links_read = nil
-  r.raw = string.sub(r.raw, 1, at) .. r.links .. string.sub(r.raw, at + #r.links + 1)
-  if not value_pending[job_key(r.id)] then redis.call('SETRANGE', job_key(r.id), at, r.links) end
-  save(r)
+function dependencies.cut_parent(job)
+  local at = job.head_bytes - #job.extras - 2 - #job.links
+  job.links = record.NOBODY .. string.sub(job.links, 17)
+  job.links_read = nil
+  job.raw = string.sub(job.raw, 1, at) .. job.links .. string.sub(job.raw, at + #job.links + 1)
+  if not batch.values[keys.job(job.id)] then redis.call('SETRANGE', keys.job(job.id), at, job.links) end
+  record.save(job)
 end
 
-local function count_members(id, low, high) return redis.call('ZCOUNT', members_key(id), low, high) end
+function dependencies.count_members(id, low, high) return redis.call('ZCOUNT', keys.members(id), low, high) end
 
 -- Return the number of members that have not ended, as of the last flush.
-local function pending_members(id) return count_members(id, STATE.scheduled, '(' .. STATE.finished) end
+function dependencies.count_pending(id) return dependencies.count_members(id, STATE.scheduled, '(' .. STATE.finished) end
 
 -- Return the number of members that keep a waiting job waiting, including awaited jobs that were not found.
-local function blockers(id, ignores_waiting)
-  local all = count_members(id, '-inf', '(' .. STATE.finished)
-  if not ignores_waiting or is_unsettled(id, 'r.') then return all end
-  return all - count_members(id, STATE.waiting, '(' .. STATE.dispatched)
+function dependencies.count_blockers(id, ignores_waiting)
+  local all = dependencies.count_members(id, '-inf', '(' .. STATE.finished)
+  if not ignores_waiting or dependencies.is_unsettled(id, 'r.') then return all end
+  return all - dependencies.count_members(id, STATE.waiting, '(' .. STATE.dispatched)
 end
 
 -- Return the end state that the members impose on a job with the policy `fail`, and the member; nil: none.
-local function verdict(r)
-  if links_of(r).on_failure ~= POLICY_FAIL or not has(r, 'has_members') then return nil end
+function dependencies.imposed_end(job)
+  if record.links_of(job).on_failure ~= POLICY_FAIL or not record.has(job, 'has_members') then return nil end
   for _, state in ipairs({STATE.failed, STATE.cancelled}) do
-    local id = redis.call('ZRANGEBYSCORE', members_key(r.id), state, '(' .. (state + 1), 'LIMIT', 0, 1)[1]
+    local id = redis.call('ZRANGEBYSCORE', keys.members(job.id), state, '(' .. (state + 1), 'LIMIT', 0, 1)[1]
     if id then return state, id end
   end
   return nil
 end
+
+return dependencies

@@ -1,64 +1,78 @@
--- uses: keys, batch, record, dependencies, ending, link_dependencies, propagation
 -- Links of imported jobs, in two phases: all jobs are linked, then waits that are over end.
-local LINKING, SETTLING = 1, 2 -- scores in `restoring`
-local LINKED_PER_CALL = 2000
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local dependencies = require 'dependencies.dependencies'
+local link_dependencies = require 'dependencies.link_dependencies'
+local propagation = require 'dependencies.propagation'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local script = require 'script'
+
+local relink = {}
+
+local SETTLING
+relink.LINKING, SETTLING = 1, 2 -- scores in `restoring`
+relink.LINKED_PER_CALL = 2000
 local not_known
-at_start[#at_start + 1] = function() not_known = 0 end
-local function unknown_awaited() return not_known end
+script.on_start(function() not_known = 0 end)
+function relink.unknown_awaited() return not_known end
 
 -- Link a child to its parent. Without a parent the child becomes independent.
-local function link_to_parent(r)
-  if r.links == '' or links_of(r).parent == NOBODY then return end
-  local parent = parent_of(r)
+local function link_to_parent(job)
+  if job.links == '' or record.links_of(job).parent == record.NOBODY then return end
+  local parent = dependencies.parent_of(job)
   if parent then
-    mark_once(parent, 'has_members')
-    return follow(r)
+    link_dependencies.mark_once(parent, 'has_members')
+    return dependencies.update_parent(job)
   end
-  cut_parent(r)
-  if is_ended(r) then retire(r, false) elseif has(r, 'held') then let_child_start(r) end
+  dependencies.cut_parent(job)
+  if record.is_ended(job) then ending.retire(job, false) elseif record.has(job, 'held') then propagation.start_child(job) end
 end
 
 -- Awaited jobs are listed as deleted so far. A job that ended recently and was removed counts as finished.
-local function link_to_awaited(r)
-  local ids = redis.call('ZRANGEBYSCORE', members_key(r.id), DELETED, DELETED)
+local function link_to_awaited(job)
+  local ids = redis.call('ZRANGEBYSCORE', keys.members(job.id), dependencies.DELETED, dependencies.DELETED)
   for _, id in ipairs(ids) do
-    local member = id ~= NOBODY and load(id)
+    local member = id ~= record.NOBODY and record.load(id)
     if member then
-      wait_for(r, {member})
-      if is_ended(member) then z_add(members_key(r.id), ended_score(r, member.state), id) end
-    elseif id ~= NOBODY and missing(id) == 'already_ended' then
-      z_drop(members_key(r.id), id)
-    elseif id ~= NOBODY then
+      link_dependencies.wait_for(job, {member})
+      if record.is_ended(member) then batch.z_add(keys.members(job.id), dependencies.ended_score(job, member.state), id) end
+    elseif id ~= record.NOBODY and ending.missing(id) == 'already_ended' then
+      batch.z_remove(keys.members(job.id), id)
+    elseif id ~= record.NOBODY then
       not_known = not_known + 1
     end
   end
   return #ids
 end
 
-local function link_restored(r)
-  link_to_parent(r)
-  if is_ended(r) or not has(r, 'has_members') then
-    redis.call('ZREM', P .. 'restoring', r.id)
+local function link_restored(job)
+  link_to_parent(job)
+  if record.is_ended(job) or not record.has(job, 'has_members') then
+    redis.call('ZREM', keys.restoring(), job.id)
     return 1
   end
-  redis.call('ZADD', P .. 'restoring', SETTLING, r.id)
-  return 1 + link_to_awaited(r)
+  redis.call('ZADD', keys.restoring(), SETTLING, job.id)
+  return 1 + link_to_awaited(job)
 end
 
 -- Process one job of `restoring`; return how many jobs were read. A waiting job has yielded before, so the children
 -- that it held may start.
-local function reunite(id, phase)
-  local r = load(id)
-  if not r then
-    redis.call('ZREM', P .. 'restoring', id)
+function relink.link(id, phase)
+  local job = record.load(id)
+  if not job then
+    redis.call('ZREM', keys.restoring(), id)
     return 1
   end
-  if phase == LINKING then return link_restored(r) end
-  redis.call('ZREM', P .. 'restoring', id)
-  z_drop(members_key(id), NOBODY)
-  if r.state == STATE.waiting then
-    begin_step('r.', id)
-    look_at(id)
+  if phase == relink.LINKING then return link_restored(job) end
+  redis.call('ZREM', keys.restoring(), id)
+  batch.z_remove(keys.members(id), record.NOBODY)
+  if job.state == STATE.waiting then
+    dependencies.begin_step('r.', id)
+    dependencies.check_later(id)
   end
   return 1
 end
+
+return relink

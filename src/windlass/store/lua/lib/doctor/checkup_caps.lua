@@ -1,45 +1,53 @@
--- uses: keys, clock, batch, limits, caps, findings
 -- Checks of limit keys with their own caps: the marks of each agree with its jobs.
+local clock = require 'clock'
+local findings = require 'doctor.findings'
+local keys = require 'keys'
+local caps = require 'limits.caps'
+local limits = require 'limits.limits'
+
+local checkup_caps = {}
 
 local CLOCKS_DIFFER_MS = 60000 -- between a node and its successor after a failover
 
-local function settle_again(holdup)
+local function settle_again(limit_key)
   return function()
-    settle_key(holdup, true)
-    freed_now[holdup] = true
+    caps.settle(limit_key, true)
+    limits.freed_now[limit_key] = true
   end
 end
 
-local function has_jobs(holdup) return redis.call('EXISTS', P .. 'under:' .. holdup) == 1 end
-local function has_cap(holdup) return redis.call('HEXISTS', caps_key(holdup), holdup) == 1 end
-local function is_idle(holdup) return redis.call('ZSCORE', P .. 'idle_caps', holdup) ~= false end
-local function is_keyed(holdup) return redis.call('ZSCORE', P .. 'keyed:' .. limit_number(holdup), holdup) == '0' end
+local function has_jobs(limit_key) return redis.call('EXISTS', keys.limited_jobs(limit_key)) == 1 end
+local function has_cap(limit_key) return redis.call('HEXISTS', caps.caps_key(limit_key), limit_key) == 1 end
+local function is_idle(limit_key) return redis.call('ZSCORE', keys.idle_caps(), limit_key) ~= false end
+local function is_keyed(limit_key) return redis.call('ZSCORE', keys.capped_keys(limits.number_of(limit_key)), limit_key) == '0' end
 
-local function check_under(holdup)
-  if is_keyed(holdup) and not is_idle(holdup) then return end
-  find('cap_wrong', key_example('under:' .. holdup), settle_again(holdup))
+function checkup_caps.check_under(limit_key)
+  if is_keyed(limit_key) and not is_idle(limit_key) then return end
+  findings.add('cap_wrong', findings.key_example('under:' .. limit_key), settle_again(limit_key))
 end
 
-local function check_keyed(_, holdup)
-  if has_jobs(holdup) or has_cap(holdup) then return end
-  find('ghost', key_example('keyed:' .. limit_number(holdup)), settle_again(holdup))
+function checkup_caps.check_keyed(_, limit_key)
+  if has_jobs(limit_key) or has_cap(limit_key) then return end
+  findings.add('ghost', findings.key_example('keyed:' .. limits.number_of(limit_key)), settle_again(limit_key))
 end
 
-local function check_cap(number, holdup, cap)
-  if #cap < 4 or limit_number(holdup) ~= number then
-    find('cap_wrong', key_example('caps:' .. number), function()
-      redis.call('HDEL', P .. 'caps:' .. number, holdup)
-      if limit_number(holdup) then settle_again(holdup)() end
+function checkup_caps.check_cap(number, limit_key, cap)
+  if #cap < 4 or limits.number_of(limit_key) ~= number then
+    findings.add('cap_wrong', findings.key_example('caps:' .. number), function()
+      redis.call('HDEL', keys.caps(number), limit_key)
+      if limits.number_of(limit_key) then settle_again(limit_key)() end
     end)
-  elseif is_idle(holdup) == has_jobs(holdup) or not is_keyed(holdup) then
-    find('cap_wrong', key_example('caps:' .. number), settle_again(holdup))
+  elseif is_idle(limit_key) == has_jobs(limit_key) or not is_keyed(limit_key) then
+    findings.add('cap_wrong', findings.key_example('caps:' .. number), settle_again(limit_key))
   end
 end
 
-local function check_idle_cap(holdup, idle_until)
-  if not has_cap(holdup) or has_jobs(holdup) then
-    find('ghost', key_example('idle_caps'), settle_again(holdup))
-  elseif idle_until > now_ms + IDLE_MS + CLOCKS_DIFFER_MS then
-    find('cap_wrong', key_example('idle_caps'), function() redis.call('ZADD', P .. 'idle_caps', now_ms + IDLE_MS, holdup) end)
+function checkup_caps.check_idle_cap(limit_key, idle_until)
+  if not has_cap(limit_key) or has_jobs(limit_key) then
+    findings.add('ghost', findings.key_example('idle_caps'), settle_again(limit_key))
+  elseif idle_until > clock.now_ms + caps.IDLE_MS + CLOCKS_DIFFER_MS then
+    findings.add('cap_wrong', findings.key_example('idle_caps'), function() redis.call('ZADD', keys.idle_caps(), clock.now_ms + caps.IDLE_MS, limit_key) end)
   end
 end
+
+return checkup_caps

@@ -1,11 +1,23 @@
--- uses: keys, batch, record, dependencies, index, ending, link_dependencies, propagation, findings, expected_index
 -- Checks of dependencies: lists against records. Pending steps (`work`) are not an error.
-local function is_parting(id) return is_unsettled(id, 'el', 'ek', 'ea', 'eo') end
-local function is_telling(id) return is_unsettled(id, 'd0', 'd6', 'd7', 'd8', 'dx') end
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local dependencies = require 'dependencies.dependencies'
+local link_dependencies = require 'dependencies.link_dependencies'
+local propagation = require 'dependencies.propagation'
+local expected_index = require 'doctor.expected_index'
+local findings = require 'doctor.findings'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+
+local checkup_dependencies = {}
+
+local function is_parting(id) return dependencies.is_unsettled(id, 'el', 'ek', 'ea', 'eo') end
+local function is_telling(id) return dependencies.is_unsettled(id, 'd0', 'd6', 'd7', 'd8', 'dx') end
 
 local function alive(id)
-  local r = safe_load(id)
-  return r and not is_ended(r) and r or nil
+  local job = expected_index.safe_load(id)
+  return job and not record.is_ended(job) and job or nil
 end
 
 local function score_in(key, member)
@@ -13,119 +25,121 @@ local function score_in(key, member)
   return score and tonumber(score)
 end
 
-local function check_child(r)
-  local parent_id = links_of(r).parent
-  if parent_id == NOBODY then return end
+local function check_child(job)
+  local parent_id = record.links_of(job).parent
+  if parent_id == record.NOBODY then return end
   local parent = alive(parent_id)
   if not parent then
     if not is_parting(parent_id) then
-      find('link_to_nobody', job_example(r.id), function() let_go(parent_id, r.id, 'el') end)
+      findings.add('link_to_nobody', findings.job_example(job.id), function() propagation.release_member(parent_id, job.id, 'el') end)
     end
     return
   end
-  local score, expected = score_in(members_key(parent_id), r.id), score_among_members(parent, r)
-  local is_right = score and (is_ended(r) and math.floor(score) == r.state or score == expected)
+  local score, expected = score_in(keys.members(parent_id), job.id), dependencies.member_score(parent, job)
+  local is_right = score and (record.is_ended(job) and math.floor(score) == job.state or score == expected)
   if is_right then return end
-  find('wrong_member', job_example(r.id), function()
-    follow(r)
-    mark_once(parent, 'has_members')
-    look_at(parent_id)
+  findings.add('wrong_member', findings.job_example(job.id), function()
+    dependencies.update_parent(job)
+    link_dependencies.mark_once(parent, 'has_members')
+    dependencies.check_later(parent_id)
   end)
 end
 
-local function is_held_in_vain(r)
-  local parent = alive(links_of(r).parent)
-  return parent and parent.state == STATE.waiting and not is_unsettled(parent.id, 'r.')
+local function is_held_in_vain(job)
+  local parent = alive(record.links_of(job).parent)
+  return parent and parent.state == STATE.waiting and not dependencies.is_unsettled(parent.id, 'r.')
 end
 
 -- A deleted child has not ended, and neither has an awaited job that an import did not find: a person must wake the
 -- waiting job.
-local function check_wait(r)
-  if r.state ~= STATE.waiting or is_unsettled(r.id, 'w.', 'r.', 'f0', 'f1') then return end
-  if has(r, 'held') then
-    if is_held_in_vain(r) then find('wait_is_over', job_example(r.id), function() let_child_start(r) end) end
-  elseif verdict(r) or (blockers(r.id) == 0 and redis.call('EXISTS', members_key(r.id)) == 1) then
-    find('wait_is_over', job_example(r.id), function() look_at(r.id) end)
-  elseif blockers(r.id) == 0 or count_members(r.id, DELETED, DELETED) > 0 then
-    find('waits_forever', job_example(r.id))
+local function check_wait(job)
+  if job.state ~= STATE.waiting or dependencies.is_unsettled(job.id, 'w.', 'r.', 'f0', 'f1') then return end
+  if record.has(job, 'held') then
+    if is_held_in_vain(job) then findings.add('wait_is_over', findings.job_example(job.id), function() propagation.start_child(job) end) end
+  elseif dependencies.imposed_end(job) or (dependencies.count_blockers(job.id) == 0 and redis.call('EXISTS', keys.members(job.id)) == 1) then
+    findings.add('wait_is_over', findings.job_example(job.id), function() dependencies.check_later(job.id) end)
+  elseif dependencies.count_blockers(job.id) == 0 or dependencies.count_members(job.id, dependencies.DELETED, dependencies.DELETED) > 0 then
+    findings.add('waits_forever', findings.job_example(job.id))
   end
 end
 
 -- An import links its jobs at the end.
-local function is_restoring(id) return redis.call('ZSCORE', P .. 'restoring', id) end
+local function is_restoring(id) return redis.call('ZSCORE', keys.restoring(), id) end
 
-local function check_kin(r)
-  if is_restoring(r.id) then return end
-  if r.links ~= '' then check_child(r) end
-  check_wait(r)
+function checkup_dependencies.check_links(job)
+  if is_restoring(job.id) then return end
+  if job.links ~= '' then check_child(job) end
+  check_wait(job)
 end
 
 -- Check the list as a whole; return whether its entries should be checked.
-local function check_members_list(id)
-  local owner, is_unreadable = safe_load(id)
+function checkup_dependencies.check_members_list(id)
+  local owner, is_unreadable = expected_index.safe_load(id)
   if is_unreadable or is_parting(id) or is_restoring(id) then return false end
-  if not owner or is_ended(owner) then
-    find('orphan', job_example(id), function() begin_step(owner and 'el' or 'eo', id) end)
+  if not owner or record.is_ended(owner) then
+    findings.add('orphan', findings.job_example(id), function() dependencies.begin_step(owner and 'el' or 'eo', id) end)
     return false
   end
-  if not has(owner, 'has_members') then
-    find('belongings_unmarked', job_example(id), function() mark_once(owner, 'has_members') end)
+  if not record.has(owner, 'has_members') then
+    findings.add('belongings_unmarked', findings.job_example(id), function() link_dependencies.mark_once(owner, 'has_members') end)
   end
   return true
 end
 
 -- Restore a lost list entry, so that no job starts before the jobs it waits for have ended.
-local function wait_again(owner_id, r)
-  local told = is_ended(r) and r.state or NOT_ENDED
-  local owner = load(owner_id)
-  mark_once(r, 'has_dependents')
-  z_add(dependents_key(r.id), told, owner_id)
-  z_add(members_key(owner_id), told == NOT_ENDED and STATE.queued or ended_score(owner, told), r.id)
-  if told ~= NOT_ENDED then claim(r) end
-  look_at(owner_id)
+local function wait_again(owner_id, job)
+  local told = record.is_ended(job) and job.state or dependencies.NOT_ENDED
+  local owner = record.load(owner_id)
+  link_dependencies.mark_once(job, 'has_dependents')
+  batch.z_add(keys.dependents(job.id), told, owner_id)
+  batch.z_add(keys.members(owner_id), told == dependencies.NOT_ENDED and STATE.queued or dependencies.ended_score(owner, told), job.id)
+  if told ~= dependencies.NOT_ENDED then ending.claim(job) end
+  dependencies.check_later(owner_id)
 end
 
-local function check_member(owner_id, id, score)
-  local r, is_unreadable = safe_load(id)
-  if is_unreadable or (r and is_child_of(r, owner_id)) or score_in(dependents_key(id), owner_id) then return end
-  if r then
-    find('wrong_member', job_example(id), function() wait_again(owner_id, r) end)
-  elseif score > DELETED and score < STATE.finished and not is_telling(id) then
-    find('wrong_member', job_example(id), function() z_add(members_key(owner_id), DELETED, id) end)
+function checkup_dependencies.check_member(owner_id, id, score)
+  local job, is_unreadable = expected_index.safe_load(id)
+  if is_unreadable or (job and dependencies.is_child_of(job, owner_id)) or score_in(keys.dependents(id), owner_id) then return end
+  if job then
+    findings.add('wrong_member', findings.job_example(id), function() wait_again(owner_id, job) end)
+  elseif score > dependencies.DELETED and score < STATE.finished and not is_telling(id) then
+    findings.add('wrong_member', findings.job_example(id), function() batch.z_add(keys.members(owner_id), dependencies.DELETED, id) end)
   end
 end
 
-local function check_dependents_list(id)
-  local r, is_unreadable = safe_load(id)
+function checkup_dependencies.check_dependents_list(id)
+  local job, is_unreadable = expected_index.safe_load(id)
   if is_unreadable or is_telling(id) then return false end
-  if not r then
-    find('orphan', job_example(id), function() begin_step('dx', id) end)
+  if not job then
+    findings.add('orphan', findings.job_example(id), function() dependencies.begin_step('dx', id) end)
     return false
   end
-  if not has(r, 'has_dependents') then
-    find('belongings_unmarked', job_example(id), function() mark_once(r, 'has_dependents') end)
+  if not record.has(job, 'has_dependents') then
+    findings.add('belongings_unmarked', findings.job_example(id), function() link_dependencies.mark_once(job, 'has_dependents') end)
   end
   return true
 end
 
-local function check_dependent(id, waiter_id, told)
-  local r, waiter = safe_load(id), alive(waiter_id)
-  if not r then return end
+function checkup_dependencies.check_dependent(id, waiter_id, told)
+  local job, waiter = expected_index.safe_load(id), alive(waiter_id)
+  if not job then return end
   if not waiter then
     if is_parting(waiter_id) then return end
-    return find('wrong_member', job_example(waiter_id), function()
-      z_drop(dependents_key(id), waiter_id)
-      unclaimed[#unclaimed + 1] = id
+    return findings.add('wrong_member', findings.job_example(waiter_id), function()
+      batch.z_remove(keys.dependents(id), waiter_id)
+      dependencies.unclaimed[#dependencies.unclaimed + 1] = id
     end)
   end
-  local score = score_in(members_key(waiter_id), id)
-  local heard = score and (score >= STATE.finished and math.floor(score) or NOT_ENDED)
-  local is_so = is_ended(r) and r.state or NOT_ENDED
+  local score = score_in(keys.members(waiter_id), id)
+  local heard = score and (score >= STATE.finished and math.floor(score) or dependencies.NOT_ENDED)
+  local is_so = record.is_ended(job) and job.state or dependencies.NOT_ENDED
   if heard == told and told == is_so then return end
-  find('wrong_member', job_example(waiter_id), function()
-    z_add(members_key(waiter_id), is_so == NOT_ENDED and STATE.queued or ended_score(waiter, is_so), id)
-    z_add(dependents_key(id), is_so, waiter_id)
-    mark_once(waiter, 'has_members')
-    look_at(waiter_id)
+  findings.add('wrong_member', findings.job_example(waiter_id), function()
+    batch.z_add(keys.members(waiter_id), is_so == dependencies.NOT_ENDED and STATE.queued or dependencies.ended_score(waiter, is_so), id)
+    batch.z_add(keys.dependents(id), is_so, waiter_id)
+    link_dependencies.mark_once(waiter, 'has_members')
+    dependencies.check_later(waiter_id)
   end)
 end
+
+return checkup_dependencies

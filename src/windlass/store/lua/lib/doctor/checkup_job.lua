@@ -1,81 +1,94 @@
--- uses: keys, batch, record, dependencies, lanes, wakeups, index, ending, numbers, propagation, findings, expected_index
 -- Checks of a job's record against everything that must agree with it.
+local STATE = require('constants').STATE
+local propagation = require 'dependencies.propagation'
+local expected_index = require 'doctor.expected_index'
+local findings = require 'doctor.findings'
+local ending = require 'jobs.ending'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local numbers = require 'numbers'
+local script = require 'script'
+
+local checkup_job = {}
+
 local listed -- queues that were checked in this call
 local highest -- the counters, read once per call
-at_start[#at_start + 1] = function() listed, highest = {}, {} end
+script.on_start(function() listed, highest = {}, {} end)
 
 local function list_queue(queue)
-  redis.call('SADD', P .. 'queues', queue)
-  redis.call('HINCRBY', queue_key('q', queue), 'bytes', 0)
+  redis.call('SADD', keys.queues(), queue)
+  redis.call('HINCRBY', keys.queue(queue), 'bytes', 0)
 end
 
-local function check_listed(queue)
+function checkup_job.check_listed(queue)
   if listed[queue] then return end
   listed[queue] = true
-  if redis.call('SISMEMBER', P .. 'queues', queue) == 0 or redis.call('EXISTS', queue_key('q', queue)) == 0 then
-    find('queue_not_listed', queue_example(queue), function() list_queue(queue) end)
+  if redis.call('SISMEMBER', keys.queues(), queue) == 0 or redis.call('EXISTS', keys.queue(queue)) == 0 then
+    findings.add('queue_not_listed', findings.queue_example(queue), function() list_queue(queue) end)
   end
 end
 
 -- A counter that fell behind would give out a number twice.
-local function check_counter(name, number)
-  highest[name] = highest[name] or tonumber(redis.call('GET', P .. name) or 0)
+function checkup_job.check_counter(name, number)
+  highest[name] = highest[name] or tonumber(redis.call('GET', keys.named(name)) or 0)
   if number <= highest[name] then return end
   highest[name] = number
-  find('counter_behind', key_example(name), function() redis.call('SET', P .. name, string.format('%.0f', number)) end)
+  findings.add('counter_behind', findings.key_example(name), function() redis.call('SET', keys.named(name), string.format('%.0f', number)) end)
 end
 
-local function check_places(r)
-  for key, place in pairs(places_of(r)) do
-    if not is_in_place(key, place) then
-      return find('job_not_in_index', job_example(r.id), function() put_in_place(r) end)
+local function check_places(job)
+  for key, place in pairs(expected_index.entries_of(job)) do
+    if not expected_index.is_present(key, place) then
+      return findings.add('job_not_in_index', findings.job_example(job.id), function() expected_index.restore(job) end)
     end
   end
 end
 
 local LOST = {has_attempts = 'a:', has_outcome = 'o:', has_logs = 'l:'}
-local function check_belongings(r)
+local function check_belongings(job)
   for flag, kind in pairs(LOST) do
-    if has(r, flag) and redis.call('EXISTS', P .. kind .. r.id) == 0 then
-      find('belongings_lost', job_example(r.id), function()
-        unmark(r, flag)
-        save(r)
+    if record.has(job, flag) and redis.call('EXISTS', keys.named(kind .. job.id)) == 0 then
+      findings.add('belongings_lost', findings.job_example(job.id), function()
+        record.unmark(job, flag)
+        record.save(job)
       end)
     end
   end
-  if has(r, 'has_dependents') and redis.call('EXISTS', dependents_key(r.id)) == 0 then
-    find('belongings_lost', job_example(r.id), function() release_claim(r.id) end)
+  if record.has(job, 'has_dependents') and redis.call('EXISTS', keys.dependents(job.id)) == 0 then
+    findings.add('belongings_lost', findings.job_example(job.id), function() propagation.release_claim(job.id) end)
   end
 end
 
-local function check_number(r)
-  if has(r, 'has_number') and not redis.call('HGET', P .. 'numbers', r.id) then
-    find('belongings_lost', job_example(r.id), function()
-      unmark(r, 'has_number')
-      save(r)
+local function check_number(job)
+  if record.has(job, 'has_number') and not redis.call('HGET', keys.numbers(), job.id) then
+    findings.add('belongings_lost', findings.job_example(job.id), function()
+      record.unmark(job, 'has_number')
+      record.save(job)
     end)
   end
 end
 
 -- Return whether a finished job was kept for other jobs that are gone.
-local function is_kept_for_nobody(r)
-  return r.state == STATE.finished and not has(r, 'in_history') and not has(r, 'has_dependents') and r.revision == 1
-    and policy_of(r).result_ttl_ms < FOREVER_MS and links_of(r).parent == NOBODY
-    and not redis.call('ZSCORE', P .. 'retention', r.id)
+local function is_kept_for_nobody(job)
+  return job.state == STATE.finished and not record.has(job, 'in_history') and not record.has(job, 'has_dependents') and job.revision == 1
+    and record.policy_of(job).result_ttl_ms < record.FOREVER_MS and record.links_of(job).parent == record.NOBODY
+    and not redis.call('ZSCORE', keys.retention(), job.id)
 end
 
-local function check_job(id)
-  local r, is_unreadable = safe_load(id)
-  count_job()
-  if is_unreadable then return find('record_unreadable', job_example(id)) end
-  if not r then return end
-  check_listed(r.queue)
-  check_counter('token', r.token)
-  check_counter('seq', r.sequence)
-  check_counter('number', number_in(id) or 0)
-  check_number(r)
-  check_places(r)
-  check_belongings(r)
-  if is_kept_for_nobody(r) then find('kept_for_nobody', job_example(id), function() retire(r, false) end) end
-  return r
+function checkup_job.check_job(id)
+  local job, is_unreadable = expected_index.safe_load(id)
+  findings.count_job()
+  if is_unreadable then return findings.add('record_unreadable', findings.job_example(id)) end
+  if not job then return end
+  checkup_job.check_listed(job.queue)
+  checkup_job.check_counter('token', job.token)
+  checkup_job.check_counter('seq', job.sequence)
+  checkup_job.check_counter('number', numbers.number_in(id) or 0)
+  check_number(job)
+  check_places(job)
+  check_belongings(job)
+  if is_kept_for_nobody(job) then findings.add('kept_for_nobody', findings.job_example(id), function() ending.retire(job, false) end) end
+  return job
 end
+
+return checkup_job

@@ -1,132 +1,143 @@
--- uses: keys, clock, batch, record, config, lanes, limits, blocked_lanes, wakeups, findings
 -- Checks of lanes, their heads, and the limits and pauses that block them.
+local batch = require 'batch'
+local clock = require 'clock'
+local findings = require 'doctor.findings'
+local keys = require 'keys'
+local blocked_lanes = require 'limits.blocked_lanes'
+local limits = require 'limits.limits'
+local lanes = require 'queues.lanes'
+local wakeups = require 'workers.wakeups'
 
-local function check_timer(kind, queue, index)
-  local first = redis.call('ZRANGE', queue_key(index, queue), 0, 0, 'WITHSCORES')[2]
+local checkup_lanes = {}
+
+function checkup_lanes.check_timer(kind, queue, index)
+  local first = redis.call('ZRANGE', keys.of_queue(index, queue), 0, 0, 'WITHSCORES')[2]
   if not first or tonumber(first) == math.huge then return end
-  local at = redis.call('ZSCORE', P .. 'timers:' .. kind, queue)
+  local at = redis.call('ZSCORE', keys.timer(kind), queue)
   if at and tonumber(at) <= tonumber(first) then return end
-  find('timer_late', queue_example(queue), function()
-    redis.call('ZADD', P .. 'timers:' .. kind, first, queue)
-    ring(queue, nil)
-    ring('', nil)
+  findings.add('timer_late', findings.queue_example(queue), function()
+    redis.call('ZADD', keys.timer(kind), first, queue)
+    wakeups.wake(queue, nil)
+    wakeups.wake('', nil)
   end)
 end
 
-local function split_name(name) return string.match(name, '^([^%z]*)%z(.*)$') end
+function checkup_lanes.split_name(name) return string.match(name, '^([^%z]*)%z(.*)$') end
 
 local function is_head(queue, lane, line, entry, score)
-  local member, first = first_of(lane_key(queue, lane))
-  if not member or parked_under(queue, lane) ~= line then return false end
-  return entry == entry_of(queue, lane, member) and tonumber(first) == tonumber(score)
+  local member, first = lanes.head_of(keys.lane(queue, lane))
+  if not member or lanes.blocker_of(queue, lane) ~= line then return false end
+  return entry == lanes.head_entry(queue, lane, member) and tonumber(first) == tonumber(score)
 end
 
-local function check_lane(name)
-  local queue, lane = split_name(name)
-  local member, score = first_of(lane_key(queue, lane))
+function checkup_lanes.check_lane(name)
+  local queue, lane = checkup_lanes.split_name(name)
+  local member, score = lanes.head_of(keys.lane(queue, lane))
   if not member then return end
-  local line, entry = line_of(queue, parked_under(queue, lane)), entry_of(queue, lane, member)
-  local found, names = redis.call('ZSCORE', line, entry), queue_key('names', queue)
-  local name_entry = name_of_lane(lane) .. '\0' .. lane
+  local line, entry = lanes.line_of(queue, lanes.blocker_of(queue, lane)), lanes.head_entry(queue, lane, member)
+  local found, names = redis.call('ZSCORE', line, entry), keys.lane_names(queue)
+  local name_entry = lanes.name_in(lane) .. '\0' .. lane
   local is_named = redis.call('ZSCORE', names, name_entry) == '0'
   if found and tonumber(found) == tonumber(score) and is_named then return end
-  find('lane_not_listed', lane_example(queue, lane), function()
+  findings.add('lane_not_listed', findings.lane_example(queue, lane), function()
     redis.call('ZADD', line, score, entry)
     redis.call('ZADD', names, 0, name_entry)
-    opened[queue] = true
+    blocked_lanes.opened[queue] = true
   end)
 end
 
 -- Check an entry of `heads` (holdup nil) or of a line of blocked lanes.
-local function check_head(queue, holdup, entry, score)
-  local lane = lane_of_head(entry)
-  if is_head(queue, lane, holdup, entry, score) then return end
-  find('ghost', lane_example(queue, lane), function()
-    redis.call('ZREM', line_of(queue, holdup), entry)
-    if holdup then tidy(queue, holdup) end
+function checkup_lanes.check_head(queue, limit_key, entry, score)
+  local lane = lanes.lane_of_head(entry)
+  if is_head(queue, lane, limit_key, entry, score) then return end
+  findings.add('ghost', findings.lane_example(queue, lane), function()
+    redis.call('ZREM', lanes.line_of(queue, limit_key), entry)
+    if limit_key then blocked_lanes.tidy(queue, limit_key) end
   end)
 end
 
-local function check_lane_name(queue, entry)
-  local name, lane = split_name(entry)
-  if lane and redis.call('EXISTS', lane_key(queue, lane)) == 1 and name_of_lane(lane) == name then return end
-  find('ghost', lane_example(queue, lane or entry), function() redis.call('ZREM', queue_key('names', queue), entry) end)
+function checkup_lanes.check_lane_name(queue, entry)
+  local name, lane = checkup_lanes.split_name(entry)
+  if lane and redis.call('EXISTS', keys.lane(queue, lane)) == 1 and lanes.name_in(lane) == name then return end
+  findings.add('ghost', findings.lane_example(queue, lane or entry), function() redis.call('ZREM', keys.lane_names(queue), entry) end)
 end
 
-local function check_parked_at(queue, lane, holdup)
-  if redis.call('EXISTS', lane_key(queue, lane)) == 1 then return end
-  find('ghost', lane_example(queue, lane), function()
-    redis.call('HDEL', queue_key('parked_at', queue), lane)
-    has_parked[queue] = nil
-    tidy(queue, holdup)
+function checkup_lanes.check_blocked_by(queue, lane, limit_key)
+  if redis.call('EXISTS', keys.lane(queue, lane)) == 1 then return end
+  findings.add('ghost', findings.lane_example(queue, lane), function()
+    redis.call('HDEL', keys.blocked_by(queue), lane)
+    lanes.has_blocked[queue] = nil
+    blocked_lanes.tidy(queue, limit_key)
   end)
 end
 
-local function check_mark(index, queue, holdup)
-  if redis.call('EXISTS', line_of(queue, holdup)) == 1 then return end
-  find('ghost', key_example(index .. ':' .. queue), function() tidy(queue, holdup) end)
+function checkup_lanes.check_mark(index, queue, limit_key)
+  if redis.call('EXISTS', lanes.line_of(queue, limit_key)) == 1 then return end
+  findings.add('ghost', findings.key_example(index .. ':' .. queue), function() blocked_lanes.tidy(queue, limit_key) end)
 end
 
 -- Return whether a taker or a timer will look at this line when it has room.
-local function is_line_watched(queue, holdup)
-  if redis.call('ZSCORE', queue_key('room', queue), holdup) then return true end
-  local opens_at = tonumber(redis.call('ZSCORE', queue_key('rates', queue), holdup) or math.huge)
-  if opens_at <= now_ms then return true end
-  if room_of(queue, holdup) > 0 then return false end
-  local limit = not is_pause(holdup) and definition_of(holdup)
+local function is_line_watched(queue, limit_key)
+  if redis.call('ZSCORE', keys.room(queue), limit_key) then return true end
+  local opens_at = tonumber(redis.call('ZSCORE', keys.rates(queue), limit_key) or math.huge)
+  if opens_at <= clock.now_ms then return true end
+  if limits.room_of(queue, limit_key) > 0 then return false end
+  local limit = not limits.is_pause(limit_key) and limits.definition_of(limit_key)
   return not limit or not limit.is_rate or opens_at < math.huge
 end
 
-local function open_again(queue, holdup)
-  look_at_rooms_again()
-  if room_of(queue, holdup) > 0 then open_line(queue, holdup) else await_room(queue, holdup) end
+local function open_again(queue, limit_key)
+  limits.forget_rooms()
+  if limits.room_of(queue, limit_key) > 0 then blocked_lanes.open_line(queue, limit_key) else blocked_lanes.await_room(queue, limit_key) end
 end
 
-local function is_line_known(queue, holdup)
-  if is_pause(holdup) then return true end
-  return redis.call('SISMEMBER', P .. 'parked_in:' .. holdup, queue) == 1
-    and redis.call('SISMEMBER', P .. 'held:' .. limit_number(holdup), holdup) == 1
+local function is_line_known(queue, limit_key)
+  if limits.is_pause(limit_key) then return true end
+  return redis.call('SISMEMBER', keys.blocked_in(limit_key), queue) == 1
+    and redis.call('SISMEMBER', keys.limit_keys(limits.number_of(limit_key)), limit_key) == 1
 end
 
-local function check_line(name)
-  local queue, holdup = split_name(name)
-  if not is_line_known(queue, holdup) then
-    find('lane_not_listed', lane_example(queue, holdup), function()
-      redis.call('SADD', P .. 'parked_in:' .. holdup, queue)
-      redis.call('SADD', P .. 'held:' .. limit_number(holdup), holdup)
+function checkup_lanes.check_line(name)
+  local queue, limit_key = checkup_lanes.split_name(name)
+  if not is_line_known(queue, limit_key) then
+    findings.add('lane_not_listed', findings.lane_example(queue, limit_key), function()
+      redis.call('SADD', keys.blocked_in(limit_key), queue)
+      redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key)
     end)
   end
-  look_at_rooms_again()
+  limits.forget_rooms()
   -- Limits that have just changed release their lanes in steps.
-  if redis.call('EXISTS', P .. 'rematch') == 1 or is_line_watched(queue, holdup) then return end
-  find('room_forgotten', queue_example(queue), function() open_again(queue, holdup) end)
+  if redis.call('EXISTS', keys.rematch()) == 1 or is_line_watched(queue, limit_key) then return end
+  findings.add('room_forgotten', findings.queue_example(queue), function() open_again(queue, limit_key) end)
 end
 
-local function check_parked_in(holdup, queue)
-  if redis.call('EXISTS', line_of(queue, holdup)) == 1 then return end
-  find('ghost', queue_example(queue), function() tidy(queue, holdup) end)
+function checkup_lanes.check_blocked_in(limit_key, queue)
+  if redis.call('EXISTS', lanes.line_of(queue, limit_key)) == 1 then return end
+  findings.add('ghost', findings.queue_example(queue), function() blocked_lanes.tidy(queue, limit_key) end)
 end
 
-local function check_held(number, holdup)
-  if redis.call('EXISTS', P .. 'parked_in:' .. holdup, P .. 'holders:' .. holdup) > 0 then return end
-  find('ghost', key_example('held:' .. number), function() redis.call('SREM', P .. 'held:' .. number, holdup) end)
+function checkup_lanes.check_held(number, limit_key)
+  if redis.call('EXISTS', keys.blocked_in(limit_key), keys.holders(limit_key)) > 0 then return end
+  findings.add('ghost', findings.key_example('held:' .. number), function() redis.call('SREM', keys.limit_keys(number), limit_key) end)
 end
 
-local function check_holders(holdup)
-  if redis.call('SISMEMBER', P .. 'held:' .. limit_number(holdup), holdup) == 1 then return end
-  find('limit_not_listed', key_example('holders:' .. holdup), function()
-    redis.call('SADD', P .. 'held:' .. limit_number(holdup), holdup)
+function checkup_lanes.check_holders(limit_key)
+  if redis.call('SISMEMBER', keys.limit_keys(limits.number_of(limit_key)), limit_key) == 1 then return end
+  findings.add('limit_not_listed', findings.key_example('holders:' .. limit_key), function()
+    redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key)
   end)
 end
 
 -- Free the place in a limit that a job no longer holds.
-local function free_holder(holdup, id)
-  z_drop(P .. 'holders:' .. holdup, id)
-  freed_now[holdup] = true
+function checkup_lanes.free_holder(limit_key, id)
+  batch.z_remove(keys.holders(limit_key), id)
+  limits.freed_now[limit_key] = true
 end
 
-local function check_pauses(queue)
-  local paused = redis.call('HLEN', queue_key('pauses', queue))
-  if tonumber(redis.call('HGET', queue_key('q', queue), 'pauses') or 0) == paused then return end
-  find('pauses_miscounted', queue_example(queue), function() redis.call('HSET', queue_key('q', queue), 'pauses', paused) end)
+function checkup_lanes.check_pauses(queue)
+  local paused = redis.call('HLEN', keys.pauses(queue))
+  if tonumber(redis.call('HGET', keys.queue(queue), 'pauses') or 0) == paused then return end
+  findings.add('pauses_miscounted', findings.queue_example(queue), function() redis.call('HSET', keys.queue(queue), 'pauses', paused) end)
 end
+
+return checkup_lanes

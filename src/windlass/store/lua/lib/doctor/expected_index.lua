@@ -1,86 +1,101 @@
--- uses: keys, clock, batch, record, config, lanes, limits, caps, wakeups, index, ending, unique
 -- Index entries that a job must have, derived from its record alone. Checks compare with them, and repairs write them.
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local ending = require 'jobs.ending'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local unique_keys = require 'jobs.unique_keys'
+local keys = require 'keys'
+local caps = require 'limits.caps'
+local limits = require 'limits.limits'
+local configuration = require 'queues.configuration'
+local lanes = require 'queues.lanes'
+local wakeups = require 'workers.wakeups'
+
+local expected_index = {}
 
 -- Return the record and false; nil and false if there is none; nil and true if it cannot be read.
-local function safe_load(id)
-  local is_read, r = pcall(load, id)
-  if is_read then return r, false end
+function expected_index.safe_load(id)
+  local is_read, job = pcall(record.load, id)
+  if is_read then return job, false end
   return nil, true
 end
 
-local function id_of_entry(entry) return #entry == 16 and entry or id_in_place(entry) end
+function expected_index.id_of_entry(entry) return #entry == 16 and entry or lanes.id_in_member(entry) end
 
-local function stands_in_lane(r) return r.state == STATE.queued or has(r, 'retakeable') end
+function expected_index.is_in_lane(job) return job.state == STATE.queued or record.has(job, 'retakeable') end
 
-local function holds_unique(r)
-  if r.unique == '' then return false end
-  return not is_ended(r) or (has(r, 'unique_while_kept') and not has(r, 'in_history'))
+local function holds_unique(job)
+  if job.unique == '' then return false end
+  return not record.is_ended(job) or (record.has(job, 'unique_while_kept') and not record.has(job, 'in_history'))
 end
 
-local function place_of_state(r)
-  if r.state == STATE.scheduled then return 'scheduled:', r.ready_at end
-  if r.state == STATE.waiting then return 'waiting:', r.created_at end
-  if is_leased(r) then return 'running:', overdue_at(r) end
-  return has(r, 'in_history') and 'history:' or STATE_INDEX[r.state], r.ended_at
+local function place_of_state(job)
+  if job.state == STATE.scheduled then return 'scheduled', job.ready_at end
+  if job.state == STATE.waiting then return 'waiting', job.created_at end
+  if record.is_leased(job) then return 'running', index.overdue_at(job) end
+  return record.has(job, 'in_history') and 'history' or keys.STATE_INDEX[job.state], job.ended_at
 end
 
-local function add_lane(places, r)
-  local lane, place = lane_of(r), {member = place_in_lane(r), score = score_in_lane(r, config_of(r.queue))}
+local function add_lane(places, job)
+  local lane, place = lanes.of(job), {member = lanes.member_of(job), score = lanes.score_of(job, configuration.of(job.queue))}
   -- Jobs that are not relaned yet still have their old score.
-  if config_of(r.queue).is_relaning then place.score = nil end
-  places[lane_key(r.queue, lane)] = place
-  if lane ~= '' then places[queue_key('laned', r.queue)] = place end
+  if configuration.of(job.queue).is_relaning then place.score = nil end
+  places[keys.lane(job.queue, lane)] = place
+  if lane ~= '' then places[keys.laned(job.queue)] = place end
 end
 
-local function add_lease(places, r)
-  if r.worker ~= NOBODY then
+function expected_index.add_leased(places, job)
+  if job.worker ~= record.NOBODY then
     -- A worker that went silent no longer lists jobs that others may take over.
-    places[P .. 'wj:' .. r.worker] = {member = r.id, score = r.started_at, may_miss = has(r, 'retakeable')}
+    places[keys.worker_jobs(job.worker)] = {member = job.id, score = job.started_at, may_miss = record.has(job, 'retakeable')}
   end
-  if has(r, 'retakeable') then return end
-  each_limit(links_of(r).limits, function(holdup)
-    places[P .. 'holders:' .. holdup] = {member = r.id, score = r.started_at}
+  if record.has(job, 'retakeable') then return end
+  limits.each(record.links_of(job).limits, function(limit_key)
+    places[keys.holders(limit_key)] = {member = job.id, score = job.started_at}
   end)
 end
 
 -- Return by key: the member, its score (nil: any), and whether it may be missing.
-local function places_of(r)
+function expected_index.entries_of(job)
   local places = {}
-  if r.state ~= STATE.queued then
-    local kind, score = place_of_state(r)
-    places[P .. kind .. r.queue] = {member = r.id, score = score}
+  if job.state ~= STATE.queued then
+    local kind, score = place_of_state(job)
+    places[keys.of_queue(kind, job.queue)] = {member = job.id, score = score}
   end
-  if stands_in_lane(r) then add_lane(places, r) end
-  if is_leased(r) then add_lease(places, r) end
-  if not is_ended(r) then
-    each_key(r, function(holdup) places[P .. 'under:' .. holdup] = {member = r.id, score = r.state} end)
+  if expected_index.is_in_lane(job) then add_lane(places, job) end
+  if record.is_leased(job) then expected_index.add_leased(places, job) end
+  if not record.is_ended(job) then
+    caps.each_key(job, function(limit_key) places[keys.limited_jobs(limit_key)] = {member = job.id, score = job.state} end)
   end
-  if may_expire(r) then places[P .. 'expiry'] = {member = r.id, score = policy_of(r).expires_at} end
-  if holds_unique(r) then places[unique_key(r)] = {member = r.id, score = r.sequence} end
-  each_tag(r, function(key) places[key] = {member = r.id, score = r.created_at} end)
+  if index.may_expire(job) then places[keys.expiry()] = {member = job.id, score = record.policy_of(job).expires_at} end
+  if holds_unique(job) then places[unique_keys.key_of(job)] = {member = job.id, score = job.sequence} end
+  ending.each_tag(job, function(key) places[key] = {member = job.id, score = job.created_at} end)
   return places
 end
 
-local function is_in_place(key, place)
+function expected_index.is_present(key, place)
   local score = redis.call('ZSCORE', key, place.member)
   if not score then return place.may_miss end
   return place.score == nil or tonumber(score) == place.score
 end
 
-local function wake_for(r)
-  if r.state == STATE.scheduled then note_timer('due', r.queue, r.ready_at) end
-  if is_leased(r) then note_timer('lease', r.queue, overdue_at(r)) end
-  if stands_in_lane(r) then became_takeable(r) end
+local function wake_for(job)
+  if job.state == STATE.scheduled then index.note_timer('due', job.queue, job.ready_at) end
+  if record.is_leased(job) then index.note_timer('lease', job.queue, index.overdue_at(job)) end
+  if expected_index.is_in_lane(job) then wakeups.note_takeable(job) end
 end
 
-local function put_in_place(r)
-  if stands_in_lane(r) and lane_of(r) ~= '' then touch_lane(r.queue, lane_of(r), true) end
-  for key, place in pairs(places_of(r)) do
-    if not is_in_place(key, place) then z_add(key, score_of(place.score or score_in_lane(r, config_of(r.queue))), place.member) end
+function expected_index.restore(job)
+  if expected_index.is_in_lane(job) and lanes.of(job) ~= '' then lanes.touch(job.queue, lanes.of(job), true) end
+  for key, place in pairs(expected_index.entries_of(job)) do
+    if not expected_index.is_present(key, place) then batch.z_add(key, index.score_of(place.score or lanes.score_of(job, configuration.of(job.queue))), place.member) end
   end
-  if is_leased(r) and not has(r, 'retakeable') then
-    each_limit(links_of(r).limits, function(holdup) held_now[holdup] = true end)
+  if record.is_leased(job) and not record.has(job, 'retakeable') then
+    limits.each(record.links_of(job).limits, function(limit_key) limits.held_now[limit_key] = true end)
   end
-  if not is_ended(r) then each_key(r, function(holdup) met[holdup] = true end) end
-  wake_for(r)
+  if not record.is_ended(job) then caps.each_key(job, function(limit_key) caps.met[limit_key] = true end) end
+  wake_for(job)
 end
+
+return expected_index

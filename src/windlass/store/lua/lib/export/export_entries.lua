@@ -1,63 +1,71 @@
--- uses: keys, record, dependencies, unique, schedules, pending_callbacks, job_log
 -- Parts that an export reads of each kind of entry, and the weight of reading them.
-local EXPORTED_WEIGHT = 4194304 -- bytes of one answer, approximately
+local dependencies = require 'dependencies.dependencies'
+local record = require 'jobs.record'
+local unique_keys = require 'jobs.unique_keys'
+local keys = require 'keys'
+
+local export_entries = {}
+
+export_entries.WEIGHT_MAX = 4194304 -- bytes of one answer, approximately
 local MEMBER_WEIGHT = 1024 -- of reading one member
 local MEMBERS_PER_PAGE = 500
 
 -- Return a page of the jobs that a job waits for: {id + queue, ...}, the next cursor ('': none), members read.
-local function awaited_page(id, cursor)
-  local page = redis.call('ZSCAN', members_key(id), cursor, 'COUNT', MEMBERS_PER_PAGE)
+function export_entries.awaited_page(id, cursor)
+  local page = redis.call('ZSCAN', keys.members(id), cursor, 'COUNT', MEMBERS_PER_PAGE)
   local found = {}
   for i = 1, #page[2], 2 do
-    local member = load(page[2][i])
-    if not (member and is_child_of(member, id)) then
+    local member = record.load(page[2][i])
+    if not (member and dependencies.is_child_of(member, id)) then
       found[#found + 1] = page[2][i] .. (member and member.queue or '')
     end
   end
   return found, page[1] ~= '0' and page[1] or '', #page[2] / 2
 end
 
-local EXPORT = {}
+export_entries.EXPORT = {}
 
-function EXPORT.j(id)
-  local raw = redis.call('GET', job_key(id))
+function export_entries.EXPORT.j(id)
+  local raw = redis.call('GET', keys.job(id))
   if not raw then return nil, 1 end
-  local r = decode(id, raw)
-  local attempts = has(r, 'has_attempts') and redis.call('LRANGE', P .. 'a:' .. id, 0, -1) or {}
-  local logs = has(r, 'has_logs') and redis.call('LRANGE', log_key(id), 0, -1) or {}
-  local result = has(r, 'has_outcome') and redis.call('GET', P .. 'o:' .. id) or ''
-  local is_shared = r.unique ~= '' and redis.call('ZCARD', unique_key(r)) > 1
-  local parent = parent_of(r)
+  local job = record.decode(id, raw)
+  local attempts = record.has(job, 'has_attempts') and redis.call('LRANGE', keys.attempts(id), 0, -1) or {}
+  local logs = record.has(job, 'has_logs') and redis.call('LRANGE', keys.log(id), 0, -1) or {}
+  local result = record.has(job, 'has_outcome') and redis.call('GET', keys.result(id)) or ''
+  local is_shared = job.unique ~= '' and redis.call('ZCARD', unique_keys.key_of(job)) > 1
+  local parent = dependencies.parent_of(job)
   local awaited, cursor, seen = {}, '', 0
-  if has(r, 'has_members') then awaited, cursor, seen = awaited_page(id, '0') end
+  if record.has(job, 'has_members') then awaited, cursor, seen = export_entries.awaited_page(id, '0') end
   local weight = #raw + #result + seen * MEMBER_WEIGHT
   for _, attempt in ipairs(attempts) do weight = weight + #attempt end
   for _, entry in ipairs(logs) do weight = weight + #entry end
   return {
-    raw, attempts, logs, result, redis.call('ZSCORE', P .. 'retention', id) or '', is_shared and 1 or 0,
+    raw, attempts, logs, result, redis.call('ZSCORE', keys.retention(), id) or '', is_shared and 1 or 0,
     parent and parent.queue or '', cursor, awaited,
   }, weight
 end
 
-function EXPORT.b(debt)
-  local fields = redis.call('HGETALL', debt_key(debt))
+function export_entries.EXPORT.b(callback)
+  local fields = redis.call('HGETALL', keys.callback(callback))
   if #fields == 0 then return nil, 1 end
   local weight = 0
   for _, field in ipairs(fields) do weight = weight + #field end
-  local score = redis.call('ZSCORE', P .. 'owed', debt)
+  local score = redis.call('ZSCORE', keys.pending_callbacks(), callback)
   if score then return {'owed', score, fields}, weight end
-  return {'given_up', redis.call('ZSCORE', P .. 'given_up', debt) or '0', fields}, weight
+  return {'given_up', redis.call('ZSCORE', keys.given_up(), callback) or '0', fields}, weight
 end
 
-function EXPORT.s(name)
-  local fields = redis.call('HGETALL', schedule_key(name))
+function export_entries.EXPORT.s(name)
+  local fields = redis.call('HGETALL', keys.schedule(name))
   if #fields == 0 then return nil, 1 end
-  return {fields, redis.call('LRANGE', schedule_jobs_key(name), 0, -1)}, 4096
+  return {fields, redis.call('LRANGE', keys.schedule_jobs(name), 0, -1)}, 4096
 end
 
-function EXPORT.q(queue)
-  local fields = redis.call('HGETALL', queue_key('q', queue))
+function export_entries.EXPORT.q(queue)
+  local fields = redis.call('HGETALL', keys.queue(queue))
   if #fields == 0 then return nil, 1 end
-  local pauses, weights = redis.call('HGETALL', queue_key('pauses', queue)), redis.call('HGETALL', queue_key('weights', queue))
+  local pauses, weights = redis.call('HGETALL', keys.pauses(queue)), redis.call('HGETALL', keys.weights(queue))
   return {fields, pauses, weights}, 4096 + 100 * (#pauses + #weights)
 end
+
+return export_entries

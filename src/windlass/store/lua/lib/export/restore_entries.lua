@@ -1,117 +1,134 @@
--- uses: keys, clock, batch, record, dependencies, config, wakeups, index, unique, ending, link_dependencies, schedules, pending_callbacks, job_log, numbers, relink
 -- Restore of exported entries. A job with a parent or members stays in `restoring` until all jobs are restored, because
 -- only then are its members and awaited jobs known (relink.lua). Until then a placeholder among its members keeps it
 -- waiting.
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local dependencies = require 'dependencies.dependencies'
+local relink = require 'dependencies.relink'
+local ended_ids = require 'jobs.ended_ids'
+local ending = require 'jobs.ending'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local unique_keys = require 'jobs.unique_keys'
+local keys = require 'keys'
+local numbers = require 'numbers'
+local pending_callbacks = require 'pending_callbacks'
+local configuration = require 'queues.configuration'
+local schedules = require 'schedules'
+local script = require 'script'
+
+local restore_entries = {}
+
 local PLACEMENT = {name_lanes = true, aging_ms = true, fair_share = true}
 local highest_sequence
-at_start[#at_start + 1] = function() highest_sequence = 0 end
+script.on_start(function() highest_sequence = 0 end)
 
-local function raise_sequence()
-  if highest_sequence > tonumber(redis.call('GET', P .. 'seq') or 0) then redis.call('SET', P .. 'seq', highest_sequence) end
+function restore_entries.raise_sequence()
+  if highest_sequence > tonumber(redis.call('GET', keys.sequence()) or 0) then redis.call('SET', keys.sequence(), highest_sequence) end
 end
 
 local function know_queue(queue)
-  local config = config_of(queue)
+  local config = configuration.of(queue)
   if config.is_known then return end
-  redis.call('HINCRBY', queue_key('q', queue), 'bytes', 0)
-  redis.call('SADD', P .. 'queues', queue)
+  redis.call('HINCRBY', keys.queue(queue), 'bytes', 0)
+  redis.call('SADD', keys.queues(), queue)
   config.is_known = true
 end
 
-local function is_to_hold_unique(r)
-  return r.unique ~= '' and (not is_ended(r) or (has(r, 'unique_while_kept') and not has(r, 'in_history')))
+local function is_to_hold_unique(job)
+  return job.unique ~= '' and (not record.is_ended(job) or (record.has(job, 'unique_while_kept') and not record.has(job, 'in_history')))
 end
 
-local function refused_job(r, body)
-  local known = load(r.id)
+local function refused_job(job, body)
+  local known = record.load(job.id)
   if known then
-    return known.fingerprint == r.fingerprint and known.created_at == r.created_at and 'existing' or 'id_conflict'
+    return known.fingerprint == job.fingerprint and known.created_at == job.created_at and 'existing' or 'id_conflict'
   end
-  if ended_lately({r.id})[1] then return 'already_ended' end
-  if not body.is_shared and is_to_hold_unique(r) and oldest_holder(r) then return 'unique_conflict' end
+  if ended_ids.has(job.id) then return 'already_ended' end
+  if not body.is_shared and is_to_hold_unique(job) and unique_keys.oldest_holder(job) then return 'unique_conflict' end
   return nil
 end
 
-local function restore_belongings(r, body)
+local function restore_belongings(job, body)
   if #body.attempts > 0 then
-    mark(r, 'has_attempts')
-    redis.call('RPUSH', P .. 'a:' .. r.id, unpack(body.attempts))
+    record.mark(job, 'has_attempts')
+    redis.call('RPUSH', keys.attempts(job.id), unpack(body.attempts))
   end
   if #body.logs > 0 then
-    mark(r, 'has_logs')
-    redis.call('RPUSH', log_key(r.id), unpack(body.logs))
+    record.mark(job, 'has_logs')
+    redis.call('RPUSH', keys.log(job.id), unpack(body.logs))
   end
   if body.result ~= '' then
-    mark(r, 'has_outcome')
-    put(P .. 'o:' .. r.id, body.result)
+    record.mark(job, 'has_outcome')
+    batch.set(keys.result(job.id), body.result)
   end
-  if body.removed_at > 0 then z_add(P .. 'retention', body.removed_at, r.id) end
-  if is_to_hold_unique(r) then hold_unique(r) end
-  each_tag(r, function(key) z_add(key, r.created_at, r.id) end)
+  if body.removed_at > 0 then batch.z_add(keys.retention(), body.removed_at, job.id) end
+  if is_to_hold_unique(job) then unique_keys.hold(job) end
+  ending.each_tag(job, function(key) batch.z_add(key, job.created_at, job.id) end)
 end
 
-local function restore_kin(r, after)
-  local is_child = r.links ~= '' and links_of(r).parent ~= NOBODY
-  if not is_child and not has(r, 'has_members') then return end
-  redis.call('ZADD', P .. 'restoring', LINKING, r.id)
-  if is_ended(r) or not has(r, 'has_members') then return end
-  if r.state == STATE.waiting then z_add(members_key(r.id), DELETED, NOBODY) end
-  for at = 1, #after, 16 do z_add(members_key(r.id), DELETED, string.sub(after, at, at + 15)) end
+local function restore_kin(job, after)
+  local is_child = job.links ~= '' and record.links_of(job).parent ~= record.NOBODY
+  if not is_child and not record.has(job, 'has_members') then return end
+  redis.call('ZADD', keys.restoring(), relink.LINKING, job.id)
+  if record.is_ended(job) or not record.has(job, 'has_members') then return end
+  if job.state == STATE.waiting then batch.z_add(keys.members(job.id), dependencies.DELETED, record.NOBODY) end
+  for at = 1, #after, 16 do batch.z_add(keys.members(job.id), dependencies.DELETED, string.sub(after, at, at + 15)) end
 end
 
-local function restore_counts(r)
-  know_queue(r.queue)
-  if not is_ended(r) then
-    count(queue_key('q', r.queue), 'bytes', r.bytes)
-  elseif has(r, 'in_history') then
-    count(queue_key('q', r.queue), 'history_bytes_now', r.bytes)
-    trim_wanted[r.queue] = (trim_wanted[r.queue] or 0) + 1
+local function restore_counts(job)
+  know_queue(job.queue)
+  if not record.is_ended(job) then
+    batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
+  elseif record.has(job, 'in_history') then
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', job.bytes)
+    ending.trim_wanted[job.queue] = (ending.trim_wanted[job.queue] or 0) + 1
   end
-  highest_sequence = math.max(highest_sequence, r.sequence)
-  raise_number(number_in(r.id) or 0)
+  highest_sequence = math.max(highest_sequence, job.sequence)
+  numbers.raise(numbers.number_in(job.id) or 0)
 end
 
-local RESTORE = {}
+restore_entries.RESTORE = {}
 
 -- body: record, attempts, logs, result, removed_at (0: never), is_shared (other jobs hold its unique key too), after
 -- (ids of jobs it waits for)
-function RESTORE.j(id, body)
-  local r = parse(id, body.record)
-  local refused = refused_job(r, body)
+function restore_entries.RESTORE.j(id, body)
+  local job = record.parse(id, body.record)
+  local refused = refused_job(job, body)
   if refused then return refused end
-  records[id] = r
-  r.told = nil -- announce it to followers
-  restore_belongings(r, body)
-  restore_kin(r, body.after)
-  enter(r)
-  write(r)
-  restore_counts(r)
+  record.loaded[id] = job
+  job.announced = nil -- announce it to followers
+  restore_belongings(job, body)
+  restore_kin(job, body.after)
+  index.enter(job)
+  record.write(job)
+  restore_counts(job)
   return 'added'
 end
 
 -- body: list ('owed' or 'given_up'), at, fields
-function RESTORE.b(debt, body)
-  if redis.call('EXISTS', debt_key(debt)) == 1 then return 'existing' end
-  for field, value in pairs(body.fields) do redis.call('HSET', debt_key(debt), field, value) end
+function restore_entries.RESTORE.b(callback, body)
+  if redis.call('EXISTS', keys.callback(callback)) == 1 then return 'existing' end
+  for field, value in pairs(body.fields) do redis.call('HSET', keys.callback(callback), field, value) end
   if body.list == 'owed' then
-    list_owed(debt, body.fields.to, body.at)
+    pending_callbacks.list(callback, body.fields.to, body.at)
   else
-    list_given_up(debt, body.at)
+    pending_callbacks.list_given_up(callback, body.at)
   end
-  local number = struct.unpack('>I6', debt, 17)
-  if number > tonumber(redis.call('GET', P .. 'debts') or 0) then redis.call('SET', P .. 'debts', number) end
-  has_new_debts = true
+  local number = struct.unpack('>I6', callback, 17)
+  if number > tonumber(redis.call('GET', keys.callback_number()) or 0) then redis.call('SET', keys.callback_number(), number) end
+  pending_callbacks.has_new = true
   return 'added'
 end
 
 -- body: fields as stored, next_at, jobs (newest first)
-function RESTORE.s(name, body)
-  local known = redis.call('HGET', schedule_key(name), 'definition')
+function restore_entries.RESTORE.s(name, body)
+  local known = redis.call('HGET', keys.schedule(name), 'definition')
   if known then return known == body.fields.definition and 'existing' or 'id_conflict' end
-  for field, value in pairs(body.fields) do redis.call('HSET', schedule_key(name), field, value) end
-  if #body.jobs > 0 then redis.call('RPUSH', schedule_jobs_key(name), unpack(body.jobs)) end
-  redis.call('ZADD', P .. 'schedule_names', 0, name)
-  plan_schedule(name, body.next_at)
+  for field, value in pairs(body.fields) do redis.call('HSET', keys.schedule(name), field, value) end
+  if #body.jobs > 0 then redis.call('RPUSH', keys.schedule_jobs(name), unpack(body.jobs)) end
+  redis.call('ZADD', keys.schedule_names(), 0, name)
+  schedules.plan(name, body.next_at)
   return 'added'
 end
 
@@ -136,8 +153,8 @@ end
 
 -- body: fields, paused (since + reason; '': not paused), pauses, weights. A field or weight with another stored value
 -- is a conflict.
-function RESTORE.q(queue, body)
-  local key, weights, pauses = queue_key('q', queue), queue_key('weights', queue), queue_key('pauses', queue)
+function restore_entries.RESTORE.q(queue, body)
+  local key, weights, pauses = keys.queue(queue), keys.weights(queue), keys.pauses(queue)
   if is_other(key, body.fields) or is_other(weights, body.weights) then return 'id_conflict' end
   local is_new = redis.call('EXISTS', key) == 0
   know_queue(queue)
@@ -146,3 +163,5 @@ function RESTORE.q(queue, body)
   if next(body.pauses) then redis.call('HSET', key, 'pauses', redis.call('HLEN', pauses)) end
   return (is_new or added > 0) and 'added' or 'existing'
 end
+
+return restore_entries

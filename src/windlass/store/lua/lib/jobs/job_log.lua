@@ -1,10 +1,13 @@
--- uses: keys, record
 -- Log lines of lease holders, stored with their job: a list, bounded in number and bytes. An entry contains the number
 -- of entries and bytes before it, including dropped ones. So the ends of the list show how much was dropped and how
 -- much is stored. Its attempt follows, then the line as its writer packed it.
-local ENTRY_HEAD = '>I4I6I4'
+local LOG = require('constants').LOG
+local record = require 'jobs.record'
+local keys = require 'keys'
 
-local function log_key(id) return P .. 'l:' .. id end
+local job_log = {}
+
+local ENTRY_HEAD = '>I4I6I4'
 
 local function begin_of(entry)
   local number, bytes = struct.unpack(ENTRY_HEAD, entry)
@@ -12,20 +15,20 @@ local function begin_of(entry)
 end
 
 -- Return the numbers of entries and bytes before the next entry.
-local function end_of_log(r)
-  local last = has(r, 'has_logs') and redis.call('LINDEX', log_key(r.id), -1)
+local function end_of_log(job)
+  local last = record.has(job, 'has_logs') and redis.call('LINDEX', keys.log(job.id), -1)
   if not last then return 0, 0 end
   local number, bytes = begin_of(last)
   return number + 1, bytes + #last
 end
 
-local function pack_entries(r, lines)
-  local number, bytes = end_of_log(r)
+local function pack_entries(job, lines)
+  local number, bytes = end_of_log(job)
   local entries, at = {}, 1
   while at <= #lines do
     local line
     line, at = struct.unpack('>I2c0', lines, at)
-    local entry = struct.pack(ENTRY_HEAD, number, bytes, r.attempt) .. line
+    local entry = struct.pack(ENTRY_HEAD, number, bytes, job.attempt) .. line
     entries[#entries + 1] = entry
     number, bytes = number + 1, bytes + #entry
   end
@@ -45,9 +48,11 @@ local function trim_log(key, length, bytes)
 end
 
 -- Append lines, each preceded by its length. The caller must save the record if it had no log before.
-local function append_lines(r, lines)
-  local key = log_key(r.id)
-  local entries, bytes = pack_entries(r, lines)
+function job_log.append(job, lines)
+  local key = keys.log(job.id)
+  local entries, bytes = pack_entries(job, lines)
   local length = redis.call('RPUSH', key, unpack(entries, first_that_fits(entries, bytes)))
   trim_log(key, length, bytes)
 end
+
+return job_log

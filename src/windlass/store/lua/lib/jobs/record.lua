@@ -1,101 +1,135 @@
--- uses: keys, batch
 -- Stored record of a job: a fixed-width header that is patched in place, then strings, then the opaque payload.
 -- store/records/record.py has the same layout; a test compares the two.
-local HEADER = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4I2'
-local HEADER_BYTES = 82
-local LAYOUT = HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
-local POLICY = '>I4I6I6I6I6'
+local STATE = require('constants').STATE
+local FLAG = require('constants').FLAG
+local batch = require 'batch'
+local keys = require 'keys'
+local script = require 'script'
+
+local record = {}
+
+record.HEADER = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4I2'
+record.HEADER_BYTES = 82
+local STRINGS = 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
+local LAYOUT = record.HEADER .. STRINGS
+record.POLICY = '>I4I6I6I6I6'
 local LINKS = '>c16BI2c0' -- parent, policy for failed members, limits joined by \2
-local FORMAT = 1
-local CODEC_BITS = 3 -- of the flags; a record without other flags has nothing in the keys beside it
-local PEEK_BYTES = 1024 -- enough for the strings of almost every record
-local SMALL_BYTES = 1024 -- a change of a longer record writes only the header
-local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-local FOREVER_MS = 281474976710655
+record.FORMAT = 1
+record.CODEC_BITS = 3 -- of the flags; a record without other flags has nothing in the keys beside it
+-- Flags of a record that the fast path leases and ends: a codec, and whether callers wait for its end.
+record.SIMPLE_FLAGS = {}
+for codec = 0, record.CODEC_BITS do
+  record.SIMPLE_FLAGS[codec], record.SIMPLE_FLAGS[codec + FLAG.awaited] = true, true
+end
+record.PEEK_BYTES = 1024 -- enough for the strings of almost every record
+record.SMALL_BYTES = 1024 -- a change of a longer record writes only the header
+record.NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+record.FOREVER_MS = 281474976710655
 
-local records -- records that this call has read or created, by id; false: removed in this call
-at_start[#at_start + 1] = function() records = {} end
+-- records that this call has read or created, by id; false: removed in this call
+script.on_start(function() record.loaded = {} end)
 
-local function has(r, flag) return bit.band(r.flags, FLAG[flag]) ~= 0 end
-local function mark(r, flag) r.flags = bit.bor(r.flags, FLAG[flag]) end
-local function unmark(r, flag) r.flags = bit.band(r.flags, bit.bnot(FLAG[flag])) end
+-- Looking up a function of the engine's libraries costs as much as running it.
+local call, band, bor, bnot, pack, unpack_bytes, sub
+script.once(function()
+  call, band, bor, bnot = redis.call, bit.band, bit.bor, bit.bnot
+  pack, unpack_bytes, sub = struct.pack, struct.unpack, string.sub
+end)
 
-local function is_plain(r) return r.flags <= CODEC_BITS end
+function record.has(job, flag) return band(job.flags, FLAG[flag]) ~= 0 end
+function record.mark(job, flag) job.flags = bor(job.flags, FLAG[flag]) end
+function record.unmark(job, flag) job.flags = band(job.flags, bnot(FLAG[flag])) end
 
-local function parse(id, raw)
+-- Return an instant, or another number of six bytes, as records and lanes contain it.
+function record.pack_number(number) return pack('>I6', number) end
+
+function record.is_unflagged(job) return job.flags <= record.CODEC_BITS end
+
+function record.parse(id, raw)
   local format, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
     attempt, revision, progress, head_bytes, fingerprint, policy, queue, name, lane, unique, tags, links,
-    extras = struct.unpack(LAYOUT, raw)
-  if format ~= FORMAT then error('record of an unknown format: ' .. format) end
+    extras = unpack_bytes(LAYOUT, raw)
+  if format ~= record.FORMAT then error('record of an unknown format: ' .. format) end
   return {
     id = id, raw = raw, bytes = #raw, state = state, flags = flags, priority = priority, sequence = sequence,
     created_at = created_at, ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token,
     deadline = deadline, worker = worker, attempt = attempt, revision = revision, progress = progress,
     head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
-    name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras, told = state,
+    name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras, announced = state,
   }
 end
 
-local function decode(id, raw)
-  records[id] = parse(id, raw)
-  return records[id]
+-- Return the fields of a header alone.
+function record.parse_header(raw)
+  local _, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
+    attempt, revision, progress, head_bytes = unpack_bytes(record.HEADER, raw)
+  return {
+    state = state, flags = flags, priority = priority, sequence = sequence, created_at = created_at,
+    ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token, deadline = deadline,
+    worker = worker, attempt = attempt, revision = revision, progress = progress, head_bytes = head_bytes,
+  }
+end
+
+function record.decode(id, raw)
+  record.loaded[id] = record.parse(id, raw)
+  return record.loaded[id]
 end
 
 local NO_POLICY = {max_attempts = 0, lease_ms = 0, timeout_ms = 0, result_ttl_ms = 0, expires_at = 0}
-local function policy_of(r)
-  if r.policy == '' then return NO_POLICY end
-  if not r.policy_read then
-    local max_attempts, lease_ms, timeout_ms, result_ttl_ms, expires_at = struct.unpack(POLICY, r.policy)
-    r.policy_read = {
+function record.policy_of(job)
+  if job.policy == '' then return NO_POLICY end
+  if not job.policy_read then
+    local max_attempts, lease_ms, timeout_ms, result_ttl_ms, expires_at = unpack_bytes(record.POLICY, job.policy)
+    job.policy_read = {
       max_attempts = max_attempts, lease_ms = lease_ms, timeout_ms = timeout_ms, result_ttl_ms = result_ttl_ms,
       expires_at = expires_at,
     }
   end
-  return r.policy_read
+  return job.policy_read
 end
 
-local NO_LINKS = {parent = NOBODY, on_failure = 0, limits = ''}
-local function links_of(r)
-  if r.links == '' then return NO_LINKS end
-  if not r.links_read then
-    local parent, on_failure, limits = struct.unpack(LINKS, r.links)
-    r.links_read = {parent = parent, on_failure = on_failure, limits = limits}
+local NO_LINKS = {parent = record.NOBODY, on_failure = 0, limits = ''}
+function record.links_of(job)
+  if job.links == '' then return NO_LINKS end
+  if not job.links_read then
+    local parent, on_failure, limits = unpack_bytes(LINKS, job.links)
+    job.links_read = {parent = parent, on_failure = on_failure, limits = limits}
   end
-  return r.links_read
+  return job.links_read
 end
 
-local function set_links(r, links)
-  local is_bare = links.parent == NOBODY and links.on_failure == 0 and links.limits == ''
-  r.links = is_bare and '' or struct.pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
-  r.links_read = nil
+function record.set_links(job, links)
+  local is_bare = links.parent == record.NOBODY and links.on_failure == 0 and links.limits == ''
+  job.links = is_bare and '' or pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
+  job.links_read = nil
 end
 
 -- Return the record without (all of) its payload, or nil. The cost does not depend on the size of the payload.
-local function load(id)
-  if records[id] ~= nil then return records[id] or nil end
-  local key = job_key(id)
-  if value_pending[key] then return decode(id, value_pending[key]) end
-  local raw = redis.call('GETRANGE', key, 0, PEEK_BYTES - 1)
+function record.load(id)
+  if record.loaded[id] ~= nil then return record.loaded[id] or nil end
+  local key = keys.job(id)
+  if batch.values[key] then return record.decode(id, batch.values[key]) end
+  local raw = call('GETRANGE', key, 0, record.PEEK_BYTES - 1)
   if raw == '' then return nil end
   local bytes = #raw
-  if bytes == PEEK_BYTES then
-    bytes = redis.call('STRLEN', key)
-    local head_bytes = struct.unpack('>I2', raw, HEADER_BYTES - 1)
-    if head_bytes > PEEK_BYTES then raw = redis.call('GETRANGE', key, 0, head_bytes - 1) end
+  if bytes == record.PEEK_BYTES then
+    bytes = call('STRLEN', key)
+    local head_bytes = unpack_bytes('>I2', raw, record.HEADER_BYTES - 1)
+    if head_bytes > record.PEEK_BYTES then raw = call('GETRANGE', key, 0, head_bytes - 1) end
   end
-  local r = decode(id, raw)
-  r.bytes = bytes
-  return r
+  local job = record.decode(id, raw)
+  job.bytes = bytes
+  return job
 end
 
 -- Return records with their payloads, in order (false: there is none), until they are enough. The rest is not read.
 local READ_AT_FIRST, READ_AT_ONCE = 8, 64
 local ENOUGH_BYTES = 8388608
-local function read_whole(keys)
+function record.read_whole(job_keys)
   local raws, bytes, first, size = {}, 0, 1, READ_AT_FIRST
-  while first <= #keys and bytes < ENOUGH_BYTES do
-    local last = math.min(first + size - 1, #keys)
-    local found = redis.call('MGET', unpack(keys, first, last))
+  while first <= #job_keys and bytes < ENOUGH_BYTES do
+    local last = math.min(first + size - 1, #job_keys)
+    local found = call('MGET', unpack(job_keys, first, last))
     for i = 1, #found do
       raws[first + i - 1] = found[i]
       bytes = bytes + (found[i] and #found[i] or 0)
@@ -107,50 +141,54 @@ local function read_whole(keys)
   return raws
 end
 
-local function payload_of(r)
-  if #r.raw < r.bytes then r.raw = redis.call('GET', job_key(r.id)) end
-  return string.sub(r.raw, r.head_bytes + 1)
+function record.payload_of(job)
+  if #job.raw < job.bytes then job.raw = call('GET', keys.job(job.id)) end
+  return sub(job.raw, job.head_bytes + 1)
 end
 
-local function pack_header(r)
-  return struct.pack(HEADER, FORMAT, r.state, r.flags, r.priority, r.sequence, r.created_at, r.ready_at, r.started_at,
-    r.ended_at, r.token, r.deadline, r.worker, r.attempt, r.revision, r.progress, r.head_bytes)
+function record.pack_header(job)
+  return pack(record.HEADER, record.FORMAT, job.state, job.flags, job.priority, job.sequence, job.created_at,
+    job.ready_at, job.started_at, job.ended_at, job.token, job.deadline, job.worker, job.attempt, job.revision,
+    job.progress, job.head_bytes)
 end
 
-local function patch_raw(r) r.raw = pack_header(r) .. string.sub(r.raw, HEADER_BYTES + 1) end
+local function patch_raw(job) job.raw = record.pack_header(job) .. sub(job.raw, record.HEADER_BYTES + 1) end
 
 -- Write header, strings and payload from `raw`.
-local function write(r)
-  patch_raw(r)
-  put(job_key(r.id), r.raw)
+function record.write(job)
+  patch_raw(job)
+  batch.set(keys.job(job.id), job.raw)
 end
 
-local function is_written_whole(r)
-  return value_pending[job_key(r.id)] or (r.bytes <= SMALL_BYTES and #r.raw == r.bytes)
+function record.is_written_whole(job)
+  return batch.values[keys.job(job.id)] or (job.bytes <= record.SMALL_BYTES and #job.raw == job.bytes)
 end
 
 -- Write the changed header. Strings and payload are unchanged.
-local function save(r)
-  if is_written_whole(r) then return write(r) end
-  patch_raw(r)
-  redis.call('SETRANGE', job_key(r.id), 0, string.sub(r.raw, 1, HEADER_BYTES))
+function record.save(job)
+  if record.is_written_whole(job) then return record.write(job) end
+  patch_raw(job)
+  call('SETRANGE', keys.job(job.id), 0, sub(job.raw, 1, record.HEADER_BYTES))
 end
 
 -- Rewrite the record after its strings or its payload have changed.
-local function rewrite(r, payload)
-  local strings = struct.pack('>c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0', r.fingerprint, #r.policy, r.policy, #r.queue, r.queue,
-    #r.name, r.name, #r.lane, r.lane, #r.unique, r.unique, #r.tags, r.tags, #r.links, r.links, #r.extras, r.extras)
-  r.head_bytes = HEADER_BYTES + #strings
-  r.raw = pack_header(r) .. strings .. payload
-  local grown = #r.raw - r.bytes
-  r.bytes = #r.raw
-  put(job_key(r.id), r.raw)
-  if r.state <= STATE.running then
-    count(queue_key('q', r.queue), 'bytes', grown)
-  elseif has(r, 'in_history') then
-    count(queue_key('q', r.queue), 'history_bytes_now', grown)
+function record.rewrite(job, payload)
+  local strings = pack('>' .. STRINGS, job.fingerprint, #job.policy, job.policy, #job.queue, job.queue, #job.name,
+    job.name, #job.lane, job.lane, #job.unique, job.unique, #job.tags, job.tags, #job.links, job.links, #job.extras,
+    job.extras)
+  job.head_bytes = record.HEADER_BYTES + #strings
+  job.raw = record.pack_header(job) .. strings .. payload
+  local grown = #job.raw - job.bytes
+  job.bytes = #job.raw
+  batch.set(keys.job(job.id), job.raw)
+  if job.state <= STATE.running then
+    batch.increment(keys.queue(job.queue), 'bytes', grown)
+  elseif record.has(job, 'in_history') then
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', grown)
   end
 end
 
-local function is_leased(r) return r.state == STATE.running or r.state == STATE.dispatched end
-local function is_ended(r) return r.state >= STATE.finished end
+function record.is_leased(job) return job.state == STATE.running or job.state == STATE.dispatched end
+function record.is_ended(job) return job.state >= STATE.finished end
+
+return record

@@ -1,134 +1,145 @@
--- uses: keys, clock, batch, record, config, lanes, limits, wakeups
 -- Blocked lanes (parked, in the code): they are listed under the limit key that blocks them, in the order of their
 -- heads, and takers skip them. When room appears, a few lanes return to `heads`; if there are many, takers are pointed
 -- to the whole line (`room`).
+local batch = require 'batch'
+local clock = require 'clock'
+local keys = require 'keys'
+local limits = require 'limits.limits'
+local lanes = require 'queues.lanes'
+local script = require 'script'
+local wakeups = require 'workers.wakeups'
+
+local blocked_lanes = {}
+
 local UNPARKED_AT_ONCE = 4
 local LINES_MAX = 50 -- with room, per queue; beyond this, lanes of the oldest line return to `heads`
 local PARKED_PER_CALL = 300
-local parked_now, opened, rate_due -- lanes blocked in this call; queues with new room; next token per queue
-at_start[#at_start + 1] = function() parked_now, opened, rate_due = 0, clean(opened), clean(rate_due) end
+local parked_now -- lanes blocked in this call; queues with new room; next token per queue
+script.on_start(function() parked_now, blocked_lanes.opened, blocked_lanes.rate_due = 0, script.clean(blocked_lanes.opened), script.clean(blocked_lanes.rate_due) end)
 
-local function may_park_more() return parked_now < PARKED_PER_CALL end
+function blocked_lanes.may_block_more() return parked_now < PARKED_PER_CALL end
 
 -- Remove all marks of a limit key that no longer blocks a lane of the queue.
-local function tidy(queue, holdup)
-  if redis.call('EXISTS', line_of(queue, holdup)) == 1 then return end
-  redis.call('ZREM', queue_key('room', queue), holdup)
-  redis.call('ZREM', queue_key('rates', queue), holdup)
-  if is_pause(holdup) then return end
-  redis.call('SREM', P .. 'parked_in:' .. holdup, queue)
-  if redis.call('EXISTS', P .. 'parked_in:' .. holdup, P .. 'holders:' .. holdup) == 0 then
-    redis.call('SREM', P .. 'held:' .. limit_number(holdup), holdup)
+function blocked_lanes.tidy(queue, limit_key)
+  if redis.call('EXISTS', lanes.line_of(queue, limit_key)) == 1 then return end
+  redis.call('ZREM', keys.room(queue), limit_key)
+  redis.call('ZREM', keys.rates(queue), limit_key)
+  if limits.is_pause(limit_key) then return end
+  redis.call('SREM', keys.blocked_in(limit_key), queue)
+  if redis.call('EXISTS', keys.blocked_in(limit_key), keys.holders(limit_key)) == 0 then
+    redis.call('SREM', keys.limit_keys(limits.number_of(limit_key)), limit_key)
   end
 end
 
 -- A rate opens by itself, at the instant to which the queue's timer is set.
-local function await_room(queue, holdup)
-  local limit = not is_pause(holdup) and definition_of(holdup)
+function blocked_lanes.await_room(queue, limit_key)
+  local limit = not limits.is_pause(limit_key) and limits.definition_of(limit_key)
   if not limit or not limit.is_rate then return end
-  local at = next_token_at(holdup, limit)
-  redis.call('ZADD', queue_key('rates', queue), at, holdup)
-  rate_due[queue] = math.min(rate_due[queue] or math.huge, at)
-  if redis.call('ZADD', P .. 'timers:due', 'LT', 'CH', at, queue) == 1 then
-    ring(queue, nil)
-    tell_loops(at)
+  local at = limits.next_token_at(limit_key, limit)
+  redis.call('ZADD', keys.rates(queue), at, limit_key)
+  blocked_lanes.rate_due[queue] = math.min(blocked_lanes.rate_due[queue] or math.huge, at)
+  if redis.call('ZADD', keys.timer('due'), 'LT', 'CH', at, queue) == 1 then
+    wakeups.wake(queue, nil)
+    wakeups.wake_loops(at)
   end
 end
 
 -- Move a lane's head from one line to another (nil: `heads`). Returns false if the lane is empty.
 local function move_head(queue, lane, from, to)
-  local member, score = first_of(lane_key(queue, lane))
+  local member, score = lanes.head_of(keys.lane(queue, lane))
   if not member then return false end
-  local entry = entry_of(queue, lane, member)
-  redis.call('ZREM', line_of(queue, from), entry)
-  redis.call('ZADD', line_of(queue, to), score, entry)
+  local entry = lanes.head_entry(queue, lane, member)
+  redis.call('ZREM', lanes.line_of(queue, from), entry)
+  redis.call('ZADD', lanes.line_of(queue, to), score, entry)
   if to then
-    redis.call('HSET', queue_key('parked_at', queue), lane, to)
-    has_parked[queue] = true
+    redis.call('HSET', keys.blocked_by(queue), lane, to)
+    lanes.has_blocked[queue] = true
   else
-    redis.call('HDEL', queue_key('parked_at', queue), lane)
+    redis.call('HDEL', keys.blocked_by(queue), lane)
   end
   return true
 end
 
-local function park(queue, lane, holdup)
-  local before = parked_under(queue, lane)
-  if before ~= holdup then
+function blocked_lanes.block(queue, lane, limit_key)
+  local before = lanes.blocker_of(queue, lane)
+  if before ~= limit_key then
     -- A job that became takeable may have left its lane in the same call.
-    if not move_head(queue, lane, before, holdup) then return end
+    if not move_head(queue, lane, before, limit_key) then return end
     parked_now = parked_now + 1
-    if not is_pause(holdup) then
-      redis.call('SADD', P .. 'parked_in:' .. holdup, queue)
-      redis.call('SADD', P .. 'held:' .. limit_number(holdup), holdup)
+    if not limits.is_pause(limit_key) then
+      redis.call('SADD', keys.blocked_in(limit_key), queue)
+      redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key)
     end
-    if before then tidy(queue, before) end
+    if before then blocked_lanes.tidy(queue, before) end
   end
-  await_room(queue, holdup)
+  blocked_lanes.await_room(queue, limit_key)
 end
 
-local function unpark(queue, holdup, most)
-  for _, entry in ipairs(redis.call('ZRANGE', line_of(queue, holdup), 0, most - 1)) do
-    move_head(queue, lane_of_head(entry), holdup, nil)
+local function unpark(queue, limit_key, most)
+  for _, entry in ipairs(redis.call('ZRANGE', lanes.line_of(queue, limit_key), 0, most - 1)) do
+    move_head(queue, lanes.lane_of_head(entry), limit_key, nil)
   end
-  tidy(queue, holdup)
+  blocked_lanes.tidy(queue, limit_key)
 end
 
 -- Open a line that has room.
-local function open_line(queue, holdup)
-  local size = redis.call('ZCARD', line_of(queue, holdup))
+function blocked_lanes.open_line(queue, limit_key)
+  local size = redis.call('ZCARD', lanes.line_of(queue, limit_key))
   if size > UNPARKED_AT_ONCE then
-    redis.call('ZADD', queue_key('room', queue), now_ms, holdup)
+    redis.call('ZADD', keys.room(queue), clock.now_ms, limit_key)
   else
-    unpark(queue, holdup, size)
+    unpark(queue, limit_key, size)
   end
-  if size > 0 then opened[queue] = true end
+  if size > 0 then blocked_lanes.opened[queue] = true end
 end
 
-local function open_lines(holdup)
-  if room_of('', holdup) <= 0 then return end
-  for _, queue in ipairs(redis.call('SMEMBERS', P .. 'parked_in:' .. holdup)) do open_line(queue, holdup) end
+function blocked_lanes.open_lines(limit_key)
+  if limits.room_of('', limit_key) <= 0 then return end
+  for _, queue in ipairs(redis.call('SMEMBERS', keys.blocked_in(limit_key))) do blocked_lanes.open_line(queue, limit_key) end
 end
 
 -- Open the lines of rates whose next token has come.
-local function open_rates(queue)
-  local key = queue_key('rates', queue)
-  for _, holdup in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, 100)) do
-    redis.call('ZREM', key, holdup)
-    look_at_rooms_again()
-    if room_of(queue, holdup) > 0 then open_line(queue, holdup) else await_room(queue, holdup) end
+function blocked_lanes.open_rates(queue)
+  local key = keys.rates(queue)
+  for _, limit_key in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', clock.now_ms, 'LIMIT', 0, 100)) do
+    redis.call('ZREM', key, limit_key)
+    limits.forget_rooms()
+    if limits.room_of(queue, limit_key) > 0 then blocked_lanes.open_line(queue, limit_key) else blocked_lanes.await_room(queue, limit_key) end
   end
 end
 
 -- Return the lines that a taker scans: `heads`, and the lines of blocked lanes that have room.
-local function open_lines_of(queue)
-  local lines, key = {queue_key('heads', queue)}, queue_key('room', queue)
+function blocked_lanes.open_lines_of(queue)
+  local lines, key = {keys.heads(queue)}, keys.room(queue)
   local marked = redis.call('ZRANGE', key, 0, LINES_MAX)
-  while #marked > LINES_MAX and may_park_more() do
+  while #marked > LINES_MAX and blocked_lanes.may_block_more() do
     unpark(queue, marked[1], UNPARKED_AT_ONCE)
     parked_now = parked_now + UNPARKED_AT_ONCE
     marked = redis.call('ZRANGE', key, 0, LINES_MAX)
   end
-  for _, holdup in ipairs(marked) do
-    if room_of(queue, holdup) > 0 then
-      lines[#lines + 1] = line_of(queue, holdup)
+  for _, limit_key in ipairs(marked) do
+    if limits.room_of(queue, limit_key) > 0 then
+      lines[#lines + 1] = lanes.line_of(queue, limit_key)
     else
-      redis.call('ZREM', key, holdup)
-      await_room(queue, holdup)
+      redis.call('ZREM', key, limit_key)
+      blocked_lanes.await_room(queue, limit_key)
     end
   end
   return lines
 end
 
-after_flush[#after_flush + 1] = function()
-  look_at_rooms_again()
-  if next(freed_now) == nil and next(emptied) == nil then return end
-  local freed, gone = freed_now, emptied
-  freed_now, emptied = {}, {}
-  for _, lane in ipairs(gone) do tidy(lane.queue, lane.holdup) end
-  for holdup in pairs(freed) do
-    open_lines(holdup)
-    if redis.call('EXISTS', P .. 'parked_in:' .. holdup, P .. 'holders:' .. holdup) == 0 then
-      redis.call('SREM', P .. 'held:' .. limit_number(holdup), holdup)
+batch.after_flush(function()
+  limits.forget_rooms()
+  if next(limits.freed_now) == nil and next(lanes.emptied) == nil then return end
+  local freed, gone = limits.freed_now, lanes.emptied
+  limits.freed_now, lanes.emptied = {}, {}
+  for _, lane in ipairs(gone) do blocked_lanes.tidy(lane.queue, lane.limit_key) end
+  for limit_key in pairs(freed) do
+    blocked_lanes.open_lines(limit_key)
+    if redis.call('EXISTS', keys.blocked_in(limit_key), keys.holders(limit_key)) == 0 then
+      redis.call('SREM', keys.limit_keys(limits.number_of(limit_key)), limit_key)
     end
   end
-end
+end)
+
+return blocked_lanes

@@ -1,122 +1,133 @@
--- uses: keys, clock, batch, record, limits
 -- Limit keys that may have their own cap (number=key). The first job of a key brings its cap. The cap does not change
 -- while the key has jobs that have not ended, and is removed a while after the last one.
-local IDLE_MS = 5000
-local met -- limit keys that jobs entered or left in this call: true if a job entered
-at_start[#at_start + 1] = function() met = clean(met) end
+local STATE = require('constants').STATE
+local batch = require 'batch'
+local clock = require 'clock'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local limits = require 'limits.limits'
+local script = require 'script'
 
-local function each_key(r, visit)
-  local limits = links_of(r).limits
-  if not string.find(limits, '=', 1, true) then return end
-  each_limit(limits, function(holdup)
-    if string.find(holdup, '^%d+=') then visit(holdup) end
+local caps = {}
+
+caps.IDLE_MS = 5000
+-- limit keys that jobs entered or left in this call: true if a job entered
+script.on_start(function() caps.met = script.clean(caps.met) end)
+
+function caps.each_key(job, visit)
+  local own = record.links_of(job).limits
+  if not string.find(own, '=', 1, true) then return end
+  limits.each(own, function(limit_key)
+    if string.find(limit_key, '^%d+=') then visit(limit_key) end
   end)
 end
 
-local function caps_key(holdup) return P .. 'caps:' .. limit_number(holdup) end
+function caps.caps_key(limit_key) return keys.caps(limits.number_of(limit_key)) end
 
-local function forget_cap(holdup)
-  redis.call('HDEL', caps_key(holdup), holdup)
-  redis.call('ZREM', P .. 'idle_caps', holdup)
+local function forget_cap(limit_key)
+  redis.call('HDEL', caps.caps_key(limit_key), limit_key)
+  redis.call('ZREM', keys.idle_caps(), limit_key)
 end
 
 -- An expired cap no longer counts, even if it was not removed yet.
-local function is_over(holdup)
-  local idle_until = redis.call('ZSCORE', P .. 'idle_caps', holdup)
-  return idle_until and tonumber(idle_until) <= now_ms
+function caps.is_over(limit_key)
+  local idle_until = redis.call('ZSCORE', keys.idle_caps(), limit_key)
+  return idle_until and tonumber(idle_until) <= clock.now_ms
 end
 
-local function arrive(holdup)
-  if met[holdup] then return end
-  met[holdup] = true
-  if is_over(holdup) then forget_cap(holdup) end
+local function arrive(limit_key)
+  if caps.met[limit_key] then return end
+  caps.met[limit_key] = true
+  if caps.is_over(limit_key) then forget_cap(limit_key) end
 end
 
 -- A job that has not ended enters a state. `r.away`: it has only left its previous state ('same'), or its limits have
 -- changed since then ('moved').
-local function come_under(r)
-  each_key(r, function(holdup)
-    z_add(P .. 'under:' .. holdup, r.state, r.id)
-    if r.away ~= 'same' then arrive(holdup) end
+function caps.enter(job)
+  caps.each_key(job, function(limit_key)
+    batch.z_add(keys.limited_jobs(limit_key), job.state, job.id)
+    if job.away ~= 'same' then arrive(limit_key) end
   end)
-  r.away = nil
+  job.away = nil
 end
 
-local function leave_under(r)
-  each_key(r, function(holdup)
-    z_drop(P .. 'under:' .. holdup, r.id)
-    met[holdup] = met[holdup] or false
+function caps.leave(job)
+  caps.each_key(job, function(limit_key)
+    batch.z_remove(keys.limited_jobs(limit_key), job.id)
+    caps.met[limit_key] = caps.met[limit_key] or false
   end)
-  r.away = 'same'
+  job.away = 'same'
 end
 
-local function change_links(r, limits)
-  local links, is_there = links_of(r), not r.away and not is_ended(r)
-  if is_there then leave_under(r) end
-  set_links(r, {parent = links.parent, on_failure = links.on_failure, limits = limits})
-  if r.away then r.away = 'moved' end
-  if is_there then come_under(r) end
+local function change_links(job, own)
+  local links, is_there = record.links_of(job), not job.away and not record.is_ended(job)
+  if is_there then caps.leave(job) end
+  record.set_links(job, {parent = links.parent, on_failure = links.on_failure, limits = own})
+  if job.away then job.away = 'moved' end
+  if is_there then caps.enter(job) end
 end
 
 -- Change the limits of a job that is in no lane now (an overdue takeable job has left its lane).
-local function change_limits(r, limits)
-  if links_of(r).limits == limits then return end
-  local is_holding = is_leased(r) and not has(r, 'retakeable')
-  if is_holding then free_limits(r) end
-  change_links(r, limits)
-  if is_holding then hold_limits(r) end
+function caps.change_limits(job, own)
+  if record.links_of(job).limits == own then return end
+  local is_holding = record.is_leased(job) and not record.has(job, 'retakeable')
+  if is_holding then limits.free(job) end
+  change_links(job, own)
+  if is_holding then limits.hold(job) end
 end
 
 -- Set the cap that an added job brings, unless there is one. `terms`: I2 length of the limit key, limit key, I4 cap,
 -- and data that callers keep with it.
-local function give_cap(terms)
-  local holdup, at = struct.unpack('>I2c0', terms)
-  if redis.call('HSETNX', caps_key(holdup), holdup, string.sub(terms, at)) == 1 then freed_now[holdup] = true end
+function caps.set(terms)
+  local limit_key, at = struct.unpack('>I2c0', terms)
+  if redis.call('HSETNX', caps.caps_key(limit_key), limit_key, string.sub(terms, at)) == 1 then limits.freed_now[limit_key] = true end
 end
-local function lacks_limit(terms) return terms and string.byte(terms, 1) + string.byte(terms, 2) == 0 end
+function caps.names_no_limit(terms) return terms and string.byte(terms, 1) + string.byte(terms, 2) == 0 end
 
 -- Correct the marks of a limit key, by the jobs it has.
-local function settle_key(holdup, is_new)
-  local keyed = P .. 'keyed:' .. limit_number(holdup)
-  if redis.call('EXISTS', P .. 'under:' .. holdup) == 1 then
+function caps.settle(limit_key, is_new)
+  local keyed = keys.capped_keys(limits.number_of(limit_key))
+  if redis.call('EXISTS', keys.limited_jobs(limit_key)) == 1 then
     if is_new then
-      redis.call('ZADD', keyed, 0, holdup)
-      redis.call('ZREM', P .. 'idle_caps', holdup)
+      redis.call('ZADD', keyed, 0, limit_key)
+      redis.call('ZREM', keys.idle_caps(), limit_key)
     end
-  elseif redis.call('HEXISTS', caps_key(holdup), holdup) == 1 then
-    redis.call('ZADD', keyed, 0, holdup)
-    redis.call('ZADD', P .. 'idle_caps', 'NX', now_ms + IDLE_MS, holdup)
+  elseif redis.call('HEXISTS', caps.caps_key(limit_key), limit_key) == 1 then
+    redis.call('ZADD', keyed, 0, limit_key)
+    redis.call('ZADD', keys.idle_caps(), 'NX', clock.now_ms + caps.IDLE_MS, limit_key)
   else
-    redis.call('ZREM', keyed, holdup)
-    redis.call('ZREM', P .. 'idle_caps', holdup)
+    redis.call('ZREM', keyed, limit_key)
+    redis.call('ZREM', keys.idle_caps(), limit_key)
   end
 end
 
-after_flush[#after_flush + 1] = function()
-  if next(met) == nil then return end
-  local now_met = met
-  met = {}
-  for holdup, is_new in pairs(now_met) do settle_key(holdup, is_new) end
-end
+batch.after_flush(function()
+  if next(caps.met) == nil then return end
+  local now_met = caps.met
+  caps.met = {}
+  for limit_key, is_new in pairs(now_met) do caps.settle(limit_key, is_new) end
+end)
 
 -- Remove expired caps, for the janitor. Returns how many were checked.
-local function forget_idle_caps(most)
-  local due = redis.call('ZRANGEBYSCORE', P .. 'idle_caps', '-inf', now_ms, 'LIMIT', 0, most)
-  for _, holdup in ipairs(due) do
-    if redis.call('EXISTS', P .. 'under:' .. holdup) == 0 then forget_cap(holdup) end
-    settle_key(holdup, true)
+function caps.remove_idle(most)
+  local due = redis.call('ZRANGEBYSCORE', keys.idle_caps(), '-inf', clock.now_ms, 'LIMIT', 0, most)
+  for _, limit_key in ipairs(due) do
+    if redis.call('EXISTS', keys.limited_jobs(limit_key)) == 0 then forget_cap(limit_key) end
+    caps.settle(limit_key, true)
   end
   return #due
 end
 
-local function key_of(holdup) return string.match(holdup, '^%d+=(.*)$') end
+function caps.key_of(limit_key) return string.match(limit_key, '^%d+=(.*)$') end
 
 -- Return the jobs and the cap of a limit key, as callers get them.
-local function standing_of(holdup)
-  local jobs = P .. 'under:' .. holdup
+function caps.describe(limit_key)
+  local jobs = keys.limited_jobs(limit_key)
   return {
-    key_of(holdup), redis.call('ZCOUNT', jobs, STATE.queued, STATE.queued),
+    caps.key_of(limit_key), redis.call('ZCOUNT', jobs, STATE.queued, STATE.queued),
     redis.call('ZCOUNT', jobs, STATE.scheduled, STATE.scheduled) + redis.call('ZCOUNT', jobs, STATE.waiting, STATE.waiting),
-    redis.call('ZCOUNT', jobs, STATE.dispatched, STATE.running), redis.call('HGET', caps_key(holdup), holdup) or '',
+    redis.call('ZCOUNT', jobs, STATE.dispatched, STATE.running), redis.call('HGET', caps.caps_key(limit_key), limit_key) or '',
   }
 end
+
+return caps

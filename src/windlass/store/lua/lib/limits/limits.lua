@@ -1,31 +1,40 @@
--- uses: keys, clock, batch, record, config, lanes
 -- Limits and pauses, which block lanes. A limit key (`holdup` in the code) is the limit's number, with `:key` if the
 -- limit is per key ('7', '7:acme'; '7=acme' if a key may have its own cap). For a pause within the queue it is 'l' +
 -- lane or 'n' + name.
+local batch = require 'batch'
+local clock = require 'clock'
+local record = require 'jobs.record'
+local keys = require 'keys'
+local configuration = require 'queues.configuration'
+local lanes = require 'queues.lanes'
+local script = require 'script'
+
+local limits = {}
+
 local RUNNING_KIND = 1 -- jobs at once; the other kind is a rate
 local definitions, rooms, arrivals
-local held_now, freed_now -- limit keys that gained, or lost, a holder in this call
-at_start[#at_start + 1] = function()
-  definitions, rooms, arrivals = clean(definitions), clean(rooms), clean(arrivals)
-  held_now, freed_now = clean(held_now), clean(freed_now)
-end
+-- limit keys that gained, or lost, a holder in this call
+script.on_start(function()
+  definitions, rooms, arrivals = script.clean(definitions), script.clean(rooms), script.clean(arrivals)
+  limits.held_now, limits.freed_now = script.clean(limits.held_now), script.clean(limits.freed_now)
+end)
 
 -- Return whether the limits have changed since the jobs were matched. enqueue reads the version itself, with other
 -- keys.
-local function have_limits_changed(since) return (redis.call('GET', P .. 'limits_version') or '0') ~= since end
+function limits.have_changed(since) return (redis.call('GET', keys.limits_version()) or '0') ~= since end
 
-local function each_limit(limits, visit)
-  for holdup in string.gmatch(limits, '[^\2]+') do visit(holdup) end
+function limits.each(list, visit)
+  for limit_key in string.gmatch(list, '[^\2]+') do visit(limit_key) end
 end
 
-local function limit_number(holdup) return string.match(holdup, '^%d+') end
-local function is_pause(holdup) return limit_number(holdup) == nil end
+function limits.number_of(limit_key) return string.match(limit_key, '^%d+') end
+function limits.is_pause(limit_key) return limits.number_of(limit_key) == nil end
 
 -- A rate is a bucket that starts full: one token per `amount` ms, at most `burst` of them. false: the limit is gone.
-local function definition_of(holdup)
-  local number = limit_number(holdup)
+function limits.definition_of(limit_key)
+  local number = limits.number_of(limit_key)
   if definitions[number] == nil then
-    local raw = redis.call('HGET', P .. 'limits', number)
+    local raw = redis.call('HGET', keys.limits(), number)
     if raw then
       local kind, amount, burst = struct.unpack('>Bdd', raw)
       definitions[number] = {is_rate = kind ~= RUNNING_KIND, amount = amount, burst = burst}
@@ -37,102 +46,104 @@ local function definition_of(holdup)
 end
 
 -- Return a key's own cap, or nil.
-local function cap_of(holdup)
-  local raw = string.find(holdup, '^%d+=') and redis.call('HGET', P .. 'caps:' .. limit_number(holdup), holdup)
+function limits.cap_of(limit_key)
+  local raw = string.find(limit_key, '^%d+=') and redis.call('HGET', keys.caps(limits.number_of(limit_key)), limit_key)
   return raw and struct.unpack('>I4', raw) or nil
 end
 
 -- Return when the bucket will be full again. This number is its whole state.
-local function full_at(holdup)
-  if not arrivals[holdup] then
-    arrivals[holdup] = {at = tonumber(redis.call('GET', P .. 'full_at:' .. holdup) or 0)}
+function limits.full_at(limit_key)
+  if not arrivals[limit_key] then
+    arrivals[limit_key] = {at = tonumber(redis.call('GET', keys.full_at(limit_key)) or 0)}
   end
-  return math.max(now_ms, arrivals[holdup].at)
+  return math.max(clock.now_ms, arrivals[limit_key].at)
 end
 
 -- A tolerance of 0.001 ms covers rounding errors.
-local function tokens_of(holdup, limit)
-  return math.floor((now_ms + limit.burst * limit.amount - full_at(holdup) + 0.001) / limit.amount)
+local function tokens_of(limit_key, limit)
+  return math.floor((clock.now_ms + limit.burst * limit.amount - limits.full_at(limit_key) + 0.001) / limit.amount)
 end
-local function next_token_at(holdup, limit)
-  return math.ceil(full_at(holdup) - (limit.burst - 1) * limit.amount - 0.001)
+function limits.next_token_at(limit_key, limit)
+  return math.ceil(limits.full_at(limit_key) - (limit.burst - 1) * limit.amount - 0.001)
 end
 
-local function room_under(queue, holdup)
-  if is_pause(holdup) then
-    return redis.call('HEXISTS', queue_key('pauses', queue), holdup) == 1 and 0 or math.huge
+local function room_under(queue, limit_key)
+  if limits.is_pause(limit_key) then
+    return redis.call('HEXISTS', keys.pauses(queue), limit_key) == 1 and 0 or math.huge
   end
-  local limit = definition_of(holdup)
+  local limit = limits.definition_of(limit_key)
   if not limit then return math.huge end
-  if limit.is_rate then return tokens_of(holdup, limit) end
-  return (cap_of(holdup) or limit.amount) - redis.call('ZCARD', P .. 'holders:' .. holdup)
+  if limit.is_rate then return tokens_of(limit_key, limit) end
+  return (limits.cap_of(limit_key) or limit.amount) - redis.call('ZCARD', keys.holders(limit_key))
 end
 
 -- Return how many more jobs may start now. It is read once, and selected jobs reduce it.
-local function room_of(queue, holdup)
-  local key = is_pause(holdup) and queue .. '\0' .. holdup or holdup
-  if not rooms[key] then rooms[key] = room_under(queue, holdup) end
+function limits.room_of(queue, limit_key)
+  local key = limits.is_pause(limit_key) and queue .. '\0' .. limit_key or limit_key
+  if not rooms[key] then rooms[key] = room_under(queue, limit_key) end
   return rooms[key], key
 end
-local function look_at_rooms_again() rooms = clean(rooms) end
+function limits.forget_rooms() rooms = script.clean(rooms) end
 
 -- Return the first of these limits that has no room, or nil.
-local function full_limit(queue, limits)
-  for holdup in string.gmatch(limits, '[^\2]+') do
-    if room_of(queue, holdup) <= 0 then return holdup end
+function limits.first_full(queue, list)
+  for limit_key in string.gmatch(list, '[^\2]+') do
+    if limits.room_of(queue, limit_key) <= 0 then return limit_key end
   end
   return nil
 end
 
 -- Return the pause of the lane or of its name, or the full limit, that blocks the lane; nil: jobs may be taken.
-local function held_back_by(queue, lane)
+function limits.blocker_of(queue, lane)
   if lane == '' then return nil end
-  if config_of(queue).pauses > 0 then
-    local tenant, name = 'l' .. tenant_of_lane(lane), 'n' .. name_of_lane(lane)
-    if room_of(queue, tenant) <= 0 then return tenant end
-    if room_of(queue, name) <= 0 then return name end
+  if configuration.of(queue).pauses > 0 then
+    local tenant, name = 'l' .. lanes.tenant_in(lane), 'n' .. lanes.name_in(lane)
+    if limits.room_of(queue, tenant) <= 0 then return tenant end
+    if limits.room_of(queue, name) <= 0 then return name end
   end
-  return full_limit(queue, limits_of_lane(lane))
+  return limits.first_full(queue, lanes.limits_in(lane))
 end
 
-local function use_room(queue, lane)
-  each_limit(limits_of_lane(lane), function(holdup)
-    local room, key = room_of(queue, holdup)
+function limits.use_room(queue, lane)
+  limits.each(lanes.limits_in(lane), function(limit_key)
+    local room, key = limits.room_of(queue, limit_key)
     rooms[key] = room - 1
   end)
 end
 
-local function hold_limits(r)
-  each_limit(links_of(r).limits, function(holdup)
-    z_add(P .. 'holders:' .. holdup, r.started_at, r.id)
-    held_now[holdup] = true
+function limits.hold(job)
+  limits.each(record.links_of(job).limits, function(limit_key)
+    batch.z_add(keys.holders(limit_key), job.started_at, job.id)
+    limits.held_now[limit_key] = true
   end)
 end
-local function free_limits(r)
-  each_limit(links_of(r).limits, function(holdup)
-    z_drop(P .. 'holders:' .. holdup, r.id)
-    freed_now[holdup] = true
+function limits.free(job)
+  limits.each(record.links_of(job).limits, function(limit_key)
+    batch.z_remove(keys.holders(limit_key), job.id)
+    limits.freed_now[limit_key] = true
   end)
 end
 
 -- Spend a token of each rate for a new lease.
-local function spend_tokens(r)
-  each_limit(links_of(r).limits, function(holdup)
-    local limit = definition_of(holdup)
+function limits.spend_tokens(job)
+  limits.each(record.links_of(job).limits, function(limit_key)
+    local limit = limits.definition_of(limit_key)
     if limit and limit.is_rate then
-      arrivals[holdup] = {at = full_at(holdup) + limit.amount, is_changed = true}
+      arrivals[limit_key] = {at = limits.full_at(limit_key) + limit.amount, is_changed = true}
     end
   end)
 end
 
-after_flush[#after_flush + 1] = function()
-  for holdup, arrival in pairs(arrivals) do
+batch.after_flush(function()
+  for limit_key, arrival in pairs(arrivals) do
     if arrival.is_changed then
       arrival.is_changed = false
-      redis.call('SET', P .. 'full_at:' .. holdup, string.format('%.17g', arrival.at), 'PX',
-        math.ceil(arrival.at - now_ms) + 1)
+      redis.call('SET', keys.full_at(limit_key), string.format('%.17g', arrival.at), 'PX',
+        math.ceil(arrival.at - clock.now_ms) + 1)
     end
   end
-  for holdup in pairs(held_now) do redis.call('SADD', P .. 'held:' .. limit_number(holdup), holdup) end
-  held_now = clean(held_now)
-end
+  for limit_key in pairs(limits.held_now) do redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key) end
+  limits.held_now = script.clean(limits.held_now)
+end)
+
+return limits

@@ -1,24 +1,31 @@
--- uses: keys
 -- Configuration of a queue, read once per call. Fields that were never set have the defaults of core/queue.py.
-local CONFIG_FIELDS = {
+local DEFAULT = require('constants').DEFAULT
+local keys = require 'keys'
+local script = require 'script'
+
+local configuration = {}
+
+configuration.FIELDS = {
   'lease_ms', 'max_length', 'max_bytes', 'history_length', 'history_bytes', 'retention_ms', 'name_lanes', 'aging_ms',
   'fair_share',
 }
 local configs
-at_start[#at_start + 1] = function() configs = {} end
+script.on_start(function() configs = {} end)
 
-local function config_of(queue)
+function configuration.of(queue)
   local config = configs[queue]
   if config then return config end
-  local values = redis.call('HMGET', queue_key('q', queue), 'bytes', 'paused', 'pauses', 'relane', 'hidden',
-    unpack(CONFIG_FIELDS))
+  local values = redis.call('HMGET', keys.queue(queue), 'bytes', 'paused', 'pauses', 'relane', 'hidden',
+    unpack(configuration.FIELDS))
   config = {
     is_known = values[1] and true or false, bytes = tonumber(values[1] or 0), is_paused = values[2] and true or false,
     pauses = tonumber(values[3] or 0), -- of lanes and names
     is_relaning = values[4] and true or false,
     has_hidden = values[5] and true or false, -- or had such a job before
   }
-  for i, field in ipairs(CONFIG_FIELDS) do config[field] = tonumber(values[i + 5] or DEFAULT[field]) end
+  for i, field in ipairs(configuration.FIELDS) do config[field] = tonumber(values[i + 5] or DEFAULT[field]) end
   configs[queue] = config
   return config
 end
+
+return configuration

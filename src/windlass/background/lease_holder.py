@@ -1,0 +1,179 @@
+"""Lease holder: registers a worker, renews the leases of its jobs, and reports lost leases and cancel requests to their
+owner."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from windlass.core.errors import Refusal, UnknownWorker, WindlassError
+from windlass.core.job import Job
+from windlass.core.operations import Extended, LeaseRef, WorkerInfo
+from windlass.retry_loop import Pauses, RetryLoop
+from windlass.service import Service
+
+BEAT_MS = 30_000  # a worker without a heartbeat for this time counts as lost
+BEAT_EVERY_S = 10.0
+BEATS_PER_LEASE = 3
+SHORTEST_BEAT_S = 0.05
+RETRY_S = 1.0
+BATCH = 1000
+EARLY_CANCELS_MAX = 1_000
+
+
+class HeldLease(NamedTuple):
+    """A lease and its length in ms; the length is not positive if the lease does not expire."""
+
+    ref: LeaseRef
+    lease_ms: int
+
+
+def lease_of(job: Job) -> HeldLease:
+    """Return the lease under which the job was taken."""
+    return HeldLease(LeaseRef(job.id, job.lease_token), (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0))
+
+
+class LeaseOwner(Protocol):
+    """Owner of jobs: it runs them, and a lease holder calls it from the event loop in which that holder runs."""
+
+    def leases(self) -> Sequence[HeldLease]:
+        """Return the leases of all jobs that were received and neither reported nor lost."""
+
+    def on_lost(self, lease: LeaseRef) -> None:
+        """Stop a job whose lease is lost. Its outcome would be refused."""
+
+    def on_cancel(self, job_id: bytes) -> bool:
+        """Stop a job whose cancellation was requested. Return False if the job is not known (yet)."""
+
+    def on_unclaimed(self, leases: Sequence[LeaseRef]) -> None:
+        """Give back leases that `leases` does not return, unless the answer of their take arrives after all."""
+
+    def on_stop_request(self) -> None:
+        """Stop the worker. Every heartbeat repeats the request."""
+
+
+class LeaseHolder:
+    """Keeps the leases of one owner alive. It runs in any event loop; the owner reports the outcomes (outcomes.py).
+
+    Without `info` the holder is no worker: it is not listed, and cancel requests arrive only when leases are renewed.
+    `lease_ms` is the length of renewed leases; 0: the job's or the queue's. A cancel request that arrives before its
+    job is in `early_cancels` until the next heartbeat."""
+
+    def __init__(
+        self,
+        service: Service,
+        holder_id: bytes,
+        info: WorkerInfo | None,
+        owner: LeaseOwner,
+        log: logging.Logger,
+        *,
+        lease_ms: int = 0,
+        beat_every_s: float | None = None,
+    ) -> None:
+        self._service = service
+        self._id = holder_id
+        self._info = info
+        self._owner = owner
+        self._log = log
+        self._lease_ms = lease_ms
+        self._longest_interval_s = BEAT_EVERY_S if beat_every_s is None else beat_every_s
+        self._interval_changed = asyncio.Event()
+        self.beat_every_s = self._longest_interval_s
+        self.early_cancels: deque[bytes] = deque(maxlen=EARLY_CANCELS_MAX)
+
+    async def register(self) -> None:
+        """Register the worker. While the engine is unavailable, try again."""
+        if self._info is None:
+            return
+        info = self._info
+        self._service.hear_cancels(self._cancel)
+        await RetryLoop(self._log, "Could not register the worker", WindlassError, unless=Refusal).until_done(
+            lambda: self._service.register(self._id, info, beat_ms=BEAT_MS)
+        )
+
+    async def run(self) -> None:
+        """Renew leases and send heartbeats until cancelled."""
+        while True:
+            await self.turn()
+
+    async def turn(self) -> None:
+        """Wait until the next heartbeat is due, and send it. While the engine is unavailable, try again."""
+        await self._wait_until_due()
+        pauses = Pauses(min(RETRY_S, self.beat_every_s), self.beat_every_s)
+        await RetryLoop(self._log, "Could not send a heartbeat", WindlassError, pauses=pauses).until_done(self.beat)
+
+    async def beat(self) -> None:
+        """Renew all leases and send one heartbeat."""
+        self.early_cancels.clear()  # the answers below repeat them
+        await self._extend()
+        await self._send_heartbeat()
+        # First the longest interval: a job that another thread starts now either sees it, and calls `expect_lease`, or
+        # is among the leases.
+        self.beat_every_s = self._longest_interval_s
+        self.beat_every_s = min([self.beat_every_s, *(_interval_s(lease.lease_ms) for lease in self._owner.leases())])
+
+    def expect_lease(self, lease_ms: int) -> None:
+        """Beat often enough for a job that was taken under a lease of this length."""
+        if _interval_s(lease_ms) < self.beat_every_s:
+            self.beat_every_s = _interval_s(lease_ms)
+            self._interval_changed.set()
+
+    async def deregister(self, timeout_s: float | None = None) -> None:
+        """Deregister the worker. Its remaining jobs go back without a spent attempt."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._service.forget(self._id)
+        except UnknownWorker:
+            pass  # not registered, and without leases
+        except (TimeoutError, WindlassError) as error:
+            self._log.warning("Could not deregister the worker: %r. Its leases will expire.", error)
+
+    async def _wait_until_due(self) -> None:
+        is_due = False
+        while not is_due:
+            self._interval_changed.clear()
+            is_due = True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.beat_every_s):
+                    await self._interval_changed.wait()
+                    is_due = False
+
+    async def _extend(self) -> None:
+        leases = [lease.ref for lease in self._owner.leases()]
+        for start in range(0, len(leases), BATCH):
+            part = leases[start : start + BATCH]
+            answers = await self._service.extend(part, lease_ms=self._lease_ms)
+            for lease, answer in zip(part, answers, strict=True):
+                if isinstance(answer, Refusal):
+                    self._owner.on_lost(lease)
+                elif isinstance(answer, Extended) and answer.is_cancel_requested:
+                    self._owner.on_cancel(lease.id)
+
+    async def _send_heartbeat(self) -> None:
+        """Send the ids of all held jobs. The answer lists other leases: the answers of their takes were lost."""
+        held = [lease.ref.id for lease in self._owner.leases()]
+        if self._info is None:
+            unclaimed = await self._service.unclaimed([(self._id, held)])
+        else:
+            try:
+                reply = await self._service.beat_holding(self._id, held)
+            except UnknownWorker:
+                await self.register()
+                return
+            if reply.is_asked_to_stop:
+                self._owner.on_stop_request()
+            unclaimed = reply.unclaimed
+        if unclaimed:
+            self._owner.on_unclaimed(unclaimed)
+
+    def _cancel(self, job_id: bytes) -> None:
+        if not self._owner.on_cancel(job_id):
+            self.early_cancels.append(job_id)
+
+
+def _interval_s(lease_ms: int) -> float:
+    return max(SHORTEST_BEAT_S, lease_ms / 1000 / BEATS_PER_LEASE) if lease_ms > 0 else float("inf")

@@ -1,0 +1,80 @@
+"""Owner of a worker's leases: the jobs that it has taken and not reported."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from windlass.background.lease_holder import HeldLease, lease_of
+from windlass.background.reconciler import Reconciler
+from windlass.core.job import Job
+from windlass.core.operations import LeaseRef
+from windlass.service import Service
+
+from .run import Run, StopReason
+
+log = logging.getLogger("windlass.worker")
+
+
+class HeldRuns:
+    """Jobs that a worker holds. The heartbeat thread asks for their leases; they stop in the worker's event loop.
+
+    `runs` are the running jobs by id. `unstarted` returns the jobs that were taken and do not run. `stop` stops the
+    code of a run, and `stop_worker` the worker.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        runs: Mapping[bytes, Run],
+        *,
+        unstarted: Callable[[], list[Job]],
+        stop: Callable[[Run, StopReason], None],
+        stop_worker: Callable[[], None],
+    ) -> None:
+        self._runs = runs
+        self._unstarted = unstarted
+        self._stop = stop
+        self._stop_worker = stop_worker
+        self._loop = asyncio.get_running_loop()
+        self.reconciler = Reconciler(service, self._holds)
+
+    def _holds(self, lease: LeaseRef) -> bool:
+        run = self._runs.get(lease.id)
+        known = [*([run.job] if run is not None else []), *self._unstarted()]
+        return any(job.id == lease.id and job.lease_token == lease.token for job in known)
+
+    def stop_lost(self, lease: LeaseRef) -> None:
+        """Stop a job whose lease is lost. Runs in the worker's event loop."""
+        run = self._runs.get(lease.id)
+        if run is not None and run.job.lease_token == lease.token and not run.is_reported:
+            log.warning(
+                "Lost the lease of job %s (%s). Stopping its code; another worker will retry it.",
+                run.job.key,
+                run.job.name,
+            )
+            self._stop(run, "lost")
+
+    # Called by the heartbeat thread
+
+    def leases(self) -> list[HeldLease]:
+        """Return all leases but the lost ones: a lost job may still run here, but another worker has its lease."""
+        runs = [run.lease for run in list(self._runs.values()) if run.stop_reason != "lost"]
+        return [*runs, *map(lease_of, self._unstarted())]
+
+    def on_lost(self, lease: LeaseRef) -> None:
+        self._loop.call_soon_threadsafe(self.stop_lost, lease)
+
+    def on_cancel(self, job_id: bytes) -> bool:
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.request_stop()  # at once, for code in a thread that checks `ctx.cancelled`
+            self._loop.call_soon_threadsafe(self._stop, run, "cancelled")
+        return run is not None
+
+    def on_unclaimed(self, leases: Sequence[LeaseRef]) -> None:
+        self._loop.call_soon_threadsafe(self.reconciler.begin, leases)
+
+    def on_stop_request(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop_worker)
