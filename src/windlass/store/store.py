@@ -52,6 +52,7 @@ from .waiting.registry import WakeupRegistry
 log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
+_SINGLE = (Command, BatchCommand)  # a union written in `isinstance` would be made in each call
 DURABLE_WAIT_MS = 5_000
 CONFIRMATION_LIMIT_S = 30.0  # several commands may queue on the durable connection
 
@@ -254,7 +255,7 @@ class Store:
         """Send a single command. Confirmed commands use another connection. Commands that reserve numbers are not sent
         ahead: their repeat after an error would have another request id and reserve again."""
         if (
-            isinstance(effect, Command | BatchCommand)
+            isinstance(effect, _SINGLE)
             and not effect.reserves_numbers
             and len(commands := self._commands_of(effect)) == 1
         ):
@@ -264,7 +265,7 @@ class Store:
 
     def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
         """Send a command that needs no confirmation and reserves no numbers. It is not batched with others."""
-        if not isinstance(effect, Command | BatchCommand) or effect.reserves_numbers or effect.durability is not None:
+        if not isinstance(effect, _SINGLE) or effect.reserves_numbers or effect.durability is not None:
             return None
         prefix = self._command_prefix(effect.operation, effect.partition)
         return self._pool.connection("calls", effect.partition).start(effect.encode(prefix))
