@@ -13,11 +13,11 @@ GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-loc
 MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup faults faults-quick fuzz audit mutants \
-  docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit \
+  mutants docs screenshots clean
 
 help: ## List the commands.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s  %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Create the virtual environment and install packages.
 
@@ -80,6 +80,9 @@ bench: setup bench-packages ## Measure everything beside other queues and the ba
 
 bench-quick: setup bench-packages ## Compare key ratios with their floors, in two minutes; fails when a floor is missed.
 	$(BIN)/python -m bench.quick
+
+bench-instructions: setup ## Count instructions per job with callgrind; needs valgrind. JSON=FILE saves the counts, COMPARE=FILE compares with saved ones.
+	$(BIN)/python -m bench.instructions $(if $(JSON),--json $(JSON)) $(if $(COMPARE),--compare $(COMPARE))
 
 bench-setup: setup bench-packages ## Create the environments of the other queues that make bench measures.
 	$(BIN)/python -m bench.peers.environment

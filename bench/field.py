@@ -11,9 +11,9 @@ from .peers.comparison import Comparison
 from .peers.environment import prepare, version
 from .peers.rows import MEASURES, ROWS, Found, Row, able, best, measures_of, takers
 
-__all__ = ["BEST", "ROWS", "Found", "Row", "compared", "section"]
+__all__ = ["BEST", "BEST_KEEPING", "ROWS", "Found", "Row", "compared", "rivals", "section"]
 
-# A quick run compares only with this peer: the best of the full comparison in docs/performance.md.
+# A quick run compares only with these peers: the best of the full comparison in docs/performance.md.
 BEST = {
     "enqueue_one": "huey",
     "enqueue_50": "saq",
@@ -29,6 +29,8 @@ BEST = {
     "engine_commands": "taskiq_list",
     "bytes_queued": "huey",
 }
+# The best peer that keeps the job of a killed worker, where the best peer loses it.
+BEST_KEEPING = {"enqueue_one": "dramatiq", "drain_2": "dramatiq", "pickup_p50": "taskiq_stream"}
 PERSISTENCE: dict[str, tuple[str, ...]] = {
     "off": (),
     "everysec": ("--appendonly", "yes", "--appendfsync", "everysec"),
@@ -77,9 +79,14 @@ def _cells(row: str, found: Found, who: str) -> str:
     return spread(values) if values else "–"
 
 
-def _against_best(row: str, found: Found) -> str:
+def rivals(row: str) -> list[str]:
+    """Return the peers of a row in a quick run."""
+    return list(dict.fromkeys([BEST[row], BEST_KEEPING.get(row, BEST[row])]))
+
+
+def _against_best(row: str, found: Found, *, keeps_jobs: bool = False) -> str:
     values = found.get(row, {})
-    peer = best(row, values)
+    peer = best(row, values, keeps_jobs=keeps_jobs)
     if peer is None or WINDLASS not in values:
         return "–"
     return f"{ratio(values[WINDLASS], values[peer])} ({PEERS[peer].title})"
@@ -91,6 +98,7 @@ def table(title: str, rows: Sequence[str], found: Found, note: str) -> Table:
     lines = [
         [PEERS[WINDLASS].title, *(_cells(row, found, WINDLASS) for row in rows)],
         ["against the best peer", *(_against_best(row, found) for row in rows)],
+        ["against the best peer that keeps jobs", *(_against_best(row, found, keeps_jobs=True) for row in rows)],
     ]
     seen = {who for row in rows for who in found.get(row, {})}
     lines += [
@@ -166,7 +174,7 @@ def section(setting: Setting) -> list[Finding]:
 
 def _durable(setting: Setting, persistence: str) -> list[Finding]:
     """Compare with persistence. A quick run compares with the best peers only."""
-    peers = {row: [BEST[row]] if setting.is_quick else able(row) for row in DURABLE_ROWS}
+    peers = {row: rivals(row) if setting.is_quick else able(row) for row in DURABLE_ROWS}
     found = _comparison(setting, DURABLE_ROWS, {row: [*some, BARE] for row, some in peers.items()}, persistence)
     note = f"`appendonly yes`, `appendfsync {persistence}`. {DURABLE_NOTES[persistence]}"
     title = f"Comparison: fsync {persistence}"

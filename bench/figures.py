@@ -79,12 +79,18 @@ class Reading(msgspec.Struct, tag=True, frozen=True):
     other: Sequence[float] = ()  # empty: the row has no comparison
     against: str = ""  # name of the comparison, if the row does not fix it
     note: str = ""
+    keeping: Sequence[float] = ()  # values of the best peer that keeps the job of a killed worker
+    keeping_name: str = ""
 
     @property
     def values(self) -> list[float]:
         if not self.other:
             return list(self.ours)
-        return [a / b if b else float("inf") for a, b in zip(self.ours, self.other, strict=True)]
+        return _ratios(self.ours, self.other)
+
+    @property
+    def keeping_values(self) -> list[float]:
+        return _ratios(self.ours, self.keeping) if self.keeping else []
 
     def text(self) -> str:
         return ""
@@ -110,6 +116,10 @@ class Figures(msgspec.Struct, frozen=True):
     machine: str
     versions: dict[str, str]
     sections: list[Measured]
+
+
+def _ratios(ours: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [a / b if b else float("inf") for a, b in zip(ours, other, strict=True)]
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -161,13 +161,21 @@ def _cells(row: str, reading: Reading | None) -> list[str]:
         against,
         middle,
         rounds,
+        _keeping(reading, floor.unit),
         bound(floor, floor.floor),
         bound(floor, floor.goal),
         SAID[verdict(floor, values)],
     ]
 
 
-HEAD = ("what", "against", "median", "rounds", "floor", "goal", "verdict")
+def _keeping(reading: Reading | None, unit: str) -> str:
+    """Return the ratio to the best peer that keeps the job of a killed worker."""
+    if reading is None or not reading.keeping_values:
+        return ""
+    return f"{shown(median(reading.keeping_values), unit)} ({reading.keeping_name})"
+
+
+HEAD = ("what", "against", "median", "rounds", "best peer that keeps jobs", "floor", "goal", "verdict")
 
 
 def table(title: str, found: Mapping[str, Reading], rows: Sequence[str] | None = None, note: str = "") -> Table:

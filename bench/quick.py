@@ -24,7 +24,7 @@ ROWS = (
 
 def _field(setting: Setting) -> list[Reading]:
     """Compare with the best peers. Rows without a peer in their floor need none."""
-    best = {row: [field.BEST[row]] if row in BESIDE else [] for row in ROWS}
+    best = {row: field.rivals(row) if row in BESIDE else [] for row in ROWS}
     return readings.readings(field.compared(setting, ROWS, best))
 
 
@@ -79,7 +79,7 @@ def measured(setting: Setting, groups: Mapping[str, Group]) -> dict[str, Reading
 def concluded(found: Mapping[str, Reading], rows: Sequence[str], took_s: float) -> tuple[str, int]:
     """Return the text to print and the exit code."""
     ordered = [row for row in floors.FLOORS if row in rows]
-    table = floors.table("Key ratios, three rounds, only the best peer of each row", found, ordered)
+    table = floors.table("Key ratios, three rounds, only the best peers of each row", found, ordered)
     is_missed = floors.is_any_missed(found, ordered)
     said = "A floor is missed, or was not measured." if is_missed else "Every floor is held."
     return f"{table.text()}\n\n{said} It took {took_s:.0f} s.", int(is_missed)
@@ -89,7 +89,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(arguments) - set(GROUPS):
         print(f"No group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}.", file=sys.stderr)
         return 2
-    if missing := [peer for peer in sorted(set(field.BEST.values())) if not environment.is_prepared(peer)]:
+    rivals = {*field.BEST.values(), *field.BEST_KEEPING.values()}
+    if missing := [peer for peer in sorted(rivals) if not environment.is_prepared(peer)]:
         print(f"No environment for {', '.join(missing)}: run `make bench-setup` first.", file=sys.stderr)
         return 2
     began_at_s = time.monotonic()

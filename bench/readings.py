@@ -26,7 +26,9 @@ def _beside_best(row: str, by_who: Mapping[str, Sequence[float]]) -> Reading | N
     peer = best(row, by_who)
     if peer is None or not by_who.get(WINDLASS):
         return None
-    return Reading(row, by_who[WINDLASS], by_who[peer], PEERS[peer].title)
+    keeper = best(row, by_who, keeps_jobs=True)
+    keeping, name = ((), "") if keeper is None else (by_who[keeper], PEERS[keeper].title)
+    return Reading(row, by_who[WINDLASS], by_who[peer], PEERS[peer].title, keeping=keeping, keeping_name=name)
 
 
 def picture(name: str, title: str, rows: Sequence[str], found: Found) -> list[Picture]:

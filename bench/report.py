@@ -25,7 +25,8 @@ READING = """## How to read it
   can lose about a second. Each table compares programs at the same level.
 - Peers do not promise the same. Some remove a job from the queue before it runs and lose it with its worker, some poll,
   some do not count attempts. The first table shows how each treats a job whose worker dies. The *best peer* of a row is
-  the fastest, whatever it promises.
+  the fastest, whatever it promises. The column next to it has the fastest peer that keeps a job until its end is
+  reported, as Windlass does.
 - The *bare engine* is the same Valkey over the same unix socket and the same thin client, with raw commands that only
   store and fetch the bytes: no leases, tokens, retries, counters, wakeups or detection of repeated calls. It is the
   upper bound, not a queue. *Bare ASGI* is a server that answers the same bytes and stores nothing.

@@ -6,9 +6,13 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
 from typing import Any, Self
 
+import windlass
+
+from . import WINDLASS
 from .environment import HERE, python_of
 
 LIMIT_S = 60.0
@@ -27,7 +31,7 @@ class PeerProcess:
         self._process = subprocess.Popen(
             [python_of(peer), str(folder / "app.py"), *words],
             cwd=folder,
-            env=_environment(url),
+            env=_environment(peer, url),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -97,7 +101,11 @@ class PeerProcess:
                 self.ran = int(line)
 
 
-def _environment(url: str) -> dict[str, str]:
+def _environment(peer: str, url: str) -> dict[str, str]:
+    """Return the variables of a program. Windlass is imported from the tree that this process uses."""
     # With PYTHONUNBUFFERED, Python writes once and drops the bytes that a full pipe did not take.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "WINDLASS"))}
-    return {**kept, "PEER_URL": url, "PYTHONPATH": str(HERE / "spoken")}
+    folders = [HERE / "spoken"]
+    if peer == WINDLASS:
+        folders.append(Path(windlass.__file__).parent.parent)
+    return {**kept, "PEER_URL": url, "PYTHONPATH": os.pathsep.join(map(str, folders))}

@@ -95,9 +95,14 @@ def takers(rows: Sequence[str], who: Mapping[str, Sequence[str]] | None) -> list
     return list(found)
 
 
-def best(row: str, values: Mapping[str, Sequence[float]]) -> str | None:
-    """Return the peer with the best median, or None if only Windlass and the bare engine were measured."""
-    peers = {who: median(found) for who, found in values.items() if who not in (WINDLASS, BARE)}
+def best(row: str, values: Mapping[str, Sequence[float]], *, keeps_jobs: bool = False) -> str | None:
+    """Return the peer with the best median, or None if no peer was measured. `keeps_jobs`: only peers that do not lose
+    the job of a killed worker."""
+    peers = {
+        who: median(found)
+        for who, found in values.items()
+        if who not in (WINDLASS, BARE) and (PEERS[who].keeps_jobs or not keeps_jobs)
+    }
     if not peers:
         return None
     return (max if ROWS[row].is_more_better else min)(peers, key=lambda who: peers[who])

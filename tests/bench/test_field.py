@@ -91,12 +91,19 @@ def test_a_table_has_windlass_first_then_its_ratio_round_by_round() -> None:
     }
     made = table("Side by side: enqueue", ("enqueue_one", "bulk"), found, "A note.")
     assert [row[0] for row in made.rows] == [
-        "Windlass", "against the best peer", "RQ", "Huey", "Docket", "bare engine"
+        "Windlass", "against the best peer", "against the best peer that keeps jobs", "RQ", "Huey", "Docket",
+        "bare engine",
     ]  # fmt: skip
     assert list(made.rows[1][1:]) == ["0.50× (Huey)", "4.00× (RQ)"]
-    assert made.rows[2][1] == "–"
-    assert made.rows[2][2] == "10.0 (10.0–30.0)"
-    assert made.rows[5][2] == "–"
+    assert list(made.rows[2][1:]) == ["–", "4.00× (RQ)"]
+    assert made.rows[3][1] == "–"
+    assert made.rows[3][2] == "10.0 (10.0–30.0)"
+    assert made.rows[6][2] == "–"
+
+
+def test_a_peer_that_loses_jobs_is_not_among_those_that_keep_them() -> None:
+    for who, peer in PEERS.items():
+        assert peer.keeps_jobs is not peer.kept.startswith("lost"), who
 
 
 @pytest.mark.parametrize("peer", [peer for peer in PEERS if peer != WINDLASS])

@@ -67,20 +67,29 @@ def test_what_was_not_measured_is_not_held() -> None:
 
 def test_the_table_names_the_peer_and_each_round() -> None:
     found = {
-        "bulk": Reading("bulk", [50, 80, 140], [10, 10, 10], "rq"),
+        "bulk": Reading("bulk", [50, 80, 140], [10, 10, 10], "rq", keeping=[5, 8, 7], keeping_name="docket"),
         "bytes_queued": Reading("bytes_queued", [450, 450, 300]),
     }
     rows = {row[0]: row[1:] for row in table("t", found).rows}
-    assert rows["enqueue in bulk"] == ["best peer: rq", "8.00×", "5.00×  8.00×  14.00×", "≥ 6×", "≥ 12×", "floor held"]
+    assert rows["enqueue in bulk"] == [
+        "best peer: rq",
+        "8.00×",
+        "5.00×  8.00×  14.00×",
+        "10.00× (docket)",
+        "≥ 6×",
+        "≥ 12×",
+        "floor held",
+    ]
     assert rows["bytes per queued no-op job"] == [
         "",
         "450 bytes",
         "450  450  300",
+        "",
         "≤ 400 bytes",
         "≤ 300 bytes",
         "MISSED",
     ]
-    assert rows["drain, 2 processes"] == ["best peer", "–", "", "≥ 10×", "≥ 20×", "not measured"]
+    assert rows["drain, 2 processes"] == ["best peer", "–", "", "", "≥ 10×", "≥ 20×", "not measured"]
 
 
 def test_reasons_stand_only_beside_what_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from bench import field, quick, readings
 from bench.figures import Reading, Setting
 from bench.floors import FLOORS
+from bench.peers import PEERS
 
 SETTING = Setting(True, lambda _: None)
 
@@ -76,6 +77,23 @@ def test_the_best_peer_of_the_run_is_the_one_compared_with() -> None:
     assert "drain_2" not in read
 
 
+def test_a_second_ratio_is_to_the_best_peer_that_keeps_jobs() -> None:
+    found = {
+        "enqueue_one": {"windlass": [6.0, 6, 6], "huey": [6.0, 6, 6], "dramatiq": [3.0, 3, 3], "rq": [2.0, 2, 2]},
+        "pickup_p50": {"windlass": [1.0, 1, 1], "huey": [2.0, 2, 2], "taskiq_stream": [4.0, 4, 4], "rq": [5.0, 5, 5]},
+        "drain_2": {"windlass": [9.0, 9, 9], "huey": [1.0, 1, 1]},
+    }
+    read = {reading.row: reading for reading in readings.readings(found)}
+    assert (read["enqueue_one"].keeping_name, read["enqueue_one"].keeping_values) == ("Dramatiq", [2, 2, 2])
+    assert (read["pickup_p50"].keeping_name, read["pickup_p50"].keeping_values) == (
+        "taskiq, stream",
+        [0.25, 0.25, 0.25],
+    )
+    assert (read["drain_2"].keeping_name, read["drain_2"].keeping_values) == ("", [])
+    (line,) = [line for line in field.table("t", ["enqueue_one"], found, "").rows if "keeps jobs" in line[0]]
+    assert line[1] == "2.00× (Dramatiq)"
+
+
 def test_every_group_of_rows_has_a_picture_with_the_peers_by_name() -> None:
     assert set(field.PICTURES) == set(field.GROUPS)
     found = {"bulk": {"windlass": [60.0, 62.0, 61.0], "rq": [10.0], "bare": [900.0]}}
@@ -89,3 +107,8 @@ def test_every_floor_has_somebody_who_measures_it() -> None:
     assert sorted(row for group in quick.GROUPS.values() for row in group.rows) == sorted(FLOORS)
     assert set(quick.BESIDE) <= set(quick.ROWS) <= set(field.ROWS)
     assert set(quick.BESIDE) <= set(field.BEST)
+
+
+def test_every_row_has_a_peer_that_keeps_jobs() -> None:
+    for row in quick.BESIDE:
+        assert any(PEERS[who].keeps_jobs for who in field.rivals(row)), row

@@ -8,14 +8,17 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
+from itertools import chain
 
 from .errors import BadInput
 from .text.durations import INSTANT_MAX
 
 PARTITIONS_MAX = 4096  # rand_a has 12 bits
 _pack = struct.Struct(">QQ").pack
+_pack_head = struct.Struct(">Q").pack
 _RANDOM_BYTES = 8  # random part of an id; its first byte also holds the variant
-_WITH_VARIANT = tuple(bytes([0x80 | byte & 0x3F]) for byte in range(256))
+_WITH_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
+_split_tails = struct.Struct(f"{_RANDOM_BYTES}s").iter_unpack
 
 
 def make_id(at_ms: int, partition: int, random_64: int) -> bytes:
@@ -23,12 +26,22 @@ def make_id(at_ms: int, partition: int, random_64: int) -> bytes:
     return _pack((at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition, 1 << 63 | random_64 & 0x3FFFFFFFFFFFFFFF)
 
 
+def make_head(at_ms: int, partition: int) -> bytes:
+    """Return the first half of an id, as `make_id` makes it."""
+    return _pack_head(at_ms << 16 | 0x7000 | partition)
+
+
+def make_tails(count: int, random: Callable[[int], bytes]) -> list[bytes]:
+    """Return the second halves of `count` ids, as `make_id` makes them. `random(n)` returns n random bytes."""
+    drawn = bytearray(random(_RANDOM_BYTES * count))
+    drawn[::_RANDOM_BYTES] = drawn[::_RANDOM_BYTES].translate(_WITH_VARIANT)
+    return list(chain.from_iterable(_split_tails(drawn)))
+
+
 def make_ids(at_ms: int, partition: int, count: int, random: Callable[[int], bytes]) -> list[bytes]:
-    """Return `count` ids, each as `make_id` makes it. `random(n)` returns n random bytes."""
-    head = ((at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition).to_bytes(8, "big")
-    tails = random(_RANDOM_BYTES * count)
-    starts = range(0, len(tails), _RANDOM_BYTES)
-    return [head + _WITH_VARIANT[tails[at]] + tails[at + 1 : at + _RANDOM_BYTES] for at in starts]
+    """Return `count` ids, each as `make_id` makes it."""
+    head = make_head(at_ms, partition)
+    return [head + tail for tail in make_tails(count, random)]
 
 
 NUMBER_MAX = 2**62 - 1  # two of the last 64 bits are the variant

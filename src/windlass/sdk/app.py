@@ -250,7 +250,8 @@ class Windlass(AppConnection, ScheduleDecorators):
         handle: JobHandle[R] = JobHandle(
             self, answer.id, answer.status, call.task.result_type, call.options.keeps_result
         )
-        self.notify_enqueued((call,), (handle,))
+        if self._on_enqueued is not None:
+            self._on_enqueued((call,), (handle,))
         return handle
 
     def job(self, job_id: str) -> JobHandle[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TypeAlias
 
 from windlass.core.errors import BadInput, CrossPartition, Refusal, TooLarge
@@ -27,10 +26,14 @@ from windlass.store.operation import BatchOperation, Operation
 from .facet import Facet
 from .single_enqueue import SingleEnqueue
 
+_JSON = Codec.JSON  # on the fast path, an attribute of an enum would cost as much as the rest of the check
 Entry: TypeAlias = tuple[bytes, PreparedJob]  # a job with its id
 
 
 class EnqueueOperations(Facet):
+    # A cached_property would make every attribute of the service slower to read.
+    _fast_enqueue: FastEnqueue | None = None
+
     def enqueue(
         self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None, whole: bool = False
     ) -> BatchOperation[Enqueued]:
@@ -64,15 +67,15 @@ class EnqueueOperations(Facet):
         made = [(without[job.template.job.queue], job) for job in jobs]
         return (yield from self._enqueue_flow(jobs, made, level, False, reserves_numbers=True))
 
-    @cached_property
-    def _fast_enqueue(self) -> FastEnqueue:
-        return FastEnqueue(self.store)
-
     def enqueue_one(self, job: NewJob | PreparedJob, *, durability: Durability | None = None) -> Operation[Enqueued]:
         """Enqueue one job; a refusal is raised. This is the fastest way for callers that block."""
         if type(job) is not PreparedJob or (durability or self.store.durability) != "memory":
             return self.enqueue((job,), durability=durability).one()
-        return SingleEnqueue(self._fast_enqueue, self._check_new_or_prepared(job), self._enqueue_generally)
+        if not self._is_checked(job):
+            self._check_new_or_prepared(job)
+        if self._fast_enqueue is None:
+            self._fast_enqueue = FastEnqueue(self.store)
+        return SingleEnqueue(self._fast_enqueue, job, self._enqueue_generally)
 
     def _enqueue_generally(self, job: PreparedJob) -> Operation[Enqueued]:
         return self.enqueue((job,), durability="memory").one()
@@ -80,22 +83,23 @@ class EnqueueOperations(Facet):
     def _check_all(self, jobs: Sequence[NewJob | PreparedJob]) -> list[PreparedJob]:
         """Check and prepare jobs. Most are prepared jobs of a template that was checked before: only their payload is
         checked here."""
-        checked: list[PreparedJob] = []
-        most = self._payload_max
-        for job in jobs:
-            is_seen = type(job) is PreparedJob and job.template.is_checked and job.id == b""
-            payload = job.payload if is_seen else None
-            if (
-                type(payload) is Blob
-                and type(payload.codec) is Codec
-                and type(payload.data) is bytes
-                and len(payload.data) <= most
-                and (payload.codec is not Codec.JSON or not has_unreadable_number(payload.data))
-            ):
-                checked.append(job)  # type: ignore[arg-type]  # it is a PreparedJob
-            else:
-                checked.append(self._check_new_or_prepared(job))
-        return checked
+        return [
+            job if type(job) is PreparedJob and self._is_checked(job) else self._check_new_or_prepared(job)
+            for job in jobs
+        ]
+
+    def _is_checked(self, job: PreparedJob) -> bool:
+        """Report whether a job needs no further check: the fast check of most jobs."""
+        payload = job.payload
+        if not job.template.is_checked or job.id != b"" or type(payload) is not Blob:
+            return False
+        data, codec = payload.data, payload.codec
+        return (
+            type(data) is bytes
+            and type(codec) is Codec
+            and len(data) <= self._payload_max
+            and (codec is not _JSON or not has_unreadable_number(data))
+        )
 
     def _check_new_or_prepared(self, job: NewJob | PreparedJob) -> PreparedJob:
         if type(job) is PreparedJob:

@@ -15,7 +15,7 @@ from windlass.store.operation import Operation
 class SingleEnqueue(Operation[Enqueued]):
     """Enqueue of one job. If it runs twice, both runs are about the same job."""
 
-    __slots__ = ("_enqueue_generally", "_fast_enqueue", "_job", "_started")
+    __slots__ = ("_enqueue_generally", "_fast_enqueue", "_id", "_job", "_started")
 
     def __init__(
         self,
@@ -26,22 +26,24 @@ class SingleEnqueue(Operation[Enqueued]):
         self._fast_enqueue = fast_enqueue
         self._job = job
         self._enqueue_generally = enqueue_generally
+        self._id = job.id
         self._started: Operation[Enqueued] | None = None
 
     def wait(self) -> Enqueued:
-        if self._started is None and self._fast_enqueue.fits(self._job.template):
-            if not self._job.id:
-                self._job = self._fast_enqueue.with_new_id(self._job)
-            answer = self._fast_enqueue.enqueue(self._job)
+        fast_enqueue, job = self._fast_enqueue, self._job
+        if self._started is None and fast_enqueue.fits(job.template):
+            if not self._id:
+                self._id = fast_enqueue.new_id(job)
+            answer = fast_enqueue.enqueue(self._id, job)
+            if type(answer) is Enqueued:
+                return answer
             if isinstance(answer, Refusal):
                 raise answer
-            if answer is not None:
-                return answer
         return self._general_operation().wait()
 
     def _general_operation(self) -> Operation[Enqueued]:
         if self._started is None:
-            self._started = self._enqueue_generally(self._job)
+            self._started = self._enqueue_generally(PreparedJob(self._job.template, self._job.payload, self._id))
         return self._started
 
     def __await__(self) -> Generator[Any, None, Enqueued]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
 from windlass.core.errors import EngineNotPermitted, WindlassError
-from windlass.core.ids import make_id, make_ids, partition_of_id
+from windlass.core.ids import make_head, make_ids, partition_of_id
 from windlass.core.job import Durability
 from windlass.core.partition import hash_tags, partition_of, slot_of
 
 from .batching.command_batchers import CommandBatchers
-from .batching.random_ids import random_64
+from .batching.random_ids import random_tail
 from .batching.request_ids import RequestId, RequestIds
 from .cache.history import HistoryCache
 from .cache.limits import LimitCache
@@ -53,6 +53,7 @@ from .waiting.registry import WakeupRegistry
 log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
+_SINGLE = (Command, BatchCommand)  # a union written in `isinstance` would be made in each call
 DURABLE_WAIT_MS = 5_000
 CONFIRMATION_LIMIT_S = 30.0  # several commands may queue on the durable connection
 
@@ -125,15 +126,17 @@ class Store:
         return partition_of_id(job_id) % self.partitions
 
     def new_id(self, queue: str) -> bytes:
-        return make_id(int(time.time() * 1000), self.partition_of_queue(queue), random_64())
+        found = self.deployment
+        partition = 0 if found is None or found.partitions == 1 else partition_of(queue, found.partitions)
+        return make_head(time.time_ns() // 1_000_000, partition) + random_tail()
 
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
         """Return one id per queue, in the partition of that queue, with one clock reading for all."""
         at_ms = int(time.time() * 1000)
         if self.partitions == 1:
             return make_ids(at_ms, 0, len(queues), os.urandom)
-        partitions = {queue: self.partition_of_queue(queue) for queue in set(queues)}
-        return [make_id(at_ms, partitions[queue], random_64()) for queue in queues]
+        heads = {queue: make_head(at_ms, self.partition_of_queue(queue)) for queue in set(queues)}
+        return [heads[queue] + random_tail() for queue in queues]
 
     @property
     def clock_offset_ms(self) -> int:
@@ -259,7 +262,7 @@ class Store:
         """Send a single command. Confirmed commands use another connection. Commands that reserve numbers are not sent
         ahead: their repeat after an error would have another request id and reserve again."""
         if (
-            isinstance(effect, Command | BatchCommand)
+            isinstance(effect, _SINGLE)
             and not effect.reserves_numbers
             and len(commands := self._commands_of(effect)) == 1
         ):
@@ -269,7 +272,7 @@ class Store:
 
     def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
         """Send a command that needs no confirmation and reserves no numbers. It is not batched with others."""
-        if not isinstance(effect, Command | BatchCommand) or effect.reserves_numbers or effect.durability is not None:
+        if not isinstance(effect, _SINGLE) or effect.reserves_numbers or effect.durability is not None:
             return None
         prefix = self._command_prefix(effect.operation, effect.partition)
         return self._pool.connection("calls", effect.partition).start(effect.encode(prefix))
@@ -368,9 +371,10 @@ class Store:
                 check_library_missing(error)
             load_library_sync(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
 
-    def call_packed(self, packed: bytes) -> Any:
-        """Call one packed command, if one node holds all partitions."""
-        return self._pool.sync_connection("calls", 0).call_packed(packed)
+    @property
+    def call_packed(self) -> Callable[[bytes], Any]:
+        """Return the function that calls one packed command. The store must be open, on one node."""
+        return self._sync_connection.call_packed
 
     def on_interruption(self, handler: Callable[[], None]) -> None:
         """Call `handler` when calls lose their connection. They are repeated; the engine may have executed them."""

@@ -8,13 +8,14 @@ import pytest
 from tests.support.connections import open_sync_connection
 from tests.support.engine_process import EngineProcess
 from tests.support.fork import run_in_fork
-from windlass.core.errors import BadInput, QueueFull, TooLarge
+from windlass.core.errors import BadInput, EngineUnavailable, QueueFull, TooLarge
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.service import Service
-from windlass.store.batching.random_ids import random_64
+from windlass.store.batching.random_ids import random_tail
 from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnect import SyncReconnectingConnection
 from windlass.store.store import Store
 
 PAYLOAD = Blob(b"\x81\xa1n\x07", Codec.MSGPACK)
@@ -120,6 +121,20 @@ def test_after_a_lost_connection_the_job_is_enqueued_once(engine: EngineProcess,
 
 
 def test_a_forked_child_uses_other_random_numbers() -> None:
-    random_64()
-    of_child = run_in_fork(lambda: str(random_64()))
-    assert int(of_child) != random_64()
+    random_tail()
+    of_child = run_in_fork(lambda: random_tail().hex())
+    assert bytes.fromhex(of_child) != random_tail()
+
+
+def test_a_problem_of_the_first_attempt_counts_against_the_patience(engine: EngineProcess) -> None:
+    """Without patience, a call that meets a lost connection is not repeated."""
+    with open_sync_connection(parse_url(engine.unix_url)) as control:
+        connection = SyncReconnectingConnection(parse_url(engine.unix_url), patience_s=0.0)
+        try:
+            assert connection.call_packed(b"*1\r\n$4\r\nPING\r\n") == b"PONG"
+            control.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            with pytest.raises(EngineUnavailable):
+                connection.call_packed(b"*1\r\n$4\r\nPING\r\n")
+            assert connection.call_packed(b"*1\r\n$4\r\nPING\r\n") == b"PONG"
+        finally:
+            connection.close()

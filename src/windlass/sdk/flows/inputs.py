@@ -80,12 +80,9 @@ class MemberResult(NamedTuple):
     last_attempt: Attempt | None = None
 
 
-def needs_inputs(job: Job) -> bool:
-    """Report whether the job needs inputs.
-
-    The worker calls it for every job. `find` costs a tenth of `in` on bytes.
-    """
-    return job.has_members or (job.payload.data.find(_META) >= 0 and _RESULTS in job.payload.data)
+def needs_inputs(job: Job, has_meta: bool) -> bool:
+    """Report whether the job needs inputs. `has_meta`: its payload may have metadata of the SDK."""
+    return job.has_members or (has_meta and _META in job.payload.data and _RESULTS in job.payload.data)
 
 
 def collect_inputs(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> OperationFlow[JobInputs]:

@@ -93,6 +93,7 @@ class JobOptions(NamedTuple):
     unique: Unique
     tenant: Tenant
     durability: Durability | None
+    keeps_result: bool
     templates: dict[str, JobTemplate]  # by task
 
     def template(self, task: str) -> JobTemplate:
@@ -101,10 +102,6 @@ class JobOptions(NamedTuple):
         if found is None:
             found = self.templates[task] = JobTemplate(NewJob(name=task, **self.fields))
         return found
-
-    @property
-    def keeps_result(self) -> bool:
-        return bool(self.fields.get("result_ttl_ms"))
 
     @property
     def queue(self) -> str:
@@ -127,7 +124,7 @@ def make_job_options(options: Mapping[str, Any], start: JobOptions | None = None
         unique = True
     tenant = options.get("tenant", start.tenant if start else "")
     durability = options.get("durability", start.durability if start else None)
-    return JobOptions(fields, unique, tenant, durability, {})
+    return JobOptions(fields, unique, tenant, durability, bool(fields.get("result_ttl_ms")), {})
 
 
 def _duration(option: str, field: str = "") -> Callable[[Any], dict[str, Any]]:

@@ -75,12 +75,13 @@ class JobRunner:
         self.shared = SharedDependencies(app)
         self._batches = BatchRunner(app.tasks.values(), threads, self.shared)
 
-    def start(self, job: Job, task: Task[..., Any]) -> Run:
+    def start(self, job: Job, task: Task[..., Any], has_meta: bool) -> Run:
+        """Start a job. `has_meta`: its payload may have metadata of the SDK."""
         middlewares = self._app.middlewares
         needs_context = task.needs_context or job.has_members or middlewares
         context = Context(self._app, task, job, self._reporter) if needs_context else None
         run = Run(job, task, context, self._loop.time())
-        if task.pool == "process" or middlewares or task.batch is not None or needs_inputs(job):
+        if task.pool == "process" or middlewares or task.batch is not None or needs_inputs(job, has_meta):
             run.code = self._loop.create_task(self._execute(run))  # more than a call of the function
         elif task.pool == "thread":
             self._start_thread(run)
@@ -130,7 +131,7 @@ class JobRunner:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
-            if needs_inputs(run.job):
+            if needs_inputs(run.job, True):
                 await self._collect_inputs(run)
             ended = await self._run_middlewares(run)
         except BaseException as raised:

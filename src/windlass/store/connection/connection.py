@@ -130,7 +130,11 @@ class Connection(asyncio.Protocol):
 
     def start_within(self, timeout_s: float, packed: bytes) -> Coroutine[Any, Any, Any]:
         """Write a packed command, and all commands queued before it, now. Return a coroutine for the reply."""
-        future = self.call_packed(packed)
+        if self._lost_reason is not None:
+            return self._within(timeout_s, self.call_packed(packed))
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._outgoing.append(packed)
+        self._pending.append(future)
         self._flush()
         return self._within(timeout_s, future)
 

@@ -210,6 +210,12 @@ async def _pipeline(connection: Connection, limit_s: float, *commands: CommandAr
     return replies
 
 
+def _close_if_wrong(connection: SyncConnection | None, problem: WindlassError) -> None:
+    """Close a connection to a node that no longer has the data."""
+    if connection and isinstance(problem, EngineReplyError) and problem.kind in WRONG_NODE_KINDS | WRONG_SLOT_KINDS:
+        connection.close()
+
+
 class SyncReconnectingConnection:
     """Reconnecting connection for threads, which take turns. A command that blocks in the engine needs its own."""
 
@@ -242,7 +248,17 @@ class SyncReconnectingConnection:
 
     def call_packed(self, packed: bytes) -> Any:
         """Call with one packed command. Not for clusters, where the engine may redirect the call."""
-        return self._call_with_retry(SyncConnection.call_packed, (packed,), None)
+        problem: WindlassError | None = None
+        self._lock.acquire()  # the first attempt is written out, which saves 3,000 of an enqueue's 60,000 instructions
+        try:
+            if (connection := self._connection) is not None and not connection.is_closed:
+                return connection.call_packed(packed, self._reply_limit_s)
+        except WindlassError as error:
+            problem = error
+            _close_if_wrong(self._connection, error)
+        finally:
+            self._lock.release()
+        return self._call_with_retry(SyncConnection.call_packed, (packed,), None, problem)
 
     def start(self, *args: Argument) -> Callable[[], Any]:
         """Send a command and return a function that waits for its reply. Other calls may be made in between.
@@ -277,19 +293,29 @@ class SyncReconnectingConnection:
             if self._connection is not None:
                 self._connection.close()
 
-    def _call_with_retry(self, send: Callable[..., Any], args: Sequence[Any], timeout_s: float | None) -> Any:
+    def _call_with_retry(
+        self,
+        send: Callable[..., Any],
+        args: Sequence[Any],
+        timeout_s: float | None,
+        problem: WindlassError | None = None,
+    ) -> Any:
+        """Repeat attempts until one succeeds. `problem` is that of a first attempt, if there was one."""
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
         policy: RetryPolicy | None = None
         redirected_to: Endpoint | None = None
         while True:
             try:
+                if problem is not None:
+                    raise problem
                 return self._attempt(send, args, limit_s, redirected_to)
-            except WindlassError as problem:
+            except WindlassError as found:
                 if self._is_closed:
                     raise
                 policy = policy or RetryPolicy(self.route, self._patience_s)
-                pause_s = policy.pause_s_after(problem)
-                redirected_to = self.route.handle_problem(problem, redirected_to or self._node)
+                pause_s = policy.pause_s_after(found)
+                redirected_to = self.route.handle_problem(found, redirected_to or self._node)
+            problem = None
             time.sleep(pause_s)
 
     def _attempt(
@@ -305,8 +331,7 @@ class SyncReconnectingConnection:
             try:
                 return send(connection, *args, timeout_s=limit_s)
             except EngineReplyError as refusal:
-                if refusal.kind in WRONG_NODE_KINDS | WRONG_SLOT_KINDS:
-                    connection.close()
+                _close_if_wrong(connection, refusal)
                 raise
 
     def _asking(self, redirected_to: Endpoint, limit_s: float, send: Callable[..., Any], args: Sequence[Any]) -> Any:

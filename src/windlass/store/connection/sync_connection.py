@@ -76,9 +76,11 @@ class SyncConnection:
         if self._sent or timeout_s != self._limit_s:
             [reply] = self._round_trip(packed, 1, timeout_s)
         else:
-            self._refuse_if_lost()
+            if self._lost_reason is not None or os.getpid() != self._pid:
+                self._refuse_if_lost()
             try:
                 self._socket.sendall(packed)
+                self._reader.feed(self._socket.recv(READ_BYTES))  # `_next_reply` sees the end of the stream
                 reply = self._next_reply()
             except (OSError, hiredis.ProtocolError) as error:
                 raise self._connection_error(error, timeout_s) from error

@@ -29,13 +29,14 @@ def unpack_leased(entry: bytes) -> Job:
     common = _common_fields(state, ended, holder, entry[_TAIL_AT:payload_at])
     if common is None:
         return unpack(entry)
+    created_at_ms = _number(created)
     return replace(
         common,
         id=job_id,
         payload=Blob(entry[payload_at:], common.payload.codec),
         sequence=_number(sequence),
-        created_at_ms=_number(created),
-        run_at_ms=_number(ready),
+        created_at_ms=created_at_ms,
+        run_at_ms=created_at_ms if ready == created else _number(ready),
         started_at_ms=_number(started) or None,
         lease_token=_number(token),
         lease_deadline_at_ms=_number(deadline) or None,
