@@ -301,8 +301,8 @@ async def until(condition: Any) -> None:
 class MemoryTransport(asyncio.Transport):
     """Transport without a socket that keeps written data."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1)})
+    def __init__(self, **extra_info: Any) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), **extra_info})
         self.written = bytearray()
         self._is_closing = False
 

@@ -4,7 +4,7 @@ dialects."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
@@ -81,7 +81,7 @@ class WebApplication:
 
     def _handle(
         self, route: Route, names: Mapping[str, str], principal: Principal | None, request: Request
-    ) -> Awaitable[Reply] | DeferredAnswer[Any, Response] | Response:
+    ) -> Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response:
         headers = request.head.headers
         try:
             encodings = _encodings(
@@ -110,7 +110,7 @@ class WebApplication:
 
     def _start(
         self, route: Route, names: Mapping[str, str], principal: Principal, request: Request, encodings: Encodings
-    ) -> Awaitable[Reply] | DeferredAnswer[Any, Response] | Response:
+    ) -> Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response:
         head = request.head
         of_body, of_response = encodings
         context: RequestContext[Any, Any] | None = None

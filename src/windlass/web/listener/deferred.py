@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 T = TypeVar("T")
-A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 
 
-class DeferredAnswer(msgspec.Struct, Generic[T, A], frozen=True):
+class DeferredAnswer(msgspec.Struct, Generic[T, A_co], frozen=True):
     """Answer that waits for a single future, so that it needs no task."""
 
     future: asyncio.Future[T]
-    to_answer: Callable[[asyncio.Future[T]], A]  # called with the future when it is done
+    to_answer: Callable[[asyncio.Future[T]], A_co]  # called with the future when it is done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -69,7 +69,7 @@ class IncompleteBody(Exception):
 class Plan(msgspec.Struct):
     """Handler of a request and its options, chosen from the head alone."""
 
-    handle: Callable[[Request], Awaitable[Reply] | DeferredAnswer[Any, Response] | Response]
+    handle: Callable[[Request], Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response]
     body_max: int  # bytes of a buffered body; a streamed body may have any length
     streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
     # The handler is cancelled when the client disconnects or half-closes. Other handlers run to their end.
