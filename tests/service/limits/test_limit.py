@@ -124,7 +124,7 @@ async def test_room_that_appears_is_used_at_once(store: Store) -> None:
 
 
 async def _waiting_take(service: Service, **options: object) -> object:
-    return await service.take(Take(queues=("q",), wait_ms=20_000, **options))  # type: ignore[arg-type]
+    return await service.take(Take(queues=("q",), wait_ms=60_000, **options))  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio
