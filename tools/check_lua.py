@@ -15,9 +15,10 @@ HEADER = ("arguments:", "returns:", "refusals:")
 OPERATION_LINES_MAX = 120
 COLUMNS_MAX = 120
 # Names that the engine offers to scripts, and Lua's own words.
-OFFERED = "redis struct bit cmsgpack string table math unpack tonumber tostring ipairs pairs next select error type pcall require"
+OFFERED = "redis struct bit cmsgpack string table math"
+FUNCTIONS = "unpack tonumber tostring ipairs pairs next select error type pcall require"
 KEYWORDS = "and break do else elseif end false for function if in local nil not or repeat return then true until while"
-KNOWN = frozenset(f"{OFFERED} {KEYWORDS}".split())
+KNOWN = frozenset(f"{OFFERED} {FUNCTIONS} {KEYWORDS}".split())
 TEXT = re.compile(r"'(?:\\.|[^'\\\n])*'")
 COMMENT = re.compile(r"(^|\s)--\s.*")
 DECLARED = (

@@ -31,6 +31,7 @@ from windlass.core.operations import (
     PushReport,
     Redirect,
     Take,
+    TakenRef,
     Update,
     WorkerInfo,
     WorkerReport,
@@ -294,6 +295,29 @@ def _numbers() -> Iterator[Case]:
     for value in (-1, 2**62, *WRONG_WHOLES):
         yield "numbered", f"number={value!r}", lambda service, value=value: service.numbered("q", [value])
         yield "numbered_id", f"number={value!r}", lambda service, value=value: service.numbered_id("q", value)
+
+
+def _taken_details() -> Iterator[Case]:
+    fields: dict[str, tuple[Any, ...]] = {
+        "id": WRONG_IDS,
+        "token": (-1, 2**48, *WRONG_WHOLES),
+        "lease_ms": (-1, FOREVER_MS + 1, *WRONG_WHOLES),
+        "parent": WRONG_IDS,
+        "has_members": WRONG_CLAIMS,
+    }
+    for field, values in fields.items():
+        for value in values:
+            request = TakenRef(**{"id": OK_ID, "token": 1, field: value})
+            yield (
+                "taken_details",
+                f"{field}={value!r:.30}",
+                lambda service, request=request: service.taken_details("q", [request]),
+            )
+    for value in WRONG_LISTS:
+        yield "taken_details", f"list={value!r}", lambda service, value=value: service.taken_details("q", value)
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "taken_details", f"queue={value!r:.30}", lambda service, value=value: service.taken_details(value, [])
+    yield "taken_details", "unknown", lambda service: service.taken_details("q", [TakenRef(OK_ID, 1)])
 
 
 def _take_requests() -> Iterator[tuple[str, Any]]:
@@ -891,7 +915,7 @@ def _assignments() -> Iterator[Case]:
 
 
 CASES = [
-    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
+    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
     *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_transfer(), *_doctor(),

@@ -33,8 +33,8 @@ BUGS = (
     ),
     PlantedBug(
         "live leases are recovered",
-        "return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)",
-        "return redis.call('ZRANGEBYSCORE', keys.of_queue(index, queue), '-inf', '+inf', 'LIMIT', 0, most)",
+        "keys.of_queue(kind_of_index, queue), '-inf', clock.now_ms, 'LIMIT', 0, most)",
+        "keys.of_queue(kind_of_index, queue), '-inf', '+inf', 'LIMIT', 0, most)",
         "double lease",
     ),
     PlantedBug(
@@ -52,8 +52,7 @@ BUGS = (
     ),
     PlantedBug(
         "a cancel is ignored",
-        "ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, "
-        "ignores_waiting = ignores_waiting})",
+        "ending.end_job(job, STATE.cancelled, {reach = reach, ignores_waiting = ignores_waiting})",
         "",
         "ran after its cancel",
     ),
@@ -84,8 +83,8 @@ BUGS = (
     ),
     PlantedBug(
         "attempts are not counted",
-        "job.attempt = job.attempt + 1\n",
-        "job.attempt = 1\n",
+        "lease_header.set(job, STATE.running, token, deadline_of(job, terms), worker, job.attempt + 1)",
+        "lease_header.set(job, STATE.running, token, deadline_of(job, terms), worker, 1)",
         "attempts miscounted",
     ),
     PlantedBug(
@@ -109,14 +108,15 @@ BUGS = (
     ),
     PlantedBug(
         "an occurrence is fired by every scheduler",
-        "local is_mine = is_expected(name, tonumber(arguments[at + 1]), tonumber(arguments[at + 2]))",
-        "local is_mine = true",
+        "if not is_expected(name, expected_at, revision) then return 'revision_conflict' end",
+        "",
         "fired twice",
     ),
     PlantedBug(
         "an occurrence is skipped",
-        "local _, is_made = schedules.create_job(name, planned_at, entry, terms)",
-        "local is_made = planned_at % 3000 < 1000 or select(2, schedules.create_job(name, planned_at, entry, terms))",
+        "local _, is_made = schedules.create_job(name, tonumber(planned_at), entry, terms)",
+        "local is_made = planned_at % 3000 < 1000\n"
+        "  or select(2, schedules.create_job(name, tonumber(planned_at), entry, terms))",
         "not fired",
     ),
 )  # fmt: skip

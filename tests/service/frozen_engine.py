@@ -18,7 +18,7 @@ from windlass.store.store import Store
 START_MS = 1_800_000_000_000
 _TIME = "redis.call('TIME')"
 # Keys expire by the engine's own time, which goes on: what they say must outlast the test's time standing still.
-_EXPIRIES = ("math.ceil(arrival.at - clock.now_ms) + 1", "'PX', period_ms")
+_EXPIRIES = ("math.ceil(bucket.full_at - clock.now_ms) + 1", "'PX', period_ms")
 _LONGER = " + 600000"
 
 
@@ -37,7 +37,7 @@ def small_steps() -> scripts.Library:
     """Return the frozen library with small budgets: a call touches two members and reads three waiting jobs."""
     library = frozen_library()
     source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", library.source)
-    source = re.sub(r"LOOK_BUDGET = \d+", "LOOK_BUDGET = 3", source)
+    source = re.sub(r"CHECK_BUDGET = \d+", "CHECK_BUDGET = 3", source)
     assert source != library.source
     return scripts.Library(library.name, source, library.suffix)
 

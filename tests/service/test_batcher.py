@@ -49,6 +49,37 @@ async def test_many_callers_need_few_calls_and_keep_their_order(service: Service
 
 
 @one_engine
+async def test_a_single_enqueue_passes_one_batcher(service: Service) -> None:
+    async with service.store:
+        gathering = RequestBatcher(service)
+        await asyncio.gather(gathering.enqueue(new()), gathering.enqueue_numbered(new()))
+        assert not service.store._batchers._batchers
+        await service.enqueue([new()])
+        assert len(service.store._batchers._batchers) == 1
+
+
+@one_engine
+async def test_jobs_of_several_partitions_travel_together(engine: EngineProcess) -> None:
+    async with Store(parse_url(engine.unix_url), namespace="several", partitions=4) as store:
+        gathering = RequestBatcher(Service(store))
+        jobs = [NewJob(queue=f"q{number}", name="n") for number in range(20)]
+        answers = await asyncio.gather(*map(gathering.enqueue, jobs))
+        for job, answer in zip(jobs, answers, strict=True):
+            assert store.partition_of_job(answer.id) == store.partition_of_queue(job.queue)
+
+
+@one_engine
+async def test_large_jobs_are_sent_within_the_bounds_of_a_call(service: Service) -> None:
+    async with service.store:
+        gathering = RequestBatcher(service)
+        await gathering.enqueue(new())
+        before = await calls_of(service)
+        large = [NewJob(queue="q", name="n", payload=Blob(b"x" * 1_000_000)) for _ in range(9)]
+        await asyncio.gather(*map(gathering.enqueue, large))
+        assert await calls_of(service) - before == 3
+
+
+@one_engine
 async def test_a_refusal_concerns_its_caller_only(service: Service) -> None:
     async with service.store:
         gathering = RequestBatcher(service)

@@ -1,14 +1,22 @@
-"""Direct reads of a test's namespace, without the code under test: its keys and their values."""
+"""Direct reads of a test's namespace, without the code under test: its keys, their values, and calls of operations."""
 
 from __future__ import annotations
 
+import contextlib
+import re
+import socket
+import uuid
+from collections.abc import Iterator
 from typing import Any
 
+from tests.support.engine_process import EngineProcess
 from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.store import Store
 
 # Keys that may stay without jobs: counters, configuration, and ids of ended jobs, which expire.
 LASTING = (b"throttle:", b"seq", b"token", b"queues", b"q:", b"m:", b"ended:", b"timers:")
+MONITOR_LIMIT_S = 20.0
+_CALL = re.compile(rb'^\+\S+ \[\d+ (?!lua\])[^\]]*\] "FCALL" "(\w+)_[0-9a-f]{12}" "1" "([^"]*)"')
 
 
 def send_command(store: Store, *command: str | bytes | int) -> Any:
@@ -39,3 +47,27 @@ def dump_keys(store: Store) -> dict[bytes, bytes]:
 def leftover_keys(store: Store) -> list[bytes]:
     """Return the keys that must not exist without jobs."""
     return [key for key in list_keys(store) if not key.startswith(LASTING)]
+
+
+@contextlib.contextmanager
+def record_operations(engine: EngineProcess, store: Store) -> Iterator[list[str]]:
+    """Yield a list. After the block it has the operations that were called in the store's namespace, in order.
+
+    The engine's MONITOR reports them."""
+    found: list[str] = []
+    with socket.socket(socket.AF_UNIX) as monitor:
+        monitor.settimeout(MONITOR_LIMIT_S)
+        monitor.connect(str(engine.socket_path))
+        monitor.sendall(b"MONITOR\r\n")
+        lines = monitor.makefile("rb")
+        assert lines.readline() == b"+OK\r\n"
+        yield found
+        marker = uuid.uuid4().hex
+        send_command(store, "ECHO", marker)
+        roots = {store.root(partition).encode() for partition in range(store.partitions)}
+        for line in lines:
+            if marker.encode() in line:
+                break
+            called = _CALL.match(line)
+            if called and called[2] in roots:
+                found.append(called[1].decode())

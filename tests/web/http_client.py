@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.deferred import DeferredAnswer
 from windlass.web.listener.listener import HttpListener
-from windlass.web.listener.messages import DeferredReply, Head, Plan, Request, Response, StreamedResponse
+from windlass.web.listener.messages import Head, Plan, Request, Response, StreamedResponse
 
 
 @pytest.fixture(params=[True, False], ids=["uvloop", "asyncio"])
@@ -74,10 +75,10 @@ class Application:
     def fail_at_once(self, request: Request) -> Response:
         raise RuntimeError("broken at once")
 
-    def deferred(self, request: Request) -> DeferredReply:
+    def deferred(self, request: Request) -> DeferredAnswer[bytes, Response]:
         self.future = asyncio.get_running_loop().create_future()
         self.entered.set()
-        return DeferredReply(self.future, lambda done: Response(200, done.result(), content_type="text/plain"))
+        return DeferredAnswer(self.future, lambda done: Response(200, done.result(), content_type="text/plain"))
 
     async def given_up(self, request: Request) -> Response:
         raise asyncio.CancelledError
@@ -300,8 +301,8 @@ async def until(condition: Any) -> None:
 class MemoryTransport(asyncio.Transport):
     """Transport without a socket that keeps written data."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1)})
+    def __init__(self, **extra_info: Any) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), **extra_info})
         self.written = bytearray()
         self._is_closing = False
 

@@ -65,6 +65,29 @@ class LeaseRef(msgspec.Struct, frozen=True, gc=False):
     token: int
 
 
+class TakenRef(msgspec.Struct, frozen=True, gc=False):
+    """Reference to the lease of a job whose details are wanted, as its record describes it."""
+
+    id: bytes
+    token: int
+    lease_ms: int = 0  # new duration of its lease; 0: the deadline stays
+    parent: bytes = b""  # empty: none
+    has_members: bool = False
+
+
+class NumberedJob(msgspec.Struct, frozen=True):
+    job: Job
+    number: int
+
+
+class TakenDetails(msgspec.Struct, frozen=True):
+    """Facts about a taken job that its record does not have. Jobs of other queues are left out."""
+
+    number: int
+    parent: NumberedJob | None = None
+    children: tuple[NumberedJob, ...] = ()  # those that finished or were cancelled
+
+
 class Finish(msgspec.Struct, frozen=True, gc=False):
     id: bytes
     token: int

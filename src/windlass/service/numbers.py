@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from windlass.core.errors import Refusal, UnknownJob
 from windlass.core.ids import NUMBER_MAX, number_of_id, numbered_id
+from windlass.core.operations import TakenDetails, TakenRef
 from windlass.core.validation.bounds import QUEUE_MAX, UNIQUE_MAX, WHOLE_MAX
+from windlass.core.validation.lease_reports import check_taken_ref
 from windlass.core.validation.values import check_id, check_integer, check_list, check_text
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import numbers
 from windlass.store.commands.command import Flow
+from windlass.store.detail_pages import read_details
 from windlass.store.operation import BatchOperation, Operation
 
 from .facet import Facet
@@ -45,6 +48,15 @@ class NumberOperations(Facet):
         given = yield from split_by_partition(others, self.store.partition_of_job, numbers.number)
         answers.update(zip(others, given, strict=True))
         return [answers[job_id] for job_id in ids]
+
+    def taken_details(self, queue: str, requests: Sequence[TakenRef]) -> BatchOperation[TakenDetails]:
+        """Return what clients of a queue that know jobs by number see beside their taken jobs: numbers, parents, and
+        ended children. Set the deadlines of these jobs in the same call. Many children need further calls."""
+        check_text("queue", queue, QUEUE_MAX)
+        check_list("requests", requests)
+        for request in requests:
+            check_taken_ref(request)
+        return BatchOperation(self.store, lambda: read_details(queue, requests, self.store.partition_of_job))
 
     def numbered_id(self, queue: str, number: int) -> bytes:
         """Return the id of a job of the queue that was created under this number. This sends no command."""

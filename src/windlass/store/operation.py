@@ -16,6 +16,8 @@ class FlowRunner(Protocol):
 
     async def run(self, flow: Flow[T]) -> T: ...
 
+    async def run_unjoined(self, flow: Flow[T]) -> T: ...
+
     def run_sync(self, flow: Flow[T]) -> T: ...
 
     def start_sync(self, flow: Flow[T]) -> Callable[[], T]: ...
@@ -52,6 +54,10 @@ class BatchOperation(Operation[list[T | Refusal]]):
     """Operation on several items. Its result has one answer or refusal per item."""
 
     __slots__ = ()
+
+    def run_unjoined(self) -> Coroutine[Any, Any, list[T | Refusal]]:
+        """Run without joining the items with those of other callers, because a batcher has joined them already."""
+        return self._store.run_unjoined(self._flow())
 
     def one(self) -> Operation[T]:
         """Return an operation for a single item. Its result is the item's answer; a refusal is raised."""

@@ -16,7 +16,7 @@ from windlass.core.ids import make_head, make_ids, partition_of_id
 from windlass.core.job import Durability
 from windlass.core.partition import hash_tags, partition_of, slot_of
 
-from .batching.batcher import Batcher
+from .batching.command_batchers import CommandBatchers
 from .batching.random_ids import random_tail
 from .batching.request_ids import RequestId, RequestIds
 from .cache.history import HistoryCache
@@ -42,9 +42,10 @@ from .driver import run, run_sync, start, start_sync
 from .embedded.data_directory import Cut
 from .embedded.engine import EmbeddedEngine
 from .events.fanout import Fanout
+from .keys import root_of
 from .library_loader import load_library, load_library_sync
 from .scripts import library
-from .topology.bootstrap import DeploymentOptions, open_deployment, root_of
+from .topology.bootstrap import DeploymentOptions, open_deployment
 from .topology.requirements import Deployment
 from .topology.topology import run_search, run_search_sync
 from .waiting.registry import WakeupRegistry
@@ -89,8 +90,8 @@ class Store:
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._pool = ConnectionPool(self.topology, engine, patience_s)
-        self._batchers: dict[tuple[Any, ...], Batcher] = {}
         self._request_ids = RequestIds()
+        self._batchers = CommandBatchers(self._call, self._request_ids)
         self.wakeups = WakeupRegistry(self, self._pool, self._perform)
         self._background: set[asyncio.Task[Any]] = set()
         self.fanout = Fanout(self)
@@ -235,6 +236,12 @@ class Store:
             await self.open()
         return await run(flow, self._perform)
 
+    async def run_unjoined(self, flow: Flow[T]) -> T:
+        """Run a flow whose commands are not joined with those of other callers: a batcher has joined its jobs."""
+        if self.deployment is None:
+            await self.open()
+        return await run(flow, self._perform_unjoined)
+
     def run_sync(self, flow: Flow[T]) -> T:
         """Run a flow without an event loop: one round trip per command, in this thread."""
         if self.deployment is None:
@@ -274,7 +281,7 @@ class Store:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(part) for part in effect))
         if isinstance(effect, BatchCommand):
-            return effect.parse(await self._batcher(effect).submit(effect.items, effect.size))
+            return effect.parse(await self._batchers.submit(effect))
         if isinstance(effect, EngineTime):
             return self._clock.now_ms() or self._clock.learn(await self._connection("calls").call("TIME"))
         if isinstance(effect, MigratingPartitions):
@@ -282,6 +289,13 @@ class Store:
         if isinstance(effect, NodeCommand):
             return await asyncio.to_thread(self._perform_sync, effect)
         return effect.parse(await self._call(effect.operation, effect.partition, effect.args, effect.durability))
+
+    async def _perform_unjoined(self, effect: Effect) -> Any:
+        if isinstance(effect, list):
+            return await asyncio.gather(*(self._perform_unjoined(part) for part in effect))
+        if isinstance(effect, BatchCommand):
+            return effect.parse(await self._batchers.send_alone(effect))
+        return await self._perform(effect)
 
     def _perform_sync(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -303,22 +317,6 @@ class Store:
 
     def _partitions_of(self, slots: set[int]) -> list[int]:
         return [partition for partition, tag in enumerate(self._tags) if slot_of(tag) in slots]
-
-    def _batcher(self, command: BatchCommand[Any]) -> Batcher:
-        kind = (command.operation, command.partition, command.head, command.durability, command.reserves_numbers)
-        found = self._batchers.get(kind)
-        if found is None:
-            if len(self._batchers) > 100:  # heads can differ, e.g. by their lease
-                self._batchers = {key: kept for key, kept in self._batchers.items() if not kept.is_idle}
-
-            async def send(arguments: list[Argument]) -> list[Any]:
-                with self._request_ids.assign(command) as request_id:
-                    args = [*request_id, *command.head, *arguments]
-                    answers = await self._call(command.operation, command.partition, args, command.durability)
-                    return cast("list[Any]", answers)
-
-            found = self._batchers[kind] = Batcher(send)
-        return found
 
     # Function calls
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from msgspec import structs
 
-from windlass.dialects.bedrock.client import BedrockClient, PendingReply
+from windlass.dialects.bedrock.client import BedrockClient
 from windlass.dialects.bedrock.listener import BOUNDS, BedrockListener
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 from windlass.service import Service
 from windlass.web.app.auth import Authenticator
 from windlass.web.app.token_table import TokenTable
+from windlass.web.listener.deferred import DeferredAnswer
 
 JOB = (b"a job's id", 7)
 
@@ -33,7 +34,7 @@ class FakeRouter:
         self.released: list[tuple[tuple[bytes, int], ...]] = []
         self.changed = asyncio.Event()
 
-    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> DeferredAnswer[bytes, Reply] | Reply | None:
         """Take the fast path for names with `brief`."""
         name = request.headers.get("name", "")
         if "brief" not in name:
@@ -44,7 +45,7 @@ class FakeRouter:
             return Reply(402, "Malformed name")
         self.fast_reply = asyncio.get_running_loop().create_future()
         self.entered.set()
-        return PendingReply(self.fast_reply, lambda done: Reply(200, "OK", done.result()))
+        return DeferredAnswer(self.fast_reply, lambda done: Reply(200, "OK", done.result()))
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         name = request.headers.get("name", "")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.dialects.bedrock.client import SocketClient, command, connect
 from tests.dialects.bedrock.fake_router import ListenerSetup, running_listener, until
+from tests.web.http_client import MemoryTransport
 from windlass.core.errors import EngineUnavailable
+from windlass.dialects.bedrock.connection import BedrockConnection
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -112,6 +115,20 @@ async def test_a_command_that_never_ends_is_cut(service: Service) -> None:
         started = await _started(client, setup)
         await setup.listener.stop(grace_s=0.05)
         assert started.cancelled()
+
+
+@pytest.mark.parametrize("verb", ["GetJob", "CreateJob"])
+async def test_a_command_cancelled_before_its_first_step_is_finished(setup: ListenerSetup, verb: str) -> None:
+    connection = BedrockConnection(setup.listener)
+    with socket.socket() as unused:
+        connection.connection_made(MemoryTransport(socket=unused))
+        connection.data_received(command(verb, name="n", Connection="wait"))
+        assert setup.listener.handlers_running == 1
+        connection.close_now()
+        connection.connection_lost(None)
+    await until(lambda: setup.listener.handlers_running == 0)
+    assert setup.router.answered == []
+    assert not setup.listener._connections
 
 
 @pytest.mark.parametrize(

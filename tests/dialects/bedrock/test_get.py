@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.dialects.bedrock.command_router import BedrockCommands, make_request
+from windlass.core.job import NewJob
+from windlass.core.operations import Filter
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -282,6 +284,15 @@ async def test_a_release_affects_only_its_lease(bedrock: BedrockCommands) -> Non
     await bedrock.ok("FinishJob", jobID=number)
     await bedrock.router.release_jobs(taken.jobs)
     assert await bedrock.state(number) == "gone"
+
+
+async def test_a_job_that_is_deleted_before_it_gets_a_number_is_not_shown(bedrock: BedrockCommands) -> None:
+    await bedrock.create("first")
+    await bedrock.service.enqueue([NewJob(queue="bedrock", name="job")])
+    get = bedrock.router._get
+    taken = await get._takes.take(Filter(only=("job",)), 1, 0)
+    await bedrock.service.delete([taken.jobs[0].id], even_leased=True)
+    assert await get._rows(taken) == []
 
 
 async def test_a_reply_lists_the_jobs_that_were_reported_on(bedrock: BedrockCommands) -> None:

@@ -92,6 +92,38 @@ async def test_a_waiting_client_gets_the_job_of_its_lost_reply(
     assert (await waiting).body["jobID"] == number
 
 
+async def _queued_child(bedrock: BedrockCommands) -> int:
+    """Create a child that GetJob can take. Its reply needs a second call to the engine."""
+    parent, child = await bedrock.parent_and_child()
+    await bedrock.ok("FinishJob", jobID=parent)
+    return child
+
+
+async def test_lost_details_are_read_again(lossy_bedrock: BedrockCommands, lossy_connection: LossyConnection) -> None:
+    child = await _queued_child(lossy_bedrock)
+    lossy_connection.lose("taken_details")
+    assert (await lossy_bedrock.get("child"))["jobID"] == child
+    await lossy_connection.wait_lost()
+    assert (await job_of(lossy_bedrock, child))[0] is State.RUNNING
+    assert lossy_bedrock.router._get._takes._check_task is None, "no take was pending"
+
+
+async def test_a_command_cancelled_between_its_two_calls_releases_its_job(
+    lossy_bedrock: BedrockCommands, lossy_connection: LossyConnection
+) -> None:
+    is_cancelled = False
+    while not is_cancelled:  # the call may be repeated before the cancellation
+        child = await _queued_child(lossy_bedrock)
+        lossy_connection.lose("taken_details")
+        command = asyncio.create_task(lossy_bedrock.get("child"))
+        await lossy_connection.wait_lost()
+        command.cancel()
+        await asyncio.wait({command})
+        is_cancelled = command.cancelled()
+    await until_queued(lossy_bedrock, child)
+    assert await job_of(lossy_bedrock, child) == (State.QUEUED, 0, None)
+
+
 async def test_there_are_no_checks_without_lost_replies(lossy_bedrock: BedrockCommands) -> None:
     await lossy_bedrock.ok("CreateJob", name="n")
     await lossy_bedrock.ok("GetJob", name="n")

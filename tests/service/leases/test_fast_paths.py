@@ -1,4 +1,4 @@
-"""Fast path of simple jobs (lua/lib/fast_path/plain.lua): the same calls go to a library with both paths and to a
+"""Fast path of simple jobs (lua/lib/fast_path/simple.lua): the same calls go to a library with both paths and to a
 library without the fast path, at the same instants, and every answer and every key must be equal."""
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Take
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.service import Service
+from windlass.store.commands import jobs as job_commands
+from windlass.store.commands.command import Flow
 from windlass.store.commands.take import WaitRegistration
 from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.scripts import Library
@@ -192,6 +194,13 @@ steps = st.one_of(
     st.tuples(st.just("exchange"), takes, ends, st.just(False)),
     st.tuples(st.just("finish"), ends),
     st.tuples(st.sampled_from(("release", "edit")), st.integers(0, 3)),
+    st.tuples(
+        st.just("await"),
+        st.booleans(),
+        st.integers(0, 3),
+        st.sampled_from(("bell", "other")),
+        st.sampled_from((False, False, True)),
+    ),
     st.tuples(st.just("pass"), st.sampled_from((1, 50, 350, 60_000))),
     st.one_of(
         st.tuples(st.just("mark"), st.sampled_from(MARKS)),
@@ -233,6 +242,15 @@ def take_or_wait(service: Service, wanted: tuple[tuple[str, ...], int, bytes, in
     return service.store.run_sync(flow).taken
 
 
+def await_end(service: Service, job_id: bytes, wakeup_list: str, withdraws: bool) -> Any:
+    """Register for the end of a job like a waiting caller, or withdraw; the caller itself does not wait."""
+
+    def flow() -> Flow[Any]:
+        return (yield job_commands.result(job_id, False, wakeup_list, 0, leaves=withdraws))
+
+    return service.store.run_sync(flow())
+
+
 def do(both: Both, step: tuple[Any, ...]) -> None:
     kind = step[0]
     if kind == "enqueue":
@@ -264,6 +282,11 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         if both.ids:
             edit = Edit(id=both.ids[-1 - step[1] % len(both.ids)], payload=Blob(b"changed"))
             both.ask(lambda service: service.edit([edit]).wait())
+    elif kind == "await":
+        ids = [job_id for job_id, _ in both.held] if step[1] else both.ids
+        if ids:
+            awaited = ids[-1 - step[2] % len(ids)]
+            both.ask(lambda service: await_end(service, awaited, *step[3:]))
     elif kind == "pass":
         for side in both.sides:
             side.store.clock_offset_ms += step[1]
@@ -331,6 +354,13 @@ NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
     ],
     "it was given back": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("release", 0), ("pass", 50), TAKE_ONE],
     "it was changed": [("enqueue", [("a", {}, False)]), ("edit", 0), TAKE_ONE],
+    "it has ended": [("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT, ("enqueue", [("a", {}, True)])],
+    "one of several has ended": [
+        ("enqueue", [("a", {}, False)]),
+        TAKE_ONE,
+        FINISH_IT,
+        ("enqueue", [("a", {}, True), ("a", {}, False)]),
+    ],
     "it ends twice": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "own", None), (0, "own", None)])],
 }
 
@@ -365,6 +395,33 @@ def test_plain_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
         ):
             short, general = _commands(one, step)
             assert short != general, step
+
+
+@pytest.mark.parametrize("content", [{}, *KEPT], ids=["removed", "kept", "kept forever", "kept and long"])
+def test_awaited_jobs_go_the_short_way(both: Callable[[], Both], content: dict[str, Any]) -> None:
+    """Callers await them before they are taken or while they run."""
+    one = both()
+    do(one, ("enqueue", [("a", {}, False)]))
+    do(one, TAKE_ONE)
+    do(one, ("enqueue", [("a", content, False)] * 3))
+    for step in (
+        ("await", False, 2, "bell", False),
+        TAKE_ONE,
+        ("await", True, 0, "other", False),
+        ("exchange", TAKE_ONE[1], [(0, "own", Blob(b"1"))], False),
+        ("await", True, 0, "bell", False),
+        FINISH_IT,
+        TAKE_ONE,
+        ("await", True, 0, "bell", False),
+        ("await", True, 0, "bell", True),
+        FINISH_IT,
+    ):
+        if step[0] == "await":
+            do(one, step)
+        else:
+            short, general = _commands(one, step)
+            assert short != general, step
+        one.compare()
 
 
 def test_many_at_once_are_indexed_in_trees(both: Callable[[], Both]) -> None:

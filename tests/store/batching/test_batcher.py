@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from tests.support.engine_process import EngineProcess
-from windlass.core.errors import EngineError, Refusal
+from windlass.core.errors import BadInput, EngineError, QueueFull, Refusal
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.store.batching.batcher import BYTES_MAX, IN_FLIGHT_MAX, Batcher
-from windlass.store.commands.command import ITEMS_MAX, Argument
+from windlass.store.commands.command import ITEMS_MAX, Argument, size_of
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
@@ -133,22 +133,35 @@ async def test_a_megabyte_each_arrives_whole(service: Service) -> None:
 
 # The batcher alone: what it sends
 
+Items: TypeAlias = list[tuple[Argument, ...]]
+
 
 class Sender:
     """Sender that holds each batch until `go` is set, and answers each item with itself."""
 
-    def __init__(self, arguments_per_item: int = 1) -> None:
+    def __init__(self) -> None:
         self.batches: list[list[Argument]] = []
         self.go = asyncio.Event()
         self.fails: Exception | None = None
-        self._each = arguments_per_item
+        self.refuses_with: Argument | None = None  # an item that refuses its whole batch
 
-    async def __call__(self, arguments: list[Argument]) -> list[Any]:
+    async def __call__(self, parts: list[Items]) -> list[list[Any]]:
+        arguments = [argument for items in parts for item in items for argument in item]
         self.batches.append(arguments)
         await self.go.wait()
         if self.fails:
             raise self.fails
-        return arguments[:: self._each]
+        if self.refuses_with in arguments:
+            raise BadInput("no")
+        return [[item[0] for item in items] for items in parts]
+
+
+def batcher_of(sender: Sender) -> Batcher[Items, list[Any]]:
+    return Batcher(sender)
+
+
+def submit(batcher: Batcher[Items, list[Any]], items: Items) -> asyncio.Future[list[Any]]:
+    return batcher.submit(items, len(items), sum(map(size_of, items)))
 
 
 async def loop_iterations() -> None:
@@ -158,8 +171,8 @@ async def loop_iterations() -> None:
 
 async def test_callers_of_one_loop_iteration_share_a_batch_and_get_their_own_replies() -> None:
     sender = Sender()
-    batcher = Batcher(sender)
-    futures = [batcher.submit([(f"{number}a",), (f"{number}b",)]) for number in range(5)]
+    batcher = batcher_of(sender)
+    futures = [submit(batcher, [(f"{number}a",), (f"{number}b",)]) for number in range(5)]
     await loop_iterations()
     assert len(sender.batches) == 1
     sender.go.set()
@@ -170,10 +183,10 @@ async def test_callers_of_one_loop_iteration_share_a_batch_and_get_their_own_rep
 
 async def test_batches_in_flight_are_bounded_while_the_next_fills() -> None:
     sender = Sender()
-    batcher = Batcher(sender)
+    batcher = batcher_of(sender)
     futures = []
     for number in range(IN_FLIGHT_MAX + 6):
-        futures.append(batcher.submit([(number,)]))
+        futures.append(submit(batcher, [(number,)]))
         await loop_iterations()
     assert [len(batch) for batch in sender.batches] == [1] * IN_FLIGHT_MAX
     sender.go.set()
@@ -184,8 +197,8 @@ async def test_batches_in_flight_are_bounded_while_the_next_fills() -> None:
 async def test_a_batch_is_bounded_in_items_and_never_splits_a_caller() -> None:
     sender = Sender()
     sender.go.set()
-    batcher = Batcher(sender)
-    futures = [batcher.submit([(number,) for number in range(400)]) for _ in range(5)]
+    batcher = batcher_of(sender)
+    futures = [submit(batcher, [(number,) for number in range(400)]) for _ in range(5)]
     replies = await asyncio.gather(*futures)
     assert all(len(batch) <= ITEMS_MAX for batch in sender.batches)
     assert [len(batch) for batch in sender.batches] == [800, 800, 400]
@@ -195,36 +208,70 @@ async def test_a_batch_is_bounded_in_items_and_never_splits_a_caller() -> None:
 async def test_a_batch_is_bounded_in_bytes() -> None:
     sender = Sender()
     sender.go.set()
-    batcher = Batcher(sender)
-    futures = [batcher.submit([(b"x" * 1_500_000,)]) for _ in range(5)]
+    batcher = batcher_of(sender)
+    futures = [submit(batcher, [(b"x" * 1_500_000,)]) for _ in range(5)]
     await asyncio.gather(*futures)
     sizes = [sum(len(part) for part in batch if isinstance(part, bytes)) for batch in sender.batches]
     assert sizes == [3_000_000, 3_000_000, 1_500_000]
     assert max(sizes) <= BYTES_MAX
-    big = await batcher.submit([(b"y" * (BYTES_MAX + 1),)])
+    big = await submit(batcher, [(b"y" * (BYTES_MAX + 1),)])
     assert len(big) == 1
 
 
 async def test_an_error_reaches_its_whole_batch_and_no_other() -> None:
     sender = Sender()
-    batcher = Batcher(sender)
+    batcher = batcher_of(sender)
     sender.fails = EngineError("no")
-    first = [batcher.submit([(number,)]) for number in range(3)]
+    first = [submit(batcher, [(number,)]) for number in range(3)]
     await loop_iterations()
     sender.go.set()
     answers = await asyncio.gather(*first, return_exceptions=True)
     assert answers == [sender.fails] * 3
     sender.fails = None
-    assert await batcher.submit([(7,)]) == [7]
+    assert await submit(batcher, [(7,)]) == [7]
 
 
 async def test_a_cancelled_caller_does_not_shift_the_replies_of_others() -> None:
     sender = Sender()
-    batcher = Batcher(sender)
-    futures = [batcher.submit([(number,)]) for number in range(4)]
+    batcher = batcher_of(sender)
+    futures = [submit(batcher, [(number,)]) for number in range(4)]
     await loop_iterations()
     futures[1].cancel()
     sender.go.set()
     answers = await asyncio.gather(*futures, return_exceptions=True)
     assert [answers[0], answers[2], answers[3]] == [[0], [2], [3]]
     assert isinstance(answers[1], asyncio.CancelledError)
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_sent_one_by_one() -> None:
+    sender = Sender()
+    sender.refuses_with = 1
+    sender.go.set()
+    batcher = batcher_of(sender)
+    answers = await asyncio.gather(*(submit(batcher, [(number,)]) for number in range(3)), return_exceptions=True)
+    assert [answers[0], answers[2]] == [[0], [2]]
+    assert isinstance(answers[1], BadInput)
+    assert sender.batches == [[0, 1, 2], [0], [1], [2]]
+
+
+async def test_an_answer_that_is_a_refusal_is_raised_for_its_caller() -> None:
+    async def send(parts: list[int]) -> list[int | Refusal]:
+        return [QueueFull() if part == 1 else part for part in parts]
+
+    batcher: Batcher[int, int] = Batcher(send)
+    answers = await asyncio.gather(*(batcher.submit(number, 1, 0) for number in range(3)), return_exceptions=True)
+    assert [answers[0], answers[2]] == [0, 2]
+    assert isinstance(answers[1], QueueFull)
+
+
+async def test_callers_learn_that_their_batch_was_cancelled() -> None:
+    sender = Sender()
+    batcher = batcher_of(sender)
+    future = submit(batcher, [(1,)])
+    await loop_iterations()
+    (task,) = batcher._in_flight
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    await loop_iterations()
+    assert batcher.is_idle

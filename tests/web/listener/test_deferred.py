@@ -6,7 +6,19 @@ import asyncio
 
 import pytest
 
-from tests.web.http_client import Application, RawClient, anyio_backend, connect, request, run_application, until
+from tests.web.http_client import (
+    Application,
+    MemoryTransport,
+    RawClient,
+    anyio_backend,
+    connect,
+    request,
+    run_application,
+    until,
+)
+from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.connection import HttpConnection
+from windlass.web.listener.listener import HttpListener
 
 __all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio
@@ -111,3 +123,17 @@ async def test_a_deferred_reply_that_never_ends_is_cut() -> None:
         await application.listener.stop(grace_s=0.05)
         assert future.cancelled()
         assert await client.is_closed()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+async def test_a_handler_that_is_cancelled_before_its_first_step_ends_its_request() -> None:
+    application = Application()
+    listener = application.listener = HttpListener(application, Bounds())
+    connection = HttpConnection(listener)
+    connection.connection_made(MemoryTransport())
+    connection.data_received(request("/poll"))
+    assert listener.handlers_running == 1
+    connection.connection_lost(None)
+    await until(lambda: listener.handlers_running == 0)
+    assert not application.entered.is_set()
+    assert not listener._connections

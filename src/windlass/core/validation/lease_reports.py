@@ -7,12 +7,13 @@ from typing import Any
 
 from windlass.core.errors import BadInput
 from windlass.core.event import Emit
-from windlass.core.operations import CompleteWithChildren, Edit, Fail, Finish, LeaseRef, Update
+from windlass.core.operations import CompleteWithChildren, Edit, Fail, Finish, LeaseRef, TakenRef, Update
 
 from .bounds import DURATION_MAX, EMITTED_MAX, ERROR_MAX, NOTE_MAX, PAYLOAD_MAX, REASON_MAX, RESULT_MAX, UNIQUE_MAX
 from .jobs import check_edit
 from .values import (
     check_boolean,
+    check_duration_or_forever,
     check_free_text,
     check_id,
     check_instance,
@@ -29,6 +30,14 @@ def check_lease_ref(request: Any, wanted: type = LeaseRef) -> None:
     check_instance("A request", request, wanted)
     check_id("id", request.id)
     check_integer("token", request.token, 0, _TOKEN_MAX)
+
+
+def check_taken_ref(request: Any) -> None:
+    check_lease_ref(request, TakenRef)
+    check_duration_or_forever("lease_ms", request.lease_ms)
+    if request.parent != b"":
+        check_id("parent", request.parent)
+    check_boolean("has_members", request.has_members)
 
 
 def check_finishes(requests: Sequence[Finish]) -> None:

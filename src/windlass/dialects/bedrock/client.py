@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any, Protocol
-
-import msgspec
 
 from windlass.core.access.tokens import Principal
 from windlass.web.app.auth import ANONYMOUS, is_loopback
+from windlass.web.listener.deferred import DeferredAnswer
 
 from .wire import BedrockRequest, Reply
 
@@ -24,17 +21,10 @@ class BedrockClient:
         self.principal = principal  # of the current command
 
 
-class PendingReply(msgspec.Struct, frozen=True):
-    """A command whose reply depends on a single future. It needs no task."""
-
-    future: asyncio.Future[Any]
-    reply: Callable[[asyncio.Future[Any]], Reply]  # called with the completed future
-
-
 class CommandHandler(Protocol):
     """The command router, as connections use it."""
 
-    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply] | Reply | None:
         """Start a command that has a fast path. None: the command has none, call `answer`."""
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:

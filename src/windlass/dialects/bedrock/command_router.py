@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from windlass.core.errors import Refusal
-from windlass.core.operations import Enqueued
 from windlass.core.validation.bounds import PAYLOAD_MAX
 from windlass.service import Service
 from windlass.service.batcher import RequestBatcher
+from windlass.web.listener.deferred import DeferredAnswer
 
-from .client import BedrockClient, PendingReply
-from .commands.create import CreateCommands, reply_for_enqueued
+from .client import BedrockClient
+from .commands.create import CreateCommands
 from .commands.delete import DeleteCommands
 from .commands.finish import FinishCommands
 from .commands.get import GetCommands
 from .commands.query import QueryCommand
 from .commands.update import UpdateCommands
 from .jobs import QUEUE_SETTINGS, NumberedJobs
-from .refusals import CommandRefused, reply_to_refusal
+from .refusals import REFUSED, reply_to_refusal
 from .replies import UNKNOWN_COMMAND
 from .verbs import QUEUE
 from .wire import BedrockRequest, Reply
@@ -44,7 +44,7 @@ class CommandRouter:
             DeleteCommands(jobs),
         )
         self._create = create
-        self._get = GetCommands(jobs)
+        self._get = GetCommands(service)
         self._query = QueryCommand(jobs, query_timeout_s)
         self._commands: dict[str, Callable[[BedrockRequest], Awaitable[Reply]]] = {
             "createjob": create.create_job,
@@ -62,16 +62,13 @@ class CommandRouter:
             "query": self._query.query,
         }
 
-    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply] | Reply | None:
         if not self._is_ready or request.verb.lower() != "createjob":
             return None
         try:
-            future = self._create.start(request)
-        except CommandRefused as refused:
-            return refused.reply
-        except Refusal as refusal:
-            return reply_to_refusal(refusal)
-        return None if future is None else PendingReply(future, _reply_for_future)
+            return self._create.start(request)
+        except REFUSED as refused:
+            return reply_to_refusal(refused)
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         command = self._commands.get(request.verb.lower())
@@ -81,10 +78,8 @@ class CommandRouter:
             if not self._is_ready:
                 await self._configure_queue()
             return await command(request)
-        except CommandRefused as refused:
-            return refused.reply
-        except Refusal as refusal:
-            return reply_to_refusal(refusal)
+        except REFUSED as refused:
+            return reply_to_refusal(refused)
 
     async def return_undelivered(self, request: BedrockRequest, reply: Reply) -> None:
         await self.release_jobs(reply.jobs)
@@ -107,10 +102,3 @@ class CommandRouter:
             if not (await self._service.configuration(QUEUE)).name_lanes:
                 await self._service.configure(QUEUE, QUEUE_SETTINGS)
             self._is_ready = True
-
-
-def _reply_for_future(future: asyncio.Future[Enqueued]) -> Reply:
-    try:
-        return reply_for_enqueued(future.result())
-    except Refusal as refusal:
-        return reply_to_refusal(refusal)

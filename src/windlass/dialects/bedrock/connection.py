@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
 from windlass.web.app.auth import ANONYMOUS
+from windlass.web.listener.deferred import DeferredAnswer
 
 from .auth import reply_to_error
-from .client import PendingReply
 from .connection_socket import ConnectionSocket
 from .replies import (
     ABANDONED_REPLIES,
@@ -49,7 +49,6 @@ class BedrockConnection(ConnectionSocket):
         "_overdue_at",
         "_pending",
         "_request",
-        "_task",
         "_timer",
         "_verb",
     )
@@ -58,10 +57,9 @@ class BedrockConnection(ConnectionSocket):
         super().__init__(listener)
         self._request: BedrockRequest | None = None  # the current command
         self._verb: Verb | None = None  # of the current command
-        self._task: asyncio.Future[Any] | None = None  # produces the reply
-        self._pending: PendingReply | None = None  # set if `_task` is the future of a fast path
+        self._pending: DeferredAnswer[Any, Reply] | None = None  # reply to the current command
         self._timer: asyncio.TimerHandle | None = None
-        self._overdue_at = 0.0  # when the command times out; 0: no command has started
+        self._overdue_at = 0.0  # when the current command times out
         self._abandoned: AbandonReason | None = None
         self._authorization = ""  # the last Authorization header, valid for the requests that follow
         self._connection_jobs: dict[bytes, int] | None = None  # jobs released when the connection is lost
@@ -84,14 +82,14 @@ class BedrockConnection(ConnectionSocket):
             self._progress_at = listener.loop.time()
         listener.buffered_bytes += len(data)
         reader.feed(data)
-        if self._task is None:
+        if self._pending is None:
             self._process_requests()
         if reader.buffered_bytes and not self._abort_at:
             self._check_buffered()
 
     def _check_buffered(self) -> None:
         listener = self._listener
-        if self._task is not None or self._is_blocked:
+        if self._pending is not None or self._is_blocked:
             if self._reader.buffered_bytes > listener.bounds.pipelined_bytes_max:
                 self._pause()
         elif listener.buffered_bytes > listener.bounds.bodies_bytes_max:
@@ -103,7 +101,7 @@ class BedrockConnection(ConnectionSocket):
             return False
         if self._is_waiting:
             self._abandon(AbandonReason.HALF_CLOSED)
-        return self._task is not None or self._is_blocked
+        return self._pending is not None or self._is_blocked
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = self.client.is_gone = True
@@ -115,7 +113,7 @@ class BedrockConnection(ConnectionSocket):
         if self._is_waiting or (self._verb is not None and self._verb.is_dropped_on_disconnect):
             self._abandon(AbandonReason.CLIENT_GONE)
         listener.mark_closed(self)
-        if self._task is None:
+        if self._pending is None:
             listener.unregister(self)
 
     def pause_writing(self) -> None:
@@ -127,60 +125,95 @@ class BedrockConnection(ConnectionSocket):
         self._listener.loop.call_soon(self._continue)  # closing asyncio's transport in this callback breaks it
 
     def _continue(self) -> None:
-        if self._task is None:
+        if self._pending is None:
             self._process_requests()
 
     # Commands.
 
     def _process_requests(self) -> None:
         """Answer requests until a command has to be waited for."""
-        while self._task is None and self._next_slow_command():
+        while self._pending is None and self._next_slow_command():
             request = self._request
             assert request is not None  # noqa: S101 — `_next_slow_command` has set it
             self._start_command(request)
 
     def _start_command(self, request: BedrockRequest) -> None:
+        """Reply now, or when the future of the reply is done."""
+        listener = self._listener
         try:
-            started = None if self.client.principal is ANONYMOUS else self._listener.handler.start(request)
+            started = None if self.client.principal is ANONYMOUS else listener.handler.start(request)
         except Exception:
             log.exception("Command %s failed; its client got 502.", request.verb)
             started = INTERNAL_FAILURE
-        if type(started) is PendingReply:
-            self._listener.handlers_running += 1
-            self._start_timer(request)
-            self._task, self._pending = started.future, started
-            started.future.add_done_callback(self._send_pending_reply)
-        elif type(started) is Reply:
+        if isinstance(started, Reply):
             self._request = None
             self._send_reply(request, started)
+            return
+        listener.handlers_running += 1
+        if started is None:
+            self._pending = DeferredAnswer(listener.loop.create_task(self._run_command(request)), asyncio.Future.result)
         else:
-            self._task = self._listener.loop.create_task(self._run_commands())
+            self._pending = started
+            started.future.add_done_callback(self._finish_command)
+        self._start_timer(request)
 
-    def _send_pending_reply(self, future: asyncio.Future[Any]) -> None:
-        request, pending = self._request, self._pending
-        assert request is not None  # noqa: S101 — `_start_command` has set both
-        assert pending is not None  # noqa: S101
-        self._pending = self._request = None
-        self._listener.handlers_running -= 1
+    async def _run_command(self, request: BedrockRequest) -> None:
+        """Run a command and reply in the same step: a callback of the task would cost a turn of the event loop."""
+        outcome: asyncio.Future[Reply] = self._listener.loop.create_future()
         try:
-            reply = pending.reply(future)
-        except asyncio.CancelledError:
-            reply = ABANDONED_REPLIES[self._abandoned or AbandonReason.CLIENT_GONE]
-        except WindlassError as error:
-            reply = reply_to_error(error)
+            outcome.set_result(await self._answer(request))
+        except BaseException as error:
+            outcome.set_exception(error)
+        self._finish_command(outcome)
+
+    async def _answer(self, request: BedrockRequest) -> Reply:
+        if self.client.principal is ANONYMOUS and (reply := await self._authorize(request)) is not None:
+            return reply
+        return await self._listener.handler.answer(request, self.client)
+
+    async def _authorize(self, request: BedrockRequest) -> Reply | None:
+        """Look up the principal in the engine. Return a reply if the command does not need the router."""
+        listener, verb, client = self._listener, self._verb, self.client
+        assert verb is not None  # noqa: S101 — unknown commands are answered before
+        client.principal = await listener.auth.authorize(request, verb, self._authorization, client.peer)
+        return self._answer_locally(request, verb)
+
+    def _finish_command(self, future: asyncio.Future[Any]) -> None:
+        """Reply to the current command, whose future is done, and go on with the next."""
+        request = self._request
+        assert request is not None  # noqa: S101 — `_start_command` has started it
+        reply = self._pending_reply(request, future)
+        self._request = None
+        self._listener.handlers_running -= 1
+        self._stop_timer()
+        try:
+            self._send_reply(request, reply)
+            self._pending = None
+            if self._reader.is_mid_request or self._is_paused or self._has_eof:
+                self._process_requests()
         except Exception:
-            log.exception("Command %s failed; its client got 502.", request.verb)
-            reply = INTERNAL_FAILURE
-        self._reset_command()
-        self._send_reply(request, reply)
-        self._task = None
+            log.exception("A connection failed and was closed.")
+            self._abort()
+            self._pending = None
         if self._is_lost:
             self._listener.unregister(self)
-            return
-        if self._reader.is_mid_request or self._is_paused or self._has_eof:
-            self._process_requests()
-        if self._task is None:
+        elif self._pending is None:
             self.stop_if_idle()
+
+    def _pending_reply(self, request: BedrockRequest, future: asyncio.Future[Any]) -> Reply:
+        pending = self._pending
+        assert pending is not None  # noqa: S101 — `_start_command` has set it
+        try:
+            return pending.to_answer(future)
+        except asyncio.CancelledError:
+            if self._abandoned is None:  # cancelled by others, e.g. with the event loop
+                self._abort()
+            return ABANDONED_REPLIES[self._abandoned or AbandonReason.CLIENT_GONE]
+        except WindlassError as error:
+            return reply_to_error(error)
+        except Exception:
+            log.exception("Command %s failed; its client got 502.", request.verb)
+            return INTERNAL_FAILURE
 
     def _next_slow_command(self) -> bool:
         """Answer requests that need no waiting. Return True at the first command that does; it is then `_request`."""
@@ -237,74 +270,17 @@ class BedrockConnection(ConnectionSocket):
             return listener.deferred.add(request, self.client, pause_s, request.timeout_s(DEFAULT_TIMEOUT_S))
         return None
 
-    async def _run_commands(self) -> None:
-        """Run commands one after the other, as long as there are any."""
-        listener = self._listener
-        try:
-            while (request := self._request) is not None:
-                listener.handlers_running += 1
-                try:
-                    reply = await self._run_command(request)
-                finally:
-                    listener.handlers_running -= 1
-                    self._request = None
-                self._send_reply(request, reply)
-                if not self._next_slow_command():
-                    break
-        except Exception:
-            log.exception("A connection failed and was closed.")
-            self._abort()
-        finally:
-            self._task = None
-            if self._is_lost:
-                listener.unregister(self)
-            else:
-                self.stop_if_idle()
-
-    async def _run_command(self, request: BedrockRequest) -> Reply:
-        self._start_timer(request)
-        try:
-            if self._abandoned is not None:
-                return ABANDONED_REPLIES[self._abandoned]
-            if self.client.principal is ANONYMOUS and (reply := await self._authorize(request)) is not None:
-                return reply
-            return await self._listener.handler.answer(request, self.client)
-        except asyncio.CancelledError:
-            if self._abandoned is None:
-                self._abort()
-                raise
-            return ABANDONED_REPLIES[self._abandoned]
-        except WindlassError as error:
-            return reply_to_error(error)
-        except Exception:
-            log.exception("Command %s failed; its client got 502.", request.verb)
-            return INTERNAL_FAILURE
-        finally:
-            self._reset_command()
-
-    async def _authorize(self, request: BedrockRequest) -> Reply | None:
-        """Look up the principal in the engine. Return a reply if the command does not need the router."""
-        listener, verb, client = self._listener, self._verb, self.client
-        assert verb is not None  # noqa: S101 — unknown commands are answered before
-        client.principal = await listener.auth.authorize(request, verb, self._authorization, client.peer)
-        return self._answer_locally(request, verb)
-
     def _start_timer(self, request: BedrockRequest) -> None:
         listener, timeout_s = self._listener, request.timeout_s(DEFAULT_TIMEOUT_S)
         self._overdue_at = listener.loop.time() + timeout_s
         if not self._is_waiting:
             if timeout_s < PRECISE_TIMEOUT_S:
                 self._timer = listener.loop.call_later(timeout_s, self._abandon, AbandonReason.TIMED_OUT)
-        elif listener.is_stopping and self._abandoned is None:
-            self._abandoned = AbandonReason.SERVER_STOPPING
+        elif listener.is_stopping:
+            self._abandon(AbandonReason.SERVER_STOPPING)
 
-    def _reset_command(self) -> None:
-        if self._abandoned is not None:
-            task = asyncio.current_task()
-            while task is not None and task.cancelling():
-                task.uncancel()
-            self._abandoned = None
-        self._overdue_at = 0.0
+    def _stop_timer(self) -> None:
+        self._abandoned = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -317,11 +293,15 @@ class BedrockConnection(ConnectionSocket):
 
     def _abandon(self, reason: AbandonReason) -> None:
         """Cancel the current command. The reply gives the reason."""
-        if self._task is None or self._abandoned is not None:
-            return
-        self._abandoned = reason
-        if self._overdue_at:  # a task cancelled before its first step would never run its `finally`
-            self._task.cancel()
+        if self._pending is not None and self._abandoned is None:
+            self._abandoned = reason
+            self._pending.future.cancel()
+            self._pending.future.add_done_callback(self._finish_cancelled)
+
+    def _finish_cancelled(self, future: asyncio.Future[Any]) -> None:
+        """Finish the command of a task that was cancelled before its first step. All others have finished theirs."""
+        if self._pending is not None and self._pending.future is future:
+            self._finish_command(future)
 
     def _reply_to_unknown(self, request: BedrockRequest) -> None:
         found = http_status_reply(request)
@@ -364,7 +344,7 @@ class BedrockConnection(ConnectionSocket):
 
     def stop_if_idle(self) -> None:
         """Close the connection if the server stops and no request is pending. Others close after their reply."""
-        if self._listener.is_closing and self._task is None and not self._reader.is_mid_request:
+        if self._listener.is_closing and self._pending is None and not self._reader.is_mid_request:
             self._close()
 
     def close_now(self) -> None:
@@ -378,8 +358,8 @@ class BedrockConnection(ConnectionSocket):
             return
         if self._is_blocked or self._abort_at:
             self._check_send_timeout(now)
-        elif self._task is not None:
-            if 0 < self._overdue_at <= now and not self._is_waiting:
+        elif self._pending is not None:
+            if self._overdue_at <= now and not self._is_waiting:
                 self._abandon(AbandonReason.TIMED_OUT)
         elif self._reader.is_mid_request:
             if now - self._progress_at > self._listener.head_s:

@@ -16,6 +16,7 @@ from .wire import BedrockRequest
 
 PRIORITIES = {"0": 0, "500": 500, "1000": 1000}
 NAME_MAX, NAMES_MAX = 255, 12_750
+MALFORMED_REPEAT = (402, "Malformed repeat")
 _INT64 = range(-(2**63), 2**63)
 _CANONICAL = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -90,11 +91,8 @@ class Parameters:
     def repeat(self) -> str:
         """Return the repeat rule. Empty: none."""
         rule = self.get("repeat")
-        if rule:
-            try:
-                rules.parse(rule)
-            except BadInput:
-                raise CommandRefused(402, "Malformed repeat") from None
+        if not is_rule(rule):
+            raise CommandRefused(*MALFORMED_REPEAT)
         return rule
 
     def retry_after(self) -> str:
@@ -114,6 +112,16 @@ class Parameters:
         if at_ms is None:
             raise CommandRefused(402, f"Malformed {name}")
         return at_ms
+
+
+def is_rule(text: str) -> bool:
+    """Return whether the text is a repeat rule or empty."""
+    if text:
+        try:
+            rules.parse(text)
+        except BadInput:
+            return False
+    return True
 
 
 def _priority(text: str) -> int:

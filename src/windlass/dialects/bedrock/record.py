@@ -29,27 +29,25 @@ def state_of(job: Job) -> str:
 
 def fields_of(job: Job, number: int) -> dict[str, Any]:
     """Return the fields of a job."""
-    return {
-        "created": times.format_seconds(job.created_at_ms),
-        "data": data.object_for_client(job, job.attempt),
-        "jobID": number,
-        "lastRun": times.format_last_run(job.started_at_ms),
-        "name": job.name,
-        "nextRun": times.format_next_run(job),
-        "priority": DEFAULT_PRIORITY - job.priority,
-        "repeat": job.repeat,
-        "retryAfter": job.lease_rule,
-        "state": state_of(job),
-    }
+    fields = _fields(job, number, job.attempt, job.started_at_ms, times.format_next_run(job))
+    fields["state"] = state_of(job)
+    return fields
 
 
 def fields_before_take(job: Job, number: int, started_at_ms: int | None) -> dict[str, Any]:
     """Return the fields that a taken job had before the take."""
-    changed = {
-        "data": data.object_for_client(job, job.attempt - 1),
+    return _fields(job, number, job.attempt - 1, started_at_ms, times.format_scheduled_run(job))
+
+
+def _fields(job: Job, number: int, deliveries: int, started_at_ms: int | None, next_run: str) -> dict[str, Any]:
+    return {
+        "created": times.format_seconds(job.created_at_ms),
+        "data": data.object_for_client(job, deliveries),
+        "jobID": number,
         "lastRun": times.format_last_run(started_at_ms),
-        "nextRun": times.format_scheduled_run(job),
+        "name": job.name,
+        "nextRun": next_run,
+        "priority": DEFAULT_PRIORITY - job.priority,
+        "repeat": job.repeat,
+        "retryAfter": job.lease_rule,
     }
-    found = fields_of(job, number) | changed
-    del found["state"]
-    return found

@@ -57,6 +57,12 @@ STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
 }
 
 
-def reply_to_refusal(refusal: errors.Refusal) -> Reply:
-    status, reason = STATUS_LINES[type(refusal)]
-    return Reply(status, reason, headers=(("error", str(refusal)),))
+REFUSED = (CommandRefused, errors.Refusal)
+
+
+def reply_to_refusal(refused: CommandRefused | errors.Refusal) -> Reply:
+    """Return the reply to a command that this dialect or the engine refused."""
+    if isinstance(refused, CommandRefused):
+        return refused.reply
+    status, reason = STATUS_LINES[type(refused)]
+    return Reply(status, reason, headers=(("error", str(refused)),))

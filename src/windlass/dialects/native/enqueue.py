@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any, TypeAlias
@@ -15,7 +16,8 @@ from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
 from windlass.web.app.content_negotiation import json_response
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCERS, Answer, DeferredAnswer, Routes
+from windlass.web.app.router import PRODUCERS, Answer, Routes
+from windlass.web.listener.deferred import DeferredAnswer
 from windlass.web.listener.line_splitter import LineSplitter, batches
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire.encoding import Encoding, decode
@@ -56,7 +58,7 @@ EnqueueContext: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
     "/jobs", roles=PRODUCERS, body=NewJobShape, query=EnqueueQuery, response=EnqueuedShape, status=201,
     other_responses={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
-def enqueue(context: EnqueueContext) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
+def enqueue(context: EnqueueContext) -> DeferredAnswer[Enqueued, Answer] | Awaitable[Answer]:
     """Enqueue one job.
 
     201: the job was accepted. 200: it exists already (same id, same `Idempotency-Key`, or a unique key that another job
@@ -68,7 +70,7 @@ def enqueue(context: EnqueueContext) -> DeferredAnswer[Enqueued] | Awaitable[Ans
         [job] = _with_ids(context, [job])
     if context.principal.queues and named_by(job.template.job):
         return _enqueue_related(context, job)
-    return DeferredAnswer(context.state.batcher.enqueue(job, context.query.durability), _answer)
+    return DeferredAnswer(context.state.batcher.enqueue(job, context.query.durability), _answer_of)
 
 
 async def _enqueue_related(context: EnqueueContext, job: PreparedJob) -> Answer:
@@ -89,6 +91,10 @@ async def _enqueue(
     if refuses_all:
         relations.check(jobs)
     return await relations.enqueue(jobs, context.query.durability)
+
+
+def _answer_of(future: asyncio.Future[Enqueued]) -> Answer:
+    return _answer(future.result())
 
 
 def _answer(enqueued: Enqueued) -> Answer:

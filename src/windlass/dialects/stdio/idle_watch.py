@@ -61,7 +61,7 @@ class IdleWorkerWatch:
                 group.create_task(self._watch_partition(partition), name=f"windlass-processor-{partition}")
 
     async def _watch_partition(self, partition: int) -> None:
-        watching = RetryLoop(log, "Could not give jobs to idle workers", WindlassError)
+        watching = RetryLoop(log, "Could not give jobs to idle workers", WindlassError, level=logging.ERROR)
         await watching.forever(lambda: self._watch_once(partition, self._changed[partition]))
 
     async def _watch_once(self, partition: int, changed: asyncio.Event) -> None:

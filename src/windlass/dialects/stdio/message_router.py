@@ -68,7 +68,7 @@ class MessageRouter:
 
     async def _retry_while_unreachable(self, operation: Operation[T]) -> T:
         failure = "The engine is unavailable, so no input is read"
-        return await RetryLoop(log, failure, _TRANSIENT_ERRORS).until_done(lambda: operation)
+        return await RetryLoop(log, failure, _TRANSIENT_ERRORS, level=logging.ERROR).until_done(lambda: operation)
 
     async def _add(self, new: Sequence[NewJob]) -> None:
         if not new:

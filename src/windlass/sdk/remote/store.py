@@ -128,6 +128,8 @@ class RemoteStore:
         await self.open()
         return await run(flow, self.perform)
 
+    run_unjoined = run  # over HTTP nothing is joined
+
     def run_sync(self, flow: RequestFlow[T]) -> T:
         self.open_sync()
         return run_sync(flow, self._perform_sync)

@@ -1,44 +1,39 @@
-"""Batcher that joins concurrent commands of one kind into one script call, which multiplies the throughput."""
+"""Batcher that joins the parts of concurrent callers into few calls, which multiplies the throughput.
+
+The store joins commands of one kind; `service/batcher.py` joins single jobs. A request passes one batcher."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Generic, TypeAlias, TypeVar
 
-from windlass.store.commands.command import BYTES_MAX, ITEMS_MAX, Argument, size_of
+from windlass.core.errors import Refusal
+from windlass.store.commands.command import BYTES_MAX, ITEMS_MAX
 
-IN_FLIGHT_MAX = 2  # the engine runs one while the next fills
-
-Send = Callable[[list[Argument]], Awaitable[list[Any]]]
-
-
-class _Part:
-    """Items of one caller, and the future for their replies."""
-
-    __slots__ = ("bytes", "future", "items")
-
-    def __init__(self, items: Sequence[tuple[Argument, ...]], size: int, future: asyncio.Future[list[Any]]) -> None:
-        self.items = items
-        self.future = future
-        self.bytes = size
+P = TypeVar("P")
+T = TypeVar("T")
+Send: TypeAlias = Callable[[list[P]], Awaitable[Sequence[T | Refusal]]]
+IN_FLIGHT_MAX = 2  # the engine runs one batch while the next fills
 
 
-class Batcher:
-    """Batcher for one kind of command (script, head, durability). A caller submits at most ITEMS_MAX items at once."""
+class Batcher(Generic[P, T]):
+    """Batcher for parts of one kind. `send` returns one answer per part; a refusal is raised for its caller only."""
 
-    def __init__(self, send: Send) -> None:
+    __slots__ = ("_in_flight", "_is_flush_due", "_loop", "_send", "_waiting")
+
+    def __init__(self, send: Send[P, T]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Part] = deque()
+        self._waiting: deque[tuple[P, int, int, asyncio.Future[T]]] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._is_flush_due = False
 
-    def submit(self, items: Sequence[tuple[Argument, ...]], size: int = -1) -> asyncio.Future[list[Any]]:
-        """Queue items for the next batch. `size` is their total in bytes, if known."""
-        future: asyncio.Future[list[Any]] = self._loop.create_future()
-        self._waiting.append(_Part(items, sum(map(size_of, items)) if size < 0 else size, future))
+    def submit(self, part: P, items: int, size: int) -> asyncio.Future[T]:
+        """Queue a part of at most ITEMS_MAX items for the next batch. `size` is its number of bytes."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting.append((part, items, size, future))
         if not self._is_flush_due and len(self._in_flight) < IN_FLIGHT_MAX:
             # At the end of this loop iteration, so that all its callers are in the batch.
             self._is_flush_due = True
@@ -52,40 +47,55 @@ class Batcher:
     def _flush(self) -> None:
         self._is_flush_due = False
         while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX:
-            task = self._loop.create_task(self._send_batch(self._next_batch()))
+            task = self._loop.create_task(self._send_batch(*self._next_batch()))
             self._in_flight.add(task)
             task.add_done_callback(self._batch_done)
 
-    def _next_batch(self) -> list[_Part]:
-        batch = [self._waiting.popleft()]
-        count, size = len(batch[0].items), batch[0].bytes
-        while self._waiting:
-            part = self._waiting[0]
-            if count + len(part.items) > ITEMS_MAX or size + part.bytes > BYTES_MAX:
+    def _next_batch(self) -> tuple[list[P], list[asyncio.Future[T]]]:
+        waiting = self._waiting
+        parts: list[P] = []
+        futures: list[asyncio.Future[T]] = []
+        total_items = total_size = 0
+        while waiting:
+            part, items, size, future = waiting[0]
+            total_items += items
+            total_size += size
+            if parts and (total_items > ITEMS_MAX or total_size > BYTES_MAX):
                 break
-            batch.append(self._waiting.popleft())
-            count += len(part.items)
-            size += part.bytes
-        return batch
+            waiting.popleft()
+            parts.append(part)
+            futures.append(future)
+        return parts, futures
 
-    async def _send_batch(self, batch: list[_Part]) -> None:
+    async def _send_batch(self, parts: list[P], futures: list[asyncio.Future[T]]) -> None:
         try:
-            replies = await self._send([argument for part in batch for item in part.items for argument in item])
+            answers = await self._send(parts)
+        except Refusal as error:
+            if len(parts) == 1:
+                _fail(futures, error)
+            else:  # of the whole batch: sent one by one, only the invalid parts fail
+                alone = [self._send_batch([part], [future]) for part, future in zip(parts, futures, strict=True)]
+                await asyncio.gather(*alone)
         except BaseException as error:
-            for part in batch:
-                if not part.future.done():
-                    part.future.set_exception(error)
+            _fail(futures, error)
             if not isinstance(error, Exception):
                 raise
-            return
-        at = 0
-        for part in batch:
-            end = at + len(part.items)
-            if not part.future.done():
-                part.future.set_result(replies[at:end])
-            at = end
+        else:
+            for future, answer in zip(futures, answers, strict=True):
+                if future.done():  # its caller was cancelled
+                    continue
+                if isinstance(answer, Refusal):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
 
     def _batch_done(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
         if self._waiting:
             self._flush()
+
+
+def _fail(futures: Sequence[asyncio.Future[T]], error: BaseException) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)

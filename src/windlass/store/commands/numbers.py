@@ -1,12 +1,19 @@
-"""Commands for job numbers (reserve_numbers, number, numbered) and for the holder of a unique key."""
+"""Commands for job numbers (reserve_numbers, number, numbered, taken_details) and for the holder of a unique key."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from windlass.core.errors import Refusal
+from windlass.core.ids import number_of_id
+from windlass.core.operations import NumberedJob, TakenRef
+from windlass.store.records.record import unpack
 
-from .command import BatchCommand, reply_parser
+from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
+
+CHILDREN_LOOKED_AT = 500  # per call, of all jobs
+DETAILS_BYTES = 4 * 1024 * 1024  # of parents and children in one answer, about
 
 
 def reserve_numbers(count: int, partition: int) -> BatchCommand[int]:
@@ -23,3 +30,66 @@ def numbered(numbers: Sequence[int], partition: int) -> BatchCommand[bytes | Ref
 
 def holder(queue: str, keys: Sequence[str], partition: int) -> BatchCommand[bytes | Refusal]:
     return BatchCommand("holder", (), [(queue, key) for key in keys], reply_parser(bytes), partition=partition)
+
+
+FIRST_PAGE = b"0"
+
+
+class DetailsRequest(NamedTuple):
+    """Request for one page of details. The cursor is a score, empty for no children, and a member."""
+
+    lease: TakenRef
+    score: bytes
+    member: bytes
+
+
+class DetailsPage(NamedTuple):
+    """Details of one job. Pages after the first are about its children only. `following` asks for the next page."""
+
+    number: int
+    parent: NumberedJob | None
+    children: list[NumberedJob]
+    following: DetailsRequest | None
+
+
+def first_page(lease: TakenRef) -> DetailsRequest:
+    return DetailsRequest(lease, FIRST_PAGE if lease.has_members else b"", b"")
+
+
+def taken_details(
+    queue: str, requests: Sequence[DetailsRequest], partition: int
+) -> Command[list[DetailsPage | Refusal]]:
+    """Read one page per job. The answer may lack the last jobs."""
+    args: list[Argument] = [CHILDREN_LOOKED_AT, DETAILS_BYTES, queue]
+    for lease, score, member in requests:
+        args += (lease.id, lease.token, lease.lease_ms, lease.parent, score, member)
+    return Command("taken_details", args, lambda reply: _read_details(requests, reply), partition=partition)
+
+
+def _read_details(requests: Sequence[DetailsRequest], reply: Any) -> list[DetailsPage | Refusal]:
+    answers, shown = reply
+    parents = {found.job.id: found for found in map(_read_numbered, shown)}
+
+    def read(lease: TakenRef, parts: Any) -> DetailsPage:
+        number, parent_id, score, member, children = parts
+        return DetailsPage(
+            _read_number(lease.id, number),
+            parents.get(parent_id),
+            [_read_numbered(child) for child in children],
+            DetailsRequest(TakenRef(lease.id, lease.token), score, member) if score else None,
+        )
+
+    return [
+        parse_reply(answer, lambda parts, lease=request.lease: read(lease, parts))  # type: ignore[misc]
+        for request, answer in zip(requests, answers, strict=False)
+    ]
+
+
+def _read_numbered(reply: Any) -> NumberedJob:
+    number, entry = reply
+    job = unpack(entry)
+    return NumberedJob(job, _read_number(job.id, number))
+
+
+def _read_number(job_id: bytes, reply: bytes) -> int:
+    return int(reply) if reply else number_of_id(job_id) or 0

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 from windlass.core.job import Durability
+from windlass.store import keys
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 from windlass.store.topology.requirements import Deployment
@@ -21,9 +22,6 @@ from .supervisor import SOCKET
 
 RETRY_FOR_S = 10.0
 KEYS_PER_CALL = 1_000
-# Keys that `clear_test_store` keeps: counters, which only grow, and registrations of waiting and listening clients.
-_KEPT_KEYS = ("seq", "token", "debts", "limits_version", "limit_number", "workers", "followed", "events")
-_KEPT_PREFIXES = ("w:", "wj:", "bell:", "waiters:")
 
 _engine: EmbeddedEngine | None = None
 _starting = threading.Lock()
@@ -48,25 +46,21 @@ def open_test_store() -> Store:
 
 
 def close_test_store(store: Store) -> None:
-    _remove(store, store._sync_connection.call("KEYS", f"{store.namespace}:*"))
+    _remove(store, store._sync_connection.call("KEYS", keys.pattern(store.namespace)))
     store.close_sync()
 
 
 def clear_test_store(store: Store) -> None:
     """Delete all jobs with their data, and all configuration except limits. The caller deletes limits one by one,
     because caches must see each change."""
-    prefix = f"{store.root(0)}:".encode()
-    found = store._sync_connection.call("KEYS", f"{store.root(0)}:*")
-    _remove(store, [key for key in found if not _is_kept(key.removeprefix(prefix).decode(errors="replace"))])
+    root = store.root(0)
+    found = store._sync_connection.call("KEYS", keys.pattern(root))
+    _remove(store, [key for key in found if not keys.serves_clients(root, key)])
 
 
-def _is_kept(name: str) -> bool:
-    return name in _KEPT_KEYS or name.startswith(_KEPT_PREFIXES)
-
-
-def _remove(store: Store, keys: list[bytes]) -> None:
-    for start in range(0, len(keys), KEYS_PER_CALL):
-        store._sync_connection.call("UNLINK", *keys[start : start + KEYS_PER_CALL])
+def _remove(store: Store, found: list[bytes]) -> None:
+    for start in range(0, len(found), KEYS_PER_CALL):
+        store._sync_connection.call("UNLINK", *found[start : start + KEYS_PER_CALL])
 
 
 def _private_engine() -> EmbeddedEngine:

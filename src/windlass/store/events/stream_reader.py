@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.retry_loop import RetryLoop
+from windlass.store import keys
 from windlass.store.commands import events
 from windlass.store.commands.command import Flow
 from windlass.store.connection.reconnect import ReconnectingConnection
@@ -41,7 +42,7 @@ class StreamReader:
         self.stream = stream
         self._run = run
         self._deliver = deliver
-        self._key = f"{store.root(stream.partition)}:events"
+        self._key = keys.events(store.root(stream.partition))
         self._connection: ReconnectingConnection = store.new_connection(stream.partition, self._on_connect)
         self._connects = 0
         self._tasks: set[asyncio.Task[Any]] = set()

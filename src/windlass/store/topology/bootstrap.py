@@ -16,6 +16,7 @@ from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.replies import check_library_missing
 from windlass.store.connection.retry_policy import RetryPolicy
 from windlass.store.connection.sync_connection import SyncConnection
+from windlass.store.keys import root_of
 from windlass.store.scripts import library
 
 from . import permissions
@@ -32,10 +33,6 @@ class DeploymentOptions(NamedTuple):
     durable_wait_ms: int
     allow_eviction: bool
     is_test: bool
-
-
-def root_of(namespace: str, tag: str) -> str:
-    return f"{namespace}:{{{tag}}}"
 
 
 def open_deployment(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from windlass.store import keys
 from windlass.store.connection.connection import CommandArgs, EngineReplyError
 
 TOKEN_LEAP = 1 << 20  # more than are issued while a replica lags or an fsync is due; there are 2^48
@@ -39,5 +40,5 @@ def fence_commands(roots: Sequence[str], replies: Sequence[Any]) -> list[Command
     for root, known in zip(roots, served_by, strict=True):
         if known != found[1]:
             leap = 0 if known is None else TOKEN_LEAP
-            commands.append(("EVAL", _SCRIPT, 2, root, f"{root}:token", FIELD, found[1], leap))
+            commands.append(("EVAL", _SCRIPT, 2, root, keys.token(root), FIELD, found[1], leap))
     return commands

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from windlass.core.errors import EngineNotPermitted, WindlassError
+from windlass.store import keys
 from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.scripts import library
 
@@ -196,7 +197,7 @@ def acl_rules(namespace: str, *, is_cluster: bool = False, is_sentinel: bool = F
     named += ["cluster|slots", "cluster|nodes", "asking", "ping"] if is_cluster else []
     named += ["role"] if is_sentinel else []
     return [
-        "resetkeys", f"~{namespace}:*", "resetchannels", "-@all", "+@read", "+@write", "+@blocking",
+        "resetkeys", f"~{keys.pattern(namespace)}", "resetchannels", "-@all", "+@read", "+@write", "+@blocking",
         "-@dangerous", "-@scripting",  # a part of @write: FLUSHALL, FUNCTION FLUSH
         *(f"+{name}" for name in named),
     ]  # fmt: skip

@@ -29,7 +29,7 @@ T = TypeVar("T")
 Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # of an accept command that was sent; raises a refusal
 # Called with a job that came with a wakeup, and a function that accepts it. Returns True if the worker took the job.
 Receive: TypeAlias = Callable[[Job, Callable[[], Acceptance]], bool]
-FRESH_S = 1.0  # half of the time after which a job that was handed over is released (lua/lib/fast_path/plain_hand.lua)
+FRESH_S = 1.0  # half of the time after which a job that was handed over is released (lua/lib/fast_path/handoff.lua)
 STOPPED_POLL_MS = 5_000  # pause of a waiting taker before it polls a partition with stopped takers again
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.core.job import Job
+from windlass.store import keys
 from windlass.store.connection.reconnect import ReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.records.leased_record import unpack_leased
@@ -89,7 +90,7 @@ class Wakeups:
         self.name = secrets.token_urlsafe(9)
         self._on_cancel: Callable[[bytes], None] | None = None
         self._connection = connection
-        self._key = f"{root}:bell:{self.name}"
+        self._key = keys.wakeup_list(root, self.name)
         self._pass_on = pass_on
         self.give_back = give_back
         self._by_place: dict[Place, deque[Listener]] = {}
@@ -265,7 +266,7 @@ class SyncWakeups:
         self.name = secrets.token_urlsafe(9)
         self._pool = pool
         self._partition = partition
-        self._key = f"{root}:bell:{self.name}"
+        self._key = keys.wakeup_list(root, self.name)
 
     def others_wait(self, _listener: Listener) -> bool:
         return False

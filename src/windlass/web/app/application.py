@@ -4,7 +4,7 @@ dialects."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
@@ -14,7 +14,8 @@ from windlass.core.errors import BadInput, WindlassError
 from windlass.core.job import Codec
 from windlass.settings import BODY_MAX
 from windlass.web.listener.body_headers import check_body_headers
-from windlass.web.listener.messages import DeferredReply, Head, Plan, Reply, Request, Response, StreamedResponse
+from windlass.web.listener.deferred import DeferredAnswer
+from windlass.web.listener.messages import Head, Plan, Reply, Request, Response, StreamedResponse
 from windlass.wire.encoding import Encoding, decode
 from windlass.wire.problems import HttpRefusal
 
@@ -25,7 +26,7 @@ from .content_negotiation import body_encoding, encoded_response, negotiate_enco
 from .problems import protocol_refusal
 from .query_parser import parse_query
 from .request_context import RequestContext
-from .router import Answer, DeferredAnswer, Route, Router
+from .router import Answer, Route, Router
 
 UNKNOWN_BODY_MAX = 64 * 1024  # body of a client whose token is not verified yet
 Encodings: TypeAlias = tuple[Encoding, Encoding]
@@ -80,7 +81,7 @@ class WebApplication:
 
     def _handle(
         self, route: Route, names: Mapping[str, str], principal: Principal | None, request: Request
-    ) -> Awaitable[Reply] | DeferredReply | Response:
+    ) -> Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response:
         headers = request.head.headers
         try:
             encodings = _encodings(
@@ -102,14 +103,14 @@ class WebApplication:
         result = self._start(route, names, principal, request, encodings)
         if isinstance(result, Response):
             return result
-        if isinstance(result, DeferredReply):
+        if isinstance(result, DeferredAnswer):
             await asyncio.wait((result.future,))
-            return result.reply(result.future)
+            return result.to_answer(result.future)
         return await result
 
     def _start(
         self, route: Route, names: Mapping[str, str], principal: Principal, request: Request, encodings: Encodings
-    ) -> Awaitable[Reply] | DeferredReply | Response:
+    ) -> Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response:
         head = request.head
         of_body, of_response = encodings
         context: RequestContext[Any, Any] | None = None
@@ -122,18 +123,18 @@ class WebApplication:
         except WindlassError as error:
             return self._error_response(error, head, of_response, context)
         if type(result) is DeferredAnswer:
-            return DeferredReply(result.future, partial(self._reply_deferred, route, context, result))
+            return DeferredAnswer(result.future, partial(self._reply_deferred, route, context, result.to_answer))
         return self._reply(route, context, result)  # type: ignore[arg-type]  # an awaitable
 
     def _reply_deferred(
         self,
         route: Route,
         context: RequestContext[Any, Any],
-        deferred: DeferredAnswer[Any],
+        to_answer: Callable[[asyncio.Future[Any]], Answer],
         future: asyncio.Future[Any],
     ) -> Response:
         try:
-            shaped = deferred.to_answer(future.result())
+            shaped = to_answer(future)
             return encoded_response(
                 shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers
             )

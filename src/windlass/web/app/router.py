@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
 
 from windlass.core.access.tokens import Role
 from windlass.core.errors import BadInput, WindlassError
+from windlass.web.listener.deferred import DeferredAnswer
 from windlass.web.listener.messages import Response
 from windlass.wire.encoding import Encoding
 from windlass.wire.problems import Headers
@@ -19,7 +19,6 @@ from windlass.wire.problems import Headers
 from .problems import MethodNotAllowed, NotFound
 from .request_context import RequestContext
 
-T = TypeVar("T")
 ErrorFormatter: TypeAlias = Callable[[WindlassError, Encoding], Response]
 # Roles that may call a route; admins may call all. None instead of a set: no token is needed.
 READERS = frozenset({Role.READ})
@@ -38,14 +37,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: Headers = ()
 
 
-class DeferredAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """Result of a handler that waits for a single future. Such a handler is no coroutine and needs no task."""
-
-    future: asyncio.Future[T]
-    to_answer: Callable[[T], Answer]  # called with the result of the future
-
-
-Handler: TypeAlias = Callable[[RequestContext[Any, Any]], Awaitable[Any] | DeferredAnswer[Any]]
+Handler: TypeAlias = Callable[[RequestContext[Any, Any]], Awaitable[Any] | DeferredAnswer[Any, Answer]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

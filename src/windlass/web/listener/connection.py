@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from typing import Any, cast
 
 from . import serializer
+from .deferred import DeferredAnswer
 from .in_flight import InFlightRequest
-from .messages import Client, DeferredReply, IncompleteBody, Reply, Request, Response, StreamedResponse
+from .messages import Client, IncompleteBody, Reply, Request, Response, StreamedResponse
 from .parser import BETWEEN, HEAD, RequestParser
 from .reader import RequestReader
 from .writer import ResponseWriter
 
 log = logging.getLogger("windlass.web")
-
-_CANCELLED = "The server cancelled the request."
 
 
 class HttpConnection(RequestReader):
@@ -43,7 +42,7 @@ class HttpConnection(RequestReader):
             return False
         if not self._ignores_input and not self._rest:
             self._end_input()
-        return self._task is not None or bool(self._queue)
+        return self._pending is not None or bool(self._queue)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = True
@@ -56,10 +55,10 @@ class HttpConnection(RequestReader):
         while self._queue:
             self._release(self._queue.popleft())
         self._writer.resume()
-        if self._current is not None and _waits(self._current) and self._task is not None:
-            self._task.cancel()
+        if self._current is not None and _waits(self._current):
+            self._cancel_pending()
         self._listener.mark_closed(self)
-        if self._task is None:
+        if self._pending is None:
             self._listener.unregister(self)
 
     def pause_writing(self) -> None:
@@ -67,14 +66,14 @@ class HttpConnection(RequestReader):
 
     def resume_writing(self) -> None:
         self._writer.resume()
-        if self._task is None:
+        if self._pending is None:
             self._advance()
 
     # Answering.
 
     def _advance(self) -> None:
         """Answer queued requests until a handler has to be waited for."""
-        while self._task is None and self._select_next():
+        while self._pending is None and self._select_next():
             in_flight = self._current
             assert in_flight is not None  # noqa: S101 — set by `_select_next`
             self._start(in_flight)
@@ -111,7 +110,7 @@ class HttpConnection(RequestReader):
                 self._writer.send(serializer.CONTINUE)
 
     def _start(self, in_flight: InFlightRequest) -> None:
-        """Call the handler, and answer at once if it returns a response."""
+        """Call the handler. Answer now, or when the future of its answer is done."""
         plan, head = in_flight.plan, in_flight.head
         assert plan is not None  # noqa: S101 — a request without a plan has a refusal
         assert head is not None  # noqa: S101
@@ -123,71 +122,84 @@ class HttpConnection(RequestReader):
         except Exception:
             self._answer_exception(in_flight)
         else:
-            if type(result) is DeferredReply:
-                self._task, self._deferred = result.future, result
-                result.future.add_done_callback(self._answer_deferred)
-                return
-            if type(result) is not Response:
-                self._task = self._loop.create_task(self._serve(in_flight, result))  # type: ignore[arg-type]
+            if not isinstance(result, Response):
+                self._wait_for(in_flight, result)
                 return
             self._writer.write(in_flight, result)
         self._finish(in_flight)
 
-    def _answer_deferred(self, future: asyncio.Future[Any]) -> None:
-        in_flight, deferred = self._current, self._deferred
-        assert in_flight is not None  # noqa: S101 — the deferred request is the current one
-        assert deferred is not None  # noqa: S101
-        self._deferred = None
-        try:
-            self._writer.write(in_flight, deferred.reply(future))
-        except asyncio.CancelledError:
-            self._answer_failure(in_flight, 500, _CANCELLED)
-        except Exception:
-            self._answer_exception(in_flight)
-        self._finish(in_flight)
+    def _wait_for(
+        self, in_flight: InFlightRequest, result: DeferredAnswer[Any, Response] | Coroutine[Any, Any, Reply]
+    ) -> None:
+        if isinstance(result, DeferredAnswer):
+            self._pending = result
+            result.future.add_done_callback(self._answer)
+        else:
+            self._pending = DeferredAnswer(self._loop.create_task(self._run(in_flight, result)), asyncio.Future.result)
 
-    async def _serve(self, in_flight: InFlightRequest, handling: Awaitable[Reply]) -> None:
-        try:
-            await self._answer(in_flight, handling)
-        finally:
-            self._finish(in_flight)
-
-    def _finish(self, in_flight: InFlightRequest) -> None:
-        """End the current request after its handler, and go on with the queue."""
-        listener = self._listener
-        listener.handlers_running -= 1
-        self._current = None
-        try:
-            self._end(in_flight)
-            self._task = None
-            if self._queue or self._has_eof:
-                self._advance()
-        except Exception:
-            log.exception("A connection failed unexpectedly; it is closed.")
-            self._abort()
-            self._task = None
-        if self._is_lost:
-            listener.unregister(self)
-        elif self._task is None and listener.is_closing:
-            self.stop_if_idle()  # an answer written before the stop did not announce that the connection closes
-
-    async def _answer(self, in_flight: InFlightRequest, handling: Awaitable[Reply]) -> None:
+    async def _run(self, in_flight: InFlightRequest, handling: Coroutine[Any, Any, Reply]) -> None:
+        """Run a handler and answer in the same step: a callback of the task would cost a turn of the event loop."""
+        outcome = self._loop.create_future()
         try:
             answer = await handling
             if isinstance(answer, StreamedResponse):
                 await self._writer.write_stream(in_flight, answer)
+                outcome.set_result(None)
             else:
+                outcome.set_result(answer)
+        except BaseException as error:
+            outcome.set_exception(error)
+        self._answer(outcome)
+
+    def _answer(self, future: asyncio.Future[Any]) -> None:
+        """Answer the current request, whose future is done, and go on with the queue."""
+        in_flight, pending = self._current, self._pending
+        assert in_flight is not None  # noqa: S101 — the pending answer is that of the current request
+        assert pending is not None  # noqa: S101
+        try:
+            answer = pending.to_answer(future)
+            if answer is not None:  # None: it was streamed
                 self._writer.write(in_flight, answer)
         except asyncio.CancelledError:
-            if isinstance(self._task, asyncio.Task) and self._task.cancelling():
+            if isinstance(pending.future, asyncio.Task) and pending.future.cancelling():
                 self._abort()
-                raise
-            self._answer_failure(in_flight, 500, _CANCELLED)
+            else:
+                self._answer_failure(in_flight, 500, "The server cancelled the request.")
         except IncompleteBody as error:
             in_flight.keep_alive = False
             self._answer_failure(in_flight, 400, str(error))
         except Exception:
             self._answer_exception(in_flight)
+        self._finish(in_flight)
+
+    def _cancel_pending(self) -> None:
+        if self._pending is not None:
+            self._pending.future.cancel()
+            self._pending.future.add_done_callback(self._answer_cancelled)
+
+    def _answer_cancelled(self, future: asyncio.Future[Any]) -> None:
+        """End the request of a task that was cancelled before its first step. All others have ended theirs."""
+        if self._pending is not None and self._pending.future is future:
+            self._answer(future)
+
+    def _finish(self, in_flight: InFlightRequest) -> None:
+        """End the current request after its answer, and go on with the queue."""
+        listener = self._listener
+        listener.handlers_running -= 1
+        self._current = None
+        try:
+            self._end(in_flight)
+            self._pending = None
+            if self._queue or self._has_eof:
+                self._advance()
+        except Exception:
+            log.exception("A connection failed unexpectedly; it is closed.")
+            self._abort()
+            self._pending = None
+        if self._is_lost:
+            listener.unregister(self)
+        elif self._pending is None and listener.is_closing:
+            self.stop_if_idle()  # an answer written before the stop did not announce that the connection closes
 
     def _answer_exception(self, in_flight: InFlightRequest) -> None:
         """Log the exception of a handler and answer 500."""
@@ -253,14 +265,13 @@ class HttpConnection(RequestReader):
 
     def stop_if_idle(self) -> None:
         """Close an idle connection when the server stops; others close after their answers."""
-        is_idle = self._task is None and not self._queue and self._parser.stage == BETWEEN
+        is_idle = self._pending is None and not self._queue and self._parser.stage == BETWEEN
         if is_idle and self._listener.is_closing:
             self._close()
 
     def close_now(self) -> None:
         """Cancel the handler and cut the connection."""
-        if self._task is not None:
-            self._task.cancel()
+        self._cancel_pending()
         self._abort()
 
     def _abort(self) -> None:
@@ -279,7 +290,7 @@ class HttpConnection(RequestReader):
         elif self._closes_at:
             self._sweep_closing(now)
         elif self._ignores_input:
-            if self._task is None and not self._queue:
+            if self._pending is None and not self._queue:
                 self._close()
         elif not self._is_paused:
             self._sweep_reading(now)
@@ -300,7 +311,7 @@ class HttpConnection(RequestReader):
                 self._progress_at = now
             elif waited_s > bounds.body_timeout_s:
                 self._time_out(f"More of the body must arrive within {bounds.body_timeout_s:g} seconds.")
-        elif self._task is None and not self._queue and waited_s > self._listener.idle_s:
+        elif self._pending is None and not self._queue and waited_s > self._listener.idle_s:
             self._close()
 
     def _has_progress(self, in_flight: InFlightRequest) -> bool:
@@ -312,7 +323,7 @@ class HttpConnection(RequestReader):
 
     def _time_out(self, detail: str) -> None:
         self._fail(408, detail)
-        if self._task is None:
+        if self._pending is None:
             self._advance()
 
 

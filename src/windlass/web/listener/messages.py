@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
+
+from .deferred import DeferredAnswer
 
 
 class Head(msgspec.Struct, gc=False):
@@ -61,13 +62,6 @@ class StreamedResponse(msgspec.Struct):
 Reply: TypeAlias = Response | StreamedResponse
 
 
-class DeferredReply(msgspec.Struct, frozen=True):
-    """Reply that waits for a single future, so that it needs no task."""
-
-    future: asyncio.Future[Any]
-    reply: Callable[[asyncio.Future[Any]], Response]  # called with the future when it is done
-
-
 class IncompleteBody(Exception):
     """A streamed body that ended early: the client disconnected, stopped sending, or sent invalid HTTP."""
 
@@ -75,7 +69,7 @@ class IncompleteBody(Exception):
 class Plan(msgspec.Struct):
     """Handler of a request and its options, chosen from the head alone."""
 
-    handle: Callable[[Request], Awaitable[Reply] | DeferredReply | Response]
+    handle: Callable[[Request], Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response]
     body_max: int  # bytes of a buffered body; a streamed body may have any length
     streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
     # The handler is cancelled when the client disconnects or half-closes. Other handlers run to their end.

@@ -9,8 +9,9 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .deferred import DeferredAnswer
 from .in_flight import BodyStream, InFlightRequest
-from .messages import Client, DeferredReply, Plan, Response
+from .messages import Client, Plan, Response
 from .parser import BETWEEN, BODY, HttpProtocolError, RequestParser
 from .writer import ResponseWriter
 
@@ -37,8 +38,7 @@ class RequestReader(asyncio.Protocol):
         self._loop = listener.loop
         self._queue: deque[InFlightRequest] = deque()  # received, no handler started yet
         self._current: InFlightRequest | None = None  # its handler is running
-        self._task: asyncio.Future[Any] | None = None  # of the current request; None if it is answered at once
-        self._deferred: DeferredReply | None = None  # set if `_task` is the future of a deferred reply
+        self._pending: DeferredAnswer[Any, Response | None] | None = None  # answer of the current request
         self._rest = b""  # received but not parsed, because the queue is full
         self._queued_bytes = 0  # of the bodies in the queue
         self._discarded_bytes = 0
@@ -74,7 +74,7 @@ class RequestReader(asyncio.Protocol):
             self._read(data)
             if (len(self._queue) > 1 or self._parser.stage == BODY) and self._is_full():
                 self._pause()
-        if self._queue and self._task is None:
+        if self._queue and self._pending is None:
             self._advance()
 
     def _read(self, data: bytes | memoryview) -> None:
@@ -225,7 +225,7 @@ class RequestReader(asyncio.Protocol):
         if self._parser.receiving is not None:
             self._fail(400, "The client stopped sending before the end of the body.")
         self._ignores_input = True
-        if self._task is None:
+        if self._pending is None:
             self._advance()
 
     def _discard(self, size: int) -> None:

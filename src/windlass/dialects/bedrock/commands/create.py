@@ -6,23 +6,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from copy import copy
+from typing import Any
 
 import msgspec
 
 from windlass.core.errors import AlreadyEnded, Refusal, RevisionConflict, UnknownJob
 from windlass.core.ids import number_of_id
 from windlass.core.job import Blob, Job
-from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Edit, Enqueued
 from windlass.core.states import State
 from windlass.dialects.bedrock import data
 from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
-from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.refusals import REFUSED, CommandRefused, reply_to_refusal
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 from windlass.service.batcher import RequestBatcher
+from windlass.web.listener.deferred import DeferredAnswer
 
 from .create_parameters import CreateParameters, prepare_job, read_create_parameters, read_jobs
 
@@ -42,34 +44,37 @@ class CreateCommands:
         self._service = jobs.service
         self._batcher = batcher
 
-    def start(self, request: BedrockRequest) -> asyncio.Future[Enqueued] | None:
-        """Start to enqueue a job that is not unique and has no parent. Its number is assigned by the same call.
+    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply]:
+        """Start a CreateJob. Raise a refusal of its parameters.
 
-        None: the job is unique or has a parent."""
-        item = read_create_parameters(Parameters(request.headers, request.raw), self._jobs.data_max)
+        A job that is not unique and has no parent needs no task: the call that enqueues it assigns its number."""
+        item = read_create_parameters(Parameters.from_request(request), self._jobs.data_max)
+        is_mocked = "mockrequest" in request.headers
         if item.is_unique or item.parent_number:
-            return None
-        return self._batcher.enqueue_numbered(_prepare_independent_job(item, "mockrequest" in request.headers))
+            return DeferredAnswer(asyncio.ensure_future(self._create((item,), is_mocked)), _reply_for_numbers)
+        item.is_mocked = is_mocked or item.is_mocked_in_data
+        item.decide_repeat()
+        return DeferredAnswer(self._batcher.enqueue_numbered(prepare_job(item)), _reply_for_enqueued)
 
     async def create_job(self, request: BedrockRequest) -> Reply:
-        enqueued = self.start(request)
-        if enqueued is not None:
-            return reply_for_enqueued(await enqueued)
-        (number,) = await self._create([Parameters.from_request(request)], request)
-        return _reply_for_number(number)
+        pending = self.start(request)
+        await pending.future
+        return pending.to_answer(pending.future)
 
     async def create_jobs(self, request: BedrockRequest) -> Reply:
-        numbers = await self._create(read_jobs(Parameters.from_request(request)), request)
+        given = read_jobs(Parameters.from_request(request))
+        items = [read_create_parameters(parameters, self._jobs.data_max) for parameters in given]
+        numbers = await self._create(items, "mockrequest" in request.headers)
         return Reply(200, "OK", encode_json({"jobIDs": numbers}))
 
-    async def _create(self, parameters: Sequence[Parameters], request: BedrockRequest) -> list[int]:
+    async def _create(self, items: Sequence[CreateParameters], is_mocked: bool) -> list[int]:
+        """Enqueue or edit jobs that may be unique or have a parent. Return their numbers, in order."""
         reserved_ids: list[bytes] = []  # kept for the next attempt
-        is_mocked = "mockrequest" in request.headers
 
         async def decide() -> list[bytes]:
-            items = [read_create_parameters(given, self._jobs.data_max) for given in parameters]
-            await self._find_parents(items, is_mocked)
-            return await self._make(items, reserved_ids)
+            attempted = [copy(item) for item in items]
+            await self._find_parents(attempted, is_mocked)
+            return await self._make(attempted, reserved_ids)
 
         ids = await decide_with_retries(decide)
         numbers = [number_of_id(job_id) for job_id in ids]
@@ -105,7 +110,7 @@ class CreateCommands:
         for item in items:
             existing = await self._existing(item) if item.is_unique and item.key not in first_by_key else None
             found.append(existing)
-            item.repeat = "" if item.is_mocked else item.given.repeat()
+            item.decide_repeat()
             if item.parent_has_parent:
                 raise CommandRefused(405, "Cannot create grandchildren")
             if existing is None:
@@ -139,9 +144,7 @@ class CreateCommands:
         if len(new) > len(reserved_ids):
             reserved_ids += await self._service.reserve_numbers(QUEUE, len(new) - len(reserved_ids))
         jobs = [prepare_job(item, job_id) for item, job_id in zip(new, reserved_ids, strict=False)]
-        if len(jobs) == 1:
-            await self._batcher.enqueue(jobs[0])
-        elif jobs:
+        if jobs:
             for answer in await self._service.enqueue(jobs, whole=True):
                 if isinstance(answer, Refusal):
                     raise answer
@@ -171,18 +174,22 @@ class CreateCommands:
             return
 
 
-def reply_for_enqueued(enqueued: Enqueued) -> Reply:
-    return _reply_for_number(number_of_id(enqueued.id) or 0)
+def _reply_for_enqueued(future: asyncio.Future[Enqueued]) -> Reply:
+    try:
+        return _reply_for_number(number_of_id(future.result().id) or 0)
+    except REFUSED as refused:
+        return reply_to_refusal(refused)
+
+
+def _reply_for_numbers(future: asyncio.Future[list[int]]) -> Reply:
+    try:
+        return _reply_for_number(*future.result())
+    except REFUSED as refused:
+        return reply_to_refusal(refused)
 
 
 def _reply_for_number(number: int) -> Reply:
     return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
-
-
-def _prepare_independent_job(item: CreateParameters, is_mocked: bool) -> PreparedJob:
-    item.is_mocked = is_mocked or item.is_mocked_in_data
-    item.repeat = "" if item.is_mocked else item.given.repeat()
-    return prepare_job(item)
 
 
 def _merge_into_earlier(first_by_key: dict[str, CreateParameters], item: CreateParameters, data_max: int) -> None:

@@ -14,7 +14,7 @@ from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.validation.bounds import UNIQUE_MAX
 from windlass.dialects.bedrock import data
-from windlass.dialects.bedrock.parameters import Parameters
+from windlass.dialects.bedrock.parameters import MALFORMED_REPEAT, Parameters, is_rule
 from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
@@ -24,27 +24,31 @@ TEMPLATES_CACHED = 1_024
 DELIVERIES_MAX = 10  # of a job with retryAfter
 FIRST_LEASE_MS = 60_000  # of a job whose lease depends on the calendar, until GetJob sets its deadline
 _decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
-# A job without these needs few checks.
+# A job without these needs no checks of them.
 _UNCOMMON_PARAMETERS = frozenset({"retryafter", "repeat", "unique", "firstrun", "parentjobid"})
 _INVALID_JSON = (401, "Invalid JSON")
 
 
 class CreateParameters(msgspec.Struct):
-    """Parameters of a single job, which is created or found by its name."""
+    """Parameters of a single job, which is created or found by its name.
+
+    They are read once. The decisions on the job are stored beside them, in a copy for each attempt."""
 
     given: Parameters
     name: str
     priority: int | None
     data: bytes  # without the keys that the server adds
-    retry_after: str
-    run_at_ms: int
-    parent_number: int
-    is_unique: bool
     is_mocked_in_data: bool  # its data has the key mockRequest
+    retry_after: str = ""
+    run_at_ms: int = 0
+    parent_number: int = 0
+    is_unique: bool = False
+    repeat: str = ""
+    is_repeat_malformed: bool = False  # refused later: Bedrock first checks the parent and the unique name
+    # Decisions.
     parent: bytes = b""
     parent_has_parent: bool = False
     is_mocked: bool = False
-    repeat: str = ""
     index: int = 0  # among the new jobs
 
     @property
@@ -59,6 +63,13 @@ class CreateParameters(msgspec.Struct):
     @property
     def has_repeat(self) -> bool:
         return self.given.get("repeat") != ""
+
+    def decide_repeat(self) -> None:
+        """Refuse a malformed rule. A mocked job does not repeat."""
+        if self.is_mocked:
+            self.repeat = ""
+        elif self.is_repeat_malformed:
+            raise CommandRefused(*MALFORMED_REPEAT)
 
 
 @lru_cache(TEMPLATES_CACHED)
@@ -76,26 +87,24 @@ def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters
     """Read the parameters and run the first checks, in Bedrock's order."""
     name, priority = given.name(), given.new_job_priority()
     content = given.data(data_max) or data.EMPTY
-    if _UNCOMMON_PARAMETERS.isdisjoint(given.values):
-        is_mocked_in_data = data.has_key(content, data.MOCKED)
-        own = data.without_keys(content, data.MOCKED) if is_mocked_in_data else content
-        return CreateParameters(given, name, priority, own, "", 0, 0, False, is_mocked_in_data)
-    retry_after, is_unique = given.retry_after(), given.is_true("unique")
-    if retry_after and given.get("repeat"):
+    is_mocked_in_data = data.has_key(content, data.MOCKED)
+    own = data.without_keys(content, data.MOCKED) if is_mocked_in_data else content
+    item = CreateParameters(given, name, priority, own, is_mocked_in_data)
+    if not _UNCOMMON_PARAMETERS.isdisjoint(given.values):
+        _read_uncommon_parameters(item, given)
+    return item
+
+
+def _read_uncommon_parameters(item: CreateParameters, given: Parameters) -> None:
+    item.retry_after, item.is_unique = given.retry_after(), given.is_true("unique")
+    if item.retry_after and given.get("repeat"):
         raise CommandRefused(402, "Recurring auto-retrying jobs are not supported")
-    if retry_after and is_unique:
+    if item.retry_after and item.is_unique:
         raise CommandRefused(405, "Unique jobs can't be retried")
-    return CreateParameters(
-        given=given,
-        name=name,
-        priority=priority,
-        data=data.without_keys(content, data.MOCKED),
-        retry_after=retry_after,
-        run_at_ms=given.instant("firstRun") or 0,
-        parent_number=given.number("parentJobID") if given.get("parentJobID") else 0,
-        is_unique=is_unique,
-        is_mocked_in_data=data.has_key(content, data.MOCKED),
-    )
+    item.run_at_ms = given.instant("firstRun") or 0
+    item.parent_number = given.number("parentJobID") if given.get("parentJobID") else 0
+    item.repeat = given.get("repeat")
+    item.is_repeat_malformed = not is_rule(item.repeat)
 
 
 def read_jobs(given: Parameters) -> list[Parameters]:
@@ -103,7 +112,7 @@ def read_jobs(given: Parameters) -> list[Parameters]:
     for text in dict.fromkeys((given.get("jobs"), given.raw.get("jobs", ""))):
         try:
             encoded = text.encode()
-            msgspec.json.decode(encoded)
+            msgspec.json.decode(encoded)  # also the values, which are not decoded below: numbers may be too large
             objects = _decode_jobs(encoded)
         except (ValueError, RecursionError, msgspec.MsgspecError):
             continue

@@ -12,13 +12,13 @@ from windlass.dialects.bedrock.jobs import STALE_DECISION, NumberedJobs, decide_
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.record import state_of
 from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.replies import OK
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
 from .create_parameters import unique_key
 
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
-OK = Reply(200, "OK")
 NOT_DELETED = {
     "RUNNING": (405, "Can't delete a RUNNING job"),
     "PAUSED": (405, "Can't delete a parent jobs with children running"),

@@ -8,29 +8,29 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import Refusal
+from windlass.core.ids import number_of_id
 from windlass.core.job import Job
-from windlass.core.operations import LeaseRef, Taken
+from windlass.core.operations import LeaseRef, NumberedJob, Taken, TakenDetails, TakenRef
 from windlass.core.queue import FOREVER_MS
 from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.states import State
-from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, TAKE_MAX
+from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
 from windlass.dialects.bedrock import data, name_filter, record
-from windlass.dialects.bedrock.jobs import NumberedJobs
 from windlass.dialects.bedrock.parameters import NAMES_MAX, Parameters
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.takes import TrackedTakes
 from windlass.dialects.bedrock.verbs import QUEUE
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
+from windlass.service import Service
 
 TIMEOUT = (303, "Timeout")
 NO_JOB_FOUND = (404, "No job found")
 
 
 class GetCommands:
-    def __init__(self, jobs: NumberedJobs) -> None:
-        self._jobs = jobs
-        self._service = jobs.service
-        self._takes = TrackedTakes(jobs.service)
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._takes = TrackedTakes(service)
 
     def close(self) -> None:
         self._takes.close()
@@ -64,83 +64,69 @@ class GetCommands:
 
     async def _rows(self, taken: Taken) -> list[dict[str, Any]]:
         try:
-            await self._set_deadlines(taken.jobs)
-            numbers = await self._jobs.numbers(job.id for job in taken.jobs)
-            parents = await self._parents(taken.jobs)
             return [
-                record.fields_before_take(job, numbers[job.id], taken.started_before.get(job.id))
-                | parents.get(job.id, {})
-                | (await self._children(job) if job.has_members else {})
-                for job in taken.jobs
+                record.fields_before_take(job, details.number, taken.started_before.get(job.id))
+                | _parent_fields(details.parent)
+                | _children_fields(details.children)
+                for job, details in zip(taken.jobs, await self._details(taken.jobs), strict=True)
+                if not isinstance(details, Refusal)  # deleted in between, and its number is not known
             ]
         except BaseException:  # also cancellation: the client never learns of these jobs
             self._service.store.run_in_background(self.release_jobs(_lease_pairs(taken.jobs)))
             raise
+
+    async def _details(self, jobs: Sequence[Job]) -> list[TakenDetails | Refusal]:
+        """Return the details of taken jobs, and set their deadlines. Most jobs need no call."""
+        found: dict[bytes, TakenDetails | Refusal] = {}
+        requests: list[TakenRef] = []
+        for job in jobs:
+            number, lease_ms = number_of_id(job.id), _new_lease_ms(job)
+            if number is None or lease_ms or job.parent is not None or job.has_members:
+                requests.append(TakenRef(job.id, job.lease_token, lease_ms, job.parent or b"", job.has_members))
+            else:
+                found[job.id] = TakenDetails(number)
+        if requests:
+            answers = await self._service.taken_details(QUEUE, requests)
+            found |= zip([request.id for request in requests], answers, strict=True)
+        return [found[job.id] for job in jobs]
 
     async def release_jobs(self, jobs: Sequence[tuple[bytes, int]]) -> None:
         """Return jobs to their place in the queue without counting the delivery. Skip jobs that were reported on."""
         if jobs:
             await self._service.release([LeaseRef(*lease) for lease in jobs])
 
-    async def _set_deadlines(self, jobs: Sequence[Job]) -> None:
-        """Remove the deadline of jobs from other dialects, and set the deadline of leases that depend on the calendar.
 
-        Bedrock clients do not extend leases, so a job without retryAfter must not expire."""
-        expiring = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
-        if expiring:
-            await self._service.extend([LeaseRef(*lease) for lease in _lease_pairs(expiring)], lease_ms=FOREVER_MS)
-        for job in jobs:
-            if not job.lease_rule or job.started_at_ms is None:
-                continue
-            modifiers = parse_modifiers(job.lease_rule)
-            if modifiers.fixed_ms is None:
-                until_ms = modifiers.apply_ms(job.started_at_ms) or DURATION_MAX
-                lease_ms = min(max(1, until_ms - job.started_at_ms), DURATION_MAX)
-                await self._service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=lease_ms)
+def _new_lease_ms(job: Job) -> int:
+    """Return the duration that the lease of a taken job must have from now on. 0: it stays as it is.
 
-    async def _parents(self, jobs: Sequence[Job]) -> dict[bytes, dict[str, Any]]:
-        """Return the fields about the parent, by id of the child."""
-        ids = list(dict.fromkeys(job.parent for job in jobs if job.parent is not None))
-        if not ids:
-            return {}
-        answers = await self._service.job(ids)
-        found = {
-            answer.job.id: answer.job
-            for answer in answers
-            if not isinstance(answer, Refusal) and answer.job.queue == QUEUE
-        }
-        numbers = await self._jobs.numbers(found)
-        return {
-            job.id: {"parentJobID": numbers[job.parent], "parentData": data.object_for_client(parent, parent.attempt)}
-            for job in jobs
-            if job.parent is not None and (parent := found.get(job.parent)) is not None and job.parent in numbers
-        }
+    Bedrock clients do not extend leases, so a job of another dialect, without retryAfter, must not expire. A lease
+    that depends on the calendar is computed here."""
+    if not job.retake and job.lease_deadline_at_ms is not None:
+        return FOREVER_MS
+    if not job.lease_rule or job.started_at_ms is None:
+        return 0
+    modifiers = parse_modifiers(job.lease_rule)
+    if modifiers.fixed_ms is not None:
+        return 0
+    until_ms = modifiers.apply_ms(job.started_at_ms) or DURATION_MAX
+    return min(max(1, until_ms - job.started_at_ms), DURATION_MAX)
 
-    async def _children(self, job: Job) -> dict[str, Any]:
-        """Return the fields about ended children, for a parent that runs again. Empty: there are none."""
-        found: dict[State, list[Job]] = {State.FINISHED: [], State.CANCELLED: []}
-        cursor = ""
-        while True:
-            page = await self._service.list_members(job.id, tuple(found), most=PAGE_MAX, cursor=cursor)
-            for member in page.members:
-                # A child in another queue is not a Bedrock job, and the token may not cover that queue.
-                if member.job.parent == job.id and member.job.queue == QUEUE:
-                    found[member.job.state].append(member.job)
-            cursor = page.cursor
-            if not cursor:
-                break
-        if not any(found.values()):
-            return {}
-        numbers = await self._jobs.numbers(child.id for children in found.values() for child in children)
-        finished, cancelled = (
-            [
-                {"data": data.object_for_client(child, child.attempt), "jobID": numbers[child.id]}
-                for child in sorted(children, key=lambda child: child.sequence)
-                if child.id in numbers
-            ]
-            for children in found.values()
-        )
-        return {"finishedChildJobs": finished, "cancelledChildJobs": cancelled}
+
+def _parent_fields(parent: NumberedJob | None) -> dict[str, Any]:
+    if parent is None:
+        return {}
+    return {"parentJobID": parent.number, "parentData": data.object_for_client(parent.job, parent.job.attempt)}
+
+
+def _children_fields(children: Sequence[NumberedJob]) -> dict[str, Any]:
+    """Return the fields about ended children, for a parent that runs again. Empty: there are none."""
+    if not children:
+        return {}
+    found: dict[State, list[dict[str, Any]]] = {State.FINISHED: [], State.CANCELLED: []}
+    for child in sorted(children, key=lambda child: child.job.sequence):
+        shown = data.object_for_client(child.job, child.job.attempt)
+        found[child.job.state].append({"data": shown, "jobID": child.number})
+    return {"finishedChildJobs": found[State.FINISHED], "cancelledChildJobs": found[State.CANCELLED]}
 
 
 def _lease_pairs(jobs: Sequence[Job]) -> tuple[tuple[bytes, int], ...]:

@@ -7,7 +7,7 @@ from windlass.core.operations import Edit
 from windlass.core.scheduling.repeat import parse
 from windlass.dialects.bedrock import data, record
 from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
-from windlass.dialects.bedrock.parameters import Parameters
+from windlass.dialects.bedrock.parameters import MALFORMED_REPEAT, Parameters
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply, encode_json
 
@@ -55,7 +55,7 @@ class UpdateCommands:
         now_ms = await self._service.now()
         next_at_ms = parse(rule).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
         if next_at_ms is None:
-            raise CommandRefused(402, "Malformed repeat")
+            raise CommandRefused(*MALFORMED_REPEAT)
         return next_at_ms
 
 

@@ -1,16 +1,17 @@
 -- Reserve numbers for jobs that will be created under them. Numbers are not reused.
--- arguments: ARGV[1] clock offset; then per caller how many
+-- arguments: per caller: count (of numbers)
 -- returns:   per caller the first of its consecutive numbers
 -- refusals:  none
 local keys = require 'keys'
+local script = require 'script'
 
 return function(arguments)
-  local total = 0
-  for i = 2, #arguments do total = total + tonumber(arguments[i]) end
+  local counts, total = script.map(arguments, 2, 1, tonumber), 0
+  for _, count in ipairs(counts) do total = total + count end
   local first, answers = redis.call('INCRBY', keys.number(), total) - total + 1, {}
-  for i = 2, #arguments do
-    answers[i - 1] = first
-    first = first + tonumber(arguments[i])
+  for i, count in ipairs(counts) do
+    answers[i] = first
+    first = first + count
   end
   return answers
 end

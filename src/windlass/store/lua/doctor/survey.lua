@@ -1,13 +1,13 @@
 -- Return a page of all keys of the partition, for the doctor.
--- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many keys to scan
+-- arguments: cursor ('0' to start), count (about how many keys to scan)
 -- returns:   {next cursor ('0' at the end), {key without the root, ...}}
 -- refusals:  none
 -- flags: no-writes
 local keys = require 'keys'
 
-return function(arguments)
+return function(_, cursor, count)
   local pattern = string.gsub(keys.prefix(), '[%[%]%*%?%^%-\\]', '\\%0') .. '*'
-  local page = redis.call('SCAN', arguments[2], 'MATCH', pattern, 'COUNT', arguments[3])
+  local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', count)
   local names = {}
   for i, key in ipairs(page[2]) do names[i] = string.sub(key, #keys.prefix() + 1) end
   return {page[1], names}

@@ -1,5 +1,5 @@
 -- Record events for another minute on behalf of a follower, and read the events recorded since a position.
--- arguments: ARGV[1] clock offset, [2] epoch and [3] ordinal of the next wanted event ('': none yet), [4] most
+-- arguments: epoch and ordinal (of the next wanted event; '': none yet), most
 -- returns:   {epoch, ordinal of the next event, {{id, {'e', event}}, ...}}
 -- refusals:  none
 -- flags: allow-oom
@@ -7,11 +7,15 @@ local clock = require 'clock'
 local events = require 'events'
 local keys = require 'keys'
 
-return function(arguments)
-  local stream = keys.events()
+local function last_event(stream)
   local newest = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-  local last_epoch, last_ordinal = '', -1
-  if newest then last_epoch, last_ordinal = string.match(newest[1], '^(%d+)-(%d+)$') end
+  if not newest then return '', -1 end
+  return string.match(newest[1], '^(%d+)-(%d+)$')
+end
+
+return function(_, epoch, ordinal, most)
+  local stream = keys.events()
+  local last_epoch, last_ordinal = last_event(stream)
   local current = redis.call('GET', keys.followed())
   if not current then
     -- A new epoch is later than every recorded event, even if the clock was set back.
@@ -19,6 +23,7 @@ return function(arguments)
   end
   redis.call('SET', keys.followed(), current, 'PX', events.FOLLOWED_TTL_MS)
   redis.call('PEXPIRE', stream, events.STREAM_TTL_MS)
-  local entries = arguments[2] ~= '' and redis.call('XRANGE', stream, arguments[2] .. '-' .. arguments[3], '+', 'COUNT', arguments[4]) or {}
+  local entries = {}
+  if epoch ~= '' then entries = redis.call('XRANGE', stream, epoch .. '-' .. ordinal, '+', 'COUNT', most) end
   return {tonumber(current), current == last_epoch and last_ordinal + 1 or 0, entries}
 end

@@ -1,5 +1,5 @@
 -- Read entries of one kind as they are stored, until the answer is large enough. Read-only.
--- arguments: ARGV[1] clock offset, [2] kind: 'j' jobs, 'b' callbacks, 's' schedules, 'q' queues; then names
+-- arguments: kind ('j' jobs, 'b' callbacks, 's' schedules, 'q' queues); then names
 -- returns:   per name, as far as the answer reaches: false (it is gone), or of a job {record, {attempt, ...}, {log
 --            entry, ...}, result ('': none), instant of its removal ('': none), 1 when other jobs hold its unique key
 --            too, queue of its parent ('': none), cursor of more members ('': none), {id + queue of a job it waits for,
@@ -10,12 +10,13 @@
 -- flags: no-writes
 local export_entries = require 'export.export_entries'
 
-return function(arguments)
-  local names_at = 3
-  local answers, weight = {}, 0
-  for i = names_at, #arguments do
+local NAMES_AT = 3
+
+return function(arguments, kind)
+  local read, answers, weight = export_entries.EXPORT[kind], {}, 0
+  for i = NAMES_AT, #arguments do
     if weight >= export_entries.WEIGHT_MAX then break end
-    local parts, added = export_entries.EXPORT[arguments[2]](arguments[i])
+    local parts, added = read(arguments[i])
     answers[#answers + 1] = parts or false
     weight = weight + added
   end

@@ -1,20 +1,16 @@
 -- Cancel jobs. A job without a lease ends at once; a leased job gets a durable request to stop. Ending a job cancels
 -- its children, and ending a group all of its members.
--- arguments: ARGV[1] clock offset; then per job: id, reason, '1' when waiting siblings keep its parent waiting, '1' to
---            cancel a failed job too, '1' to leave a leased job alone
+-- arguments: per job: id, reason, counts_waiting ('1': waiting siblings keep its parent waiting), even_failed
+--            ('1': cancel a failed job too), spares_running ('1': leave a leased job alone)
 -- returns:   per job 'cancelled', 'requested' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased, and is left alone)
 -- flags: allow-oom
-local batch = require 'batch'
+local commit = require 'commit'
 local cancellation = require 'jobs.cancellation'
-local ending = require 'jobs.ending'
-local wake_takers = require 'workers.wake_takers'
+local script = require 'script'
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments, 5 do table.insert(answers, cancellation.cancel(unpack(arguments, i, i + 4))) end
-  batch.flush()
-  wake_takers.wake_all()
-  ending.trim_histories()
+  local answers = script.map(arguments, 2, 5, cancellation.cancel)
+  commit.run()
   return answers
 end

@@ -1,10 +1,10 @@
 -- Return a page of jobs from one index, in its order. Reads a bounded number of jobs, however few of them match.
--- arguments: ARGV[1] clock offset, [2] index: 'ready', 'laned', 'scheduled', 'running', … or 't' for a tag, [3] queue
---            or tag, [4] most, [5] most jobs to read, [6] 'up' or 'down', [7] cursor score ('': from the start),
---            [8] cursor member, [9] queue to match ('': any), [10] name to match, a GLOB ('': any), [11] state to match
---            (0: any), [12] created from, [13] created before, [14] ended from, [15] ended before (0: no bound),
---            [16] 'created' or 'ended' when that is the index's score ('': neither), [17] '1' to return last attempts,
---            [18...] texts that the last attempt must contain, in lower case: per text \1 + its forms, separated by \1
+-- arguments: index ('ready', 'laned', 'scheduled', 'running', … or 't' for a tag), of (queue or tag), most, most_read
+--            (jobs), direction ('up' or 'down'), cursor_score ('': from the start), cursor_member, queue (to match;
+--            '': any), name (to match, a GLOB; '': any), state (to match; 0: any), created_from, created_before,
+--            ended_from, ended_before (0: no bound), order ('created' or 'ended' when that is the index's score;
+--            '': neither), wants_attempts ('1': return last attempts); then texts that the last attempt must contain,
+--            in lower case: per text \1 + its forms, separated by \1
 -- returns:   {cursor score, cursor member ('' at the end), {id + record without payload beyond 1 KiB, ...}, {score,
 --            member, ... of these}, number of jobs read, {last attempt ('': none), ... of these, if requested}}
 -- refusals:  none
@@ -15,89 +15,106 @@ local record = require 'jobs.record'
 local keys = require 'keys'
 local lanes = require 'queues.lanes'
 
+local TEXTS_AT = 18
+local ATTEMPT_HEAD = 33 -- numbers and the worker, before reason and error
+
 local function last_attempt(job)
   return record.has(job, 'has_attempts') and redis.call('LINDEX', keys.attempts(job.id), -1) or ''
 end
 
-local ATTEMPT_HEAD = 33 -- numbers and the worker, before reason and error
+-- Return the next entries of the index: {member, score, ...}.
+local function read_up(key, query)
+  local from = 0
+  if query.position then
+    from = cursor.rank_after(key, query.position.score, query.position.member)
+  elseif query.bounds.from > 0 then
+    from = cursor.rank_after(key, query.bounds.from, '')
+  end
+  return redis.call('ZRANGE', key, from, from + query.most_read - 1, 'WITHSCORES')
+end
 
-return function(arguments)
-  local key = keys.of_queue(arguments[2], arguments[3])
-  local most, looked_at, is_up = tonumber(arguments[4]), tonumber(arguments[5]), arguments[6] == 'up'
-  local queue, name, state = arguments[9], arguments[10], tonumber(arguments[11])
-  local created_from, created_before = tonumber(arguments[12]), tonumber(arguments[13])
-  local ended_from, ended_before = tonumber(arguments[14]), tonumber(arguments[15])
-  local holds_places = arguments[2] == 'ready' or arguments[2] == 'laned'
-  local score_from = arguments[16] == 'created' and created_from or arguments[16] == 'ended' and ended_from or 0
-  local score_before = arguments[16] == 'created' and created_before or arguments[16] == 'ended' and ended_before or 0
-  local wants_attempts = arguments[17] == '1'
+local function read_down(key, query)
+  local size, position = redis.call('ZCARD', key), query.position
+  local before = size
+  if position then
+    before = cursor.rank_after(key, position.score, position.member)
+    -- The entry at the cursor was on the last page, unless it has been removed or moved since.
+    if tonumber(redis.call('ZSCORE', key, position.member) or nil) == position.score then before = before - 1 end
+  elseif query.bounds.before > 0 then
+    before = cursor.rank_after(key, query.bounds.before, '')
+  end
+  if before <= 0 then return {} end
+  return redis.call('ZREVRANGE', key, size - before, size - before + query.most_read - 1, 'WITHSCORES')
+end
 
-  local function read_page()
-    if is_up then
-      local from = arguments[7] ~= '' and cursor.rank_after(key, tonumber(arguments[7]), arguments[8])
-        or score_from > 0 and cursor.rank_after(key, score_from, '') or 0
-      return redis.call('ZRANGE', key, from, from + looked_at - 1, 'WITHSCORES')
+-- Return whether no further entry can match, because the index is in the order of the requested time.
+local function is_beyond(score, query)
+  if query.is_up then return query.bounds.before > 0 and score >= query.bounds.before end
+  return query.bounds.from > 0 and score < query.bounds.from
+end
+
+local function is_within(at, bounds) return at >= bounds.from and (bounds.before == 0 or at < bounds.before) end
+
+local function matches(job, query)
+  return (query.queue == '' or job.queue == query.queue) and (query.state == 0 or job.state == query.state)
+    and (query.name == '' or glob.match(query.name, job.name)) and is_within(job.created_at, query.created)
+    and is_within(job.ended_at, query.ended) and (query.ended.before == 0 or job.ended_at > 0)
+end
+
+local function contains_texts(attempt, arguments)
+  local content = string.lower(string.sub(attempt, ATTEMPT_HEAD + 1))
+  for i = TEXTS_AT, #arguments do
+    local is_there = false
+    for form in string.gmatch(arguments[i], '[^\1]+') do
+      is_there = is_there or string.find(content, form, 1, true) ~= nil
     end
-    local size = redis.call('ZCARD', key)
-    local before = size
-    if arguments[7] ~= '' then
-      local score = tonumber(arguments[7])
-      before = cursor.rank_after(key, score, arguments[8])
-      -- The entry at the cursor was on the last page, unless it has been removed or moved since.
-      if tonumber(redis.call('ZSCORE', key, arguments[8]) or nil) == score then before = before - 1 end
-    elseif score_before > 0 then
-      before = cursor.rank_after(key, score_before, '')
-    end
-    if before <= 0 then return {} end
-    return redis.call('ZREVRANGE', key, size - before, size - before + looked_at - 1, 'WITHSCORES')
+    if not is_there then return false end
   end
+  return true
+end
 
-  -- Return whether no further entry can match, because the index is in the order of the requested time.
-  local function is_beyond(score)
-    if is_up then return score_before > 0 and score >= score_before end
-    return score_from > 0 and score < score_from
-  end
+-- Return the job of an entry if it matches, and its last attempt if that is needed.
+local function find_match(member, query, arguments)
+  local job = record.load(query.has_lane_members and lanes.id_in_member(member) or member)
+  if not job or not matches(job, query) then return nil end
+  local has_texts = #arguments >= TEXTS_AT
+  local attempt = (query.wants_attempts or has_texts) and last_attempt(job)
+  if has_texts and not contains_texts(attempt, arguments) then return nil end
+  return job, attempt
+end
 
-  local function matches(job)
-    return (queue == '' or job.queue == queue) and (state == 0 or job.state == state)
-      and (name == '' or glob.match(name, job.name))
-      and job.created_at >= created_from and (created_before == 0 or job.created_at < created_before)
-      and job.ended_at >= ended_from and (ended_before == 0 or (job.ended_at > 0 and job.ended_at < ended_before))
-  end
-
-  local function holds_texts(attempt)
-    local said = string.lower(string.sub(attempt, ATTEMPT_HEAD + 1))
-    for i = 18, #arguments do
-      local is_there = false
-      for form in string.gmatch(arguments[i], '[^\1]+') do
-        is_there = is_there or string.find(said, form, 1, true) ~= nil
-      end
-      if not is_there then return false end
-    end
-    return true
-  end
-
-  local page = read_page()
-  local found, positions, attempts, cursor_score, cursor_member, looked = {}, {}, {}, '', '', 0
+local function select_jobs(page, query, arguments)
+  local found, positions, attempts, next_score, next_member, jobs_read = {}, {}, {}, '', '', 0
   for i = 1, #page, 2 do
-    if is_beyond(tonumber(page[i + 1])) then break end
-    looked = looked + 1
-    local id = holds_places and lanes.id_in_member(page[i]) or page[i]
-    local job = record.load(id)
-    if job and matches(job) then
-      local attempt = (wants_attempts or #arguments > 17) and last_attempt(job)
-      if #arguments == 17 or holds_texts(attempt) then
-        table.insert(found, job.id .. job.raw)
-        table.insert(positions, page[i + 1])
-        table.insert(positions, page[i])
-        if wants_attempts then table.insert(attempts, attempt) end
-      end
+    local member, score, is_last = page[i], page[i + 1], i + 1 == #page
+    if is_beyond(tonumber(score), query) then break end
+    jobs_read = jobs_read + 1
+    local job, attempt = find_match(member, query, arguments)
+    if job then
+      found[#found + 1] = job.id .. job.raw
+      positions[#positions + 1] = score
+      positions[#positions + 1] = member
+      if query.wants_attempts then attempts[#attempts + 1] = attempt end
     end
-    local is_last = i + 1 == #page
-    if #found == most or is_last then
-      if not is_last or #page == 2 * looked_at then cursor_member, cursor_score = page[i], page[i + 1] end
+    if #found == query.most or is_last then
+      if not is_last or #page == 2 * query.most_read then next_score, next_member = score, member end
       break
     end
   end
-  return {cursor_score, cursor_member, found, positions, looked, attempts}
+  return {next_score, next_member, found, positions, jobs_read, attempts}
+end
+
+return function(arguments, index, of, most, most_read, direction, cursor_score, cursor_member, queue, name, state,
+    created_from, created_before, ended_from, ended_before, order, wants_attempts)
+  local created = {from = tonumber(created_from), before = tonumber(created_before)}
+  local ended = {from = tonumber(ended_from), before = tonumber(ended_before)}
+  local query = {
+    most = tonumber(most), most_read = tonumber(most_read), is_up = direction == 'up', queue = queue, name = name,
+    state = tonumber(state), created = created, ended = ended, wants_attempts = wants_attempts == '1',
+    bounds = order == 'created' and created or order == 'ended' and ended or {from = 0, before = 0},
+    position = cursor_score ~= '' and {score = tonumber(cursor_score), member = cursor_member} or nil,
+    has_lane_members = index == 'ready' or index == 'laned',
+  }
+  local read = query.is_up and read_up or read_down
+  return select_jobs(read(keys.of_queue(index, of), query), query, arguments)
 end

@@ -1,16 +1,16 @@
 -- Append log lines of lease holders to their jobs. Beyond the limit the oldest lines are removed. When the engine's
 -- memory is full the lines are refused, unlike reports that end a job.
--- arguments: ARGV[1] clock offset; then per job: id, token (0: the current holder's), lines, each preceded by its
---            length
+-- arguments: per job: id, token (0: the current holder's), lines (each preceded by its length)
 -- returns:   per job 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 local batch = require 'batch'
 local job_log = require 'jobs.job_log'
 local record = require 'jobs.record'
 local reports = require 'leases.reports'
+local script = require 'script'
 
 local function log(id, token, lines)
-  local job, refused = reports.find_held(id, token)
+  local job, refused = reports.find_held(id, tonumber(token))
   if not job then return refused end
   job_log.append(job, lines)
   if not record.has(job, 'has_logs') then
@@ -21,8 +21,7 @@ local function log(id, token, lines)
 end
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments, 3 do table.insert(answers, log(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2])) end
+  local answers = script.map(arguments, 2, 3, log)
   batch.flush()
   return answers
 end

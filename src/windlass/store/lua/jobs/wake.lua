@@ -1,15 +1,15 @@
 -- End the wait of jobs now, whatever they wait for. A group finishes.
--- arguments: ARGV[1] clock offset; then ids
+-- arguments: ids
 -- returns:   per job 'queued', 'scheduled', 'finished' (a group) or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is not waiting), unsettled
 -- flags: allow-oom
 local STATE = require('constants').STATE
-local batch = require 'batch'
+local commit = require 'commit'
 local dependencies = require 'dependencies.dependencies'
 local propagation = require 'dependencies.propagation'
 local ending = require 'jobs.ending'
 local record = require 'jobs.record'
-local wake_takers = require 'workers.wake_takers'
+local script = require 'script'
 
 local function wake(id)
   local job = record.load(id)
@@ -20,10 +20,7 @@ local function wake(id)
 end
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments do table.insert(answers, wake(arguments[i])) end
-  batch.flush()
-  wake_takers.wake_all()
-  ending.trim_histories()
+  local answers = script.map(arguments, 2, 1, wake)
+  commit.run()
   return answers
 end

@@ -1,21 +1,17 @@
 -- End attempts unsuccessfully: the job is retried later, fails for good, or confirms a requested cancel.
--- arguments: ARGV[1] clock offset; then per job: id, token (0: the current holder's), 'retry' | 'final' | 'cancelled',
---            delay_ms of the retry, reason, error with its codec ('': none)
+-- arguments: per job: id, token (0: the current holder's), outcome ('retry' | 'final' | 'cancelled'), delay_ms (of the
+--            retry), reason, problem (error with its codec; '': none)
 -- returns:   per job 'retried', 'failed', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
-local batch = require 'batch'
-local ending = require 'jobs.ending'
+local commit = require 'commit'
 local reports = require 'leases.reports'
-local wake_takers = require 'workers.wake_takers'
+local script = require 'script'
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments, 6 do
-    table.insert(answers, reports.fail(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2], tonumber(arguments[i + 3]), arguments[i + 4], arguments[i + 5]))
-  end
-  batch.flush()
-  wake_takers.wake_all()
-  ending.trim_histories()
+  local answers = script.map(arguments, 2, 6, function(id, token, outcome, delay_ms, reason, problem)
+    return reports.fail(id, tonumber(token), outcome, tonumber(delay_ms), reason, problem)
+  end)
+  commit.run()
   return answers
 end

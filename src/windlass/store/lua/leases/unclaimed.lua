@@ -1,12 +1,11 @@
 -- Return leases that are unknown to their holders, for holders that send no heartbeats. Read-only.
--- arguments: ARGV[1] clock offset; then per holder: holder (16 bytes), ids of all jobs that it holds (16 bytes each)
+-- arguments: per holder: holder (16 bytes), ids (of all jobs that it holds, 16 bytes each)
 -- returns:   per holder {id, token, ...}
 -- refusals:  none
 -- flags: no-writes
 local reports = require 'leases.reports'
+local script = require 'script'
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments, 2 do answers[#answers + 1] = reports.unclaimed_leases(arguments[i], arguments[i + 1]) end
-  return answers
+  return script.map(arguments, 2, 2, reports.unclaimed_leases)
 end

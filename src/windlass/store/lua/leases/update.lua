@@ -1,6 +1,6 @@
 -- Report the progress of leased jobs, set their notes, or replace their payloads.
--- arguments: ARGV[1] clock offset; then per job: id, token, progress in millionths ('': unchanged), '1' when a note
---            follows, note, '1' when a payload follows, payload codec (flag bits), payload
+-- arguments: per job: id, token, progress (in millionths; '': unchanged), has_note ('1': a note follows), note,
+--            has_payload ('1': a payload follows), codec (of the payload, as flag bits), payload
 -- returns:   per job {revision, 1 when its cancel was requested} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
@@ -10,9 +10,10 @@ local events = require 'events'
 local job_note = require 'jobs.job_note'
 local record = require 'jobs.record'
 local reports = require 'leases.reports'
+local script = require 'script'
 
 local function update(id, token, progress, has_note, note, has_payload, codec, payload)
-  local job, refused = reports.find_held(id, token)
+  local job, refused = reports.find_held(id, tonumber(token))
   if not job then return refused end
   if progress ~= '' then job.progress = tonumber(progress) end
   if has_note == '1' then job_note.set(job, note) end
@@ -28,8 +29,7 @@ local function update(id, token, progress, has_note, note, has_payload, codec, p
 end
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments, 8 do table.insert(answers, update(arguments[i], tonumber(arguments[i + 1]), unpack(arguments, i + 2, i + 7))) end
+  local answers = script.map(arguments, 2, 8, update)
   batch.flush()
   return answers
 end

@@ -24,8 +24,9 @@ function events.set_epoch(found) epoch = found end
 function events.announce(kind, job, value)
   if epoch == nil then epoch = redis.call('GET', keys.followed()) end
   if not epoch then return end
-  local event = struct.pack(EVENT_LAYOUT, kind, clock.now_ms, job.attempt, job.progress or 0, job.id, #job.queue, job.queue, #job.name, job.name)
-    .. value
+  local head = struct.pack(EVENT_LAYOUT, kind, clock.now_ms, job.attempt, job.progress or 0, job.id,
+    #job.queue, job.queue, #job.name, job.name)
+  local event = head .. value
   local most = math.min(EVENTS_KEPT, math.floor(EVENTS_BYTES / #event))
   redis.call('XADD', keys.events(), 'MAXLEN', '~', most, epoch .. '-*', 'e', event)
   if not is_stream_renewed then
@@ -34,7 +35,8 @@ function events.announce(kind, job, value)
   end
 end
 
--- Announce that a job entered its state. `r.told` is the last announced state, or the state it was loaded with.
+-- Announce that a job entered its state. `job.announced` is the last announced state, or the state it was
+-- loaded with.
 function events.announce_state(job)
   job.announced = job.state
   events.announce(job.state, job, '')

@@ -27,6 +27,14 @@ function numbers.assign(job)
   return number
 end
 
+-- Return the number of a job that was not created under one. A job without a number gets one; the caller must flush.
+function numbers.of(job)
+  if record.has(job, 'has_number') then return redis.call('HGET', keys.numbers(), job.id) end
+  local number = numbers.assign(job)
+  record.save(job)
+  return number
+end
+
 function numbers.forget(id)
   local number = redis.call('HGET', keys.numbers(), id)
   if not number then return end
@@ -35,9 +43,9 @@ function numbers.forget(id)
 end
 
 -- An enqueue can reserve the numbers of its jobs in the same step. If its answer is lost, the call is repeated and must
--- get the same numbers. So it brings a request id: a name that one call at a time uses, and a number that grows with each
--- call. A smaller number than the last one belongs to a call that was answered long ago: its message was delayed in
--- transit.
+-- get the same numbers. So it brings a request id: a name that one call at a time uses, and a number that grows with
+-- each call. A smaller number than the last one belongs to a call that was answered long ago: its message was delayed
+-- in transit.
 local REQUEST_TTL_MS = 3600000
 
 -- Return key and number of the request id in the first two arguments of an enqueue; nil if it brings none.

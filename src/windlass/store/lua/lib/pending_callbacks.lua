@@ -1,7 +1,7 @@
--- Pending callbacks (`debt` and `owed` in the code). A pending callback is written in the step that ends its job, and
--- outlives the job until it is delivered or given up. Its id is the job's id and a number, because a job that is
--- retried may end again. Pending callbacks are in one list for all, and in one per destination: a process that has no
--- room for a destination skips all of its callbacks at once.
+-- Pending callbacks. A pending callback is written in the step that ends its job, and outlives the job until it is
+-- delivered or given up. Its id is the job's id and a number, because a job that is retried may end again. Pending
+-- callbacks are in one list for all, and in one per destination: a process that has no room for a destination skips all
+-- of its callbacks at once.
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
@@ -12,10 +12,10 @@ local wakeups = require 'workers.wakeups'
 
 local pending_callbacks = {}
 
-local OWED_BYTES = 65536 -- of a payload or a result; a longer payload is truncated, a longer result left out
+local KEPT_BYTES = 65536 -- of a payload or a result; a longer payload is truncated, a longer result left out
 pending_callbacks.PLACE = '\2owed' -- the queue name under which delivering processes wait; no queue has such a name
 local DESTINATION = '^[\128-\143]\161d\176(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)'
-local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token', 'to'}
+local FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token', 'to'}
 script.on_start(function() pending_callbacks.has_new = false end)
 
 -- The destination is the first entry of the extras (store/records/record.py), behind a repeat rule. Nothing else is
@@ -68,24 +68,27 @@ function pending_callbacks.unlist_given_up(callback)
 end
 
 -- Return the record as the job ended, with the beginning of its payload.
-local function record_owed(job)
-  local last = job.head_bytes + OWED_BYTES
+local function record_at_end(job)
+  local last = job.head_bytes + KEPT_BYTES
   local raw = #job.raw < math.min(job.bytes, last) and redis.call('GETRANGE', keys.job(job.id), 0, last - 1) or job.raw
   return record.pack_header(job) .. string.sub(raw, record.HEADER_BYTES + 1, last)
 end
 
 function pending_callbacks.add(job, result)
   local callback = job.id .. struct.pack('>I6', redis.call('INCR', keys.callback_number()))
-  local fits, destination = #result <= OWED_BYTES, destination_of(job)
-  redis.call('HSET', keys.callback(callback), 'job', job.id .. record_owed(job), 'tries', 0, 'to', destination,
-    'is_whole', job.bytes <= job.head_bytes + OWED_BYTES and 1 or 0, 'result', fits and result or '', 'is_too_big', fits and 0 or 1,
-    'attempt', job.state ~= STATE.finished and redis.call('LINDEX', keys.attempts(job.id), -1) or '')
+  local fits, destination = #result <= KEPT_BYTES, destination_of(job)
+  local attempt = job.state ~= STATE.finished and redis.call('LINDEX', keys.attempts(job.id), -1) or ''
+  redis.call('HSET', keys.callback(callback), 'job', job.id .. record_at_end(job), 'tries', 0, 'to', destination,
+    'is_whole', job.bytes <= job.head_bytes + KEPT_BYTES and 1 or 0,
+    'result', fits and result or '', 'is_too_big', fits and 0 or 1, 'attempt', attempt)
   list_new(callback, destination, clock.now_ms)
   pending_callbacks.has_new = true
 end
 
-local OWES = {[STATE.finished] = 'owes_finished', [STATE.failed] = 'owes_failed', [STATE.cancelled] = 'owes_cancelled'}
-function pending_callbacks.is_wanted(job) return record.has(job, OWES[job.state]) end
+local FLAG_OF = {
+  [STATE.finished] = 'owes_finished', [STATE.failed] = 'owes_failed', [STATE.cancelled] = 'owes_cancelled',
+}
+function pending_callbacks.is_wanted(job) return record.has(job, FLAG_OF[job.state]) end
 
 batch.after_flush(function()
   if pending_callbacks.has_new then wakeups.wake(pending_callbacks.PLACE, nil) end
@@ -112,7 +115,7 @@ end
 -- Return {id, field, ...} of a callback, and its bytes. `longest` truncates the payload and leaves out a longer result,
 -- for display.
 function pending_callbacks.read(callback, longest)
-  local values = redis.call('HMGET', keys.callback(callback), unpack(DEBT_FIELDS))
+  local values = redis.call('HMGET', keys.callback(callback), unpack(FIELDS))
   local bytes = #callback
   for i = 1, #values do
     values[i] = values[i] or ''

@@ -1,5 +1,5 @@
 -- Return a page of the keys of a limit whose keys may have their own caps, by name: their jobs and their caps.
--- arguments: ARGV[1] clock offset, [2] name of the limit, [3] key to continue after ('' to start), [4] most keys
+-- arguments: limit_name, after (key to continue after; '' to start), most (keys per page)
 -- returns:   {key to continue after ('': no more), {{key, queued, scheduled or waiting, dispatched or running, cap +
 --            data kept with it ('': none)}, ...}}
 -- refusals:  unknown_limit
@@ -7,11 +7,11 @@
 local keys = require 'keys'
 local caps = require 'limits.caps'
 
-return function(arguments)
-  local number = redis.call('HGET', keys.limit_names(), arguments[2])
+return function(_, limit_name, after, most)
+  most = tonumber(most)
+  local number = redis.call('HGET', keys.limit_names(), limit_name)
   if not number then return 'unknown_limit' end
-  local most = tonumber(arguments[4])
-  local from = arguments[3] == '' and '-' or '(' .. number .. '=' .. arguments[3]
+  local from = after == '' and '-' or '(' .. number .. '=' .. after
   local found = redis.call('ZRANGEBYLEX', keys.capped_keys(number), from, '+', 'LIMIT', 0, most)
   local rows = {}
   for _, limit_key in ipairs(found) do

@@ -1,5 +1,5 @@
 -- Return how full a limit is: a page of its keys that have running jobs or block lanes, or the limit as a whole.
--- arguments: ARGV[1] clock offset, [2] number, [3] cursor ('0' to start), [4] about how many
+-- arguments: number (of the limit), cursor ('0' to start), count (about how many)
 -- returns:   {now, next cursor ('0' at the end), {{limit key, running, blocked lanes, room (-1: no bound), next token
 --            at (0: does not apply)}, ...}}
 -- refusals:  none
@@ -19,12 +19,12 @@ local function level_of(limit_key)
     limit and limit.is_rate and limits.next_token_at(limit_key, limit) or 0}
 end
 
-return function(arguments)
-  local page = redis.call('SSCAN', keys.limit_keys(arguments[2]), arguments[3], 'COUNT', arguments[4])
+return function(_, number, cursor, count)
+  local page = redis.call('SSCAN', keys.limit_keys(number), cursor, 'COUNT', count)
   local levels = {}
   for i, limit_key in ipairs(page[2]) do levels[i] = level_of(limit_key) end
-  if arguments[3] == '0' and redis.call('SISMEMBER', keys.limit_keys(arguments[2]), arguments[2]) == 0 then
-    table.insert(levels, 1, level_of(arguments[2]))
+  if cursor == '0' and redis.call('SISMEMBER', keys.limit_keys(number), number) == 0 then
+    table.insert(levels, 1, level_of(number))
   end
   return {clock.now_ms, page[1], levels}
 end

@@ -1,16 +1,16 @@
 -- Set the limits that jobs match now, after the limits have changed.
--- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision at which it was read, limits
+-- arguments: version (of the limits); then per job: id, revision (at which it was read), limits
 -- returns:   per job 'ok' or a refusal; a job with a revision_conflict was matched when it was edited
 -- refusals:  unknown_job, already_ended, revision_conflict, limits_changed (match again)
 -- flags: allow-oom
 local STATE = require('constants').STATE
-local batch = require 'batch'
+local commit = require 'commit'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
 local caps = require 'limits.caps'
 local limits = require 'limits.limits'
-local wake_takers = require 'workers.wake_takers'
+local script = require 'script'
 
 local function rematch(id, revision, job_limits)
   local job = record.load(id)
@@ -26,13 +26,11 @@ local function rematch(id, revision, job_limits)
   return 'ok'
 end
 
-return function(arguments)
-  local is_stale = limits.have_changed(arguments[2])
-  local answers = {}
-  for i = 3, #arguments, 3 do
-    table.insert(answers, is_stale and 'limits_changed' or rematch(arguments[i], tonumber(arguments[i + 1]), arguments[i + 2]))
-  end
-  batch.flush()
-  wake_takers.wake_all()
+return function(arguments, version)
+  local is_stale = limits.have_changed(version)
+  local answers = script.map(arguments, 3, 3, function(id, revision, job_limits)
+    return is_stale and 'limits_changed' or rematch(id, tonumber(revision), job_limits)
+  end)
+  commit.run()
   return answers
 end

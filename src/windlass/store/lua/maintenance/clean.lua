@@ -1,12 +1,14 @@
 -- The janitor's step: remove ended jobs whose retention is over, fail jobs that expired before they started, remove
 -- given-up callbacks that are old, and caps of keys that have had no jobs for a while.
--- arguments: ARGV[1] clock offset, [2] most jobs of each kind
+-- arguments: most (jobs of each kind)
 -- returns:   {now, removed (jobs and callbacks), expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
+local commit = require 'commit'
+local due = require 'due'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
@@ -15,15 +17,10 @@ local record = require 'jobs.record'
 local keys = require 'keys'
 local caps = require 'limits.caps'
 local pending_callbacks = require 'pending_callbacks'
-local wake_takers = require 'workers.wake_takers'
 
-return function(arguments)
-  local most = tonumber(arguments[2])
-
-  local function due_of(key) return redis.call('ZRANGEBYSCORE', keys.named(key), '-inf', clock.now_ms, 'LIMIT', 0, most) end
-
-  local overdue = due_of('retention')
-  for _, id in ipairs(overdue) do
+local function remove_kept_jobs(most)
+  local ids = due.members(keys.retention(), most)
+  for _, id in ipairs(ids) do
     local job = record.load(id)
     if job then
       index.leave(job)
@@ -32,8 +29,12 @@ return function(arguments)
       batch.z_remove(keys.retention(), id)
     end
   end
-  local expired = due_of('expiry')
-  for _, id in ipairs(expired) do
+  return #ids
+end
+
+local function fail_expired_jobs(most)
+  local ids = due.members(keys.expiry(), most)
+  for _, id in ipairs(ids) do
     local job = record.load(id)
     if job then
       attempts.log(job, 'expired', '')
@@ -43,16 +44,22 @@ return function(arguments)
       batch.z_remove(keys.expiry(), id)
     end
   end
-  local forgotten = due_of('given_up')
-  for _, callback in ipairs(forgotten) do pending_callbacks.forget_given_up(callback) end
+  return #ids
+end
+
+local function forget_callbacks(most)
+  local callbacks = due.members(keys.given_up(), most)
+  for _, callback in ipairs(callbacks) do pending_callbacks.forget_given_up(callback) end
+  return #callbacks
+end
+
+return function(_, most)
+  most = tonumber(most)
+  local removed = remove_kept_jobs(most)
+  local expired = fail_expired_jobs(most)
+  local forgotten = forget_callbacks(most)
   caps.remove_idle(most)
-  batch.flush()
-  wake_takers.wake_all()
-  ending.trim_histories()
-  local following = math.huge
-  for _, key in ipairs({'retention', 'expiry', 'given_up', 'idle_caps'}) do
-    local first = redis.call('ZRANGE', keys.named(key), 0, 0, 'WITHSCORES')
-    if first[2] then following = math.min(following, tonumber(first[2])) end
-  end
-  return {clock.now_ms, #overdue + #forgotten, #expired, following < math.huge and following or 0}
+  commit.run()
+  local following = due.earliest(keys.retention(), keys.expiry(), keys.given_up(), keys.idle_caps())
+  return {clock.now_ms, removed + forgotten, expired, due.answer(following)}
 end

@@ -1,5 +1,5 @@
 -- Resume takes from a queue, a lane or a name, and wake waiting takers.
--- arguments: ARGV[1] clock offset, [2] queue, [3] what: '' the queue, 'l' + lane, 'n' + name
+-- arguments: queue, what ('' the queue, 'l' + lane, 'n' + name)
 -- returns:   1 when it was paused
 -- refusals:  none
 -- flags: allow-oom
@@ -7,8 +7,7 @@ local keys = require 'keys'
 local blocked_lanes = require 'limits.blocked_lanes'
 local wake_takers = require 'workers.wake_takers'
 
-return function(arguments)
-  local queue, what = arguments[2], arguments[3]
+return function(_, queue, what)
   local key, removed = keys.queue(queue), 0
   if what == '' then
     removed = redis.call('HDEL', key, 'paused')

@@ -1,5 +1,5 @@
 -- Return counts and ages of queues, read from the indexes.
--- arguments: ARGV[1] clock offset; then queue names
+-- arguments: queues
 -- returns:   {now, {{queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes, waiting
 --            takers, ready time of the oldest queued job (0: none), next due time (0: none), blocked lanes, 1 when it
 --            is paused}, ... per queue}}
@@ -7,6 +7,7 @@
 -- flags: no-writes
 local clock = require 'clock'
 local keys = require 'keys'
+local script = require 'script'
 
 local BANDS = 64 -- distinct priorities that are searched for the oldest job
 
@@ -24,19 +25,18 @@ local function oldest_in(key)
   return oldest
 end
 
+local function stats_of(queue)
+  local oldest = math.min(oldest_in(keys.ready(queue)), oldest_in(keys.laned(queue)))
+  local due = redis.call('ZRANGE', keys.scheduled(queue), 0, 0, 'WITHSCORES')[2]
+  return {
+    size('ready', queue) + size('laned', queue), size('scheduled', queue), size('waiting', queue),
+    size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
+    size('history', queue), tonumber(redis.call('HGET', keys.queue(queue), 'bytes') or 0), size('heads', queue),
+    size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
+    redis.call('HLEN', keys.blocked_by(queue)), redis.call('HEXISTS', keys.queue(queue), 'paused'),
+  }
+end
+
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments do
-    local queue = arguments[i]
-    local oldest = math.min(oldest_in(keys.ready(queue)), oldest_in(keys.laned(queue)))
-    local due = redis.call('ZRANGE', keys.scheduled(queue), 0, 0, 'WITHSCORES')[2]
-    table.insert(answers, {
-      size('ready', queue) + size('laned', queue), size('scheduled', queue), size('waiting', queue),
-      size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
-      size('history', queue), tonumber(redis.call('HGET', keys.queue(queue), 'bytes') or 0), size('heads', queue),
-      size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
-      redis.call('HLEN', keys.blocked_by(queue)), redis.call('HEXISTS', keys.queue(queue), 'paused'),
-    })
-  end
-  return {clock.now_ms, answers}
+  return {clock.now_ms, script.map(arguments, 2, 1, stats_of)}
 end

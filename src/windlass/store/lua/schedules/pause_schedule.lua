@@ -1,15 +1,14 @@
 -- Stop a schedule from firing until it is resumed.
--- arguments: ARGV[1] clock offset, [2] name, [3] reason
+-- arguments: name, reason
 -- returns:   revision
 -- refusals:  unknown_schedule
 -- flags: allow-oom
 local keys = require 'keys'
 local schedules = require 'schedules'
 
-return function(arguments)
-  local name = arguments[2]
+return function(_, name, reason)
   if schedules.revision_of(name) == 0 then return 'unknown_schedule' end
-  redis.call('HSET', keys.schedule(name), 'paused', arguments[3])
+  redis.call('HSET', keys.schedule(name), 'paused', reason)
   redis.call('ZADD', keys.schedules(), '+inf', name)
   return redis.call('HINCRBY', keys.schedule(name), 'revision', 1)
 end

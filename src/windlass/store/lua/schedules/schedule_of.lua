@@ -1,12 +1,11 @@
 -- Return schedules by name.
--- arguments: ARGV[1] clock offset; then names
+-- arguments: names
 -- returns:   per schedule {field, value, ...}, empty when there is none
 -- refusals:  none
 -- flags: no-writes
 local keys = require 'keys'
+local script = require 'script'
 
 return function(arguments)
-  local answers = {}
-  for i = 2, #arguments do answers[i - 1] = redis.call('HGETALL', keys.schedule(arguments[i])) end
-  return answers
+  return script.map(arguments, 2, 1, function(name) return redis.call('HGETALL', keys.schedule(name)) end)
 end

@@ -1,13 +1,13 @@
 -- Remove a schedule. The jobs it created stay.
--- arguments: ARGV[1] clock offset, [2] name, [3] revision guard (0: none)
+-- arguments: name, guard (revision; 0: none)
 -- returns:   1
 -- refusals:  unknown_schedule, revision_conflict
 -- flags: allow-oom
 local keys = require 'keys'
 local schedules = require 'schedules'
 
-return function(arguments)
-  local name, guard = arguments[2], tonumber(arguments[3])
+return function(_, name, guard)
+  guard = tonumber(guard)
   local revision = schedules.revision_of(name)
   if revision == 0 then return 'unknown_schedule' end
   if guard > 0 and guard ~= revision then return 'revision_conflict' end

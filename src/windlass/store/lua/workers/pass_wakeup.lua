@@ -1,5 +1,5 @@
 -- Pass on a wakeup, for a process that was woken for a queue and has no taker for it.
--- arguments: ARGV[1] clock offset, [2] wakeup list of the caller, [3] queue, [4...] filters it no longer waits with
+-- arguments: wakeup_list (of the caller), queue; then filters it no longer waits with
 -- returns:   1 when another waiter was woken
 -- refusals:  none
 -- flags: allow-oom
@@ -10,20 +10,25 @@ local selection = require 'queues.selection'
 local taker_filter = require 'workers.taker_filter'
 local wakeups = require 'workers.wakeups'
 
-local OFFERED = 8 -- the wakeup was for one job, but jobs ahead of it may have wakeups that are in transit
+local FILTERS_AT = 4
+local OFFERED_MAX = 8 -- the wakeup was for one job, but jobs ahead of it may have wakeups that are in transit
 
-return function(arguments)
-  local queue = arguments[3]
+-- Wake other waiters for the jobs that match a filter. Returns whether one was woken.
+local function wake_others(queue, filter)
   local is_woken = false
-  for i = 4, #arguments do redis.call('ZREM', keys.waiters(queue), arguments[2] .. '\1' .. arguments[i]) end
-  for i = 4, #arguments do
-    local ids, resume = selection.next_ids(queue, taker_filter.parse(arguments[i]), OFFERED, 0)
-    for _, id in ipairs(ids) do
-      local job = record.load(id)
-      is_woken = job and wakeups.wake(queue, job) or is_woken
-    end
-    if resume and #ids == 0 then is_woken = wakeups.wake(queue, nil) or is_woken end
+  local ids, resume = selection.next_ids(queue, taker_filter.parse(filter), OFFERED_MAX, 0)
+  for _, id in ipairs(ids) do
+    local job = record.load(id)
+    is_woken = job and wakeups.wake(queue, job) or is_woken
   end
+  if resume and #ids == 0 then is_woken = wakeups.wake(queue, nil) or is_woken end
+  return is_woken
+end
+
+return function(arguments, wakeup_list, queue)
+  local is_woken = false
+  for i = FILTERS_AT, #arguments do redis.call('ZREM', keys.waiters(queue), wakeup_list .. '\1' .. arguments[i]) end
+  for i = FILTERS_AT, #arguments do is_woken = wake_others(queue, arguments[i]) or is_woken end
   if queue == pending_callbacks.PLACE and pending_callbacks.is_due() then is_woken = wakeups.wake(queue, nil) end
   return is_woken and 1 or 0
 end

@@ -1,14 +1,14 @@
 -- Stop the takers of this partition for a while, or let them continue. The mark is in the root key, by which every call
 -- finds its node: scripts see it even while other keys are being moved to another node.
--- arguments: ARGV[1] clock offset, [2] for ms (0: continue), [3] reason
+-- arguments: for_ms (0: continue), reason
 -- returns:   1 when the mark is new, or was removed; else 0
 -- refusals:  none
 -- flags: allow-oom
 local clock = require 'clock'
 local keys = require 'keys'
 
-return function(arguments)
-  local for_ms = tonumber(arguments[2])
+return function(_, for_ms, reason)
+  for_ms = tonumber(for_ms)
   if for_ms == 0 then return redis.call('HDEL', keys.root, 'stopped') end
-  return redis.call('HSET', keys.root, 'stopped', string.format('%.0f %s', clock.now_ms + for_ms, arguments[3]))
+  return redis.call('HSET', keys.root, 'stopped', string.format('%.0f %s', clock.now_ms + for_ms, reason))
 end

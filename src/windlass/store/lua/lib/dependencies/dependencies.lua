@@ -11,30 +11,36 @@ local script = require 'script'
 local dependencies = {}
 
 dependencies.HELD_BACK = 0.5 -- added to the score of a child that its parent still holds back
-dependencies.ODD_ROUND = 0.25 -- added when it ended in an odd round; a round lasts from one yield of the parent to the next
-dependencies.DELETED = 0 -- score of an awaited job that an import or a repair did not find: it blocks until a person decides
+-- Added when it ended in an odd round. A round lasts from one yield of the parent to the next.
+dependencies.ODD_ROUND = 0.25
+-- Score of an awaited job that an import or a repair did not find: it blocks until a person decides.
+dependencies.DELETED = 0
 dependencies.NOT_ENDED = 0 -- score of a dependent that was not notified of an end
 local POLICY_FAIL = 1 -- value of on_failure: the first member that fails or is cancelled ends the job
 
--- ids of waiting jobs to check, in order; also by id: true when waiting members do not count
--- ids of jobs that may have no dependents left
--- {kind, id}: steps over many members that this call began
+-- pending_checks: ids of waiting jobs to check, in order; also by id: true when waiting members do not count.
+-- unclaimed: ids of jobs that may have no dependents left.
+-- steps: {kind, id} of steps over many members that this call began.
 local is_begun -- the same by kind + id, and by 'd' + id
 script.on_start(function()
-  dependencies.pending_checks, dependencies.unclaimed, dependencies.steps, is_begun = script.clean(dependencies.pending_checks), script.clean(dependencies.unclaimed), script.clean(dependencies.steps), script.clean(is_begun)
+  dependencies.pending_checks = script.clean(dependencies.pending_checks)
+  dependencies.unclaimed = script.clean(dependencies.unclaimed)
+  dependencies.steps = script.clean(dependencies.steps)
+  is_begun = script.clean(is_begun)
 end)
 
 -- Check whether a job's wait is over. The check runs after the next flush, when all members are stored.
 function dependencies.check_later(id, ignores_waiting)
-  if dependencies.pending_checks[id] == nil then dependencies.pending_checks[#dependencies.pending_checks + 1] = id end
-  dependencies.pending_checks[id] = ignores_waiting == true and dependencies.pending_checks[id] ~= false
+  local checks = dependencies.pending_checks
+  if checks[id] == nil then checks[#checks + 1] = id end
+  checks[id] = ignores_waiting == true and checks[id] ~= false
 end
 
 -- Kinds of steps. r. releases held children. f0 and f1 remove members that ended in an even or odd round. After the end
 -- of their owner, all members are released: el (it finished), ek (cancel its children), ea (cancel all members), eo (it
 -- was deleted). w. checks a waiting job. d0, d6, d7, d8 and dx notify the dependents: not ended, the end state,
 -- deleted.
-local TOLD = {'d0', 'd6', 'd7', 'd8', 'dx'}
+local NOTIFICATIONS = {'d0', 'd6', 'd7', 'd8', 'dx'}
 
 function dependencies.begin_step(kind, id)
   local step = {kind = kind, id = id}
@@ -43,13 +49,13 @@ function dependencies.begin_step(kind, id)
   if string.sub(kind, 1, 1) == 'd' then is_begun['d' .. id] = step end
 end
 
--- Notify the dependents of a job. Only the latest notification counts.
-function dependencies.notify_dependents(told, id)
-  for _, kind in ipairs(TOLD) do batch.z_remove(keys.steps(), kind .. id) end
+-- Notify the dependents of a job of its state ('x': it was deleted). Only the latest notification counts.
+function dependencies.notify_dependents(state, id)
+  for _, kind in ipairs(NOTIFICATIONS) do batch.z_remove(keys.steps(), kind .. id) end
   local step = is_begun['d' .. id]
-  if not step then return dependencies.begin_step('d' .. told, id) end
+  if not step then return dependencies.begin_step('d' .. state, id) end
   is_begun[step.kind .. id] = nil
-  step.kind = 'd' .. told
+  step.kind = 'd' .. state
   is_begun[step.kind .. id] = true
 end
 
@@ -80,7 +86,9 @@ end
 -- Return whether other jobs need its outcome.
 function dependencies.is_needed(job) return record.has(job, 'has_dependents') or dependencies.parent_of(job) ~= nil end
 
-function dependencies.ended_score(waiter, state) return state + (record.has(waiter, 'odd_round') and dependencies.ODD_ROUND or 0) end
+function dependencies.ended_score(waiter, state)
+  return state + (record.has(waiter, 'odd_round') and dependencies.ODD_ROUND or 0)
+end
 
 function dependencies.member_score(owner, job)
   if record.is_ended(job) then return dependencies.ended_score(owner, job.state) end
@@ -134,7 +142,9 @@ end
 function dependencies.count_members(id, low, high) return redis.call('ZCOUNT', keys.members(id), low, high) end
 
 -- Return the number of members that have not ended, as of the last flush.
-function dependencies.count_pending(id) return dependencies.count_members(id, STATE.scheduled, '(' .. STATE.finished) end
+function dependencies.count_pending(id)
+  return dependencies.count_members(id, STATE.scheduled, '(' .. STATE.finished)
+end
 
 -- Return the number of members that keep a waiting job waiting, including awaited jobs that were not found.
 function dependencies.count_blockers(id, ignores_waiting)

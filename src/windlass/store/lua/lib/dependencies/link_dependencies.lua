@@ -47,14 +47,14 @@ function link_dependencies.wait_for(job, awaited)
   record.mark(job, 'has_members')
   for _, member in ipairs(awaited) do
     -- Only the end of a member is notified: until then it counts as queued.
-    local told, score = dependencies.NOT_ENDED, STATE.queued
+    local notified_state, score = dependencies.NOT_ENDED, STATE.queued
     if record.is_ended(member) then
-      told, score = member.state, member.state
+      notified_state, score = member.state, member.state
       ending.claim(member)
     end
     link_dependencies.mark_once(member, 'has_dependents')
     batch.z_add(keys.members(job.id), score, member.id)
-    batch.z_add(keys.dependents(member.id), told, job.id)
+    batch.z_add(keys.dependents(member.id), notified_state, job.id)
   end
 end
 
@@ -71,10 +71,12 @@ local may_be_over -- ids of new jobs whose wait may end in this call
 script.on_start(function() may_be_over = {} end)
 
 function link_dependencies.link(job, links)
-  if record.has(job, 'held') and not (links.parent and record.is_leased(links.parent)) then record.unmark(job, 'held') end
-  if record.has(job, 'held') or record.has(job, 'joins') or links.awaits then
+  local is_held = record.has(job, 'held') and links.parent and record.is_leased(links.parent)
+  if not is_held then record.unmark(job, 'held') end
+  local awaits = record.has(job, 'joins') or links.awaits
+  if is_held or awaits then
     job.state = STATE.waiting
-    if record.has(job, 'joins') or links.awaits then
+    if awaits then
       dependencies.check_later(job.id)
       may_be_over[job.id] = true
     end

@@ -17,11 +17,12 @@ local wakeups = require 'workers.wakeups'
 local propagation = {}
 
 local STEP_BUDGET = 200 -- members handled by one call
-local LOOK_BUDGET = 1200 -- waiting jobs checked by one call: one for each of its items, and more
-local WORK_READ = 8
+local CHECK_BUDGET = 1200 -- waiting jobs checked by one call: one for each of its items, and more
+local STEPS_READ = 8
 
-local budget, looks_left, rings
-script.on_start(function() budget, looks_left, rings = STEP_BUDGET, LOOK_BUDGET, {} end)
+local members_left, checks_left -- budgets of this call
+local to_wake -- queues whose takers continue the steps that this call leaves
+script.on_start(function() members_left, checks_left, to_wake = STEP_BUDGET, CHECK_BUDGET, {} end)
 
 -- End the wait of a job: a group finishes, any other job becomes queued or scheduled.
 function propagation.end_wait(job)
@@ -43,7 +44,8 @@ local function settle(id, ignores_waiting)
   if not job or job.state ~= STATE.waiting then return end
   local state, member = dependencies.imposed_end(job)
   if state then return yield_to_children.end_by_member(job, state, member) end
-  if record.has(job, 'held') or (record.has(job, 'has_members') and dependencies.count_blockers(id, ignores_waiting) > 0) then return end
+  if record.has(job, 'held') then return end
+  if record.has(job, 'has_members') and dependencies.count_blockers(id, ignores_waiting) > 0 then return end
   -- The next round must not begin before the members of the last one are removed.
   if not dependencies.is_unsettled(id, 'f0', 'f1') then propagation.end_wait(job) end
 end
@@ -80,7 +82,7 @@ function propagation.release_member(owner_id, id, kind)
   end
 end
 
-local function let_all_go(owner_id, kind, ids)
+local function release_members(owner_id, kind, ids)
   for _, id in ipairs(ids) do
     batch.z_remove(keys.members(owner_id), id)
     propagation.release_member(owner_id, id, kind)
@@ -88,32 +90,32 @@ local function let_all_go(owner_id, kind, ids)
   return #ids
 end
 
-local function of_score(id, score, most)
+local function members_of_score(id, score, most)
   if most <= 0 then return {} end
   return redis.call('ZRANGEBYSCORE', keys.members(id), score, score, 'LIMIT', 0, most)
 end
 
 -- Steps by the first letter of their kind. Each step handles at most `most` members and returns how many it handled;
 -- fewer means that it is done.
-propagation.STEPS = {}
+local STEPS = {}
 
-function propagation.STEPS.e(id, kind, most)
-  return let_all_go(id, kind, redis.call('ZRANGE', keys.members(id), 0, most - 1))
+function STEPS.e(id, kind, most)
+  return release_members(id, kind, redis.call('ZRANGE', keys.members(id), 0, most - 1))
 end
 
-function propagation.STEPS.f(id, kind, most)
+function STEPS.f(id, kind, most)
   local offset = kind == 'f1' and dependencies.ODD_ROUND or 0
-  local done = let_all_go(id, 'el', of_score(id, STATE.finished + offset, most))
-  done = done + let_all_go(id, 'el', of_score(id, STATE.cancelled + offset, most - done))
+  local done = release_members(id, 'el', members_of_score(id, STATE.finished + offset, most))
+  done = done + release_members(id, 'el', members_of_score(id, STATE.cancelled + offset, most - done))
   if done < most then dependencies.check_later(id) end
   return done
 end
 
-function propagation.STEPS.r(id, _, most)
+function STEPS.r(id, _, most)
   local owner = record.load(id)
   -- The owner was put back into its queue: it will yield again.
   if not owner or owner.state ~= STATE.waiting then return 0 end
-  local ids = of_score(id, STATE.waiting + dependencies.HELD_BACK, most)
+  local ids = members_of_score(id, STATE.waiting + dependencies.HELD_BACK, most)
   for _, child_id in ipairs(ids) do
     local child = record.load(child_id)
     if child then propagation.start_child(child) else batch.z_remove(keys.members(id), child_id) end
@@ -121,59 +123,63 @@ function propagation.STEPS.r(id, _, most)
   return #ids
 end
 
-function propagation.STEPS.w(id)
+function STEPS.w(id)
   dependencies.check_later(id)
   return 0
 end
 
-function propagation.notify(job, id, told, waiter_id)
+-- Notify a dependent of a job's state. nil: the job was deleted and never ends; its dependents treat that as a cancel.
+local function notify(job, id, state, waiter_id)
   local waiter = record.load(waiter_id)
-  local hears = waiter and not record.is_ended(waiter)
-  if job and hears then batch.z_add(keys.dependents(id), told, waiter_id) else batch.z_remove(keys.dependents(id), waiter_id) end
-  if not hears then
-    dependencies.unclaimed[#dependencies.unclaimed + 1] = id
-    return
+  local still_waits = waiter and not record.is_ended(waiter)
+  if job and still_waits then
+    batch.z_add(keys.dependents(id), state, waiter_id)
+  else
+    batch.z_remove(keys.dependents(id), waiter_id)
   end
-  -- A deleted job never ends: its dependents treat that as a cancel.
-  local state = told or STATE.cancelled
-  batch.z_add(keys.members(waiter_id), state == dependencies.NOT_ENDED and STATE.queued or dependencies.ended_score(waiter, state), id)
-  if state ~= dependencies.NOT_ENDED then dependencies.check_later(waiter_id) end
+  if not still_waits then
+    dependencies.unclaimed[#dependencies.unclaimed + 1] = id
+  elseif state == dependencies.NOT_ENDED then
+    batch.z_add(keys.members(waiter_id), STATE.queued, id)
+  else
+    batch.z_add(keys.members(waiter_id), dependencies.ended_score(waiter, state or STATE.cancelled), id)
+    dependencies.check_later(waiter_id)
+  end
 end
 
-function propagation.STEPS.d(id, kind, most)
-  local job, key, told = record.load(id), keys.dependents(id), tonumber(string.sub(kind, 2))
-  local ids
-  if job then
-    ids = redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. told, 'LIMIT', 0, most)
-    if #ids < most then
-      for _, waiter_id in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. told, '+inf', 'LIMIT', 0, most - #ids)) do
-        table.insert(ids, waiter_id)
-      end
-    end
-  else
-    ids = redis.call('ZRANGE', key, 0, most - 1)
+-- Return dependents that were last notified of another state than this one.
+local function find_unnotified(key, state, most)
+  local ids = redis.call('ZRANGEBYSCORE', key, '-inf', '(' .. state, 'LIMIT', 0, most)
+  if #ids == most then return ids end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. state, '+inf', 'LIMIT', 0, most - #ids)) do
+    ids[#ids + 1] = id
   end
-  for _, waiter_id in ipairs(ids) do propagation.notify(job, id, told, waiter_id) end
-  return #ids
+  return ids
+end
+
+function STEPS.d(id, kind, most)
+  local job, key, state = record.load(id), keys.dependents(id), tonumber(string.sub(kind, 2))
+  local waiter_ids = job and find_unnotified(key, state, most) or redis.call('ZRANGE', key, 0, most - 1)
+  for _, waiter_id in ipairs(waiter_ids) do notify(job, id, state, waiter_id) end
+  return #waiter_ids
 end
 
 local function leave_for_later(kind, id)
   batch.z_add(keys.steps(), clock.now_ms, kind .. id)
   local job = record.load(id)
-  rings[''] = true
-  if job then rings[job.queue] = true end
+  to_wake[''] = true
+  if job then to_wake[job.queue] = true end
 end
 
 local function take_step(step)
-  local most = budget
+  local most = members_left
   if most <= 0 then
     leave_for_later(step.kind, step.id)
     return dependencies.end_step(step)
   end
-  local done = propagation.STEPS[string.sub(step.kind, 1, 1)](step.id, step.kind, most)
-  budget = budget - done
+  local done = STEPS[string.sub(step.kind, 1, 1)](step.id, step.kind, most)
   -- Checks have their own budget. A step that found nothing costs 1, so that no step is free.
-  if done == 0 then budget = budget - 1 end
+  members_left = members_left - math.max(done, 1)
   if done >= most then dependencies.steps[#dependencies.steps + 1] = step else dependencies.end_step(step) end
 end
 
@@ -188,25 +194,25 @@ end
 
 batch.on_settle(function()
   if #dependencies.steps == 0 and #dependencies.unclaimed == 0 and #dependencies.pending_checks == 0 then
-    local woken = rings
-    rings = {}
-    for queue in pairs(woken) do wakeups.wake(queue, nil) end
+    local queues = to_wake
+    to_wake = {}
+    for queue in pairs(queues) do wakeups.wake(queue, nil) end
     return false
   end
-  local to_look, to_do, to_release = dependencies.pending_checks, dependencies.steps, dependencies.unclaimed
+  local checks, steps, unclaimed = dependencies.pending_checks, dependencies.steps, dependencies.unclaimed
   dependencies.pending_checks, dependencies.steps, dependencies.unclaimed = {}, {}, {}
-  for _, id in ipairs(to_release) do propagation.release_claim(id) end
-  for _, step in ipairs(to_do) do take_step(step) end
-  for _, id in ipairs(to_look) do
-    if looks_left > 0 then settle(id, to_look[id]) else leave_for_later('w.', id) end
-    looks_left = looks_left - 1
+  for _, id in ipairs(unclaimed) do propagation.release_claim(id) end
+  for _, step in ipairs(steps) do take_step(step) end
+  for _, id in ipairs(checks) do
+    if checks_left > 0 then settle(id, checks[id]) else leave_for_later('w.', id) end
+    checks_left = checks_left - 1
   end
   return true
 end)
 
 -- Continue the steps that earlier calls left. Returns whether there were any, and whether some are left.
 function propagation.continue_steps()
-  local items = redis.call('ZRANGE', keys.steps(), 0, WORK_READ - 1)
+  local items = redis.call('ZRANGE', keys.steps(), 0, STEPS_READ - 1)
   if #items == 0 then return false, false end
   for _, item in ipairs(items) do
     batch.z_remove(keys.steps(), item)

@@ -11,12 +11,12 @@ local script = require 'script'
 
 local relink = {}
 
-local SETTLING
-relink.LINKING, SETTLING = 1, 2 -- scores in `restoring`
+relink.LINKING = 1 -- score in `restoring`
+local SETTLING = 2 -- next score
 relink.LINKED_PER_CALL = 2000
-local not_known
-script.on_start(function() not_known = 0 end)
-function relink.unknown_awaited() return not_known end
+local unknown -- awaited jobs that were not found in this call
+script.on_start(function() unknown = 0 end)
+function relink.unknown_awaited() return unknown end
 
 -- Link a child to its parent. Without a parent the child becomes independent.
 local function link_to_parent(job)
@@ -27,7 +27,11 @@ local function link_to_parent(job)
     return dependencies.update_parent(job)
   end
   dependencies.cut_parent(job)
-  if record.is_ended(job) then ending.retire(job, false) elseif record.has(job, 'held') then propagation.start_child(job) end
+  if record.is_ended(job) then
+    ending.retire(job, false)
+  elseif record.has(job, 'held') then
+    propagation.start_child(job)
+  end
 end
 
 -- Awaited jobs are listed as deleted so far. A job that ended recently and was removed counts as finished.
@@ -37,11 +41,13 @@ local function link_to_awaited(job)
     local member = id ~= record.NOBODY and record.load(id)
     if member then
       link_dependencies.wait_for(job, {member})
-      if record.is_ended(member) then batch.z_add(keys.members(job.id), dependencies.ended_score(job, member.state), id) end
+      if record.is_ended(member) then
+        batch.z_add(keys.members(job.id), dependencies.ended_score(job, member.state), id)
+      end
     elseif id ~= record.NOBODY and ending.missing(id) == 'already_ended' then
       batch.z_remove(keys.members(job.id), id)
     elseif id ~= record.NOBODY then
-      not_known = not_known + 1
+      unknown = unknown + 1
     end
   end
   return #ids

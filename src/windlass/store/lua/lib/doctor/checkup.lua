@@ -15,7 +15,7 @@ local checkup = {}
 
 local PAGE = 200
 local OWN_EXPIRY_MS = 172800000 -- set on keys that must expire and would not; no use of them lasts longer
-checkup.SCAN = {zset = 'ZSCAN', set = 'SSCAN', hash = 'HSCAN'}
+local SCAN = {zset = 'ZSCAN', set = 'SSCAN', hash = 'HSCAN'}
 
 local function drop_entry(name, kind, rest, entry)
   if kind == 'lane' then lanes.touch(string.match(rest, '^([^%z]*)%z(.*)$')) end
@@ -31,36 +31,84 @@ local function check_entry(name, kind, rest, entry)
   if is_unreadable then return end
   local place = job and expected_index.entries_of(job)[keys.named(name)]
   if place and place.member == entry then return end
-  findings.add(kind == 'holders' and 'limit_drifted' or 'ghost', findings.job_example(id), function() drop_entry(name, kind, rest, entry) end)
+  local code = kind == 'holders' and 'limit_drifted' or 'ghost'
+  findings.report_job(code, id, function() drop_entry(name, kind, rest, entry) end)
 end
 
+-- What is known of a kind of key: its type; `whole` checks the key, `entry` each of its entries.
 local function of_jobs(whole) return {type = 'zset', whole = whole, is_index = true} end
-local function plain(type_name) return {type = type_name} end
-local function passing(type_name) return {type = type_name, expires = true} end
+local function unchecked(type_name) return {type = type_name} end
+local function temporary(type_name) return {type = type_name, expires = true} end
+
+-- Return a check of entries for a key of which there is one per partition: it has no name of its own.
+local function single(check)
+  return function(_, ...) return check(...) end
+end
+
+local function belonging(kind)
+  return function(id) checkup_lists.check_belonging(kind, id) end
+end
+
+-- Return a check of a list whose first entry a background loop handles when it is due.
+local function loop(name)
+  return function() checkup_lists.check_loops(name) end
+end
+
+local function timer(kind, index)
+  return function(queue) checkup_lanes.check_timer(kind, queue, index) end
+end
+
+local function mark(name)
+  return function(queue, limit_key) checkup_lanes.check_mark(name, queue, limit_key) end
+end
+
+local function schedule_name(index)
+  return function(_, name) checkup_lists.check_scheduled_name(index, name) end
+end
+
+local function callback_entry(list)
+  return function(_, callback) checkup_lists.check_callback_entry(list, callback, true) end
+end
 
 local KIND = {
+  -- Jobs
   j = {type = 'string', whole = function(id)
     local job = checkup_job.check_job(id)
     if job then checkup_dependencies.check_links(job) end
   end},
-  a = {type = 'list', whole = function(id) checkup_lists.check_belonging('a', id) end},
-  o = {type = 'string', whole = function(id) checkup_lists.check_belonging('o', id) end},
-  l = {type = 'list', whole = function(id) checkup_lists.check_belonging('l', id) end},
-  e = {type = 'set', whole = function(id) checkup_lists.check_belonging('e', id) end},
+  a = {type = 'list', whole = belonging('a')},
+  o = {type = 'string', whole = belonging('o')},
+  l = {type = 'list', whole = belonging('l')},
+  e = {type = 'set', whole = belonging('e')},
   c = {type = 'zset', whole = checkup_dependencies.check_members_list, entry = checkup_dependencies.check_member},
   d = {type = 'zset', whole = checkup_dependencies.check_dependents_list, entry = checkup_dependencies.check_dependent},
-  work = {type = 'zset', whole = function() checkup_lists.check_loops('work') end, entry = function(_, item) checkup_lists.check_work(item) end},
-  queues = {type = 'set', entry = function(_, queue) checkup_job.check_listed(queue) end},
+  t = of_jobs(),
+  u = of_jobs(),
+  throttle = temporary('string'),
+  work = {type = 'zset', whole = loop('work'), entry = single(checkup_lists.check_step)},
+  restoring = unchecked('zset'),
+  retention = {type = 'zset', whole = loop('retention'), entry = single(checkup_lists.check_retention)},
+  expiry = of_jobs(loop('expiry')),
+  ended = temporary('set'),
+  seq = unchecked('string'),
+  token = unchecked('string'),
+
+  -- Queues
+  queues = {type = 'set', entry = single(checkup_job.check_listed)},
   q = {type = 'hash', whole = function(queue)
     checkup_job.check_listed(queue)
     checkup_lanes.check_pauses(queue)
   end},
-  scheduled = of_jobs(function(queue) checkup_lanes.check_timer('due', queue, 'scheduled') end),
-  running = of_jobs(function(queue) checkup_lanes.check_timer('lease', queue, 'running') end),
-  ready = of_jobs(), laned = of_jobs(), waiting = of_jobs(), finished = of_jobs(), failed = of_jobs(), cancelled = of_jobs(),
-  history = of_jobs(), u = of_jobs(), t = of_jobs(), wj = of_jobs(),
-  expiry = of_jobs(function() checkup_lists.check_loops('expiry') end),
-  lane = of_jobs(checkup_lanes.check_lane), holders = of_jobs(checkup_lanes.check_holders),
+  ready = of_jobs(),
+  laned = of_jobs(),
+  lane = of_jobs(checkup_lanes.check_lane),
+  scheduled = of_jobs(timer('due', 'scheduled')),
+  waiting = of_jobs(),
+  running = of_jobs(timer('lease', 'running')),
+  finished = of_jobs(),
+  failed = of_jobs(),
+  cancelled = of_jobs(),
+  history = of_jobs(),
   heads = {type = 'zset', entry = function(queue, entry, score) checkup_lanes.check_head(queue, nil, entry, score) end},
   names = {type = 'zset', entry = checkup_lanes.check_lane_name},
   parked = {type = 'zset', whole = checkup_lanes.check_line, entry = function(name, entry, score)
@@ -68,43 +116,73 @@ local KIND = {
     checkup_lanes.check_head(queue, limit_key, entry, score)
   end},
   parked_at = {type = 'hash', entry = checkup_lanes.check_blocked_by},
-  room = {type = 'zset', entry = function(queue, limit_key) checkup_lanes.check_mark('room', queue, limit_key) end},
-  rates = {type = 'zset', whole = function(queue) checkup_lanes.check_timer('due', queue, 'rates') end,
-    entry = function(queue, limit_key) checkup_lanes.check_mark('rates', queue, limit_key) end},
+  room = {type = 'zset', entry = mark('room')},
+  rates = {type = 'zset', whole = timer('due', 'rates'), entry = mark('rates')},
+  timers = {type = 'zset', whole = function(kind) checkup_lists.check_loops('timers:' .. kind) end},
+  pauses = unchecked('hash'),
+  weights = unchecked('hash'),
+  turns = unchecked('zset'),
+  entered = unchecked('hash'),
+  waiters = temporary('zset'),
+  m = temporary('hash'),
+  idle = temporary('zset'),
+
+  -- Limits
+  limits = unchecked('hash'),
+  limit_names = unchecked('hash'),
+  limits_version = unchecked('string'),
+  limit_number = unchecked('string'),
+  rematch = unchecked('string'),
+  holders = of_jobs(checkup_lanes.check_holders),
+  full_at = temporary('string'),
   parked_in = {type = 'set', entry = checkup_lanes.check_blocked_in},
-  held = {type = 'set', entry = checkup_lanes.check_held},
-  under = of_jobs(checkup_caps.check_under),
-  keyed = {type = 'zset', entry = checkup_caps.check_keyed},
+  held = {type = 'set', entry = checkup_lanes.check_limit_key},
   caps = {type = 'hash', entry = checkup_caps.check_cap},
-  idle_caps = {type = 'zset', whole = function() checkup_lists.check_loops('idle_caps') end,
-    entry = function(_, limit_key, idle_until) checkup_caps.check_idle_cap(limit_key, idle_until) end},
-  retention = {type = 'zset', whole = function() checkup_lists.check_loops('retention') end, entry = function(_, id) checkup_lists.check_retention(id) end},
+  keyed = {type = 'zset', entry = checkup_caps.check_capped_key},
+  under = of_jobs(checkup_caps.check_limited_jobs),
+  idle_caps = {type = 'zset', whole = loop('idle_caps'), entry = single(checkup_caps.check_idle_cap)},
+
+  -- Numbers
+  number = unchecked('string'),
+  slip = temporary('string'),
+  numbers = {type = 'hash', entry = single(checkup_lists.check_numbers)},
+  numbered = {type = 'hash', entry = single(checkup_lists.check_numbered)},
+
+  -- Workers and wakeups
+  workers = unchecked('zset'),
+  w = {type = 'hash', whole = checkup_lists.check_worker},
+  wj = of_jobs(),
+  push_workers = unchecked('zset'),
+  push_full = unchecked('set'),
+  wn = unchecked('zset'),
+  bell = temporary('list'),
+  hand = temporary('string'),
+
+  -- Schedules
   s = {type = 'hash', whole = checkup_lists.check_schedule},
   sj = {type = 'list', whole = checkup_lists.check_schedule_jobs},
-  schedules = {type = 'zset', whole = function() checkup_lists.check_loops('schedules') end,
-    entry = function(_, name) checkup_lists.check_scheduled_name('schedules', name) end},
-  schedule_names = {type = 'zset', entry = function(_, name) checkup_lists.check_scheduled_name('schedule_names', name) end},
+  schedules = {type = 'zset', whole = loop('schedules'), entry = schedule_name('schedules')},
+  schedule_names = {type = 'zset', entry = schedule_name('schedule_names')},
+
+  -- Callbacks
   b = {type = 'hash', whole = checkup_lists.check_callback},
-  owed = {type = 'zset', entry = function(_, callback) checkup_lists.check_callback_entry('owed', callback, true) end},
+  owed = {type = 'zset', entry = callback_entry('owed')},
   od = {type = 'zset', entry = checkup_lists.check_destination_entry},
-  owed_to = {type = 'zset', entry = function(_, destination, at) checkup_lists.check_destination(destination, at) end},
-  given_up = {type = 'zset', entry = function(_, callback) checkup_lists.check_callback_entry('given_up', callback, true) end},
+  owed_to = {type = 'zset', entry = single(checkup_lists.check_destination)},
+  given_up = {type = 'zset', entry = callback_entry('given_up')},
   given_up_ids = {type = 'zset', entry = function(_, callback)
     checkup_lists.check_callback_entry('given_up_ids', callback, redis.call('ZSCORE', keys.given_up(), callback))
   end},
-  w = {type = 'hash', whole = checkup_lists.check_worker},
-  number = plain('string'),
-  numbers = {type = 'hash', entry = function(_, id, number) checkup_lists.check_numbers(id, number) end},
-  numbered = {type = 'hash', entry = function(_, number, id) checkup_lists.check_numbered(number, id) end},
-  pauses = plain('hash'), weights = plain('hash'), turns = plain('zset'), entered = plain('hash'),
-  timers = {type = 'zset', whole = function(rest) checkup_lists.check_loops('timers:' .. rest) end}, limits = plain('hash'), limit_names = plain('hash'), limits_version = plain('string'),
-  limit_number = plain('string'), rematch = plain('string'), seq = plain('string'), token = plain('string'),
-  tokens = plain('hash'), tokens_version = plain('string'), audit = plain('stream'),
-  workers = plain('zset'), debts = plain('string'), restoring = plain('zset'),
-  m = passing('hash'), throttle = passing('string'), slip = passing('string'), ended = passing('set'), wakeup_list = passing('list'),
-  hand = passing('string'), ended_sessions = passing('zset'),
-  waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'),
-  stats = passing('hash'), idle = passing('zset'), push_workers = plain('zset'), push_full = plain('set'), wn = plain('zset'),
+  debts = unchecked('string'),
+
+  -- Events, tokens, figures
+  followed = temporary('string'),
+  events = temporary('stream'),
+  tokens = unchecked('hash'),
+  ended_sessions = temporary('zset'),
+  tokens_version = unchecked('string'),
+  stats = temporary('hash'),
+  audit = unchecked('stream'),
 }
 
 -- Check the type of a key and its expiry: temporary keys must expire, and others must not.
@@ -112,24 +190,24 @@ local function check_key(name, kind)
   local key, found = keys.named(name), redis.call('TYPE', keys.named(name)).ok
   if found == 'none' then return false end
   if not kind then
-    findings.add('unknown_key', findings.key_example(name))
+    findings.report_key('unknown_key', name)
     return false
   end
   if found ~= kind.type then
-    findings.add('wrong_type', findings.key_example(name))
+    findings.report_key('wrong_type', name)
     return false
   end
   local has_end = redis.call('PTTL', key) >= 0
   if has_end and not kind.expires then
-    findings.add('would_expire', findings.key_example(name), function() redis.call('PERSIST', key) end)
+    findings.report_key('would_expire', name, function() redis.call('PERSIST', key) end)
   elseif kind.expires and not has_end then
-    findings.add('never_expires', findings.key_example(name), function() redis.call('PEXPIRE', key, OWN_EXPIRY_MS) end)
+    findings.report_key('never_expires', name, function() redis.call('PEXPIRE', key, OWN_EXPIRY_MS) end)
   end
   return true
 end
 
 local function check_page(name, kind_name, kind, rest, cursor)
-  local page = redis.call(checkup.SCAN[kind.type], keys.named(name), cursor, 'COUNT', PAGE)
+  local page = redis.call(SCAN[kind.type], keys.named(name), cursor, 'COUNT', PAGE)
   local step = kind.type == 'set' and 1 or 2
   for i = 1, #page[2], step do
     local entry = page[2][i]
@@ -143,7 +221,7 @@ local function check_page(name, kind_name, kind, rest, cursor)
   return page[1] ~= '0' and page[1] or nil
 end
 
-local function look_at_key(name, cursor)
+local function examine_step(name, cursor)
   local kind_name, rest = string.match(name, '^([^:]*):?(.*)$')
   local kind = KIND[kind_name]
   findings.spend_budget(1)
@@ -158,10 +236,10 @@ end
 -- Check a key, one step at a time. Returns nil when the key is done, else the next cursor. An error is a finding and
 -- does not stop the examination.
 function checkup.examine_key(name, cursor)
-  local is_done, answer = pcall(look_at_key, name, cursor)
+  local is_done, answer = pcall(examine_step, name, cursor)
   if is_done then return answer end
   findings.discard_pending()
-  findings.add('not_examined', findings.key_example(name))
+  findings.report_key('not_examined', name)
   return nil
 end
 

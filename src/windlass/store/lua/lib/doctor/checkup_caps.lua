@@ -19,34 +19,38 @@ end
 local function has_jobs(limit_key) return redis.call('EXISTS', keys.limited_jobs(limit_key)) == 1 end
 local function has_cap(limit_key) return redis.call('HEXISTS', caps.caps_key(limit_key), limit_key) == 1 end
 local function is_idle(limit_key) return redis.call('ZSCORE', keys.idle_caps(), limit_key) ~= false end
-local function is_keyed(limit_key) return redis.call('ZSCORE', keys.capped_keys(limits.number_of(limit_key)), limit_key) == '0' end
-
-function checkup_caps.check_under(limit_key)
-  if is_keyed(limit_key) and not is_idle(limit_key) then return end
-  findings.add('cap_wrong', findings.key_example('under:' .. limit_key), settle_again(limit_key))
+local function is_capped(limit_key)
+  return redis.call('ZSCORE', keys.capped_keys(limits.number_of(limit_key)), limit_key) == '0'
 end
 
-function checkup_caps.check_keyed(_, limit_key)
+function checkup_caps.check_limited_jobs(limit_key)
+  if is_capped(limit_key) and not is_idle(limit_key) then return end
+  findings.report_key('cap_wrong', 'under:' .. limit_key, settle_again(limit_key))
+end
+
+function checkup_caps.check_capped_key(_, limit_key)
   if has_jobs(limit_key) or has_cap(limit_key) then return end
-  findings.add('ghost', findings.key_example('keyed:' .. limits.number_of(limit_key)), settle_again(limit_key))
+  findings.report_key('ghost', 'keyed:' .. limits.number_of(limit_key), settle_again(limit_key))
 end
 
 function checkup_caps.check_cap(number, limit_key, cap)
   if #cap < 4 or limits.number_of(limit_key) ~= number then
-    findings.add('cap_wrong', findings.key_example('caps:' .. number), function()
+    findings.report_key('cap_wrong', 'caps:' .. number, function()
       redis.call('HDEL', keys.caps(number), limit_key)
       if limits.number_of(limit_key) then settle_again(limit_key)() end
     end)
-  elseif is_idle(limit_key) == has_jobs(limit_key) or not is_keyed(limit_key) then
-    findings.add('cap_wrong', findings.key_example('caps:' .. number), settle_again(limit_key))
+  elseif is_idle(limit_key) == has_jobs(limit_key) or not is_capped(limit_key) then
+    findings.report_key('cap_wrong', 'caps:' .. number, settle_again(limit_key))
   end
 end
 
 function checkup_caps.check_idle_cap(limit_key, idle_until)
   if not has_cap(limit_key) or has_jobs(limit_key) then
-    findings.add('ghost', findings.key_example('idle_caps'), settle_again(limit_key))
+    findings.report_key('ghost', 'idle_caps', settle_again(limit_key))
   elseif idle_until > clock.now_ms + caps.IDLE_MS + CLOCKS_DIFFER_MS then
-    findings.add('cap_wrong', findings.key_example('idle_caps'), function() redis.call('ZADD', keys.idle_caps(), clock.now_ms + caps.IDLE_MS, limit_key) end)
+    findings.report_key('cap_wrong', 'idle_caps', function()
+      redis.call('ZADD', keys.idle_caps(), clock.now_ms + caps.IDLE_MS, limit_key)
+    end)
   end
 end
 

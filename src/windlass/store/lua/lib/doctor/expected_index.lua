@@ -23,73 +23,80 @@ end
 
 function expected_index.id_of_entry(entry) return #entry == 16 and entry or lanes.id_in_member(entry) end
 
-function expected_index.is_in_lane(job) return job.state == STATE.queued or record.has(job, 'retakeable') end
+local function is_in_lane(job) return job.state == STATE.queued or record.has(job, 'retakeable') end
 
 local function holds_unique(job)
   if job.unique == '' then return false end
   return not record.is_ended(job) or (record.has(job, 'unique_while_kept') and not record.has(job, 'in_history'))
 end
 
-local function place_of_state(job)
+local function index_of_state(job)
   if job.state == STATE.scheduled then return 'scheduled', job.ready_at end
   if job.state == STATE.waiting then return 'waiting', job.created_at end
   if record.is_leased(job) then return 'running', index.overdue_at(job) end
   return record.has(job, 'in_history') and 'history' or keys.STATE_INDEX[job.state], job.ended_at
 end
 
-local function add_lane(places, job)
-  local lane, place = lanes.of(job), {member = lanes.member_of(job), score = lanes.score_of(job, configuration.of(job.queue))}
+local function add_lane(entries, job)
+  local lane, config = lanes.of(job), configuration.of(job.queue)
+  local entry = {member = lanes.member_of(job), score = lanes.score_of(job, config)}
   -- Jobs that are not relaned yet still have their old score.
-  if configuration.of(job.queue).is_relaning then place.score = nil end
-  places[keys.lane(job.queue, lane)] = place
-  if lane ~= '' then places[keys.laned(job.queue)] = place end
+  if config.is_relaning then entry.score = nil end
+  entries[keys.lane(job.queue, lane)] = entry
+  if lane ~= '' then entries[keys.laned(job.queue)] = entry end
 end
 
-function expected_index.add_leased(places, job)
+local function add_leased(entries, job)
+  local is_retakeable = record.has(job, 'retakeable')
   if job.worker ~= record.NOBODY then
     -- A worker that went silent no longer lists jobs that others may take over.
-    places[keys.worker_jobs(job.worker)] = {member = job.id, score = job.started_at, may_miss = record.has(job, 'retakeable')}
+    entries[keys.worker_jobs(job.worker)] = {member = job.id, score = job.started_at, may_miss = is_retakeable}
   end
-  if record.has(job, 'retakeable') then return end
+  if is_retakeable then return end
   limits.each(record.links_of(job).limits, function(limit_key)
-    places[keys.holders(limit_key)] = {member = job.id, score = job.started_at}
+    entries[keys.holders(limit_key)] = {member = job.id, score = job.started_at}
   end)
 end
 
 -- Return by key: the member, its score (nil: any), and whether it may be missing.
 function expected_index.entries_of(job)
-  local places = {}
+  local entries = {}
   if job.state ~= STATE.queued then
-    local kind, score = place_of_state(job)
-    places[keys.of_queue(kind, job.queue)] = {member = job.id, score = score}
+    local kind, score = index_of_state(job)
+    entries[keys.of_queue(kind, job.queue)] = {member = job.id, score = score}
   end
-  if expected_index.is_in_lane(job) then add_lane(places, job) end
-  if record.is_leased(job) then expected_index.add_leased(places, job) end
+  if is_in_lane(job) then add_lane(entries, job) end
+  if record.is_leased(job) then add_leased(entries, job) end
   if not record.is_ended(job) then
-    caps.each_key(job, function(limit_key) places[keys.limited_jobs(limit_key)] = {member = job.id, score = job.state} end)
+    caps.each_key(job, function(limit_key)
+      entries[keys.limited_jobs(limit_key)] = {member = job.id, score = job.state}
+    end)
   end
-  if index.may_expire(job) then places[keys.expiry()] = {member = job.id, score = record.policy_of(job).expires_at} end
-  if holds_unique(job) then places[unique_keys.key_of(job)] = {member = job.id, score = job.sequence} end
-  ending.each_tag(job, function(key) places[key] = {member = job.id, score = job.created_at} end)
-  return places
+  if index.may_expire(job) then entries[keys.expiry()] = {member = job.id, score = record.policy_of(job).expires_at} end
+  if holds_unique(job) then entries[unique_keys.key_of(job)] = {member = job.id, score = job.sequence} end
+  ending.each_tag(job, function(key) entries[key] = {member = job.id, score = job.created_at} end)
+  return entries
 end
 
-function expected_index.is_present(key, place)
-  local score = redis.call('ZSCORE', key, place.member)
-  if not score then return place.may_miss end
-  return place.score == nil or tonumber(score) == place.score
+function expected_index.is_present(key, entry)
+  local score = redis.call('ZSCORE', key, entry.member)
+  if not score then return entry.may_miss end
+  return entry.score == nil or tonumber(score) == entry.score
 end
 
 local function wake_for(job)
   if job.state == STATE.scheduled then index.note_timer('due', job.queue, job.ready_at) end
   if record.is_leased(job) then index.note_timer('lease', job.queue, index.overdue_at(job)) end
-  if expected_index.is_in_lane(job) then wakeups.note_takeable(job) end
+  if is_in_lane(job) then wakeups.note_takeable(job) end
 end
 
 function expected_index.restore(job)
-  if expected_index.is_in_lane(job) and lanes.of(job) ~= '' then lanes.touch(job.queue, lanes.of(job), true) end
-  for key, place in pairs(expected_index.entries_of(job)) do
-    if not expected_index.is_present(key, place) then batch.z_add(key, index.score_of(place.score or lanes.score_of(job, configuration.of(job.queue))), place.member) end
+  if is_in_lane(job) and lanes.of(job) ~= '' then lanes.touch(job.queue, lanes.of(job), true) end
+  for key, entry in pairs(expected_index.entries_of(job)) do
+    if not expected_index.is_present(key, entry) then
+      local score = entry.score or lanes.score_of(job, configuration.of(job.queue))
+      batch.z_add(key, index.score_of(score), entry.member)
+    end
   end
   if record.is_leased(job) and not record.has(job, 'retakeable') then
     limits.each(record.links_of(job).limits, function(limit_key) limits.held_now[limit_key] = true end)

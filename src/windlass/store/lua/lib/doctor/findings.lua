@@ -13,23 +13,23 @@ function findings.has_budget() return entries_left > 0 end
 function findings.spend_budget(entries) entries_left = entries_left - entries end
 function findings.count_job() jobs_seen = jobs_seen + 1 end
 
--- An example begins with its kind: a job, a queue, a lane of a queue, or a key.
-function findings.job_example(id) return 'j' .. id end
-function findings.queue_example(queue) return 'q' .. queue end
-function findings.lane_example(queue, lane) return 'l' .. queue .. '\0' .. lane end
-function findings.key_example(name) return 'k' .. name end
-
--- Record a finding. `mend` repairs it; without it a person must decide.
-function findings.add(code, example, mend)
-  local is_mended = repairs and mend ~= nil
+local function report(code, example, repair)
+  local is_repaired = repairs and repair ~= nil
   found_rows[#found_rows + 1] = code
   found_rows[#found_rows + 1] = example
-  found_rows[#found_rows + 1] = is_mended and 1 or 0
-  if is_mended then
-    mend()
+  found_rows[#found_rows + 1] = is_repaired and 1 or 0
+  if is_repaired then
+    repair()
     batch.flush()
   end
 end
+
+-- Report a finding on a job, a queue, a lane of a queue, or a key. `repair` corrects it; without it a person must
+-- decide.
+function findings.report_job(code, id, repair) report(code, 'j' .. id, repair) end
+function findings.report_queue(code, queue, repair) report(code, 'q' .. queue, repair) end
+function findings.report_lane(code, queue, lane, repair) report(code, 'l' .. queue .. '\0' .. lane, repair) end
+function findings.report_key(code, name, repair) report(code, 'k' .. name, repair) end
 
 -- Drop the pending writes of a failed repair, so that the next repair does not send them.
 function findings.discard_pending() batch.sorted_sets, batch.values, batch.counts = {}, {}, {} end

@@ -34,9 +34,9 @@ function export_entries.EXPORT.j(id)
   local result = record.has(job, 'has_outcome') and redis.call('GET', keys.result(id)) or ''
   local is_shared = job.unique ~= '' and redis.call('ZCARD', unique_keys.key_of(job)) > 1
   local parent = dependencies.parent_of(job)
-  local awaited, cursor, seen = {}, '', 0
-  if record.has(job, 'has_members') then awaited, cursor, seen = export_entries.awaited_page(id, '0') end
-  local weight = #raw + #result + seen * MEMBER_WEIGHT
+  local awaited, cursor, members_read = {}, '', 0
+  if record.has(job, 'has_members') then awaited, cursor, members_read = export_entries.awaited_page(id, '0') end
+  local weight = #raw + #result + members_read * MEMBER_WEIGHT
   for _, attempt in ipairs(attempts) do weight = weight + #attempt end
   for _, entry in ipairs(logs) do weight = weight + #entry end
   return {

@@ -24,10 +24,11 @@ local highest_sequence
 script.on_start(function() highest_sequence = 0 end)
 
 function restore_entries.raise_sequence()
-  if highest_sequence > tonumber(redis.call('GET', keys.sequence()) or 0) then redis.call('SET', keys.sequence(), highest_sequence) end
+  local known = tonumber(redis.call('GET', keys.sequence()) or 0)
+  if highest_sequence > known then redis.call('SET', keys.sequence(), highest_sequence) end
 end
 
-local function know_queue(queue)
+local function list_queue(queue)
   local config = configuration.of(queue)
   if config.is_known then return end
   redis.call('HINCRBY', keys.queue(queue), 'bytes', 0)
@@ -35,17 +36,18 @@ local function know_queue(queue)
   config.is_known = true
 end
 
-local function is_to_hold_unique(job)
-  return job.unique ~= '' and (not record.is_ended(job) or (record.has(job, 'unique_while_kept') and not record.has(job, 'in_history')))
+local function holds_unique(job)
+  if job.unique == '' then return false end
+  return not record.is_ended(job) or (record.has(job, 'unique_while_kept') and not record.has(job, 'in_history'))
 end
 
-local function refused_job(job, body)
+local function refusal_of(job, body)
   local known = record.load(job.id)
   if known then
     return known.fingerprint == job.fingerprint and known.created_at == job.created_at and 'existing' or 'id_conflict'
   end
   if ended_ids.has(job.id) then return 'already_ended' end
-  if not body.is_shared and is_to_hold_unique(job) and unique_keys.oldest_holder(job) then return 'unique_conflict' end
+  if not body.is_shared and holds_unique(job) and unique_keys.oldest_holder(job) then return 'unique_conflict' end
   return nil
 end
 
@@ -63,11 +65,11 @@ local function restore_belongings(job, body)
     batch.set(keys.result(job.id), body.result)
   end
   if body.removed_at > 0 then batch.z_add(keys.retention(), body.removed_at, job.id) end
-  if is_to_hold_unique(job) then unique_keys.hold(job) end
+  if holds_unique(job) then unique_keys.hold(job) end
   ending.each_tag(job, function(key) batch.z_add(key, job.created_at, job.id) end)
 end
 
-local function restore_kin(job, after)
+local function restore_dependencies(job, after)
   local is_child = job.links ~= '' and record.links_of(job).parent ~= record.NOBODY
   if not is_child and not record.has(job, 'has_members') then return end
   redis.call('ZADD', keys.restoring(), relink.LINKING, job.id)
@@ -77,7 +79,7 @@ local function restore_kin(job, after)
 end
 
 local function restore_counts(job)
-  know_queue(job.queue)
+  list_queue(job.queue)
   if not record.is_ended(job) then
     batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
   elseif record.has(job, 'in_history') then
@@ -94,12 +96,12 @@ restore_entries.RESTORE = {}
 -- (ids of jobs it waits for)
 function restore_entries.RESTORE.j(id, body)
   local job = record.parse(id, body.record)
-  local refused = refused_job(job, body)
+  local refused = refusal_of(job, body)
   if refused then return refused end
   record.loaded[id] = job
   job.announced = nil -- announce it to followers
   restore_belongings(job, body)
-  restore_kin(job, body.after)
+  restore_dependencies(job, body.after)
   index.enter(job)
   record.write(job)
   restore_counts(job)
@@ -116,7 +118,8 @@ function restore_entries.RESTORE.b(callback, body)
     pending_callbacks.list_given_up(callback, body.at)
   end
   local number = struct.unpack('>I6', callback, 17)
-  if number > tonumber(redis.call('GET', keys.callback_number()) or 0) then redis.call('SET', keys.callback_number(), number) end
+  local last = tonumber(redis.call('GET', keys.callback_number()) or 0)
+  if number > last then redis.call('SET', keys.callback_number(), number) end
   pending_callbacks.has_new = true
   return 'added'
 end
@@ -132,7 +135,7 @@ function restore_entries.RESTORE.s(name, body)
   return 'added'
 end
 
-local function is_other(key, wanted)
+local function has_other_values(key, wanted)
   for field, value in pairs(wanted) do
     local known = redis.call('HGET', key, field)
     if known and known ~= value then return true end
@@ -155,9 +158,9 @@ end
 -- is a conflict.
 function restore_entries.RESTORE.q(queue, body)
   local key, weights, pauses = keys.queue(queue), keys.weights(queue), keys.pauses(queue)
-  if is_other(key, body.fields) or is_other(weights, body.weights) then return 'id_conflict' end
+  if has_other_values(key, body.fields) or has_other_values(weights, body.weights) then return 'id_conflict' end
   local is_new = redis.call('EXISTS', key) == 0
-  know_queue(queue)
+  list_queue(queue)
   local added = add_missing(key, body.fields) + add_missing(weights, body.weights) + add_missing(pauses, body.pauses)
   if body.paused ~= '' then added = added + redis.call('HSETNX', key, 'paused', body.paused) end
   if next(body.pauses) then redis.call('HSET', key, 'pauses', redis.call('HLEN', pauses)) end

@@ -19,12 +19,14 @@ local fast_enqueue = {}
 local call, sub
 script.once(function() call, sub = redis.call, string.sub end)
 
+local new_job = simple.new_job -- looked up once: it is called for every job
+
 -- Return the ids and headers of the jobs, and their queue; nil if not all of them are simple.
 local function read_jobs(arguments, size)
   local ids, headers, queue, seen = {}, {}, nil, size > 1 and {}
   for i = 1, size do
     local entry = arguments[2 * i + 1]
-    local id, header, strings = sub(entry, 1, 16), simple.new_job(entry, arguments[2 * i + 2])
+    local id, header, strings = sub(entry, 1, 16), new_job(entry, arguments[2 * i + 2])
     if not header then return nil end
     if i == 1 then queue = strings.queue elseif strings.queue ~= queue or seen[id] then return nil end
     ids[i], headers[i] = id, header

@@ -74,16 +74,18 @@ local function add_kept(ends, key, queue, id, raw, length, flags, result, kept_m
   if kept_ms < record.FOREVER_MS then append(kept.retention, clock.now_ms + kept_ms, id) end
 end
 
+local run_bucket, held_job = counters.run_bucket, simple.held_job -- looked up once: they are called for every job
+
 local function count_run(of_queue, id, length, ran_ms)
-  local number, bucket = of_queue.number + 1, counters.run_bucket(ran_ms)
+  local number, bucket = of_queue.number + 1, run_bucket(ran_ms)
   of_queue.number, of_queue.ids[number] = number, id
   of_queue.bytes, of_queue.ran_ms = of_queue.bytes + length, of_queue.ran_ms + ran_ms
   of_queue.buckets[bucket] = (of_queue.buckets[bucket] or 0) + 1
 end
 
 -- Add an end to `ends`. Returns false if the caller does not hold the job, or it is not simple.
-local function add_end(ends, key, id, raw, length, token, item)
-  local strings, flags, started_at, worker = simple.held_job(raw, token)
+local function add_end(ends, now_ms, key, id, raw, length, token, item)
+  local strings, flags, started_at, worker = held_job(raw, token)
   if not strings then return false end
   local queue = strings.queue
   local of_queue, of_worker = ends.of_queue[queue], ends.of_worker[worker]
@@ -95,9 +97,12 @@ local function add_end(ends, key, id, raw, length, token, item)
     of_worker = {}
     ends.of_worker[worker] = of_worker
   end
-  count_run(of_queue, id, length, started_at < clock.now_ms and clock.now_ms - started_at or 0)
+  count_run(of_queue, id, length, started_at < now_ms and now_ms - started_at or 0)
   of_worker[#of_worker + 1] = id
-  if flags >= FLAG.awaited then ends.awaited[#ends.awaited + 1] = id end
+  if flags >= FLAG.awaited then
+    ends.awaited = ends.awaited or {}
+    ends.awaited[#ends.awaited + 1] = id
+  end
   if strings.kept_ms > 0 then
     local _, _, result = reports.read_finish(item)
     add_kept(ends, key, queue, id, raw, length, flags, result, strings.kept_ms)
@@ -113,10 +118,11 @@ function fast_finish.read(arguments, first, count)
   if not ids then return nil end
   local raws, first_length = read_beginnings(job_keys)
   if not raws then return nil end
-  local ends = {ids = ids, job_keys = job_keys, of_queue = {}, of_worker = {}, awaited = {}}
+  local ends, now_ms = {ids = ids, job_keys = job_keys, of_queue = {}, of_worker = {}}, clock.now_ms
   for i = 1, count do
     local raw, item = raws[i], arguments[first + i - 1]
-    if not add_end(ends, job_keys[i], ids[i], raw, i == 1 and first_length or #raw, tokens[i], item) then return nil end
+    local length = i == 1 and first_length or #raw
+    if not add_end(ends, now_ms, job_keys[i], ids[i], raw, length, tokens[i], item) then return nil end
   end
   return ends
 end
@@ -161,7 +167,7 @@ function fast_finish.write(ends)
   end
   if ends.kept then write_kept(ends.kept) end
   -- After the writes: a caller that is woken finds the end.
-  for i = 1, #ends.awaited do ending.wake_awaiting(ends.awaited[i], STATE.finished) end
+  for _, id in ipairs(ends.awaited or NOTHING) do ending.wake_awaiting(id, STATE.finished) end
 end
 
 function fast_finish.finish(arguments)

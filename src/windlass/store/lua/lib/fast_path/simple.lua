@@ -72,21 +72,17 @@ local parse_header = keep_parsed(function(header)
   }
 end)
 
--- Return the parsed header and strings of a new job as its caller sends it, if it is simple.
-function simple.new_job(entry, terms)
-  local header = parse_header(sub(entry, 17, 16 + record.HEADER_BYTES))
-  if terms ~= '' or not header or not header.is_simple then return nil end
+-- Return the parsed header and strings of a new job as its caller sends it, if `kind` ('is_simple' or 'is_numbered')
+-- is true of both.
+local function new_job(entry, terms, kind)
+  local header = terms == '' and parse_header(sub(entry, 17, 16 + record.HEADER_BYTES))
+  if not header or not header[kind] then return nil end
   local strings = parse_strings(sub(entry, 16 + STRINGS_AT, header.strings_end))
-  if strings.is_simple then return header, strings end
+  if strings[kind] then return header, strings end
 end
 
--- Return the same for a new job that gets a number.
-function simple.new_numbered_job(entry, terms)
-  local header = parse_header(sub(entry, 17, 16 + record.HEADER_BYTES))
-  if terms ~= '' or not header or not header.is_numbered then return nil end
-  local strings = parse_strings(sub(entry, 16 + STRINGS_AT, header.strings_end))
-  if strings.is_numbered then return header, strings end
-end
+function simple.new_job(entry, terms) return new_job(entry, terms, 'is_simple') end
+function simple.new_numbered_job(entry, terms) return new_job(entry, terms, 'is_numbered') end
 
 -- Return the strings of a stored record that a take can lease.
 function simple.queued_job(raw, head_bytes)
@@ -97,9 +93,10 @@ end
 -- Return strings, flags, start and worker of a running record that a holder of the token can end.
 -- As HEADER in record.lua, with format and state as one number.
 local HELD = '>I2I4i4I6I6I6I6I6I6I6c16I4I4I4I2'
+local SIMPLE_FLAGS = record.SIMPLE_FLAGS
 function simple.held_job(raw, token)
   local form, flags, _, _, _, _, started_at, _, own_token, _, worker, _, _, _, head_bytes = unpack_bytes(HELD, raw)
-  if form ~= RUNNING_FORM or not record.SIMPLE_FLAGS[flags] or (token ~= 0 and token ~= own_token)
+  if form ~= RUNNING_FORM or not SIMPLE_FLAGS[flags] or (token ~= 0 and token ~= own_token)
     or head_bytes > #raw then
     return nil
   end

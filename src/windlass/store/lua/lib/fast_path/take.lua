@@ -61,17 +61,21 @@ local function add_record(leases, key, leased)
   leases.size = size + 2
 end
 
+-- Looked up once: they are called for every job.
+local read_queued, pack_first, queued_job = lease_header.read_queued, lease_header.pack_first, simple.queued_job
+local read_member = lanes.read_member
+
 -- Add a lease to `leases`; return false if it is not simple.
 local function add_lease(leases, of_queue, member, key, raw)
-  local kept, is_first, flags, head_bytes = lease_header.read_queued(raw)
-  local strings = kept and simple.queued_job(raw, head_bytes)
+  local kept, is_first, flags, head_bytes = read_queued(raw)
+  local strings = kept and queued_job(raw, head_bytes)
   local terms = strings and (of_queue.terms[strings] or make_terms(leases, of_queue, strings))
   if not terms then return false end
-  local ready_at, _, id = lanes.read_member(member)
+  local ready_at, _, id = read_member(member)
   local number, leased = leases.number + 1, nil
   local token = leases.token + number
   if is_first then
-    leased = lease_header.pack_first(flags, kept, leases.start, token, terms.first, raw)
+    leased = pack_first(flags, kept, leases.start, token, terms.first, raw)
   else
     note_started_before(leases, id, raw)
     leased = lease_header.pack_again(raw, token, terms.deadline, leases.worker)
@@ -117,8 +121,8 @@ end
 
 local function no_leases(lease_ms, worker)
   return {
-    of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}, lease_ms = lease_ms, worker = worker,
-    number = 0, answers = {}, written = {}, size = 0, patched = {}, holding = {},
+    of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}, lease_ms = lease_ms,
+    worker = worker, number = 0, answers = {}, written = {}, size = 0, patched = {}, holding = {},
     token = tonumber(call('GET', keys.token()) or 0), start = lease_header.pack_start(),
     instant = string.format('%.0f', clock.now_ms),
   }

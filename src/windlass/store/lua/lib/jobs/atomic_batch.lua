@@ -10,10 +10,10 @@ local configuration = require 'queues.configuration'
 
 local atomic_batch = {}
 
-local TOGETHER = 255 -- first byte of a job's terms: it is added with the next job
-
-function atomic_batch.is_with_next(terms) return string.byte(terms) == TOGETHER end
+local WITH_NEXT = 255 -- first byte of a job's terms: it is added with the next job
 local CAPPED = 254 -- next byte: I2 length of a cap, and the cap
+
+function atomic_batch.is_with_next(terms) return string.byte(terms) == WITH_NEXT end
 
 -- Return the rest of a job's terms, and the cap that it brings, or nil.
 function atomic_batch.own_terms(terms)
@@ -23,14 +23,14 @@ function atomic_batch.own_terms(terms)
   return string.sub(terms, size + 4), string.sub(terms, 4, size + 3)
 end
 
-local function lacks_parent(job, before)
+local function parent_refusal(job, before)
   if job.links == '' or before[record.links_of(job).parent] then return nil end
   return (link_dependencies.find_parent(job))
 end
 
 -- Make the one check of a unique key that is possible in advance. If two jobs of the call have the same key, the second
 -- is refused.
-local function lacks_key(job, terms, before)
+local function key_refusal(job, terms, before)
   if terms == '' or string.byte(terms) ~= insert.UNIQUE_ACTION.refuse then return nil end
   local key = unique_keys.key_of(job)
   if before[key] or unique_keys.oldest_holder(job) then return 'unique_conflict' end
@@ -38,7 +38,7 @@ local function lacks_key(job, terms, before)
   return nil
 end
 
-local function lacks_awaited(terms, before)
+local function awaited_refusal(terms, before)
   for at = 2, #terms, 16 do -- terms of one byte; the ids follow
     local id = string.sub(terms, at, at + 15)
     if not before[id] and not record.load(id) and ending.missing(id) == 'unknown_job' then return 'unknown_member' end
@@ -46,7 +46,7 @@ local function lacks_awaited(terms, before)
   return nil
 end
 
-local function lacks_room(job, needed)
+local function room_refusal(job, needed)
   local config = configuration.of(job.queue)
   if config.max_length == 0 and config.max_bytes == 0 then return nil end
   config.length = config.length or insert.waiting_length(job.queue)
@@ -69,8 +69,8 @@ function atomic_batch.refusal_of(first, last, entries, all_terms, has_ended)
     if not known and not has_ended[i] then
       local terms, cap = atomic_batch.own_terms(all_terms[i])
       if caps.names_no_limit(cap) then return 'unknown_limit' end
-      local refusal = lacks_parent(job, before) or lacks_awaited(terms, before) or lacks_key(job, terms, before)
-        or lacks_room(job, needed)
+      local refusal = parent_refusal(job, before) or awaited_refusal(terms, before) or key_refusal(job, terms, before)
+        or room_refusal(job, needed)
       if refusal then return refusal end
     end
     before[job.id] = true

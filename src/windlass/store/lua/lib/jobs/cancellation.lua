@@ -11,7 +11,7 @@ local wakeups = require 'workers.wakeups'
 
 local cancellation = {}
 
-local function tell_worker(job)
+local function notify_worker(job)
   if job.worker == record.NOBODY then return end
   local wakeup_list = redis.call('HGET', keys.worker(job.worker), 'bell')
   if wakeup_list and wakeup_list ~= '' then wakeups.send(wakeup_list, 'C' .. job.id) end
@@ -23,18 +23,19 @@ function cancellation.cancel_record(job, reason, ignores_waiting, spares_running
   if record.is_leased(job) and not spares_running and not record.has(job, 'retakeable') then
     record.mark(job, 'cancel_requested')
     record.save(job)
-    tell_worker(job)
+    notify_worker(job)
     return 'requested'
   end
   attempts.log(job, reason, '')
   counters.add(job.queue, 'cancelled', 1)
   -- A group has no work of its own: its cancel reaches all of its members.
-  ending.end_job(job, STATE.cancelled, {reach = record.has(job, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})
+  local reach = record.has(job, 'joins') and 'all' or nil
+  ending.end_job(job, STATE.cancelled, {reach = reach, ignores_waiting = ignores_waiting})
   return 'cancelled'
 end
 
 -- Cancel a failed job: jobs that need its outcome see it as cancelled.
-local function call_off(job, ignores_waiting)
+local function cancel_failed(job, ignores_waiting)
   index.leave(job)
   job.state = STATE.cancelled
   events.announce_state(job)
@@ -46,7 +47,7 @@ function cancellation.cancel(id, reason, counts_waiting, even_failed, spares_run
   local job = record.load(id)
   if not job then return ending.missing(id) end
   if job.state == STATE.failed and even_failed == '1' and not record.has(job, 'in_history') then
-    return call_off(job, counts_waiting ~= '1')
+    return cancel_failed(job, counts_waiting ~= '1')
   end
   if record.is_ended(job) then return 'already_ended' end
   return cancellation.cancel_record(job, reason, counts_waiting ~= '1', spares_running == '1')

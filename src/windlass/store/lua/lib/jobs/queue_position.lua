@@ -18,8 +18,9 @@ function queue_position.pauses_on(job)
   if whole then found[1] = {'', whole} end
   if job.lane ~= '' then wanted[1] = 'l' .. job.lane end
   -- A scheduled job gets its lane when its time comes.
-  local has_name = record.has(job, 'name_lane') or (job.state == STATE.scheduled and configuration.of(job.queue).name_lanes == 1)
-  if has_name then wanted[#wanted + 1] = 'n' .. job.name end
+  local has_name_lane = record.has(job, 'name_lane')
+    or (job.state == STATE.scheduled and configuration.of(job.queue).name_lanes == 1)
+  if has_name_lane then wanted[#wanted + 1] = 'n' .. job.name end
   for _, limit_key in ipairs(wanted) do
     local content = redis.call('HGET', keys.pauses(job.queue), limit_key)
     if content then found[#found + 1] = {limit_key, content} end

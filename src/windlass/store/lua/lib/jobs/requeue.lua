@@ -15,7 +15,9 @@ local requeue = {}
 function requeue.drop_expiry(job)
   local policy = record.policy_of(job)
   if policy.expires_at == 0 then return end
-  job.policy = struct.pack(record.POLICY, policy.max_attempts, policy.lease_ms, policy.timeout_ms, policy.result_ttl_ms, 0)
+  local never = 0
+  job.policy = struct.pack(record.POLICY, policy.max_attempts, policy.lease_ms, policy.timeout_ms, policy.result_ttl_ms,
+    never)
   job.policy_read = nil
 end
 
@@ -32,18 +34,24 @@ local function adopt_limits(job, limits)
   record.rewrite(job, payload)
 end
 
--- `revision`: at which the job was matched against the limits; 0: there never were any.
-function requeue.requeue(job, revision, limits)
+-- Return whether another job holds its unique key.
+local function has_lost_key(job)
+  local keeps_key = record.has(job, 'unique_while_kept') and not record.has(job, 'in_history')
+  if job.unique == '' or keeps_key then return false end
+  local holder = unique_keys.oldest_holder(job)
+  return holder and holder.id ~= job.id
+end
+
+local function refusal_of(job, revision)
   if record.has(job, 'joins') then return 'wrong_state' end
   if dependencies.is_unsettled(job.id, 'el', 'ek', 'ea') then return 'unsettled' end
-  local holds_it = record.has(job, 'unique_while_kept') and not record.has(job, 'in_history')
-  if job.unique ~= '' and not holds_it then
-    local holder = unique_keys.oldest_holder(job)
-    if holder and holder.id ~= job.id then return 'unique_conflict' end
-  end
+  if has_lost_key(job) then return 'unique_conflict' end
   if revision ~= job.revision and redis.call('EXISTS', keys.limits_version()) == 1 then return 'limits_changed' end
-  adopt_limits(job, limits)
-  index.leave(job)
+  return nil
+end
+
+-- Remove what its end has left: its place in the history, and its result.
+local function forget_end(job)
   if record.has(job, 'in_history') then
     record.unmark(job, 'in_history')
     batch.increment(keys.queue(job.queue), 'history_bytes_now', -job.bytes)
@@ -52,6 +60,15 @@ function requeue.requeue(job, revision, limits)
     batch.delete(keys.result(job.id))
     record.unmark(job, 'has_outcome')
   end
+end
+
+-- `revision`: at which the job was matched against the limits; 0: there never were any.
+function requeue.requeue(job, revision, limits)
+  local refused = refusal_of(job, revision)
+  if refused then return refused end
+  adopt_limits(job, limits)
+  index.leave(job)
+  forget_end(job)
   batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
   job.state, job.attempt, job.progress, job.ended_at = STATE.queued, 0, 0, 0
   job.token, job.worker, job.ready_at = 0, record.NOBODY, clock.now_ms

@@ -19,8 +19,8 @@ function take.read_request(arguments, queues_at, filter, most, worker, lease_ms,
   for i = queues_at, #arguments do queues[#queues + 1] = arguments[i] end
   return {
     filter = filter, most = tonumber(most), worker = worker, lease_ms = tonumber(lease_ms),
-    accept_ms = tonumber(accept_ms), wakeup_list = wakeup_list, registered_ms = tonumber(registered_ms), others_wait = waiting == '1',
-    accepts_handoff = waiting == '2', resume = tonumber(resume), queues = queues,
+    accept_ms = tonumber(accept_ms), wakeup_list = wakeup_list, registered_ms = tonumber(registered_ms),
+    others_wait = waiting == '1', accepts_handoff = waiting == '2', resume = tonumber(resume), queues = queues,
   }
 end
 

@@ -1,8 +1,8 @@
--- Blocked lanes (parked, in the code): they are listed under the limit key that blocks them, in the order of their
--- heads, and takers skip them. When room appears, a few lanes return to `heads`; if there are many, takers are pointed
--- to the whole line (`room`).
+-- Blocked lanes are listed under the limit key that blocks them, in the order of their heads, and takers skip them.
+-- When room appears, a few lanes return to `heads`; if there are many, takers are pointed to the whole line (`room`).
 local batch = require 'batch'
 local clock = require 'clock'
+local due = require 'due'
 local keys = require 'keys'
 local limits = require 'limits.limits'
 local lanes = require 'queues.lanes'
@@ -11,13 +11,19 @@ local wakeups = require 'workers.wakeups'
 
 local blocked_lanes = {}
 
-local UNPARKED_AT_ONCE = 4
+local UNBLOCKED_AT_ONCE = 4
+local RATES_OPENED = 100 -- per queue and call
 local LINES_MAX = 50 -- with room, per queue; beyond this, lanes of the oldest line return to `heads`
-local PARKED_PER_CALL = 300
-local parked_now -- lanes blocked in this call; queues with new room; next token per queue
-script.on_start(function() parked_now, blocked_lanes.opened, blocked_lanes.rate_due = 0, script.clean(blocked_lanes.opened), script.clean(blocked_lanes.rate_due) end)
+local MOVED_PER_CALL = 300
+local moved -- lanes blocked or unblocked in this call
+-- opened: queues with new room; rate_due: next token per queue.
+script.on_start(function()
+  moved = 0
+  blocked_lanes.opened = script.clean(blocked_lanes.opened)
+  blocked_lanes.rate_due = script.clean(blocked_lanes.rate_due)
+end)
 
-function blocked_lanes.may_block_more() return parked_now < PARKED_PER_CALL end
+function blocked_lanes.may_block_more() return moved < MOVED_PER_CALL end
 
 -- Remove all marks of a limit key that no longer blocks a lane of the queue.
 function blocked_lanes.tidy(queue, limit_key)
@@ -65,7 +71,7 @@ function blocked_lanes.block(queue, lane, limit_key)
   if before ~= limit_key then
     -- A job that became takeable may have left its lane in the same call.
     if not move_head(queue, lane, before, limit_key) then return end
-    parked_now = parked_now + 1
+    moved = moved + 1
     if not limits.is_pause(limit_key) then
       redis.call('SADD', keys.blocked_in(limit_key), queue)
       redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key)
@@ -75,7 +81,7 @@ function blocked_lanes.block(queue, lane, limit_key)
   blocked_lanes.await_room(queue, limit_key)
 end
 
-local function unpark(queue, limit_key, most)
+local function unblock(queue, limit_key, most)
   for _, entry in ipairs(redis.call('ZRANGE', lanes.line_of(queue, limit_key), 0, most - 1)) do
     move_head(queue, lanes.lane_of_head(entry), limit_key, nil)
   end
@@ -85,26 +91,32 @@ end
 -- Open a line that has room.
 function blocked_lanes.open_line(queue, limit_key)
   local size = redis.call('ZCARD', lanes.line_of(queue, limit_key))
-  if size > UNPARKED_AT_ONCE then
+  if size > UNBLOCKED_AT_ONCE then
     redis.call('ZADD', keys.room(queue), clock.now_ms, limit_key)
   else
-    unpark(queue, limit_key, size)
+    unblock(queue, limit_key, size)
   end
   if size > 0 then blocked_lanes.opened[queue] = true end
 end
 
 function blocked_lanes.open_lines(limit_key)
   if limits.room_of('', limit_key) <= 0 then return end
-  for _, queue in ipairs(redis.call('SMEMBERS', keys.blocked_in(limit_key))) do blocked_lanes.open_line(queue, limit_key) end
+  for _, queue in ipairs(redis.call('SMEMBERS', keys.blocked_in(limit_key))) do
+    blocked_lanes.open_line(queue, limit_key)
+  end
 end
 
 -- Open the lines of rates whose next token has come.
 function blocked_lanes.open_rates(queue)
   local key = keys.rates(queue)
-  for _, limit_key in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', clock.now_ms, 'LIMIT', 0, 100)) do
+  for _, limit_key in ipairs(due.members(key, RATES_OPENED)) do
     redis.call('ZREM', key, limit_key)
     limits.forget_rooms()
-    if limits.room_of(queue, limit_key) > 0 then blocked_lanes.open_line(queue, limit_key) else blocked_lanes.await_room(queue, limit_key) end
+    if limits.room_of(queue, limit_key) > 0 then
+      blocked_lanes.open_line(queue, limit_key)
+    else
+      blocked_lanes.await_room(queue, limit_key)
+    end
   end
 end
 
@@ -113,8 +125,8 @@ function blocked_lanes.open_lines_of(queue)
   local lines, key = {keys.heads(queue)}, keys.room(queue)
   local marked = redis.call('ZRANGE', key, 0, LINES_MAX)
   while #marked > LINES_MAX and blocked_lanes.may_block_more() do
-    unpark(queue, marked[1], UNPARKED_AT_ONCE)
-    parked_now = parked_now + UNPARKED_AT_ONCE
+    unblock(queue, marked[1], UNBLOCKED_AT_ONCE)
+    moved = moved + UNBLOCKED_AT_ONCE
     marked = redis.call('ZRANGE', key, 0, LINES_MAX)
   end
   for _, limit_key in ipairs(marked) do

@@ -3,6 +3,7 @@
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
+local due = require 'due'
 local record = require 'jobs.record'
 local keys = require 'keys'
 local limits = require 'limits.limits'
@@ -11,7 +12,7 @@ local script = require 'script'
 local caps = {}
 
 caps.IDLE_MS = 5000
--- limit keys that jobs entered or left in this call: true if a job entered
+-- met: limit keys that jobs entered or left in this call; true if a job entered.
 script.on_start(function() caps.met = script.clean(caps.met) end)
 
 function caps.each_key(job, visit)
@@ -35,18 +36,18 @@ function caps.is_over(limit_key)
   return idle_until and tonumber(idle_until) <= clock.now_ms
 end
 
-local function arrive(limit_key)
+local function note_entry(limit_key)
   if caps.met[limit_key] then return end
   caps.met[limit_key] = true
   if caps.is_over(limit_key) then forget_cap(limit_key) end
 end
 
--- A job that has not ended enters a state. `r.away`: it has only left its previous state ('same'), or its limits have
+-- A job that has not ended enters a state. `job.away`: it has only left its previous state ('same'), or its limits have
 -- changed since then ('moved').
 function caps.enter(job)
   caps.each_key(job, function(limit_key)
     batch.z_add(keys.limited_jobs(limit_key), job.state, job.id)
-    if job.away ~= 'same' then arrive(limit_key) end
+    if job.away ~= 'same' then note_entry(limit_key) end
   end)
   job.away = nil
 end
@@ -80,23 +81,24 @@ end
 -- and data that callers keep with it.
 function caps.set(terms)
   local limit_key, at = struct.unpack('>I2c0', terms)
-  if redis.call('HSETNX', caps.caps_key(limit_key), limit_key, string.sub(terms, at)) == 1 then limits.freed_now[limit_key] = true end
+  local is_set = redis.call('HSETNX', caps.caps_key(limit_key), limit_key, string.sub(terms, at)) == 1
+  if is_set then limits.freed_now[limit_key] = true end
 end
 function caps.names_no_limit(terms) return terms and string.byte(terms, 1) + string.byte(terms, 2) == 0 end
 
 -- Correct the marks of a limit key, by the jobs it has.
 function caps.settle(limit_key, is_new)
-  local keyed = keys.capped_keys(limits.number_of(limit_key))
+  local capped = keys.capped_keys(limits.number_of(limit_key))
   if redis.call('EXISTS', keys.limited_jobs(limit_key)) == 1 then
     if is_new then
-      redis.call('ZADD', keyed, 0, limit_key)
+      redis.call('ZADD', capped, 0, limit_key)
       redis.call('ZREM', keys.idle_caps(), limit_key)
     end
   elseif redis.call('HEXISTS', caps.caps_key(limit_key), limit_key) == 1 then
-    redis.call('ZADD', keyed, 0, limit_key)
+    redis.call('ZADD', capped, 0, limit_key)
     redis.call('ZADD', keys.idle_caps(), 'NX', clock.now_ms + caps.IDLE_MS, limit_key)
   else
-    redis.call('ZREM', keyed, limit_key)
+    redis.call('ZREM', capped, limit_key)
     redis.call('ZREM', keys.idle_caps(), limit_key)
   end
 end
@@ -110,23 +112,25 @@ end)
 
 -- Remove expired caps, for the janitor. Returns how many were checked.
 function caps.remove_idle(most)
-  local due = redis.call('ZRANGEBYSCORE', keys.idle_caps(), '-inf', clock.now_ms, 'LIMIT', 0, most)
-  for _, limit_key in ipairs(due) do
+  local idle = due.members(keys.idle_caps(), most)
+  for _, limit_key in ipairs(idle) do
     if redis.call('EXISTS', keys.limited_jobs(limit_key)) == 0 then forget_cap(limit_key) end
     caps.settle(limit_key, true)
   end
-  return #due
+  return #idle
 end
 
 function caps.key_of(limit_key) return string.match(limit_key, '^%d+=(.*)$') end
 
 -- Return the jobs and the cap of a limit key, as callers get them.
 function caps.describe(limit_key)
-  local jobs = keys.limited_jobs(limit_key)
+  local function count(low, high) return redis.call('ZCOUNT', keys.limited_jobs(limit_key), low, high) end
   return {
-    caps.key_of(limit_key), redis.call('ZCOUNT', jobs, STATE.queued, STATE.queued),
-    redis.call('ZCOUNT', jobs, STATE.scheduled, STATE.scheduled) + redis.call('ZCOUNT', jobs, STATE.waiting, STATE.waiting),
-    redis.call('ZCOUNT', jobs, STATE.dispatched, STATE.running), redis.call('HGET', caps.caps_key(limit_key), limit_key) or '',
+    caps.key_of(limit_key),
+    count(STATE.queued, STATE.queued),
+    count(STATE.scheduled, STATE.scheduled) + count(STATE.waiting, STATE.waiting),
+    count(STATE.dispatched, STATE.running),
+    redis.call('HGET', caps.caps_key(limit_key), limit_key) or '',
   }
 end
 

@@ -1,6 +1,5 @@
--- Limits and pauses, which block lanes. A limit key (`holdup` in the code) is the limit's number, with `:key` if the
--- limit is per key ('7', '7:acme'; '7=acme' if a key may have its own cap). For a pause within the queue it is 'l' +
--- lane or 'n' + name.
+-- Limits and pauses, which block lanes. A limit key is the limit's number, with `:key` if the limit is per key ('7',
+-- '7:acme'; '7=acme' if a key may have its own cap). For a pause within the queue it is 'l' + lane or 'n' + name.
 local batch = require 'batch'
 local clock = require 'clock'
 local record = require 'jobs.record'
@@ -12,10 +11,10 @@ local script = require 'script'
 local limits = {}
 
 local RUNNING_KIND = 1 -- jobs at once; the other kind is a rate
-local definitions, rooms, arrivals
--- limit keys that gained, or lost, a holder in this call
+local definitions, rooms, buckets
+-- held_now, freed_now: limit keys that gained, or lost, a holder in this call.
 script.on_start(function()
-  definitions, rooms, arrivals = script.clean(definitions), script.clean(rooms), script.clean(arrivals)
+  definitions, rooms, buckets = script.clean(definitions), script.clean(rooms), script.clean(buckets)
   limits.held_now, limits.freed_now = script.clean(limits.held_now), script.clean(limits.freed_now)
 end)
 
@@ -52,19 +51,19 @@ function limits.cap_of(limit_key)
 end
 
 -- Return when the bucket will be full again. This number is its whole state.
-function limits.full_at(limit_key)
-  if not arrivals[limit_key] then
-    arrivals[limit_key] = {at = tonumber(redis.call('GET', keys.full_at(limit_key)) or 0)}
+local function full_at(limit_key)
+  if not buckets[limit_key] then
+    buckets[limit_key] = {full_at = tonumber(redis.call('GET', keys.full_at(limit_key)) or 0)}
   end
-  return math.max(clock.now_ms, arrivals[limit_key].at)
+  return math.max(clock.now_ms, buckets[limit_key].full_at)
 end
 
 -- A tolerance of 0.001 ms covers rounding errors.
 local function tokens_of(limit_key, limit)
-  return math.floor((clock.now_ms + limit.burst * limit.amount - limits.full_at(limit_key) + 0.001) / limit.amount)
+  return math.floor((clock.now_ms + limit.burst * limit.amount - full_at(limit_key) + 0.001) / limit.amount)
 end
 function limits.next_token_at(limit_key, limit)
-  return math.ceil(limits.full_at(limit_key) - (limit.burst - 1) * limit.amount - 0.001)
+  return math.ceil(full_at(limit_key) - (limit.burst - 1) * limit.amount - 0.001)
 end
 
 local function room_under(queue, limit_key)
@@ -129,20 +128,22 @@ function limits.spend_tokens(job)
   limits.each(record.links_of(job).limits, function(limit_key)
     local limit = limits.definition_of(limit_key)
     if limit and limit.is_rate then
-      arrivals[limit_key] = {at = limits.full_at(limit_key) + limit.amount, is_changed = true}
+      buckets[limit_key] = {full_at = full_at(limit_key) + limit.amount, is_changed = true}
     end
   end)
 end
 
 batch.after_flush(function()
-  for limit_key, arrival in pairs(arrivals) do
-    if arrival.is_changed then
-      arrival.is_changed = false
-      redis.call('SET', keys.full_at(limit_key), string.format('%.17g', arrival.at), 'PX',
-        math.ceil(arrival.at - clock.now_ms) + 1)
+  for limit_key, bucket in pairs(buckets) do
+    if bucket.is_changed then
+      bucket.is_changed = false
+      redis.call('SET', keys.full_at(limit_key), string.format('%.17g', bucket.full_at), 'PX',
+        math.ceil(bucket.full_at - clock.now_ms) + 1)
     end
   end
-  for limit_key in pairs(limits.held_now) do redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key) end
+  for limit_key in pairs(limits.held_now) do
+    redis.call('SADD', keys.limit_keys(limits.number_of(limit_key)), limit_key)
+  end
   limits.held_now = script.clean(limits.held_now)
 end)
 

@@ -10,27 +10,27 @@ local fair_share = {}
 
 local TURN = 100 -- virtual time of one job of weight 1
 local LATEST = 281474976710655
-local clocks -- queue -> {now, times and weights by tenant, changed tenants}
-script.on_start(function() clocks = script.clean(clocks) end)
+local virtual_clocks -- queue -> {now, times and weights by tenant, changed tenants}
+script.on_start(function() virtual_clocks = script.clean(virtual_clocks) end)
 
 function fair_share.is_on(queue) return configuration.of(queue).fair_share == 1 end
 
 local function clock_of(queue)
-  local times = clocks[queue]
-  if not times then
+  local clock = virtual_clocks[queue]
+  if not clock then
     local now = tonumber(redis.call('HGET', keys.queue(queue), 'virtual_now') or 0)
-    times = {now = now, times = {}, weights = {}, changed = {}}
-    clocks[queue] = times
+    clock = {now = now, times = {}, weights = {}, changed = {}}
+    virtual_clocks[queue] = clock
   end
-  return times
+  return clock
 end
 
 function fair_share.virtual_time(queue, tenant)
-  local times = clock_of(queue)
-  if not times.times[tenant] then
-    times.times[tenant] = tonumber(redis.call('ZSCORE', keys.turns(queue), tenant) or 0)
+  local clock = clock_of(queue)
+  if not clock.times[tenant] then
+    clock.times[tenant] = tonumber(redis.call('ZSCORE', keys.turns(queue), tenant) or 0)
   end
-  return math.max(times.now, times.times[tenant])
+  return math.max(clock.now, clock.times[tenant])
 end
 
 function fair_share.turn_length(queue, tenant)
@@ -44,22 +44,22 @@ function fair_share.order_bytes(at) return struct.pack('>I6', math.min(math.floo
 
 -- Advance the virtual time of a tenant whose job was leased.
 function fair_share.charge(queue, tenant)
-  local times = clock_of(queue)
+  local clock = clock_of(queue)
   local at = fair_share.virtual_time(queue, tenant)
-  times.now = at
-  times.times[tenant] = at + fair_share.turn_length(queue, tenant)
-  times.changed[tenant] = true
+  clock.now = at
+  clock.times[tenant] = at + fair_share.turn_length(queue, tenant)
+  clock.changed[tenant] = true
 end
 
 batch.after_flush(function()
-  for queue, times in pairs(clocks) do
-    if next(times.changed) then
+  for queue, clock in pairs(virtual_clocks) do
+    if next(clock.changed) then
       local key = keys.turns(queue)
-      for tenant in pairs(times.changed) do redis.call('ZADD', key, times.times[tenant], tenant) end
-      times.changed = {}
-      redis.call('HSET', keys.queue(queue), 'virtual_now', string.format('%.17g', times.now))
+      for tenant in pairs(clock.changed) do redis.call('ZADD', key, clock.times[tenant], tenant) end
+      clock.changed = {}
+      redis.call('HSET', keys.queue(queue), 'virtual_now', string.format('%.17g', clock.now))
       -- A time that is not ahead of the queue's has no effect.
-      redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.17g', times.now))
+      redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.17g', clock.now))
     end
   end
 end)

@@ -10,7 +10,12 @@ local script = require 'script'
 local lanes = {}
 
 local touched_lanes
-script.on_start(function() touched_lanes, lanes.has_blocked = script.clean(touched_lanes), script.clean(lanes.has_blocked) end)
+-- has_blocked: queue -> whether it has blocked lanes. emptied: {queue, limit key that blocked it} of lanes that are
+-- gone.
+script.on_start(function()
+  touched_lanes, lanes.has_blocked = script.clean(touched_lanes), script.clean(lanes.has_blocked)
+  lanes.emptied = script.clean(lanes.emptied)
+end)
 
 -- Return a job's lane, from its record alone: tenant \0 name \0 limits, the last only if there are any; \1 precedes the
 -- tenant if the job is hidden. '' is the default lane.
@@ -54,7 +59,9 @@ end
 
 -- Return the limit key that blocks a lane (limits.lua), or nil.
 function lanes.blocker_of(queue, lane)
-  if lanes.has_blocked[queue] == nil then lanes.has_blocked[queue] = redis.call('EXISTS', keys.blocked_by(queue)) == 1 end
+  if lanes.has_blocked[queue] == nil then
+    lanes.has_blocked[queue] = redis.call('EXISTS', keys.blocked_by(queue)) == 1
+  end
   return lanes.has_blocked[queue] and redis.call('HGET', keys.blocked_by(queue), lane) or nil
 end
 function lanes.line_of(queue, limit_key)
@@ -99,9 +106,6 @@ function lanes.touch(queue, lane, is_forced)
   touched_lanes[key].is_forced = touched_lanes[key].is_forced or is_forced
 end
 
--- {queue, limit key that blocked it} of lanes that are gone
-script.on_start(function() lanes.emptied = script.clean(lanes.emptied) end)
-
 local function forget_lane(queue, lane, limit_key)
   if limit_key then
     redis.call('HDEL', keys.blocked_by(queue), lane)
@@ -110,20 +114,23 @@ local function forget_lane(queue, lane, limit_key)
   if keeps_entered(queue) then redis.call('HDEL', keys.entered(queue), lane) end
 end
 
+local function change_head(before, head, score)
+  local queue, lane = before.queue, before.lane
+  local limit_key = before.head and lanes.blocker_of(queue, lane)
+  local old_entry = before.head and lanes.head_entry(queue, lane, before.head)
+  if not head then forget_lane(queue, lane, limit_key) end
+  local entry = head and new_head_entry(queue, lane, head)
+  write_head(lanes.line_of(queue, limit_key), keys.lane_names(queue), lane, old_entry, entry, score)
+end
+
 batch.after_flush(function()
   if next(touched_lanes) == nil then return end
   local touched = touched_lanes
   touched_lanes = {}
-  for key, change in pairs(touched) do
+  for key, before in pairs(touched) do
     local head, score = lanes.head_of(key)
-    if head ~= change.head or score ~= change.score or (head and change.is_forced) then
-      local queue, lane = change.queue, change.lane
-      local limit_key = change.head and lanes.blocker_of(queue, lane)
-      local before = change.head and lanes.head_entry(queue, lane, change.head)
-      if not head then forget_lane(queue, lane, limit_key) end
-      local entry = head and new_head_entry(queue, lane, head)
-      write_head(lanes.line_of(queue, limit_key), keys.lane_names(queue), lane, before, entry, score)
-    end
+    local is_changed = head ~= before.head or score ~= before.score
+    if is_changed or (head and before.is_forced) then change_head(before, head, score) end
   end
 end)
 

@@ -41,8 +41,9 @@ function merge.advance(front, step)
     front.at = front.at + 2
   else
     local from = front.read
-    if front.priority then
-      front.buffer = redis.call('ZRANGEBYSCORE', front.key, front.priority, front.priority, 'WITHSCORES', 'LIMIT', from, step)
+    local priority = front.priority
+    if priority then
+      front.buffer = redis.call('ZRANGEBYSCORE', front.key, priority, priority, 'WITHSCORES', 'LIMIT', from, step)
     else
       front.buffer = redis.call('ZRANGE', front.key, from, from + step - 1, 'WITHSCORES')
     end

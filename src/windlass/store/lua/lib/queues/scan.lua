@@ -10,13 +10,14 @@ local taker_filter = require 'workers.taker_filter'
 
 local scan = {}
 
-local LANES_WALKED = 1000 -- per call; the caller continues a longer scan, so that other calls run in between
+local LANES_SCANNED = 1000 -- per call; the caller continues a longer scan, so that other calls run in between
 local HEADS_READ = 100
 local LANES_BY_NAME = 200
 scan.FROM_THE_START = -1 -- value of `resume`: scan again from the start
 
 local function lanes_by_prefix(queue, from, to)
-  local entries = redis.call('ZRANGEBYLEX', keys.lane_names(queue), '[' .. from, '(' .. to, 'LIMIT', 0, LANES_BY_NAME + 1)
+  local names = keys.lane_names(queue)
+  local entries = redis.call('ZRANGEBYLEX', names, '[' .. from, '(' .. to, 'LIMIT', 0, LANES_BY_NAME + 1)
   if #entries > LANES_BY_NAME then return nil end
   local chosen = {}
   for i, entry in ipairs(entries) do chosen[i] = string.match(entry, '^[^%z]*%z(.*)$') end
@@ -70,11 +71,11 @@ local function collector(queue, filter, most, chosen)
   end
 end
 
--- Scan one line of heads in order. Adds to `lanes`; returns where the scan stopped (nil: at the end, or with enough
+-- Scan one line of heads in order. Adds to `chosen`; returns where the scan stopped (nil: at the end, or with enough
 -- lanes).
-local function walk_line(queue, line, filter, most, from, steps, chosen)
-  local at, looked_at, is_enough_with = from, 0, collector(queue, filter, most, chosen)
-  while looked_at < steps do
+local function scan_line(queue, line, filter, most, from, steps, chosen)
+  local at, scanned, is_enough_with = from, 0, collector(queue, filter, most, chosen)
+  while scanned < steps do
     local entries = redis.call('ZRANGE', line, at, at + HEADS_READ - 1)
     local left = #entries
     for _, entry in ipairs(entries) do
@@ -90,7 +91,7 @@ local function walk_line(queue, line, filter, most, from, steps, chosen)
     end
     if #entries < HEADS_READ then return nil end
     at = at + left
-    looked_at = looked_at + HEADS_READ
+    scanned = scanned + HEADS_READ
   end
   return at
 end
@@ -125,11 +126,11 @@ local function refresh_turns(queue, line, most)
   until (moved == moved_before and is_through) or moved >= REFRESHED
 end
 
-local function walk_lines(queue, filter, most, from, steps)
+local function scan_lines(queue, filter, most, from, steps)
   local chosen, resume = {}, nil
   for _, line in ipairs(blocked_lanes.open_lines_of(queue)) do
     if from == 0 and fair_share.is_on(queue) then refresh_turns(queue, line, most) end
-    local stopped_at = walk_line(queue, line, filter, most, from, steps, chosen)
+    local stopped_at = scan_line(queue, line, filter, most, from, steps, chosen)
     if stopped_at and (not resume or stopped_at < resume) then resume = stopped_at end
   end
   return chosen, resume
@@ -138,12 +139,15 @@ end
 -- A short scan of the best heads, then the index of names, then the long scan.
 function scan.lanes_for(queue, filter, most, from)
   if from == 0 and filter.kind ~= 'only' and not filter.priority then
-    local chosen, stopped_at = walk_lines(queue, filter, most, 0, HEADS_READ)
+    local chosen, stopped_at = scan_lines(queue, filter, most, 0, HEADS_READ)
     if not stopped_at then return chosen, nil end
   end
   local narrowed = narrowed_lanes(queue, filter)
-  if narrowed then return narrowed, not blocked_lanes.may_block_more() and #narrowed == 0 and scan.FROM_THE_START or nil end
-  local chosen, stopped_at = walk_lines(queue, filter, most, from, LANES_WALKED)
+  if narrowed then
+    local is_cut = #narrowed == 0 and not blocked_lanes.may_block_more()
+    return narrowed, is_cut and scan.FROM_THE_START or nil
+  end
+  local chosen, stopped_at = scan_lines(queue, filter, most, from, LANES_SCANNED)
   return chosen, (#chosen == 0 or filter.priority) and stopped_at or nil
 end
 

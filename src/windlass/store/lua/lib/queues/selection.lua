@@ -16,7 +16,7 @@ local function ids_of(members)
   return ids
 end
 
-local function pick_default_lane(queue, filter, most)
+local function ids_of_default_lane(queue, filter, most)
   local key = keys.lane(queue, '')
   if filter.priority then
     return ids_of(redis.call('ZRANGEBYSCORE', key, filter.priority, filter.priority, 'LIMIT', 0, most))
@@ -31,7 +31,8 @@ local function add_laned_front(fronts, queue, filter, most)
 end
 
 local function is_unlimited(queue)
-  return configuration.of(queue).pauses == 0 and redis.call('EXISTS', keys.limits_version(), keys.blocked_by(queue)) == 0
+  if configuration.of(queue).pauses > 0 then return false end
+  return redis.call('EXISTS', keys.limits_version(), keys.blocked_by(queue)) == 0
 end
 
 -- Return the ids, and whether a front was left out because a limit had no room.
@@ -54,16 +55,16 @@ local function merge_fronts(queue, fronts, most)
   return ids, is_cut
 end
 
-local function pick_from_lanes(queue, filter, most, from)
+local function ids_of_lanes(queue, filter, most, from)
   local fronts, resume, turns = {}, nil, fair_share.is_on(queue) and {} or nil
   if filter.kind == '' then merge.add_front(fronts, queue, '', filter, turns) end
   local may_see_all = filter.hidden or not configuration.of(queue).has_hidden
   if filter.kind == '' and filter.priority and not turns and may_see_all and is_unlimited(queue) then
     add_laned_front(fronts, queue, filter, most)
   else
-    local lanes
-    lanes, resume = scan.lanes_for(queue, filter, most, from)
-    for _, lane in ipairs(lanes) do merge.add_front(fronts, queue, lane, filter, turns) end
+    local chosen
+    chosen, resume = scan.lanes_for(queue, filter, most, from)
+    for _, lane in ipairs(chosen) do merge.add_front(fronts, queue, lane, filter, turns) end
   end
   local ids, is_cut = merge_fronts(queue, fronts, most)
   return ids, resume, is_cut
@@ -76,9 +77,9 @@ function selection.next_ids(queue, filter, most, from)
   if configuration.of(queue).is_paused then return {} end
   if redis.call('EXISTS', keys.heads(queue), keys.room(queue)) == 0 then
     if filter.kind ~= '' then return {} end
-    return pick_default_lane(queue, filter, most)
+    return ids_of_default_lane(queue, filter, most)
   end
-  return pick_from_lanes(queue, filter, most, from)
+  return ids_of_lanes(queue, filter, most, from)
 end
 
 return selection

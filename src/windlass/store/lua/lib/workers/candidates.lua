@@ -30,14 +30,17 @@ end
 function candidates.describe_worker(worker)
   local silent_at = redis.call('ZSCORE', keys.workers(), worker)
   if not silent_at then return nil end
-  local said = redis.call('HMGET', keys.worker(worker), 'beat_ms', 'description')
-  return {worker, tonumber(silent_at), tonumber(said[1] or 0), said[2] or '', redis.call('ZCARD', keys.worker_jobs(worker))}
+  local beat_ms, description = unpack(redis.call('HMGET', keys.worker(worker), 'beat_ms', 'description'))
+  local jobs_held = redis.call('ZCARD', keys.worker_jobs(worker))
+  return {worker, tonumber(silent_at), tonumber(beat_ms or 0), description or '', jobs_held}
 end
 
 -- If there are very many, return those with the latest heartbeat deadlines.
 function candidates.registered_workers(most)
   local found = {}
-  for i, worker in ipairs(redis.call('ZREVRANGE', keys.workers(), 0, most - 1)) do found[i] = candidates.describe_worker(worker) end
+  for i, worker in ipairs(redis.call('ZREVRANGE', keys.workers(), 0, most - 1)) do
+    found[i] = candidates.describe_worker(worker)
+  end
   return found
 end
 

@@ -37,7 +37,8 @@ function idle_workers.note_report(worker, description, age_ms, silent_ms)
     redis.call('HSET', key, 'description', description, 'beat_ms', silent_ms, 'bell', '', 'push', '')
     redis.call('HSETNX', key, 'started_at', clock.now_ms)
   end
-  if redis.call('ZADD', keys.workers(), 'GT', clock.now_ms + silent_ms - age_ms, worker) == 1 then wakeups.wake('', nil) end
+  local is_new = redis.call('ZADD', keys.workers(), 'GT', clock.now_ms + silent_ms - age_ms, worker) == 1
+  if is_new then wakeups.wake('', nil) end
   return true
 end
 

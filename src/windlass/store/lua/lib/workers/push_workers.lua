@@ -15,7 +15,7 @@ local DROPPED_AFTER_MS = 10000
 local is_some_full
 script.on_start(function() is_some_full = nil end)
 
-local function ring_dispatchers()
+local function wake_dispatchers()
   while wakeups.wake(push_workers.PLACE, nil) do end
 end
 
@@ -38,7 +38,7 @@ function push_workers.describe(worker, push)
   redis.call('HSET', keys.worker(worker), 'push', push)
   if push == '' then return end
   redis.call('ZADD', keys.push_workers(), clock.now_ms, worker)
-  ring_dispatchers()
+  wake_dispatchers()
 end
 
 -- A job has left the worker: a dispatcher may wait to push another job to it.
@@ -76,31 +76,38 @@ function push_workers.suspend(worker)
     'suspended_until', clock.now_ms + pause_ms)
 end
 
--- Return nil if no job can be pushed to the worker now; then also the instant of its next chance, if that is known.
-function push_workers.candidate(worker)
-  local said = redis.call('HMGET', keys.worker(worker), 'push', 'suspended_until', 'failing_since', 'description', 'beat_ms')
+-- Return the slots and queues of a push worker (nil: it is none).
+local function parse_push(push)
   local slots, queues = nil, {}
-  for part in string.gmatch(said[1] or '', '[^\1]+') do
+  for part in string.gmatch(push, '[^\1]+') do
     if slots then table.insert(queues, part) else slots = tonumber(part) end
   end
+  return slots, queues
+end
+
+-- Return nil if no job can be pushed to the worker now; then also the instant of its next chance, if that is known.
+function push_workers.candidate(worker)
+  local push, suspended_until, failing_since, description, beat_ms = unpack(redis.call('HMGET', keys.worker(worker),
+    'push', 'suspended_until', 'failing_since', 'description', 'beat_ms'))
+  local slots, queues = parse_push(push or '')
   if not slots then return nil end
   local room = slots - redis.call('ZCARD', keys.worker_jobs(worker))
   if room <= 0 then
     redis.call('SADD', keys.push_full(), worker)
     return nil
   end
-  if tonumber(said[2] or 0) > clock.now_ms then return nil, tonumber(said[2]) end
+  if tonumber(suspended_until or 0) > clock.now_ms then return nil, tonumber(suspended_until) end
   -- A worker whose last push failed is tried with a single job.
-  if said[3] then room = 1 end
+  if failing_since then room = 1 end
   local unknown = redis.call('ZRANGE', keys.unknown_names(worker), 0, -1)
-  return {worker = worker, room = room, queues = queues, description = said[4], beat_ms = tonumber(said[5]),
+  return {worker = worker, room = room, queues = queues, description = description, beat_ms = tonumber(beat_ms),
     filter = #unknown > 0 and '\1except\1' .. table.concat(unknown, '\0') or ''}
 end
 
 -- Push workers need not send heartbeats: reading one counts as a heartbeat, and a push finds out if it does not answer.
 function push_workers.keep_alive(candidates)
-  for _, one in ipairs(candidates) do
-    redis.call('ZADD', keys.workers(), 'XX', 'GT', clock.now_ms + one.beat_ms, one.worker)
+  for _, candidate in ipairs(candidates) do
+    redis.call('ZADD', keys.workers(), 'XX', 'GT', clock.now_ms + candidate.beat_ms, candidate.worker)
   end
 end
 

@@ -10,19 +10,19 @@ local wakeups = require 'workers.wakeups'
 
 local wake_takers = {}
 
-local FILTERS_ASKED = 50
-wake_takers.OFFERED_MAX = 8
+local FILTERS_TRIED = 50
+local OFFERED_MAX = 8
 
 -- Room appeared: look for jobs for each distinct filter of the waiting takers.
 local function offer_room(queue)
-  local asked, filters = 0, {}
+  local tried, filters = 0, {}
   local list = wakeups.load_waiters(queue)
   for i = 1, #list, 2 do
     local filter = list[i] and string.match(list[i], '^[^\1]*\1(.*)$')
-    if filter and not filters[filter] and asked < FILTERS_ASKED then
+    if filter and not filters[filter] and tried < FILTERS_TRIED then
       filters[filter] = true
-      asked = asked + 1
-      local ids, resume = selection.next_ids(queue, taker_filter.parse(filter), wake_takers.OFFERED_MAX, 0)
+      tried = tried + 1
+      local ids, resume = selection.next_ids(queue, taker_filter.parse(filter), OFFERED_MAX, 0)
       for _, id in ipairs(ids) do
         local job = record.load(id)
         if job then wakeups.wake(queue, job) end
