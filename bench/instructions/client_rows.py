@@ -15,20 +15,22 @@ QUEUE = "bench"
 LIMIT_S = 120.0
 CHECK_EVERY_S = 0.02
 WARM_UP = 100  # calls before the count
+# Python's cache of attributes depends on where its objects lie in memory. Two that use the same place of the cache add
+# thousands of instructions, so each row is counted with several seeds, and the smallest count is kept.
+SEEDS = (1, 2, 3)
 PAYLOAD = b'{"number":1}'
 
 
 @contextlib.contextmanager
-def _client(url: str, kind: str) -> Iterator[CountedProcess]:
-    # Hash seeds change the order of dictionaries' slots, and with it the count.
+def _client(url: str, kind: str, seed: int) -> Iterator[CountedProcess]:
     command = [sys.executable, "-m", "bench.programs.counted_client", url, kind]
-    with CountedProcess(command, {"PYTHONHASHSEED": "0"}, starts_counting=False) as client:
+    with CountedProcess(command, {"PYTHONHASHSEED": str(seed)}, starts_counting=False) as client:
         client.wait_for("ready")
         yield client
 
 
-def enqueue(kind: str, count: int) -> float:
-    with quick_engine() as url, _client(url, kind) as client:
+def enqueue(kind: str, count: int, seed: int) -> float:
+    with quick_engine() as url, _client(url, kind, seed) as client:
         _call(client, WARM_UP)
         with client.counted() as found:
             _call(client, count)
@@ -40,9 +42,9 @@ def _call(client: CountedProcess, count: int) -> None:
     client.wait_for("done")
 
 
-def hand_off(count: int) -> float:
+def hand_off(count: int, seed: int) -> float:
     """Run a worker that is handed each job while it waits: accept, run, finish, wait again."""
-    with _worker(1) as (client, service):
+    with _worker(1, seed) as (client, service):
         for _ in range(10):
             _hand_over(service)
         with client.counted() as found:
@@ -51,8 +53,8 @@ def hand_off(count: int) -> float:
     return found.instructions / count
 
 
-def drain(slots: int, count: int) -> float:
-    with _worker(slots) as (client, service):
+def drain(slots: int, count: int, seed: int) -> float:
+    with _worker(slots, seed) as (client, service):
         _drain(service, WARM_UP)
         with client.counted() as found:
             _drain(service, count)
@@ -60,8 +62,8 @@ def drain(slots: int, count: int) -> float:
 
 
 @contextlib.contextmanager
-def _worker(slots: int) -> Iterator[tuple[CountedProcess, Service]]:
-    with quick_engine() as url, _client(url, "work") as client:
+def _worker(slots: int, seed: int) -> Iterator[tuple[CountedProcess, Service]]:
+    with quick_engine() as url, _client(url, "work", seed) as client:
         store = build_store(Settings(url=url))
         try:
             client.say(str(slots))
@@ -101,10 +103,14 @@ def _wait_idle(service: Service) -> None:
     raise RuntimeError("the worker does not become idle")
 
 
+def _least(count: Callable[[int], float]) -> float:
+    return min(count(seed) for seed in SEEDS)
+
+
 def client_rows() -> Iterator[tuple[str, Callable[[], float]]]:
-    yield "client: enqueue", partial(enqueue, "sync", 1_000)
-    yield "client: aenqueue, one at a time", partial(enqueue, "one", 1_000)
-    yield "client: aenqueue, 50 tasks", partial(enqueue, "tasks", 2_000)
-    yield "worker: job handed over", partial(hand_off, 100)
-    for slots in (10, 100):
-        yield f"worker: drain, {slots} slots", partial(drain, slots, 2_000)
+    yield "client: enqueue", lambda: _least(partial(enqueue, "sync", 1_000))
+    yield "client: aenqueue, one at a time", lambda: _least(partial(enqueue, "one", 1_000))
+    yield "client: aenqueue, 50 tasks", lambda: _least(partial(enqueue, "tasks", 2_000))
+    yield "worker: job handed over", lambda: _least(partial(hand_off, 100))
+    yield "worker: drain, 10 slots", lambda: _least(partial(drain, 10, 2_000))
+    yield "worker: drain, 100 slots", lambda: _least(partial(drain, 100, 2_000))
