@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,6 +194,8 @@ steps = st.one_of(
     st.tuples(st.just("exchange"), takes, ends, st.booleans()),
     st.tuples(st.just("exchange"), takes, ends, st.just(False)),
     st.tuples(st.just("finish"), ends),
+    st.tuples(st.just("dispatch"), takes),
+    st.tuples(st.just("accept"), st.integers(0, 2), tokens, st.sampled_from((0, 0, 400, 30_000, FOREVER_MS))),
     st.tuples(st.sampled_from(("release", "edit")), st.integers(0, 3)),
     st.tuples(
         st.just("await"),
@@ -274,6 +277,13 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         finishes = finishes_of(both, step[1])
         if finishes:
             both.ask(lambda service: service.finish(finishes).wait())
+    elif kind == "dispatch":
+        request = msgspec.structs.replace(take_of(step[1]), accept_ms=500)
+        both.note_taken(both.ask(lambda service: service.take(request).wait()))
+    elif kind == "accept":
+        accepted = [LeaseRef(finish.id, finish.token) for finish in finishes_of(both, [(step[1], step[2], None)])]
+        if accepted:
+            both.ask(lambda service: service.accept(accepted, lease_ms=step[3]).wait())
     elif kind == "release":
         given_back = [LeaseRef(*one) for one in both.held[-1 - step[1] :][:1]]
         if given_back:
@@ -422,6 +432,25 @@ def test_awaited_jobs_go_the_short_way(both: Callable[[], Both], content: dict[s
             short, general = _commands(one, step)
             assert short != general, step
         one.compare()
+
+
+@pytest.mark.parametrize("content", [{}, {"timeout_ms": 300}, {"lease_ms": 700}], ids=["plain", "timeout", "lease"])
+def test_an_acceptance_goes_the_short_way(both: Callable[[], Both], content: dict[str, Any]) -> None:
+    one = both()
+    do(one, ("enqueue", [("a", {}, False)]))
+    do(one, TAKE_ONE)
+    do(one, ("enqueue", [("a", content, False)] * 4))
+    for token, lease_ms in (("own", 0), ("own", 400), ("any", 30_000)):
+        do(one, ("dispatch", TAKE_ONE[1]))
+        do(one, ("pass", 50))
+        do(one, ("accept", 0, "wrong", 0))
+        one.compare()
+        short, general = _commands(one, ("accept", 0, token, lease_ms))
+        assert short != general, (token, lease_ms)
+        one.compare()
+    do(one, ("dispatch", TAKE_ONE[1]))
+    do(one, ("accept", 0, "own", FOREVER_MS))
+    one.compare()
 
 
 def test_many_at_once_are_indexed_in_trees(both: Callable[[], Both]) -> None:

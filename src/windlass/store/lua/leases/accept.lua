@@ -4,6 +4,7 @@
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 local batch = require 'batch'
+local fast_accept = require 'fast_path.accept'
 local lease = require 'leases.lease'
 local script = require 'script'
 
@@ -13,4 +14,4 @@ return function(arguments, lease_ms)
   end)
   batch.flush()
   return answers
-end
+end, fast_accept.accept

@@ -16,8 +16,8 @@ local wakeups = require 'workers.wakeups'
 
 local fast_enqueue = {}
 
-local call, sub
-script.once(function() call, sub = redis.call, string.sub end)
+local call, sub, pack_bytes
+script.once(function() call, sub, pack_bytes = redis.call, string.sub, struct.pack end)
 
 local new_job = simple.new_job -- looked up once: it is called for every job
 
@@ -26,7 +26,7 @@ local function read_jobs(arguments, size)
   local ids, headers, queue, seen = {}, {}, nil, size > 1 and {}
   for i = 1, size do
     local entry = arguments[2 * i + 1]
-    local id, header, strings = sub(entry, 1, 16), new_job(entry, arguments[2 * i + 2])
+    local id, header, strings = sub(entry, 1, 16), new_job(entry, arguments[2 * i + 2], 'is_simple')
     if not header then return nil end
     if i == 1 then queue = strings.queue elseif strings.queue ~= queue or seen[id] then return nil end
     ids[i], headers[i] = id, header
@@ -39,10 +39,10 @@ end
 -- record in its header.
 local function pack_jobs(names, arguments, items_at, ids, headers, start, last_sequence)
   local members, records, bytes, now = {}, {}, 0, record.pack_number(clock.now_ms)
-  local member, pack, pack_number, job_prefix = lanes.member, new_record.pack, record.pack_number, names.job
+  local member, pack, job_prefix = lanes.member, new_record.pack, names.job
   for i = 1, #ids do
     local id, header, entry = ids[i], headers[i], arguments[items_at + 2 * i - 2]
-    local sequence = pack_number(last_sequence + i)
+    local sequence = pack_bytes('>I6', last_sequence + i)
     members[2 * i - 1] = header.score
     members[2 * i] = member(now, sequence, id)
     records[2 * i - 1] = job_prefix .. id
@@ -64,7 +64,7 @@ end
 
 -- One job, which is the most frequent call: as below, without the lists.
 local function enqueue_one(entry, terms, version)
-  local header, strings = simple.new_job(entry, terms)
+  local header, strings = simple.new_job(entry, terms, 'is_simple')
   if not header then return nil end
   local queue, id = strings.queue, sub(entry, 1, 16)
   local names = keys.kept_of(queue)
@@ -114,7 +114,7 @@ end
 local function read_numbered_jobs(arguments, size)
   local headers, strings, are_alike = {}, {}, true
   for i = 1, size do
-    local header, own = simple.new_numbered_job(arguments[2 * i + 3], arguments[2 * i + 4])
+    local header, own = simple.new_job(arguments[2 * i + 3], arguments[2 * i + 4], 'is_numbered')
     if not header then return nil end
     headers[i], strings[i] = header, own
     if own.queue ~= strings[1].queue then return nil end

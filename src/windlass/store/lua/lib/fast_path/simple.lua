@@ -74,15 +74,12 @@ end)
 
 -- Return the parsed header and strings of a new job as its caller sends it, if `kind` ('is_simple' or 'is_numbered')
 -- is true of both.
-local function new_job(entry, terms, kind)
+function simple.new_job(entry, terms, kind)
   local header = terms == '' and parse_header(sub(entry, 17, 16 + record.HEADER_BYTES))
   if not header or not header[kind] then return nil end
   local strings = parse_strings(sub(entry, 16 + STRINGS_AT, header.strings_end))
   if strings[kind] then return header, strings end
 end
-
-function simple.new_job(entry, terms) return new_job(entry, terms, 'is_simple') end
-function simple.new_numbered_job(entry, terms) return new_job(entry, terms, 'is_numbered') end
 
 -- Return the strings of a stored record that a take can lease.
 function simple.queued_job(raw, head_bytes)
@@ -102,6 +99,15 @@ function simple.held_job(raw, token)
   end
   local strings = parse_strings(sub(raw, STRINGS_AT, head_bytes))
   if strings.ends_simply then return strings, flags, started_at, worker end
+end
+
+-- Return the header of a dispatched record as a table, and its strings, if a holder of the token can accept it.
+function simple.dispatched_job(raw, token)
+  local job = raw ~= '' and record.parse_header(raw)
+  if not job or job.state ~= STATE.dispatched or not SIMPLE_FLAGS[job.flags] then return nil end
+  if (token ~= 0 and token ~= job.token) or job.head_bytes > #raw then return nil end
+  local strings = parse_strings(sub(raw, STRINGS_AT, job.head_bytes))
+  if strings.ends_simply then return job, strings end
 end
 
 -- Queues

@@ -83,9 +83,7 @@ function lease.accept(id, token, lease_ms)
   if not job then return refused end
   if job.state == STATE.dispatched then
     index.leave(job)
-    job.state = STATE.running
-    job.started_at = clock.now_ms
-    job.deadline = deadline_of(job, {lease_ms = lease_ms})
+    lease_header.accept(job, deadline_of(job, {lease_ms = lease_ms}))
     index.enter(job)
     record.save(job)
   end

@@ -13,6 +13,11 @@ function lease_header.set(job, state, token, deadline, worker, attempt)
   job.started_at, job.progress = clock.now_ms, 0
 end
 
+-- Set the fields of an acceptance: the lease of a dispatched job begins.
+function lease_header.accept(job, deadline)
+  job.state, job.started_at, job.deadline = STATE.running, clock.now_ms, deadline
+end
+
 -- A first lease on the fast path joins the bytes of the record instead. It writes the same fields as `set`: a header
 -- that is read into a table and packed again costs 8 % more per job of a take.
 local QUEUED = '>I2I4c22c52I2' -- format and state, flags, up to the ready time, fields of a lease, bytes of the head
