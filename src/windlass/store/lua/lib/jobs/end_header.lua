@@ -17,7 +17,7 @@ end
 function end_header.complete(job) job.progress = COMPLETE end
 
 -- The fast path joins the bytes of a finished record instead. It writes the same fields: a header that is read into a
--- table and packed again costs 12 % more per job.
+-- table and packed again costs 11 % more per job (finish and take of 50).
 local NO_DEADLINE = '\0\0\0\0\0\0'
 local pack, sub
 script.once(function() pack, sub = struct.pack, string.sub end)

@@ -19,7 +19,7 @@ function lease_header.accept(job, deadline)
 end
 
 -- A first lease on the fast path joins the bytes of the record instead. It writes the same fields as `set`: a header
--- that is read into a table and packed again costs 8 % more per job of a take.
+-- that is read into a table and packed again costs 16 % more per job of a finish and take of 10, and 23 % of 100.
 local QUEUED = '>I2I4c22c52I2' -- format and state, flags, up to the ready time, fields of a lease, bytes of the head
 local AFTER_PROGRESS = record.HEADER_BYTES - 1
 local LEASE = '>I6c16I4I4I4' -- deadline, worker, attempt, revision, progress
