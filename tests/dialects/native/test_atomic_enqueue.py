@@ -15,7 +15,7 @@ from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
+NO_ID = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 
 
 def flow(store: Store, count: int = 2) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ async def test_more_jobs_than_in_a_batch(json_api: Api, store: Store) -> None:
 
 async def test_none_is_accepted_when_one_is_refused(api: Api, service: Service, store: Store) -> None:
     jobs = flow(store)
-    jobs[-1]["after"] = [NOBODY]
+    jobs[-1]["after"] = [NO_ID]
     answer = await api.post("/api/v1/jobs:whole", {"items": jobs})
     assert (answer.status, answer.body["code"]) == (409, "unknown_member")
     unique = await api.post("/api/v1/jobs:whole", {"items": [{"queue": "q", "name": "n", "unique": "x"}]})
@@ -55,7 +55,7 @@ async def test_none_is_accepted_when_one_is_refused(api: Api, service: Service, 
 async def test_several_are_looked_at(api: Api, service: Service) -> None:
     made = await service.enqueue([NewJob(queue="q", name="n")]).one()
     known = format_id(made.id)
-    answer = await api.post("/api/v1/jobs:get", {"items": [{"id": known}, {"id": NOBODY}]})
+    answer = await api.post("/api/v1/jobs:get", {"items": [{"id": known}, {"id": NO_ID}]})
     assert answer.status == 200, answer.body
     found, missing = answer.body["results"]
     assert (found["ok"]["job"]["id"], found["ok"]["job"]["state"], found["ok"]["attempts"]) == (known, "queued", [])

@@ -23,7 +23,7 @@ from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
+NO_ID = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 HOUR_MS = 3_600_000
 
 
@@ -127,8 +127,8 @@ async def test_names_priorities_and_weights(api: Api, service: Service) -> None:
 
 async def test_a_registered_worker_is_named(api: Api, service: Service) -> None:
     await enqueue(service)
-    [job] = await take(api, worker=NOBODY)
-    assert job["worker"] == NOBODY
+    [job] = await take(api, worker=NO_ID)
+    assert job["worker"] == NO_ID
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ async def test_reports_without_a_lease_change_nothing(api: Api, service: Service
     stale = {"token": job["lease_token"] + 7} | VERBS[verb]
     answer = await api.post(f"/api/v1/jobs/{job['id']}/{verb}", stale)
     assert (answer.status, answer.body["code"]) == (409, "stale_lease")
-    answer = await api.post(f"/api/v1/jobs/{NOBODY}/{verb}", stale)
+    answer = await api.post(f"/api/v1/jobs/{NO_ID}/{verb}", stale)
     assert (answer.status, answer.body["code"]) == (404, "unknown_job")
     for path, body in ((job["id"], {}), (job["id"], stale | {"more": 1}), ("7", stale), (job["id"], {"token": "x"})):
         answer = await api.post(f"/api/v1/jobs/{path}/{verb}", body)
@@ -287,7 +287,7 @@ async def test_many_are_reported_at_once_each_for_itself(api: Api, service: Serv
     await enqueue(service, b"1", b"2")
     jobs = await take(api, most=2)
     items = [{"id": job["id"], "token": job["lease_token"]} | VERBS[verb] for job in jobs]
-    items.insert(1, {"id": NOBODY, "token": 5} | VERBS[verb])
+    items.insert(1, {"id": NO_ID, "token": 5} | VERBS[verb])
     answer = await api.post(f"/api/v1/jobs:{verb}", {"items": items})
     assert answer.status == 200
     assert ["ok" in item for item in answer.body["results"]] == [True, False, True]
@@ -319,7 +319,7 @@ async def test_outcomes_and_the_next_taking_in_one_request(api: Api, service: Se
         {
             "finishes": [
                 {"id": first["id"], "token": first["lease_token"], "result": 1},
-                {"id": NOBODY, "token": 1},
+                {"id": NO_ID, "token": 1},
             ],
             "failures": [{"id": second["id"], "token": second["lease_token"], "then": "final"}],
             "take": {"queues": ["q"], "most": 5},

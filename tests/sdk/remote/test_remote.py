@@ -20,7 +20,7 @@ from windlass.service import Service
 
 pytestmark = pytest.mark.anyio
 UNKEPT = r"has ended, and nothing of it is kept.*keep_result"
-NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
+NO_ID = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 
 
 class Tasks(NamedTuple):
@@ -206,7 +206,7 @@ async def test_a_result_that_does_not_come(remote: Tasks) -> None:
 
 
 async def test_what_is_not_there(remote: Tasks) -> None:
-    unknown = remote.app.job(NOBODY)
+    unknown = remote.app.job(NO_ID)
     for ask in (unknown.aresult, unknown.ainfo, unknown.alogs, unknown.aexplain, unknown.acancel):
         with pytest.raises(UnknownJob):
             await ask()

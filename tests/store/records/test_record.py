@@ -166,7 +166,7 @@ Lua = Callable[..., Any]
 def lua(shared_engine: EngineProcess) -> Iterator[Lua]:
     connection = SyncReconnectingConnection(parse_url(shared_engine.unix_url))
     source = module_source("jobs.record")
-    names = "HEADER|STRINGS|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NOBODY|FOREVER_MS"
+    names = "HEADER|STRINGS|LAYOUT|HEADER_BYTES|POLICY|FORMAT|NO_ID|FOREVER_MS"
     found = re.findall(rf"^(?:local |record\.)((?:{names}) = .*)", source, re.MULTILINE)
     layouts = "\n".join("local " + line.replace("record.", "") for line in found)
     yield lambda script, *arguments: connection.call("EVAL", f"{layouts}\n{script}", 0, *arguments)
@@ -177,7 +177,7 @@ def test_the_layouts_have_the_same_size(lua: Lua) -> None:
     assert lua("return {struct.size(HEADER), HEADER_BYTES, FORMAT}") == [
         record.HEADER_BYTES, record.HEADER_BYTES, record.FORMAT
     ]  # fmt: skip
-    assert lua("return NOBODY") == NO_ID
+    assert lua("return NO_ID") == NO_ID
     assert lua("return string.format('%.0f', FOREVER_MS)") == b"%d" % FOREVER_MS
 
 

@@ -16,6 +16,7 @@ from windlass.core.errors import EngineNotPermitted, EngineUnavailable, Windlass
 from windlass.processes.supervised_process import describe_exit
 from windlass.processes.supervision_policy import graceful_stop
 from windlass.processes.supervisor import ExitVerdict, Supervisor
+from windlass.retry_loop import RetryLoop
 from windlass.sdk.deployment import make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings
@@ -31,7 +32,6 @@ log = logging.getLogger("windlass.supervisor")
 UNWIND_S = 15.0  # beyond the grace period; a worker takes up to 9 s to stop its pools and deregister
 LOOK_EVERY_S = 1.5  # between looks at the queues, while there is activity
 WATCH_EVERY_S = 0.5
-RETRY_PAUSE_S = 1.0
 
 
 class WorkerSupervisor(Supervisor[WorkerProcess]):
@@ -131,36 +131,27 @@ class WorkerSupervisor(Supervisor[WorkerProcess]):
         task.add_done_callback(self._recoveries.discard)
 
     async def _recover_jobs(self, process: WorkerProcess, code: int) -> None:
+        failure = f"Could not recover the jobs of worker process {process.pid}"
+        attempts = RetryLoop(log, failure, (EngineUnavailable, EngineNotPermitted))
+        try:
+            await attempts.until_done(lambda: self._try_to_recover_jobs(process, code))
+        except WindlassError:
+            log.exception("%s. They run again when their leases have expired.", failure)
+
+    async def _try_to_recover_jobs(self, process: WorkerProcess, code: int) -> None:
         assert process.loaded is not None  # noqa: S101
+        service = await self._connect(process.loaded.settings)
+        if process.was_killed:  # by the supervisor, so no job is at fault
+            await release_jobs(service, process.worker_id)
+            return
         crash = f"Worker process {process.pid} {describe_exit(code)}."
-        while True:
-            try:
-                service = await self._connect(process.loaded.settings)
-                if process.was_killed:  # by the supervisor, so no job is at fault
-                    await release_jobs(service, process.worker_id)
-                    return
-                freed = await recover_orphans(service, process.worker_id, process.loaded.tasks, crash)
-                if freed:
-                    log.warning(
-                        "Worker process %d held %d jobs. Each spends an attempt and is retried while tries are left.",
-                        process.pid,
-                        freed,
-                    )
-                return
-            except (EngineUnavailable, EngineNotPermitted) as error:
-                log.warning(
-                    "Could not recover the jobs of worker process %d: %s. Trying again in %g s.",
-                    process.pid,
-                    error,
-                    RETRY_PAUSE_S,
-                )
-                await asyncio.sleep(RETRY_PAUSE_S)
-            except WindlassError:
-                log.exception(
-                    "Could not recover the jobs of worker process %d. They run again when their leases have expired.",
-                    process.pid,
-                )
-                return
+        freed = await recover_orphans(service, process.worker_id, process.loaded.tasks, crash)
+        if freed:
+            log.warning(
+                "Worker process %d held %d jobs. Each spends an attempt and is retried while tries are left.",
+                process.pid,
+                freed,
+            )
 
     # Background work
 

@@ -76,7 +76,7 @@ local function add_members(facts, job, most)
 end
 
 local function add_holder(facts, job)
-  local worker = job.worker ~= record.NOBODY and candidates.describe_worker(job.worker) or {}
+  local worker = job.worker ~= record.NO_ID and candidates.describe_worker(job.worker) or {}
   add(facts, 'holder', configuration.of(job.queue).lease_ms, worker)
 end
 

@@ -22,7 +22,7 @@ local function put_back(job, returns_attempt)
   index.leave(job)
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
-  job.token, job.deadline, job.worker = 0, 0, record.NOBODY
+  job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   job.state, job.ready_at = STATE.queued, job.created_at
   index.enter(job)
   record.save(job)

@@ -19,7 +19,7 @@ function numbers.raise(number)
 end
 
 -- The caller must save the record afterwards.
-function numbers.assign(job)
+local function assign(job)
   local number = string.format('%.0f', redis.call('INCR', keys.number()))
   redis.call('HSET', keys.numbers(), job.id, number)
   redis.call('HSET', keys.numbered(), number, job.id)
@@ -30,7 +30,7 @@ end
 -- Return the number of a job that was not created under one. A job without a number gets one; the caller must flush.
 function numbers.of(job)
   if record.has(job, 'has_number') then return redis.call('HGET', keys.numbers(), job.id) end
-  local number = numbers.assign(job)
+  local number = assign(job)
   record.save(job)
   return number
 end

@@ -78,7 +78,7 @@ function dependencies.is_child_of(job, id) return job.links ~= '' and record.lin
 function dependencies.parent_of(job)
   if job.links == '' then return nil end
   local id = record.links_of(job).parent
-  if id == record.NOBODY then return nil end
+  if id == record.NO_ID then return nil end
   local parent = record.load(id)
   return parent and not record.is_ended(parent) and parent or nil
 end
@@ -132,7 +132,7 @@ end
 -- The length of the links stays the same, so the strings and the payload behind them keep their offsets.
 function dependencies.cut_parent(job)
   local at = job.head_bytes - #job.extras - 2 - #job.links
-  job.links = record.NOBODY .. string.sub(job.links, 17)
+  job.links = record.NO_ID .. string.sub(job.links, 17)
   job.links_read = nil
   job.raw = string.sub(job.raw, 1, at) .. job.links .. string.sub(job.raw, at + #job.links + 1)
   if not batch.values[keys.job(job.id)] then redis.call('SETRANGE', keys.job(job.id), at, job.links) end

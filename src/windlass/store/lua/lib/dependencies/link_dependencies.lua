@@ -14,7 +14,7 @@ local link_dependencies = {}
 function link_dependencies.find_parent(job)
   if job.links == '' then return nil end
   local id = record.links_of(job).parent
-  if id == record.NOBODY then return nil end
+  if id == record.NO_ID then return nil end
   local parent = record.load(id)
   if not parent then return ending.missing(id) == 'already_ended' and 'parent_state' or 'unknown_parent' end
   if not record.is_leased(parent) and parent.state ~= STATE.waiting then return 'parent_state' end

@@ -20,7 +20,7 @@ function relink.unknown_awaited() return unknown end
 
 -- Link a child to its parent. Without a parent the child becomes independent.
 local function link_to_parent(job)
-  if job.links == '' or record.links_of(job).parent == record.NOBODY then return end
+  if job.links == '' or record.links_of(job).parent == record.NO_ID then return end
   local parent = dependencies.parent_of(job)
   if parent then
     link_dependencies.mark_once(parent, 'has_members')
@@ -38,15 +38,15 @@ end
 local function link_to_awaited(job)
   local ids = redis.call('ZRANGEBYSCORE', keys.members(job.id), dependencies.DELETED, dependencies.DELETED)
   for _, id in ipairs(ids) do
-    local member = id ~= record.NOBODY and record.load(id)
+    local member = id ~= record.NO_ID and record.load(id)
     if member then
       link_dependencies.wait_for(job, {member})
       if record.is_ended(member) then
         batch.z_add(keys.members(job.id), dependencies.ended_score(job, member.state), id)
       end
-    elseif id ~= record.NOBODY and ending.missing(id) == 'already_ended' then
+    elseif id ~= record.NO_ID and ending.missing(id) == 'already_ended' then
       batch.z_remove(keys.members(job.id), id)
-    elseif id ~= record.NOBODY then
+    elseif id ~= record.NO_ID then
       unknown = unknown + 1
     end
   end
@@ -73,7 +73,7 @@ function relink.link(id, phase)
   end
   if phase == relink.LINKING then return link_restored(job) end
   redis.call('ZREM', keys.restoring(), id)
-  batch.z_remove(keys.members(id), record.NOBODY)
+  batch.z_remove(keys.members(id), record.NO_ID)
   if job.state == STATE.waiting then
     dependencies.begin_step('r.', id)
     dependencies.check_later(id)

@@ -39,7 +39,7 @@ local function become_waiting(job)
   index.leave(job)
   -- It is due when it resumes. A yield is not a failure, so attempts are counted from 0 again.
   job.ready_at, job.attempt = job.started_at, 0
-  job.token, job.deadline, job.worker = 0, 0, record.NOBODY
+  job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   job.state = STATE.waiting
   yield_to_children.begin_round(job)
   index.enter(job)

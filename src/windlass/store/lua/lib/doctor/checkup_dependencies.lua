@@ -27,7 +27,7 @@ end
 
 local function check_child(job)
   local parent_id = record.links_of(job).parent
-  if parent_id == record.NOBODY then return end
+  if parent_id == record.NO_ID then return end
   local parent = alive(parent_id)
   if not parent then
     if not is_releasing(parent_id) then

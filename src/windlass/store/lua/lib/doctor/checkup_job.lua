@@ -74,7 +74,7 @@ end
 local function is_kept_without_need(job)
   return job.state == STATE.finished and not record.has(job, 'in_history') and not record.has(job, 'has_dependents')
     and job.revision == 1 and record.policy_of(job).result_ttl_ms < record.FOREVER_MS
-    and record.links_of(job).parent == record.NOBODY and not redis.call('ZSCORE', keys.retention(), job.id)
+    and record.links_of(job).parent == record.NO_ID and not redis.call('ZSCORE', keys.retention(), job.id)
 end
 
 function checkup_job.check_job(id)

@@ -48,7 +48,7 @@ end
 
 local function add_leased(entries, job)
   local is_retakeable = record.has(job, 'retakeable')
-  if job.worker ~= record.NOBODY then
+  if job.worker ~= record.NO_ID then
     -- A worker that went silent no longer lists jobs that others may take over.
     entries[keys.worker_jobs(job.worker)] = {member = job.id, score = job.started_at, may_miss = is_retakeable}
   end

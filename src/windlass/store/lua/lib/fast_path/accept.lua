@@ -32,7 +32,7 @@ function fast_accept.accept(arguments, lease_ms, id, token)
   call('SETRANGE', key, 0, record.pack_header(job))
   local at = strings.timeout_ms > 0 and math.min(job.deadline, clock.now_ms + strings.timeout_ms) or job.deadline
   call('ZADD', names.running, at, id)
-  if job.worker ~= record.NOBODY then call('ZADD', keys.worker_jobs(job.worker), clock.now_ms, id) end
+  if job.worker ~= record.NO_ID then call('ZADD', keys.worker_jobs(job.worker), clock.now_ms, id) end
   index.lower_timer('lease', strings.queue, at)
   return {string.format('%.0f', job.deadline)}
 end

@@ -158,7 +158,7 @@ end
 function fast_finish.write(ends)
   for queue, of_queue in pairs(ends.of_queue) do leave_running(queue, of_queue) end
   for worker, ids in pairs(ends.of_worker) do
-    if worker ~= record.NOBODY then call('ZREM', keys.worker_jobs(worker), unpack(ids)) end
+    if worker ~= record.NO_ID then call('ZREM', keys.worker_jobs(worker), unpack(ids)) end
   end
   local ids, job_keys = list_removed(ends)
   if #ids > 0 then

@@ -148,7 +148,7 @@ local function write_records(leases)
   if leases.size > 0 then call('MSET', unpack(leases.written)) end
   for key, header in pairs(leases.patched) do call('SETRANGE', key, 0, header) end
   call('INCRBY', keys.token(), leases.number)
-  if leases.worker ~= record.NOBODY then batch.z_add_many(keys.worker_jobs(leases.worker), leases.holding) end
+  if leases.worker ~= record.NO_ID then batch.z_add_many(keys.worker_jobs(leases.worker), leases.holding) end
 end
 
 -- Write the leases and return the answer of take.

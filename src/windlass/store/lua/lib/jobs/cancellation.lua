@@ -12,7 +12,7 @@ local wakeups = require 'workers.wakeups'
 local cancellation = {}
 
 local function notify_worker(job)
-  if job.worker == record.NOBODY then return end
+  if job.worker == record.NO_ID then return end
   local wakeup_list = redis.call('HGET', keys.worker(job.worker), 'bell')
   if wakeup_list and wakeup_list ~= '' then wakeups.send(wakeup_list, 'C' .. job.id) end
 end

@@ -87,7 +87,7 @@ function ending.trim_histories()
   end
 end
 
-function ending.keep(job, for_ms)
+local function keep(job, for_ms)
   if record.has(job, 'unique_while_kept') == false then unique_keys.release(job) end
   index.enter(job)
   record.save(job)
@@ -122,7 +122,7 @@ end
 -- Keep, move to the history, or remove a job that has ended, left its index, and is not needed by other jobs.
 local function leave_behind(job, kept_ms)
   if kept_ms > 0 then
-    ending.keep(job, kept_ms)
+    keep(job, kept_ms)
   elseif configuration.of(job.queue).history_length > 0 then
     keep_as_history(job)
   else
@@ -159,7 +159,7 @@ end
 -- retention.
 function ending.settle(job, ignores_waiting)
   if dependencies.is_needed(job) then
-    ending.keep(job, record.FOREVER_MS)
+    keep(job, record.FOREVER_MS)
     dependencies.notify_end(job, ignores_waiting)
   else
     leave_behind(job, kept_ms_of(job))

@@ -93,18 +93,18 @@ end
 function index.enter_running(job)
   index.watch(job)
   if job.links ~= '' and not record.has(job, 'retakeable') then limits.hold(job) end
-  if job.worker ~= record.NOBODY then batch.z_add(keys.worker_jobs(job.worker), job.started_at, job.id) end
+  if job.worker ~= record.NO_ID then batch.z_add(keys.worker_jobs(job.worker), job.started_at, job.id) end
 end
 
 local function leave_running(job)
   batch.z_remove(keys.running(job.queue), job.id)
-  if job.worker ~= record.NOBODY then batch.z_remove(keys.worker_jobs(job.worker), job.id) end
+  if job.worker ~= record.NO_ID then batch.z_remove(keys.worker_jobs(job.worker), job.id) end
   if job.links ~= '' then limits.free(job) end
   if record.has(job, 'retakeable') then
     index.leave_lane(job)
     record.unmark(job, 'retakeable')
   end
-  if job.worker ~= record.NOBODY then push_workers.note_room(job.worker) end
+  if job.worker ~= record.NO_ID then push_workers.note_room(job.worker) end
 end
 
 -- A job must start before its expiry. A job that waits for its next attempt has started.

@@ -113,7 +113,7 @@ local function debounce(job, entry, terms, sequence, after)
 end
 
 -- Throttle: the first call of a period wins, whatever happens to its job.
-function insert.throttle(job, terms, sequence, after)
+local function throttle(job, terms, sequence, after)
   local key, period_ms = keys.throttle(job.queue, job.unique), struct.unpack('>I6', terms, 2)
   local known = redis.call('GET', key)
   local until_at, id = 0, nil
@@ -137,7 +137,7 @@ function insert.insert(id, key, entry, terms, sequence, is_stored, has_ended)
   local check = terms ~= '' and string.byte(terms) or insert.UNIQUE_ACTION.none
   local after = string.sub(terms, TERMS_BYTES[check] + 1)
   if check == insert.UNIQUE_ACTION.debounce then return debounce(job, entry, terms, sequence, after) end
-  if check == insert.UNIQUE_ACTION.throttle then return insert.throttle(job, terms, sequence, after) end
+  if check == insert.UNIQUE_ACTION.throttle then return throttle(job, terms, sequence, after) end
   local holder = check ~= insert.UNIQUE_ACTION.none and unique_keys.oldest_holder(job)
   if not holder then return add(job, sequence, after) end
   if check == insert.UNIQUE_ACTION.keep then return {'existing', holder.id, holder.revision} end

@@ -23,7 +23,7 @@ for codec = 0, record.CODEC_BITS do
 end
 record.PEEK_BYTES = 1024 -- enough for the strings of almost every record
 record.SMALL_BYTES = 1024 -- a change of a longer record writes only the header
-record.NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+record.NO_ID = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 record.FOREVER_MS = 281474976710655
 
 -- records that this call has read or created, by id; false: removed in this call
@@ -88,7 +88,7 @@ function record.policy_of(job)
   return job.policy_read
 end
 
-local NO_LINKS = {parent = record.NOBODY, on_failure = 0, limits = ''}
+local NO_LINKS = {parent = record.NO_ID, on_failure = 0, limits = ''}
 function record.links_of(job)
   if job.links == '' then return NO_LINKS end
   if not job.links_read then
@@ -99,7 +99,7 @@ function record.links_of(job)
 end
 
 function record.set_links(job, links)
-  local is_bare = links.parent == record.NOBODY and links.on_failure == 0 and links.limits == ''
+  local is_bare = links.parent == record.NO_ID and links.on_failure == 0 and links.limits == ''
   job.links = is_bare and '' or pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
   job.links_read = nil
 end

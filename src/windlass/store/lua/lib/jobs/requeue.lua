@@ -71,7 +71,7 @@ function requeue.requeue(job, revision, limits)
   forget_end(job)
   batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
   job.state, job.attempt, job.progress, job.ended_at = STATE.queued, 0, 0, 0
-  job.token, job.worker, job.ready_at = 0, record.NOBODY, clock.now_ms
+  job.token, job.worker, job.ready_at = 0, record.NO_ID, clock.now_ms
   job_note.drop(job)
   -- An expiry in the past would end the job again before a worker could take it.
   local expires_at = record.policy_of(job).expires_at

@@ -46,7 +46,7 @@ function complete.run_again(job, content, keeps_members)
   end
   index.leave(job)
   job.state, job.progress = STATE.queued, 0 -- from here on it holds none of its limits
-  job.token, job.deadline, job.worker = 0, 0, record.NOBODY
+  job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
   local payload = adopt(job, content)

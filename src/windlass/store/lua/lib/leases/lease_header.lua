@@ -29,7 +29,7 @@ local QUEUED_FORM, NEVER_LEASED, RUNNING
 script.once(function()
   pack, sub, unpack_bytes = struct.pack, string.sub, struct.unpack
   QUEUED_FORM, RUNNING = 256 * record.FORMAT + STATE.queued, {}
-  NEVER_LEASED = pack('>I6I6I6', 0, 0, 0) .. pack(LEASE, 0, record.NOBODY, 0, new_record.FIRST_REVISION, 0)
+  NEVER_LEASED = pack('>I6I6I6', 0, 0, 0) .. pack(LEASE, 0, record.NO_ID, 0, new_record.FIRST_REVISION, 0)
   for flags in pairs(record.SIMPLE_FLAGS) do RUNNING[flags] = pack('>BBI4', record.FORMAT, STATE.running, flags) end
 end)
 

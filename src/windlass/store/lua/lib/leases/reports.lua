@@ -32,7 +32,7 @@ end
 function reports.put_back(job, ready_at)
   index.leave(job) -- with the old time, under which an overdue retake job is in its lane
   job.ready_at = ready_at or job.ready_at
-  job.token, job.deadline, job.worker = 0, 0, record.NOBODY
+  job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   job.state = index.state_by_time(job)
   index.enter(job)
   record.save(job)
@@ -55,7 +55,7 @@ local function run_again(job, at)
   index.leave(job)
   job.ready_at, job.attempt, job.progress = at, 0, 0
   job_note.drop(job)
-  job.token, job.deadline, job.worker = 0, 0, record.NOBODY
+  job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   job.state = index.state_by_time(job)
   if record.has(job, 'has_members') then yield_to_children.begin_round(job) end
   requeue.drop_expiry(job)

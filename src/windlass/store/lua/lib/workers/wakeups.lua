@@ -36,7 +36,7 @@ function wakeups.register(queue, wakeup_list, filter, for_ms)
 end
 
 -- Note that the taker on this wakeup list accepts a direct handoff for this worker (handoff.lua).
-function wakeups.offer_handoff(wakeup_list, worker, for_ms)
+local function offer_handoff(wakeup_list, worker, for_ms)
   redis.call('SET', keys.handoff(wakeup_list), worker, 'PX', math.max(LIST_TTL_MS, for_ms))
 end
 
@@ -45,7 +45,7 @@ end
 function wakeups.register_taker(queues, first, wakeup_list, filter, for_ms, worker)
   if wakeup_list == '' then return end
   for i = first, #queues do wakeups.register(queues[i], wakeup_list, filter, for_ms) end
-  if worker then wakeups.offer_handoff(wakeup_list, worker, for_ms) end
+  if worker then offer_handoff(wakeup_list, worker, for_ms) end
 end
 
 -- Background loops sleep until the earliest instant they know, and are registered for that long. Wake those that would
@@ -60,7 +60,7 @@ function wakeups.wake_loops(at)
 end
 
 -- Check later whether a wakeup had an effect. Until then, further wakeups need no check of their own.
-function wakeups.check_later(queue)
+local function check_later(queue)
   local at = clock.now_ms + CHECK_AFTER_MS
   if redis.call('ZADD', keys.timer('ring'), 'LT', 'CH', at, queue) == 1 then wakeups.wake_loops(at) end
 end
@@ -84,7 +84,7 @@ end
 -- Send a wakeup for a queue, and have it checked later: its taker may be dead.
 function wakeups.wake_taker(queue, wakeup_list, filter)
   wakeups.send(wakeup_list, 'Q' .. queue .. '\1' .. filter)
-  if queue ~= '' then wakeups.check_later(queue) end
+  if queue ~= '' then check_later(queue) end
 end
 
 -- Remove the waiter at this index from the list. Wake it, unless its registration has expired.
@@ -115,7 +115,7 @@ function wakeups.wake(queue, job)
   end
   if job then unwilling[queue][kind] = i end
   -- Waiters were not tried because there are too many filters: the queue must be checked again.
-  if tried > FILTERS_TRIED then wakeups.check_later(queue) end
+  if tried > FILTERS_TRIED then check_later(queue) end
   return is_woken
 end
 
