@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Packages for the tests: a second engine, the allocator for the embedded engine, locale sources, a tool that makes certificates,
-# HTTP clients that are not ours, and a browser with fonts. Debian's nodejs comes without npm. Other distributions include npm in
+# HTTP clients that are not ours, a browser with fonts, and a counter of instructions. Debian's nodejs comes without npm. Other distributions include npm in
 # nodejs, and their nodejs conflicts with a separate npm package.
-TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core
+TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind
 # Code generators for the OpenAPI documents, from npm.
 GENERATORS := .generators
 GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-lock.json
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
+	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 	@$(MAKE) --no-print-directory $(GENERATORS)/.installed
 
