@@ -18,6 +18,7 @@ class RecordingOwner:
     def __init__(self, jobs: Sequence[Job] = ()) -> None:
         self.jobs = list(jobs)
         self.lost: list[LeaseRef] = []
+        self.expired: list[LeaseRef] = []
         self.cancelled: list[bytes] = []
         self.unclaimed: list[LeaseRef] = []
         self.stop_requests = 0
@@ -28,6 +29,10 @@ class RecordingOwner:
 
     def on_lost(self, lease: LeaseRef) -> None:
         self.lost.append(lease)
+        self.has_news.set()
+
+    def on_expired(self, lease: LeaseRef) -> None:
+        self.expired.append(lease)
         self.has_news.set()
 
     def on_cancel(self, job_id: bytes) -> bool:

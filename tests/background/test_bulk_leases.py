@@ -146,6 +146,22 @@ async def test_an_action_whose_lease_is_lost_stops(opened: Service, caplog: pyte
     assert runner.steps <= 2
 
 
+async def test_an_action_that_outlives_a_fixed_lease_stops(opened: Service, caplog: pytest.LogCaptureFixture) -> None:
+    await opened.configure(QUEUE, {"lease_renewal": False})
+    action = await request_cancels(opened)
+    runner = GatedRunner()
+    runner.errors_left = 100
+    async with running(runner, opened):
+        await runner.has_begun.wait()
+        await opened.pause(QUEUE)
+        opened.store.clock_offset_ms += LEASE_MS - 500
+        runner.may_go_on.set()
+        while "was not finished within its lease" not in caplog.text:  # noqa: ASYNC110 (a line of another task)
+            await asyncio.sleep(0.01)
+        await opened.recover()
+        assert (await read(opened, action)).state is State.QUEUED
+
+
 async def test_a_cancelled_action_stops_although_its_step_fails(opened: Service) -> None:
     action = await request_cancels(opened)
     runner = GatedRunner()

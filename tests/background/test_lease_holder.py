@@ -88,6 +88,37 @@ async def test_a_held_job_outlives_its_lease(opened: Service) -> None:
     assert owner.lost == []
 
 
+async def test_the_end_of_a_fixed_lease_is_reported_without_another_heartbeat(opened: Service) -> None:
+    await opened.configure("q", {"lease_renewal": False})
+    (job,) = await take(opened, lease_ms=1_000)
+    owner = RecordingOwner([job])
+    holder = make_holder(opened, owner)
+    await holder.register()
+    await holder.beat()
+    assert (owner.expired, owner.lost) == ([], [])
+    await owner.has_news.wait()
+    assert (owner.expired, owner.lost) == ([ref(job)], [])
+    assert (await opened.now()) >= (job.lease_deadline_at_ms or 0)
+
+
+async def test_a_fixed_lease_that_ended_or_is_renewed_again_is_not_reported(opened: Service) -> None:
+    await opened.configure("q", {"lease_renewal": False})
+    renewed, ended, lost, fixed = await take(opened, 4, lease_ms=3_000)
+    owner = RecordingOwner([renewed, ended, lost, fixed])
+    holder = make_holder(opened, owner)
+    await holder.register()
+    await holder.beat()
+    owner.jobs.remove(ended)
+    await opened.requeue([lost.id])
+    await holder.beat()
+    assert owner.lost == [ref(lost)]
+    owner.jobs.remove(lost)
+    await opened.configure("q", {"lease_renewal": True})
+    holder._owner = RecordingOwner([renewed])
+    await holder.beat()
+    assert not holder._fixed_ends
+
+
 async def test_leases_are_renewed_for_the_given_time(opened: Service) -> None:
     (job,) = await take(opened)
     before = (await read(opened, job)).lease_deadline_at_ms or 0

@@ -347,3 +347,57 @@ async def _until(service: Service, job_id: bytes, state: State) -> Job:
         if job.state is state:
             return job
         await asyncio.sleep(0.005)
+
+
+# Jobs without the fields that LightJQ's jobs have
+
+
+async def test_a_refused_job_without_a_policy_is_not_pushed_forever(opened: Service, store: Store) -> None:
+    async with WorkerServer(400).open() as picky, dispatcher() as one:
+        await picky.register(opened)
+        (job_id,) = await put(opened)
+        for attempt in range(1, 12):
+            assert await one.push_once(opened) == 1
+            job = await read(opened, job_id)
+            assert (job.state, job.attempt) == (State.SCHEDULED if attempt < 11 else State.FAILED, attempt)
+            store.clock_offset_ms += 400_000
+            await opened.promote()
+        assert len(picky.jobs) == 11
+
+
+@pytest.mark.parametrize(
+    ("fields", "lease_ms", "timeout"),
+    [
+        ({}, 30_000, 30),
+        ({"lease_ms": 5_000}, 5_000, 5),
+        ({"lease_ms": 90_000}, 90_000, 90),
+        ({"lease_ms": 90_000, "timeout_ms": 20_000}, 90_000, 20),
+    ],
+)
+async def test_the_visibility_timeout_of_a_jobber_queue_is_the_lease(
+    opened: Service, fields: dict[str, int], lease_ms: int, timeout: int
+) -> None:
+    async with WorkerServer().open() as worker, dispatcher() as one:
+        await worker.register(opened, "job_queue_x")
+        (job_id,) = await put(opened, queue="job_queue_x", **fields)
+        await one.push_once(opened)
+        assert (await worker.got.get())["timeout"] == timeout
+        job = await read(opened, job_id)
+        assert job.state is State.RUNNING
+        assert (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0) == pytest.approx(lease_ms, abs=3_000)
+
+
+async def test_a_queue_is_divided_by_name_when_a_name_is_unknown(opened: Service, store: Store) -> None:
+    async with WorkerServer(404).open() as ignorant, dispatcher() as one:
+        await ignorant.register(opened, "plain")
+        first, second = await put(opened, 2, queue="plain", name="rare")
+        assert not (await opened.configuration("plain")).name_lanes
+        assert await one.push_once(opened) == 2
+        assert (await opened.configuration("plain")).name_lanes
+        store.clock_offset_ms += 1_000
+        await opened.promote()
+        assert [(await read(opened, job_id)).state for job_id in (first, second)] == [State.QUEUED] * 2
+        assert await one.push_once(opened) == 0, "the name is not offered again"
+        ignorant.answer = 202
+        await put(opened, queue="plain", name="common")
+        assert await one.push_once(opened) == 1

@@ -38,6 +38,7 @@ from windlass.core.operations import (
 )
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
+from windlass.core.scale import ScaleTarget
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
@@ -116,6 +117,7 @@ def _enqueue() -> Iterator[Case]:
         lease_rule=("SOON", "10", *WRONG_TEXTS),
         timeout_ms=(-1, *WRONG_WHOLES),
         result_ttl_ms=(-1, *WRONG_WHOLES),
+        tombstone_ms=(-1, 2**43 + 1, *WRONG_WHOLES),
         tags=(["a"], "a", None, 5, ("",), ("a", 5), ("t" * 129,), ("a\0b",), (SURROGATE,), ("t",) * 21),
         trace=("t" * 1_025, *WRONG_TEXTS),
         repeat=("SOON", "FINISHED, +1 DAY" + ", +1 DAY" * 40, *WRONG_TEXTS),
@@ -234,6 +236,7 @@ def _interventions() -> Iterator[Case]:
         run_at_ms=(-1, *(value for value in WRONG_WHOLES if value is not None)),
         payload=(TOO_LARGE, *WRONG_BLOBS),
         if_revision=(-1, 2**32, *WRONG_WHOLES),
+        if_token=(-1, 2**48, *WRONG_WHOLES),
         in_any_state=WRONG_CLAIMS,
         repeat=("SOON", *(value for value in WRONG_TEXTS if value is not None)),
         attempt=(-1, 2**32, *(value for value in WRONG_WHOLES if value is not None)),
@@ -279,21 +282,38 @@ def _numbers() -> Iterator[Case]:
     yield "enqueue_numbered", "good and bad", lambda service: service.enqueue_numbered([_job(), _job(name="")])
     for value in WRONG_IDS:
         yield "number", f"id={value!r}", lambda service, value=value: service.number([value])
+        yield "number_in_id", f"id={value!r}", lambda service, value=value: service.number_in_id(value)
     yield "number", "unknown", lambda service: service.number([OK_ID])
-    yield "numbered", "unknown", lambda service: service.numbered("q", [7])
+    yield "find_numbers", "unknown", lambda service: service.find_numbers([7])
     for value in WRONG_LISTS:
-        yield "numbered", f"numbers={value!r}", lambda service, value=value: service.numbered("q", value)
+        yield "find_numbers", f"numbers={value!r}", lambda service, value=value: service.find_numbers(value)
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "reserve_numbers", f"queue={value!r:.30}", lambda service, value=value: service.reserve_numbers(value)
-        yield "numbered", f"queue={value!r:.30}", lambda service, value=value: service.numbered(value, [1])
         yield "numbered_id", f"queue={value!r:.30}", lambda service, value=value: service.numbered_id(value, 1)
         yield "holder", f"queue={value!r:.30}", lambda service, value=value: service.holder(value, "u")
     for value in ("", "u" * 513, *WRONG_TEXTS):
         yield "holder", f"unique={value!r:.30}", lambda service, value=value: service.holder("q", value)
+    for value in ("", *WRONG_TEXTS):
+        yield "find", f"alias={value!r:.30}", lambda service, value=value: service.find(value)
+        yield "find_within", f"alias={value!r:.30}", lambda service, value=value: service.find_within(value, ())
+    for value in WRONG_TEXTS:
+        yield "find", f"queue={value!r:.30}", lambda service, value=value: service.find("a", queue=value)
+        yield (
+            "find_within",
+            f"queue={value!r:.30}",
+            lambda service, value=value: service.find_within("a", (), queue=value),
+        )
+    for value in (None, ["q"], (5,), ("",)):
+        yield "find_within", f"queues={value!r:.30}", lambda service, value=value: service.find_within("a", value)
+    for value in (*WRONG_LISTS, [None], [5], [OK_ID]):
+        yield "aliases", f"jobs={value!r:.30}", lambda service, value=value: service.aliases(value)
+    for value in (*WRONG_LISTS, *([wrong] for wrong in WRONG_IDS)):
+        yield "assigned_number", f"ids={value!r:.30}", lambda service, value=value: service.assigned_number(value)
     for value in (0, 2_001, *WRONG_WHOLES):
         yield "reserve_numbers", f"count={value!r}", lambda service, value=value: service.reserve_numbers("q", value)
     for value in (-1, 2**62, *WRONG_WHOLES):
-        yield "numbered", f"number={value!r}", lambda service, value=value: service.numbered("q", [value])
+        yield "find_numbers", f"number={value!r}", lambda service, value=value: service.find_numbers([value])
+        yield "id_of_number", f"number={value!r}", lambda service, value=value: service.id_of_number(value)
         yield "numbered_id", f"number={value!r}", lambda service, value=value: service.numbered_id("q", value)
 
 
@@ -315,7 +335,7 @@ def _taken_details() -> Iterator[Case]:
             )
     for value in WRONG_LISTS:
         yield "taken_details", f"list={value!r}", lambda service, value=value: service.taken_details("q", value)
-    for value in ("", "q" * 256, *WRONG_TEXTS):
+    for value in ("q" * 256, *WRONG_TEXTS):
         yield "taken_details", f"queue={value!r:.30}", lambda service, value=value: service.taken_details(value, [])
     yield "taken_details", "unknown", lambda service: service.taken_details("q", [TakenRef(OK_ID, 1)])
 
@@ -335,6 +355,7 @@ def _take_requests() -> Iterator[tuple[str, Any]]:
         "worker": WRONG_IDS,
         "lease_ms": (-1, *WRONG_WHOLES),
         "accept_ms": (-1, *WRONG_WHOLES),
+        "fallback_lease_ms": (-1, 2**43 + 1, *WRONG_WHOLES),
         "wait_ms": (-1, *WRONG_WHOLES),
     }  # fmt: skip
     for field, values in fields.items():
@@ -342,6 +363,7 @@ def _take_requests() -> Iterator[tuple[str, Any]]:
             yield f"{field}={value!r:.40}", Take(**({"queues": ("q",)} | {field: value}))
     for value in (None, 5, "q"):
         yield f"request={value!r}", value
+    yield "two leases", Take(queues=("q",), lease_ms=5, fallback_lease_ms=5)
     yield "by name without name lanes", Take(queues=("q",), wants=Filter(only=("n",)))
 
 
@@ -429,10 +451,13 @@ def _scopes() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "explain_within", f"id={value!r}", lambda service, value=value: service.explain_within(value, ())
         yield "queue_of", f"id={value!r}", lambda service, value=value: service.queue_of([value])
+        yield "tombstone", f"id={value!r}", lambda service, value=value: service.tombstone([value])
         yield "worker", f"id={value!r}", lambda service, value=value: service.worker(value)
     for value in WRONG_LISTS:
         yield "queue_of", f"ids={value!r}", lambda service, value=value: service.queue_of(value)
+        yield "tombstone", f"ids={value!r}", lambda service, value=value: service.tombstone(value)
     yield "queue_of", "unknown", lambda service: service.queue_of([OK_ID])
+    yield "tombstone", "unknown", lambda service: service.tombstone([OK_ID])
     yield "jobs_within", "nothing", lambda service: service.jobs_within(Listing(), ())
 
 
@@ -470,6 +495,20 @@ def _lanes() -> Iterator[Case]:
         yield "holders", f"start={value!r}", lambda service, value=value: service.holders("l", start=value)
 
 
+def _scales() -> Iterator[Case]:
+    for value in (None, 5, "text", {"max": 5}):
+        yield "scale", f"goal={value!r}", lambda service, value=value: service.scale("q", value)
+    for field in ("slots", "target", "target_age_ms", "min", "max"):
+        for value in (-1, *WRONG_WHOLES):
+            yield (
+                "scale",
+                f"{field}={value!r}",
+                lambda service, field=field, value=value: service.scale("q", ScaleTarget(**{field: value})),
+            )
+    yield "scale", "slots=0", lambda service: service.scale("q", ScaleTarget(slots=0))
+    yield "scale", "min above max", lambda service: service.scale("q", ScaleTarget(min=5, max=4))
+
+
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "list_members", f"id={value!r}", lambda service, value=value: service.list_members(value)
@@ -490,6 +529,7 @@ def _members() -> Iterator[Case]:
 def _queues_and_workers() -> Iterator[Case]:
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "stats", f"name={value!r:.30}", lambda service, value=value: service.stats([value])
+        yield "scale", f"queue={value!r:.30}", lambda service, value=value: service.scale(value)
         yield "history", f"queue={value!r:.30}", lambda service, value=value: service.history(value)
         yield "histories", f"queue={value!r:.30}", lambda service, value=value: service.histories([value])
         yield "configure", f"queue={value!r:.30}", lambda service, value=value: service.configure(value, {})
@@ -572,12 +612,26 @@ def _limits_and_pauses() -> Iterator[Case]:
         yield "aggregations", f"cursor={value!r}", lambda service, value=value: service.aggregations("l", cursor=value)
     for value in (None, 7, b"k", "k" * 65_537, "\ud800"):
         yield "aggregation", f"key={value!r:.20}", lambda service, value=value: service.aggregation("l", value)
+    yield from _caps()
     yield "aggregations", "no such limit", lambda service: service.aggregations("l")
     yield "aggregation", "no such limit", lambda service: service.aggregation("l", "k")
     for value in (None, 7, {"a": 0}, {"a": "1"}, {7: 1}, {"a": 101}):
         yield "set_weights", f"weights={value!r}", lambda service, value=value: service.set_weights("q", value)
     for value in (-1, 1, "0", None, True):
         yield "rematch", f"partition={value!r}", lambda service, value=value: service.rematch(value)
+
+
+def _caps() -> Iterator[Case]:
+    for value in ("", "n" * 129, *WRONG_TEXTS):
+        yield "set_cap", f"limit={value!r}", lambda service, value=value: service.set_cap(value, "k", running=1)
+    for value in (None, 7, b"k", "k" * 65_537, "\ud800"):
+        yield "set_cap", f"key={value!r:.20}", lambda service, value=value: service.set_cap("l", value, running=1)
+    for value in (0, -1, 2**32, "1", 1.5, True):
+        yield "set_cap", f"running={value!r}", lambda service, value=value: service.set_cap("l", "k", running=value)
+    for value in (7, b"n", "n" * 4_097, "\ud800"):
+        yield "set_cap", f"note={value!r:.20}", lambda service, value=value: service.set_cap("l", "k", note=value)
+    yield "set_cap", "no change", lambda service: service.set_cap("l", "k")
+    yield "set_cap", "no such limit", lambda service: service.set_cap("l", "k", running=1)
 
 
 def _statistics() -> Iterator[Case]:
@@ -860,6 +914,7 @@ def _pushes() -> Iterator[Case]:
     yield from _wrong(
         "pushed", lambda **kw: PushReport(**(pushed | kw)), id=WRONG_IDS, token=WRONG_WHOLES,
         worker=(*WRONG_IDS, bytes(16)), outcome=("", "eaten", 5, None), lease_ms=WRONG_WHOLES,
+        pause_ms=(-1, 60_001, *WRONG_WHOLES),
     )  # fmt: skip
     redirect = {"id": OK_ID, "token": 1, "refused_by": (OK_ID,)}
     wrong: dict[str, tuple[Any, ...]] = {
@@ -884,9 +939,9 @@ def _assignments() -> Iterator[Case]:
     said = {"queue": "q", "worker": OK_ID, "info": WorkerInfo(), "kind": "finished"}
     wrong: dict[str, tuple[Any, ...]] = {
         "queue": ("", *WRONG_TEXTS), "worker": (*WRONG_IDS, bytes(16)), "info": (None, 5, {}),
-        "kind": ("", "heard", "failed", 5, None), "unique": WRONG_TEXTS, "id": WRONG_IDS, "age_ms": (-1, *WRONG_WHOLES),
+        "kind": ("", "heard", "lost", 5, None), "unique": WRONG_TEXTS, "id": WRONG_IDS, "age_ms": (-1, *WRONG_WHOLES),
         "idle_ms": (-1, *WRONG_WHOLES), "progress": (-0.1, 1.1, float("nan"), "1", None),
-        "result": (*WRONG_BLOBS, TOO_LARGE),
+        "result": (*WRONG_BLOBS, TOO_LARGE), "error": (*WRONG_BLOBS, TOO_LARGE), "then": ("", "later", 5, None),
     }  # fmt: skip
     for field, values in wrong.items():
         for value in values:
@@ -916,7 +971,7 @@ def _assignments() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
-    *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_scales(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),

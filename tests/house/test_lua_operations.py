@@ -23,7 +23,7 @@ COVERS = {
     "test_fire.py": ("due",),
     "test_limit.py": ("holders", "levels", "limits", "rematch", "rematched", "reopen", "unlimit"),
     "test_log.py": ("logs",),
-    "test_numbers.py": ("holder", "number", "numbered", "reserve_numbers"),
+    "test_numbers.py": ("assigned_number", "holder", "number", "numbered", "reserve_numbers"),
     "test_pause.py": ("pauses", "resume"),
     "test_publish_stats.py": ("stats_of",),
     "test_recover.py": ("time_out",),

@@ -17,7 +17,14 @@ def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str
     return {
         "state": job.state,
         "content": (job.queue, job.name, job.payload, job.priority, job.lane, job.unique or "", job.tags),
-        "policy": (job.retry, job.lease_ms, job.timeout_ms, job.result_ttl_ms, bool(stored.flags & BITS.RETAKE)),
+        "policy": (
+            job.retry,
+            job.lease_ms,
+            job.timeout_ms,
+            job.result_ttl_ms,
+            job.tombstone_ms,
+            stored.flags & BITS.RETAKE > 0,
+        ),
         "repeat": (job.repeat, job.planned_at_ms if job.repeat else 0),
         "order": (job.priority, job.run_at_ms, job.sequence),
         "times": (job.created_at_ms, job.started_at_ms or 0, job.ended_at_ms or 0, job.expires_at_ms or 0),
@@ -39,7 +46,7 @@ def as_expected(job: ModelJob) -> dict[str, Any]:
     return {
         "state": job.state,
         "content": (new.queue, new.name, new.payload, new.priority, new.lane, new.unique, new.tags),
-        "policy": (new.retry, new.lease_ms, new.timeout_ms, new.result_ttl_ms, new.retake),
+        "policy": (new.retry, new.lease_ms, new.timeout_ms, new.result_ttl_ms, new.tombstone_ms, new.retake),
         "repeat": (new.repeat, job.planned_at if new.repeat else 0),
         "order": job.order,
         "times": (job.created_at, job.started_at, job.ended_at, job.expires_at),

@@ -22,7 +22,7 @@ from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.records.holder_ids import anonymous_holder
 
-from .lease_holder import HeldLease, LeaseHolder, lease_of
+from .lease_holder import HeldLease, LeaseHolder, describe_fixed_lease, lease_of
 from .outcomes import TRANSIENT, Outcome, report_outcomes
 from .reconciler import Reconciler
 
@@ -63,6 +63,10 @@ class HeldAction:
         if self._lease is not None and lease == self._lease.ref:
             self.has_lost_lease = True
             self.must_stop.set()
+
+    def on_expired(self, lease: LeaseRef) -> None:
+        log.warning("A bulk action was not finished within its lease. %s", describe_fixed_lease(QUEUE))
+        self.on_lost(lease)
 
     def on_cancel(self, job_id: bytes) -> bool:
         is_held = self._lease is not None and job_id == self._lease.ref.id

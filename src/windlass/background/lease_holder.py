@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -34,7 +35,24 @@ class HeldLease(NamedTuple):
 
 def lease_of(job: Job) -> HeldLease:
     """Return the lease under which the job was taken."""
-    return HeldLease(LeaseRef(job.id, job.lease_token), (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0))
+    return HeldLease(LeaseRef(job.id, job.lease_token), lease_length_ms(job))
+
+
+def lease_length_ms(job: Job) -> int:
+    """Return the length of a taken job's lease; not positive if it does not expire.
+
+    The deadline of a job that was handed over is that of its acceptance, and its own lease may be shorter."""
+    length_ms = (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0)
+    return job.lease_ms if 0 < job.lease_ms < length_ms else length_ms
+
+
+def describe_fixed_lease(queue: str) -> str:
+    """Return a sentence for the log line about a job that was not finished within a fixed lease."""
+    command = f"windlass queues configure {shlex.quote(queue)}"
+    return (
+        f"Leases of the queue {queue} are not renewed. `{command} --lease-renewal` lets live workers keep their jobs, "
+        f"and `{command} --lease 5m` gives them more time."
+    )
 
 
 class LeaseOwner(Protocol):
@@ -45,6 +63,9 @@ class LeaseOwner(Protocol):
 
     def on_lost(self, lease: LeaseRef) -> None:
         """Stop a job whose lease is lost. Its outcome would be refused."""
+
+    def on_expired(self, lease: LeaseRef) -> None:
+        """Stop a job at the end of its fixed lease: its queue does not renew leases, and another worker gets it."""
 
     def on_cancel(self, job_id: bytes) -> bool:
         """Stop a job whose cancellation was requested. Return False if the job is not known (yet)."""
@@ -58,6 +79,9 @@ class LeaseOwner(Protocol):
 
 class LeaseHolder:
     """Keeps the leases of one owner alive. It runs in any event loop; the owner reports the outcomes (outcomes.py).
+
+    The engine does not extend a fixed lease, and answers how long it lasts. Its end is reported to the owner at once,
+    without another heartbeat.
 
     Without `info` the holder is no worker: it is not listed, and cancel requests arrive only when leases are renewed.
     `lease_ms` is the length of renewed leases; 0: the job's or the queue's. A cancel request that arrives before its
@@ -83,6 +107,7 @@ class LeaseHolder:
         self._longest_interval_s = BEAT_EVERY_S if beat_every_s is None else beat_every_s
         self._interval_changed = asyncio.Event()
         self.beat_every_s = self._longest_interval_s
+        self._fixed_ends: dict[LeaseRef, asyncio.TimerHandle] = {}  # timers at the ends of fixed leases
         self.early_cancels: deque[bytes] = deque(maxlen=EARLY_CANCELS_MAX)
 
     async def register(self) -> None:
@@ -144,14 +169,34 @@ class LeaseHolder:
 
     async def _extend(self) -> None:
         leases = [lease.ref for lease in self._owner.leases()]
+        for gone in self._fixed_ends.keys() - leases if self._fixed_ends else ():
+            self._forget_fixed(gone)
         for start in range(0, len(leases), BATCH):
             part = leases[start : start + BATCH]
             answers = await self._service.extend(part, lease_ms=self._lease_ms)
             for lease, answer in zip(part, answers, strict=True):
                 if isinstance(answer, Refusal):
+                    self._forget_fixed(lease)
                     self._owner.on_lost(lease)
-                elif isinstance(answer, Extended) and answer.is_cancel_requested:
-                    self._owner.on_cancel(lease.id)
+                elif isinstance(answer, Extended):
+                    self._note_extended(lease, answer)
+
+    def _note_extended(self, lease: LeaseRef, answer: Extended) -> None:
+        if answer.is_cancel_requested:
+            self._owner.on_cancel(lease.id)
+        if answer.fixed_for_ms is None:
+            self._forget_fixed(lease)
+        elif lease not in self._fixed_ends:
+            end_s = answer.fixed_for_ms / 1000
+            self._fixed_ends[lease] = asyncio.get_running_loop().call_later(end_s, self._expire, lease)
+
+    def _forget_fixed(self, lease: LeaseRef) -> None:
+        if self._fixed_ends and (timer := self._fixed_ends.pop(lease, None)) is not None:
+            timer.cancel()
+
+    def _expire(self, lease: LeaseRef) -> None:
+        del self._fixed_ends[lease]
+        self._owner.on_expired(lease)
 
     async def _send_heartbeat(self) -> None:
         """Send the ids of all held jobs. The answer lists other leases: the answers of their takes were lost."""

@@ -18,7 +18,7 @@ from windlass.outbound import Outbound, RequestFailed
 from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
-from .push_message import address_of, headers_of, lease_ms_of, message_of, outcome_of
+from .push_message import address_of, headers_of, lease_ms_of, message_of, outcome_of, pause_ms_of, retry_of
 
 log = logging.getLogger("windlass.background")
 
@@ -79,9 +79,9 @@ class PushDispatcher:
         try:
             while True:
                 worker = job.worker or b""
-                outcome = await self._send(job, worker, found)
+                outcome, pause_ms = await self._send(job, worker, found)
                 if outcome is not None:
-                    await self._report(service, job, worker, outcome)
+                    await self._report(service, job, worker, outcome, pause_ms)
                     return
                 refused_by += (worker,)
                 request = Redirect(id=job.id, token=job.lease_token, refused_by=refused_by, accept_ms=self._accept_ms)
@@ -96,11 +96,12 @@ class PushDispatcher:
         except WindlassError as error:
             log.warning("Could not report the push of job %s; it goes back to its queue: %s", job.key, error)
 
-    async def _send(self, job: Job, worker: bytes, found: Dispatch) -> PushOutcome | None:
-        """Send a job to its worker. Return None if the worker refuses the job."""
+    async def _send(self, job: Job, worker: bytes, found: Dispatch) -> tuple[PushOutcome | None, int]:
+        """Send a job to its worker. Return the outcome, None if the worker refuses the job, and the pause that a busy
+        worker asks for."""
         message = message_of(job)
         if message is None:
-            return None
+            return None, 0
         url = address_of(found.workers[worker].url)
         try:
             answered = await self._outbound.post(
@@ -108,23 +109,44 @@ class PushDispatcher:
             )
         except (RequestFailed, Refusal) as error:
             log.info("Could not push job %s: %s", job.key, error)
-            return "unreachable"
+            return "unreachable", 0
         outcome = outcome_of(answered.status)
-        if outcome == "unreachable":
+        if outcome in ("busy", "unreachable"):
             log.info("Could not push job %s: %s answered %d.", job.key, url, answered.status)
-        return outcome
+        return outcome, pause_ms_of(answered.headers)
 
-    async def _report(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
+    async def _report(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome, pause_ms: int) -> None:
         request = PushReport(
-            id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job)
+            id=job.id,
+            token=job.lease_token,
+            worker=worker,
+            outcome=outcome,
+            lease_ms=lease_ms_of(job),
+            pause_ms=pause_ms,
         )
-        await service.pushed([request]).one()
+        state = await service.pushed([request]).one()
+        if outcome == "unknown" and state == "scheduled" and await divide_by_name(service, job.queue):
+            log.info(
+                "A push worker does not know the name %r. The queue %r now has name lanes, so that it gets other jobs.",
+                job.name,
+                job.queue,
+            )
+
+
+async def divide_by_name(service: Service, queue: str) -> bool:
+    """Give a queue a lane per name, so that a name that a worker does not know does not block other names. Return False
+    if it has them already."""
+    if (await service.configuration(queue)).name_lanes:
+        return False
+    await service.configure(queue, {"name_lanes": True})
+    return True
 
 
 async def _fail(service: Service, job: Job, message: str) -> None:
     """Fail the attempt. A refused job spends an attempt too; otherwise it would be pushed forever."""
-    delay_ms = job.retry.delay_ms(job.attempt, random.random())  # noqa: S311
-    wants_retry = job.retry.wants_retry(job.attempt)
+    retry = retry_of(job)
+    delay_ms = retry.delay_ms(job.attempt, random.random())  # noqa: S311
+    wants_retry = retry.wants_retry(job.attempt)
     failure = Fail(
         id=job.id,
         token=job.lease_token,

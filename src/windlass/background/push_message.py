@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from windlass.core.ids import format_id
 from windlass.core.job import Codec, Job
 from windlass.core.operations import PushOutcome
+from windlass.core.queue import has_fixed_leases_by_default
+from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.text.codecs import as_msgpack
+from windlass.core.validation.push import BUSY_PAUSE_MAX
 
 TIMEOUT_S = 30  # of jobs without a timeout: nothing else ends an attempt on a worker without heartbeats
 MARGIN_MS = 10_000  # of the lease beyond the timeout, so that the timeout ends the attempt
+# Of jobs without a retry policy, for attempts of push workers: otherwise a job that always fails is pushed forever.
+RETRY = Backoff(tries=11, base_ms=1_000, factor=2.0, cap_ms=300_000, jitter=0.1)
 PATH = "/worker-job"
 MEDIA_TYPE = "application/msgpack"
 
@@ -36,12 +43,18 @@ def message_of(job: Job) -> bytes | None:
 
 
 def timeout_s_of(job: Job) -> int | float:
-    seconds = job.timeout_ms / 1000 if job.timeout_ms else TIMEOUT_S
+    limits = (job.timeout_ms, job.lease_ms if has_fixed_leases_by_default(job.queue) else 0)
+    seconds = min((limit / 1000 for limit in limits if limit), default=TIMEOUT_S)
     return int(seconds) if seconds == int(seconds) else seconds
 
 
 def lease_ms_of(job: Job) -> int:
-    return (job.timeout_ms or TIMEOUT_S * 1000) + MARGIN_MS
+    """Return the lease of a job that its worker has accepted; 0: the lease of the job or of its queue."""
+    return 0 if has_fixed_leases_by_default(job.queue) else (job.timeout_ms or TIMEOUT_S * 1000) + MARGIN_MS
+
+
+def retry_of(job: Job) -> Backoff:
+    return RETRY if job.retry == ENDLESS else job.retry
 
 
 def outcome_of(status: int) -> PushOutcome | None:
@@ -51,6 +64,15 @@ def outcome_of(status: int) -> PushOutcome | None:
         return "unknown"
     if status == 410:
         return "gone"
+    if status == 429:
+        return "busy"
     if 200 <= status < 300:
         return "accepted"
     return None if status in (400, 413, 415, 422) else "unreachable"
+
+
+def pause_ms_of(headers: Mapping[str, str]) -> int:
+    """Return the pause that a busy worker asks for with Retry-After in seconds; 0: none."""
+    seconds = headers.get("retry-after", "").strip()
+    is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
+    return min(int(seconds) * 1000, BUSY_PAUSE_MAX) if is_number else 0

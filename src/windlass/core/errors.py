@@ -153,6 +153,11 @@ class UnknownLimit(Refusal):
     sentence = "There is no limit with this name."
 
 
+class UnknownLimitKey(Refusal):
+    code = "unknown_limit_key"
+    sentence = "This key of the limit has no jobs; its cap is set by its first job."
+
+
 class LimitsChanged(Refusal):
     """The limits changed while jobs were matched against them. The service repeats the match; callers do not see this
     error."""
@@ -264,6 +269,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         NamesNeedLanes,
         NoExactPriority,
         UnknownLimit,
+        UnknownLimitKey,
         LimitsChanged,
         UnknownWorker,
         UnknownSchedule,

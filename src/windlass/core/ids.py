@@ -5,8 +5,10 @@ Jobs that are known by a number have a UUIDv8 made from the number, with the par
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from itertools import chain
 
@@ -58,6 +60,52 @@ def number_of_id(job_id: bytes) -> int | None:
     if job_id[:6] != _NUMBERED or job_id[6] >> 4 != 8:
         return None
     return int.from_bytes(job_id[8:], "big") & NUMBER_MAX
+
+
+NUMBERS_QUEUE = "bedrock"  # numbers of jobs in the partition of this queue are public as they are
+_LOCAL_NUMBER_BITS = 40  # with 12 bits of a partition a public number stays below 2**53, which JavaScript can hold
+
+
+def public_number(number: int, partition: int, home: int) -> int:
+    """Return a number that is unique in the deployment. `home` is the partition of NUMBERS_QUEUE."""
+    return number if partition == home else (partition + 1) << _LOCAL_NUMBER_BITS | number
+
+
+def split_public_number(number: int, home: int, partitions: int) -> tuple[int, int]:
+    """Return the partition of a public number, and the job's number in that partition."""
+    partition = (number >> _LOCAL_NUMBER_BITS) - 1
+    if 0 <= partition < partitions and partition != home:
+        return partition, number & (1 << _LOCAL_NUMBER_BITS) - 1
+    return home, number
+
+
+DOWNLOADS_QUEUE = "downloads"
+DOWNLOAD_ID_LENGTH = 14
+_DOWNLOAD_ID = struct.Struct("<Q2s")  # the number first, so that the first characters differ: they name a folder
+_DOWNLOAD_MARK = b"wn"
+
+
+def download_id_of_number(number: int) -> str:
+    """Return the download id, 14 characters, of a job that has a public number."""
+    return urlsafe_b64encode(_DOWNLOAD_ID.pack(number, _DOWNLOAD_MARK)).decode().rstrip("=")
+
+
+def number_of_download_id(text: str) -> int | None:
+    """Return the public number in a download id, or None if the id was made in another way."""
+    try:
+        number, mark = _DOWNLOAD_ID.unpack(urlsafe_b64decode(text + "=="))
+    except (ValueError, struct.error):
+        return None
+    is_ours = mark == _DOWNLOAD_MARK and number <= NUMBER_MAX and download_id_of_number(number) == text
+    return number if is_ours else None
+
+
+def derived_id(*parts: str) -> bytes:
+    """Return the id of a job that another system identifies by these texts: always the same UUIDv8."""
+    digest = bytearray(hashlib.sha256("\0".join(parts).encode()).digest()[:16])
+    digest[6] = 0x80 | digest[6] & 0x0F
+    digest[8] = 0x80 | digest[8] & 0x3F
+    return bytes(digest)
 
 
 def partition_of_id(job_id: bytes) -> int:

@@ -50,6 +50,7 @@ class Flag(IntFlag):
     WHOLE_SECONDS = 16777216  # its leases end on whole seconds, rounded down
     HAS_NUMBER = 33554432  # a number was assigned to it later, see numbers.lua
     DISPATCH_COUNTS = 67108864  # its last dispatch has spent an attempt, accepted or not
+    LEAVES_TOMBSTONE = 134217728  # its id is remembered after its record; the policy has six more bytes
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -129,6 +130,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     )
     callback: Callback | None = None  # sent when it ends
     cap: Cap | None = None  # for its key under a limit, unless the key has a cap
+    tombstone_ms: int = 0  # how long its id is remembered after it finished or failed and was removed; 0: not at all
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +169,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_hidden: bool = False  # only for takers that ask for hidden jobs
     timeout_ms: int
     result_ttl_ms: int
+    tombstone_ms: int = 0  # how long its id is remembered after its record was removed
     tags: tuple[str, ...]
     trace: str
     repeat: str  # repeat rule as written; empty: it runs once

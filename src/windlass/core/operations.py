@@ -44,6 +44,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     wants: Filter = ANY_JOB
     worker: bytes = b""  # 16 bytes
     lease_ms: int = 0  # 0: the job's or the queue's
+    fallback_lease_ms: int = 0  # instead of lease_ms: for jobs that have no own lease with an end; not over HTTP
     accept_ms: int = 0  # > 0: dispatched, to be accepted within this time
     wait_ms: int = 0  # wait this long for a job
     by_hand: bool = (
@@ -70,7 +71,7 @@ class TakenRef(msgspec.Struct, frozen=True, gc=False):
 
     id: bytes
     token: int
-    lease_ms: int = 0  # new duration of its lease; 0: the deadline stays
+    lease_ms: int = 0  # new duration of its lease, since the take; 0: the deadline stays
     parent: bytes = b""  # empty: none
     has_members: bool = False
 
@@ -81,11 +82,11 @@ class NumberedJob(msgspec.Struct, frozen=True):
 
 
 class TakenDetails(msgspec.Struct, frozen=True):
-    """Facts about a taken job that its record does not have. Jobs of other queues are left out."""
+    """Facts about a taken job that its record does not have."""
 
     number: int
     parent: NumberedJob | None = None
-    children: tuple[NumberedJob, ...] = ()  # those that finished or were cancelled
+    children: tuple[NumberedJob, ...] = ()  # those that have ended
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
@@ -126,6 +127,7 @@ class Updated(msgspec.Struct, frozen=True):
 class Extended(msgspec.Struct, frozen=True):
     deadline_at_ms: int | None
     is_cancel_requested: bool
+    fixed_for_ms: int | None = None  # the lease is not renewed in its queue and ends after this time; None: it is
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +139,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     repeat: str | None = None  # new rule; empty: no further repeats
     attempt: int | None = None  # new number of attempts made
     if_revision: int = 0
+    if_token: int = 0  # only while the lease with this token holds; not over HTTP
     in_any_state: bool = False
 
 
@@ -235,7 +238,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 # Outcome of a push. `accepted`: the worker accepted the job. `unknown`: it does not know the name. `unreachable`: it
 # could not be reached, or reported an error. `gone`: it no longer exists.
-PushOutcome: TypeAlias = Literal["accepted", "unknown", "unreachable", "gone"]
+PushOutcome: TypeAlias = Literal["accepted", "unknown", "busy", "unreachable", "gone"]
 
 
 class PushReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +247,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     worker: bytes
     outcome: PushOutcome
     lease_ms: int = 0  # if accepted; 0: the job's or the queue's
+    pause_ms: int = 0  # if busy: how long the worker gets no jobs; 0: a pause that grows
 
 
 class Redirect(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,8 +259,10 @@ class Redirect(msgspec.Struct, frozen=True, kw_only=True):
     accept_ms: int = 10_000
 
 
-# Content of a worker's message: it is idle, has accepted a job, reports progress, or has finished the job.
-WorkerReportKind: TypeAlias = Literal["idle", "accepted", "progress", "finished"]
+# Content of a worker's message: it is idle, has accepted a job, reports progress, or has finished or failed the job.
+WorkerReportKind: TypeAlias = Literal["idle", "accepted", "progress", "finished", "failed"]
+# What follows a failed attempt. `auto`: the retry policy of the job decides; without one the job ends as failed.
+AfterFailure: TypeAlias = Literal["auto", "retry", "final"]
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,10 +278,12 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     idle_ms: int = 0  # how long it may be given a job from now on; 0: it is busy
     progress: float = 0.0
     result: Blob | None = None
+    error: Blob | None = None  # of a failed attempt
+    then: AfterFailure = "auto"  # after a failed attempt
 
 
-# `ok`, or the outcome of `finish` where that is not None.
-WorkerReportOutcome: TypeAlias = Literal["ok", "waiting", "failed", "cancelled"]
+# `ok`; `cancel_requested`: the worker should stop the job that it reports on; or the outcome of `finish` or `fail`.
+WorkerReportOutcome: TypeAlias = Literal["ok", "cancel_requested", "waiting", "retried", "failed", "cancelled"]
 
 
 class WorkerJob(msgspec.Struct, frozen=True):

@@ -20,6 +20,22 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     name_lanes: bool = False  # one lane per job name, so that jobs can be taken by name
     aging_ms: int = 0  # waiting time that raises the priority by one step; 0: strict priority
     fair_share: bool = False  # lanes of equal priority take turns by weight, regardless of their lengths
+    lease_renewal: bool = True  # False: a lease is fixed, and heartbeats do not extend it
+
+
+FIXED_LEASE_PREFIX = "job_queue_"  # queues of the Jobber dialect: their leases are fixed, unless they are configured
+_DEFAULTS = Configuration()
+_FIXED_LEASE_DEFAULTS = Configuration(lease_renewal=False)
+
+
+def default_configuration(queue: str) -> Configuration:
+    """Return the properties of a queue that was never configured."""
+    return _FIXED_LEASE_DEFAULTS if has_fixed_leases_by_default(queue) else _DEFAULTS
+
+
+def has_fixed_leases_by_default(queue: str) -> bool:
+    """Return whether a worker that does not finish within the lease loses the job, unless the queue is configured."""
+    return queue.startswith(FIXED_LEASE_PREFIX)
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Headers that describe the wanted answer and never the client. Any other header may be a secret, whatever its name, and
 # is sent to the original site only.
 _NOT_SECRET = frozenset(
-    {"accept", "accept-encoding", "accept-language", "cache-control", "pragma", "range", "user-agent"}
+    {"accept", "accept-encoding", "accept-language", "cache-control", "if-range", "pragma", "range", "user-agent"}
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 
 import aiohttp
 
@@ -25,22 +26,36 @@ class IncomingResponse:
         self.status = response.status
         self.reason = response.reason or ""
         self.url = str(response.url)
+        self.headers: Mapping[str, str] = response.headers  # names in any case
         # With a transfer encoding the header Content-Length has no meaning.
         self.length = None if "Transfer-Encoding" in response.headers else response.content_length
         self._received = 0
+        self._failure: RequestFailed | None = None
         self._check(self.length or 0)
 
     async def read(self) -> bytes:
-        """Return the next part, as much as has arrived; empty at the end."""
-        try:
-            part = await self._response.content.readany()
-        except aiohttp.ClientPayloadError as error:
-            raise TruncatedBody("unexpected EOF") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise request_failure(str(self._response.url.origin()), error) from error
+        """Return the next part, as much as has arrived; empty at the end. Bytes that arrived before an error are
+        returned first."""
+        part = b""
+        if self._failure is None:
+            try:
+                part = await self._response.content.readany()
+            except aiohttp.ClientPayloadError as error:
+                part = self._fail(TruncatedBody("unexpected EOF"), error)
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                part = self._fail(request_failure(str(self._response.url.origin()), error), error)
+        if self._failure is not None and not part:
+            raise self._failure
         self._received += len(part)
         self._check(self._received)
         return part
+
+    def _fail(self, failure: RequestFailed, cause: Exception) -> bytes:
+        """Note a failure. Return the bytes that are still buffered: the library has no public way to read them."""
+        failure.__cause__ = cause
+        self._failure = failure
+        read = getattr(self._response.content, "_read_nowait", None)
+        return bytes(read(-1)) if read else b""
 
     def _check(self, size: int) -> None:
         if size > self._size_max:

@@ -13,6 +13,8 @@ from .admin.export import ExportOperations
 from .admin.maintenance import MaintenanceOperations
 from .admin.tokens import TokenOperations
 from .aggregations import AggregationOperations
+from .aliases.lookup import AliasOperations
+from .aliases.numbers import NumberOperations
 from .assignments import AssignmentOperations
 from .bulk_actions import BulkActionOperations
 from .callbacks import CallbackOperations
@@ -20,7 +22,6 @@ from .events import EventOperations
 from .job_admin import JobAdminOperations
 from .leases import LeaseOperations
 from .limits import LimitOperations
-from .numbers import NumberOperations
 from .push import PushOperations
 from .schedules import ScheduleOperations
 from .workers import WorkerOperations
@@ -39,6 +40,7 @@ _FORMER_NAMES = {
 
 class Service(
     BulkActionOperations,
+    AliasOperations,
     LeaseOperations,
     JobAdminOperations,
     ExportOperations,

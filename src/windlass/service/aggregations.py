@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from windlass.core.errors import Refusal, TooLarge, UnknownLimit
+from windlass.core.errors import Refusal, TooLarge, UnknownLimit, UnknownLimitKey
 from windlass.core.limits.limit import Aggregation, AggregationPage, encode_key
 from windlass.core.validation.bounds import CURSOR_MAX, PAGE_MAX
-from windlass.core.validation.limits import INT64_MAX, INT64_MIN, LIMIT_NAME_MAX
+from windlass.core.validation.limits import LIMIT_NAME_MAX, check_cap_change
+from windlass.core.validation.matchers import INT64_MAX, INT64_MIN
 from windlass.core.validation.values import check_free_text, check_instance, check_integer, check_text
 from windlass.store.commands import caps
 from windlass.store.commands.admin import statistics
@@ -39,12 +40,27 @@ class AggregationOperations(Facet):
         check_free_text("key", key, KEY_MAX)
         return self._of_limit(limit, lambda partition: caps.aggregation(limit, encode_key(key), partition))
 
+    def set_cap(
+        self, limit: str, key: str, *, running: int | None = None, note: str | None = None
+    ) -> Operation[Aggregation]:
+        """Change the cap of a key, or its note, while jobs run; None: it stays. A higher cap lets waiting jobs start at
+        once. Under a lower one, running jobs continue to their end. The key must have jobs, or have had jobs until a
+        moment ago."""
+        check_text("limit", limit, LIMIT_NAME_MAX)
+        check_free_text("key", key, KEY_MAX)
+        check_cap_change(running, note)
+        return self._of_limit(
+            limit, lambda partition: caps.set_cap(limit, encode_key(key), running, note, key, partition)
+        )
+
     def _of_limit(self, limit: str, build: Callable[[int], Command[T | Refusal]]) -> Operation[T]:
         return Operation(self.store, lambda: self._of_limit_flow(limit, build))
 
     def _of_limit_flow(self, limit: str, build: Callable[[int], Command[T | Refusal]]) -> Flow[T]:
         for partition in range(self.store.partitions):
             answer = yield build(partition)
+            if isinstance(answer, UnknownLimitKey):
+                raise answer
             if not isinstance(answer, UnknownLimit):
                 return answer  # type: ignore[no-any-return]
         raise UnknownLimit(f"There is no limit {limit!r}.")

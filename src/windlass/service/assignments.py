@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from windlass.core.errors import BadInput, Refusal
-from windlass.core.operations import Dispatch, Finish, LeaseRef, WorkerReport, WorkerReportOutcome
+from windlass.core.job import Job
+from windlass.core.operations import (
+    AfterFailure,
+    Dispatch,
+    Fail,
+    FailOutcome,
+    Finish,
+    LeaseRef,
+    WorkerReport,
+    WorkerReportOutcome,
+)
+from windlass.core.retry import ENDLESS
 from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
 from windlass.core.validation.values import check_boolean, check_integer, check_list
 from windlass.core.validation.workers import check_queue_list, check_worker_report
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import assign as calls
-from windlass.store.commands.command import Flow, split_batch
+from windlass.store.commands import jobs, reports
+from windlass.store.commands.command import BatchCommand, Flow, split_batch
 from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import assign as assign_waiting
@@ -43,7 +56,7 @@ class AssignmentOperations(Facet):
             lambda part, partition: calls.report_worker(part, silent_ms, partition),
         )
         yield from self._report_presence(requests, silent_ms)
-        return (yield from self._finish_repeating(requests, answers))
+        return (yield from self._end_runs(requests, answers))
 
     def _report_presence(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[None]:
         """Report workers of other partitions to the first partition, which holds the list of workers."""
@@ -53,19 +66,39 @@ class AssignmentOperations(Facet):
         if elsewhere:
             yield split_batch(calls.report_presence(list(elsewhere.values()), silent_ms, 0))
 
-    def _finish_repeating(
+    def _end_runs(
         self, requests: Sequence[WorkerReport], answers: Sequence[WorkerReportOutcome | LeaseRef | Refusal]
     ) -> Flow[list[WorkerReportOutcome | Refusal]]:
-        repeating = {place: answer for place, answer in enumerate(answers) if isinstance(answer, LeaseRef)}
-        if not repeating:
+        """End the runs that need another command: of failed jobs, and of finished jobs that repeat."""
+        held = {place: answer for place, answer in enumerate(answers) if isinstance(answer, LeaseRef)}
+        if not held:
             return cast(list[WorkerReportOutcome | Refusal], answers)
-        finishes = [Finish(held.id, held.token, requests[place].result) for place, held in repeating.items()]
-        done = yield from finish_flow(finishes, self.store.partition_of_job)
-        finish_answers = dict(zip(repeating, done, strict=True))
-        return [
-            (finish_answers[place] or "ok") if place in finish_answers else answer  # type: ignore[misc]
-            for place, answer in enumerate(answers)
-        ]
+        failed = {place: lease for place, lease in held.items() if requests[place].kind == "failed"}
+        finished = {place: lease for place, lease in held.items() if place not in failed}
+        finishes = [Finish(lease.id, lease.token, requests[place].result) for place, lease in finished.items()]
+        ends: dict[int, Any] = dict(
+            zip(finished, (yield from finish_flow(finishes, self.store.partition_of_job)), strict=True)
+        )
+        ends |= yield from self._fail_flow({place: (requests[place], lease) for place, lease in failed.items()})
+        return [(ends[place] or "ok") if place in ends else answer for place, answer in enumerate(answers)]  # type: ignore[misc]
+
+    def _fail_flow(self, failed: dict[int, tuple[WorkerReport, LeaseRef]]) -> Flow[dict[int, FailOutcome | Refusal]]:
+        """Fail attempts by the retry policies of their jobs, which are read first."""
+        ids = [lease.id for _, lease in failed.values()]
+        replies: list[Any] = yield from split_by_partition(ids, self.store.partition_of_job, jobs.job)
+        failures: list[Fail] = []
+        ends: dict[int, FailOutcome | Refusal] = {}
+        for (place, (report, lease)), reply in zip(failed.items(), replies, strict=True):
+            found = jobs.timeline(lease.id, reply)
+            if isinstance(found, Refusal):
+                ends[place] = found
+            else:
+                failures.append(_failure(report, found.job, lease))
+        build: Callable[[Sequence[Fail], int], BatchCommand[Any]] = reports.fail
+        answers: list[Any] = yield from split_by_partition(
+            failures, lambda failure: self.store.partition_of_job(failure.id), build
+        )
+        return ends | dict(zip([place for place in failed if place not in ends], answers, strict=True))
 
     def assign(
         self,
@@ -133,3 +166,21 @@ class AssignmentOperations(Facet):
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
+
+
+def _failure(report: WorkerReport, job: Job, lease: LeaseRef) -> Fail:
+    is_retried = _is_retried(report.then, job)
+    return Fail(
+        id=lease.id,
+        token=lease.token,
+        then="cancelled" if job.is_cancel_requested else "retry" if is_retried else "final",
+        delay_ms=job.retry.delay_ms(job.attempt, random.random()) if is_retried else 0,  # noqa: S311
+        error=report.error,
+    )
+
+
+def _is_retried(then: AfterFailure, job: Job) -> bool:
+    """Whether the job runs again. A job without a policy is retried only on request: otherwise it could fail without
+    end."""
+    wants_retry = then == "retry" or (then == "auto" and job.retry != ENDLESS)
+    return wants_retry and job.retry.wants_retry(job.attempt)

@@ -51,6 +51,11 @@ class JobOperations(QueueOperations):
         id is not given to another job for at least ten minutes after that."""
         return self._batch_of_ids(ids, jobs_commands.queue_of)
 
+    def tombstone(self, ids: Sequence[bytes]) -> BatchOperation[str]:
+        """Return the queue of each job that finished or failed, was removed, and left a tombstone (`tombstone_ms`).
+        Other ids are refused as unknown."""
+        return self._batch_of_ids(ids, jobs_commands.tombstone)
+
     def logs(self, job_id: bytes) -> Operation[Logs]:
         """Return the last log lines of a job, of all its attempts."""
         check_id("id", job_id)

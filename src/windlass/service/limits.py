@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windlass.core.errors import BadInput, CrossPartition, UnknownLimit
 from windlass.core.limits.limit import Level, Limit, LimitHolders, LimitState
 from windlass.core.validation.bounds import PAGE_MAX, UINT32_MAX
@@ -29,7 +31,7 @@ class LimitOperations(Facet):
         if (yield from self._find_limit(limit.name, but=partition)) is not None:
             raise BadInput(f"The limit {limit.name!r} lies in another partition; remove it first.")
         changed: LimitChange = yield limits.set_limit(limit, partition)
-        reached = {limit.matches.queue, (changed.before or limit).matches.queue}
+        reached = [limit.matches.named_queues(), (changed.before or limit).matches.named_queues()]
         return (yield from self._settle(changed, reached, partition))
 
     def unlimit(self, name: str) -> Operation[int]:
@@ -42,7 +44,7 @@ class LimitOperations(Facet):
         if partition is None:
             raise UnknownLimit(f"There is no limit {name!r}.")
         changed = yield from send_or_raise(limits.unlimit(name, partition))
-        reached = {changed.before.matches.queue} if changed.before else {""}
+        reached = [changed.before.matches.named_queues() if changed.before else ()]
         return (yield from self._settle(changed, reached, partition))
 
     def limits(self) -> Operation[list[LimitState]]:
@@ -92,14 +94,14 @@ class LimitOperations(Facet):
             return 0
         return (yield from limit_matcher.rematch_jobs(self.store.limit_cache, partition))
 
-    def _settle(self, changed: LimitChange, reached: set[str], partition: int) -> Flow[int]:
-        """Reopen what the change no longer blocks, then match the limits of each job."""
+    def _settle(self, changed: LimitChange, reached: Sequence[tuple[str, ...]], partition: int) -> Flow[int]:
+        """Reopen what the change no longer blocks, then match the limits of each job of the queues that it reached."""
         cursor = "0"
         while True:
             cursor = yield limits.reopen(changed.number, cursor, partition)
             if cursor == "0":
                 break
-        only = () if "" in reached else reached
+        only = {queue for queues in reached for queue in queues} if all(reached) else ()
         return (yield from limit_matcher.rematch_jobs(self.store.limit_cache, partition, only))
 
     def _levels(self, number: int, partition: int) -> Flow[list[Level]]:
@@ -116,12 +118,19 @@ class LimitOperations(Facet):
     def _partition_of_limit(self, limit: Limit) -> int:
         if self.store.partitions == 1:
             return 0
-        if not limit.matches.queue:
+        queues = limit.matches.named_queues()
+        if not queues:
             raise CrossPartition(
                 "On a deployment with several partitions a limit must name its queue; "
-                "queues that share a limit need a common {tag} and a limit each."
+                "queues that share a limit need a common {tag}."
             )
-        return self.store.partition_of_queue(limit.matches.queue)
+        partitions = {self.store.partition_of_queue(queue) for queue in queues}
+        if len(partitions) > 1:
+            raise CrossPartition(
+                "The queues of the limit lie in several partitions; "
+                "give them a common {tag} in their names, or set a limit for each."
+            )
+        return partitions.pop()
 
     def _find_limit(self, name: str, but: int = -1) -> Flow[int | None]:
         for partition in range(self.store.partitions):

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass.core.queue import Configuration, Lanes, Minute, Pause, QueueStats
+from windlass.core.scale import Load, Scale, ScaleTarget, wanted_workers
 from windlass.core.validation.bounds import PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.limits import PAUSE_REASON_MAX, check_pause, check_resume, check_weights
-from windlass.core.validation.queues import HISTORY_HOURS_MAX, check_configuration, check_history_window
+from windlass.core.validation.queues import (
+    HISTORY_HOURS_MAX,
+    check_configuration,
+    check_history_window,
+    check_scale_target,
+)
 from windlass.core.validation.values import check_integer, check_list, check_new_name, check_text
 from windlass.store.commands import lanes, limits, queues
 from windlass.store.commands.command import Flow
@@ -52,6 +58,28 @@ class QueueOperations(Facet):
             found += [stats for reply in replies for stats in reply]
         place = {name: at for at, name in enumerate(names)}
         return sorted(found, key=lambda stats: place[stats.queue])
+
+    def scale(self, queue: str, goal: ScaleTarget = ScaleTarget()) -> Operation[Scale]:  # noqa: B008 (it is frozen)
+        """Return how many workers a queue needs now. A paused queue has no backlog; running jobs keep their workers."""
+        check_text("queue", queue, QUEUE_MAX)
+        check_scale_target(goal)
+        return Operation(self.store, lambda: self._scale_flow(queue, goal))
+
+    def _scale_flow(self, queue: str, goal: ScaleTarget) -> Flow[Scale]:
+        [stats] = yield from self._stats_flow([queue])
+        load = Load(
+            queued=0 if stats.is_paused else stats.queued,
+            oldest_age_ms=0 if stats.is_paused else stats.oldest_age_ms or 0,
+            running=stats.running,
+        )
+        return Scale(
+            queue=queue,
+            workers=wanted_workers(load, goal),
+            backlog=load.queued,
+            running=load.running,
+            oldest_age_ms=load.oldest_age_ms,
+            is_paused=stats.is_paused,
+        )
 
     def overview(self) -> Operation[list[QueueStats]]:
         """Return the statistics of all queues, by name. This process caches an answer for one second, so many readers

@@ -31,25 +31,33 @@ class WorkerOperations(Facet):
 
     def _register_flow(self, worker: bytes, info: WorkerInfo, beat_ms: int) -> Flow[int]:
         """Register in all partitions: each recovers the jobs that a silent worker held there."""
+        pushed = self._shares_of(info) if info.url else {}
         answers = yield [
             workers.register(
                 worker,
                 beat_ms,
                 self.store.wakeups.cancel_list(partition),
                 info,
-                self._queues_pushed_from(info, partition),
+                pushed.get(partition),
                 partition,
             )
             for partition in range(self.store.partitions)
         ]
         return answers[0]  # type: ignore[no-any-return]
 
-    def _queues_pushed_from(self, info: WorkerInfo, partition: int) -> list[str]:
-        """Return the queues that a partition pushes to a worker. Only the partition of the worker's first queue pushes,
-        because it counts the held jobs against the slots."""
-        if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != partition:
-            return []
-        return [queue for queue in info.queues if self.store.partition_of_queue(queue) == partition]
+    def _shares_of(self, info: WorkerInfo) -> dict[int, workers.PushShare]:
+        """Return the slots and queues of a push worker by partition. The slots are divided, because each partition
+        counts only the jobs that it pushed. Partitions beyond the number of slots push nothing."""
+        queues: dict[int, list[str]] = {}
+        for queue in info.queues:
+            queues.setdefault(self.store.partition_of_queue(queue), []).append(queue)
+        number = max(1, len(queues))
+        slots = [(info.slots + number - 1 - at) // number for at in range(number)]
+        return {
+            partition: workers.PushShare(own, names)
+            for own, (partition, names) in zip(slots, queues.items(), strict=False)
+            if own
+        }
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Call `handler` at once with the id of a job that must stop, if a worker that registers from this process

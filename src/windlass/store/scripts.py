@@ -18,7 +18,7 @@ from importlib.resources.abc import Traversable
 from windlass.core.event import EventKind
 from windlass.core.job import Flag
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
-from windlass.core.queue import Configuration
+from windlass.core.queue import FIXED_LEASE_PREFIX, Configuration
 from windlass.core.states import State
 
 _LUA = files("windlass.store") / "lua"
@@ -135,7 +135,7 @@ def constants() -> str:
         "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__},
     }
     lines = [f"{name} = {_table(entries)}," for name, entries in tables.items()]
-    return "\n".join(["return {", *lines, "}"])
+    return "\n".join(["return {", *lines, f"FIXED_LEASE_PREFIX = '{FIXED_LEASE_PREFIX}',", "}"])
 
 
 def _table(entries: dict[str, int]) -> str:

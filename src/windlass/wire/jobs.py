@@ -11,7 +11,7 @@ from windlass.core.explain.lease_reasons import LeaseOverdue
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, End, Ending, Job, Member, OnFailure, Timeline
 from windlass.core.text.error_text import SHAPE_MAX
-from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
+from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX, UNIQUE_MAX
 
 from .encoding import Encoding
 from .fields import WAIT_MAX_MS, Cursor, Id, Instant, PageSize, StateName, format_optional_id
@@ -258,6 +258,14 @@ class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     newest_first: bool = False
     most: PageSize = 50
     cursor: Cursor = ""
+    alias: Annotated[
+        str,
+        Meta(
+            max_length=UNIQUE_MAX,
+            description="Any name of a job: its id, Bedrock job number, download id, processor uuid or other unique "
+            "key. It can be combined with `queue` only.",
+        ),
+    ] = ""
 
 
 class PageShape(ResponseShape, frozen=True, kw_only=True):
@@ -271,3 +279,7 @@ class PageShape(ResponseShape, frozen=True, kw_only=True):
         dict[str, AttemptShape],
         Meta(description="Last unsuccessful attempts by job id; filled if `with_errors` is set."),
     ]
+    is_complete: Annotated[
+        bool | UnsetType,
+        Meta(description="Only with `alias`. False: there are more queues or more matches than were examined."),
+    ] = UNSET

@@ -105,6 +105,16 @@ class ExtendedShape(ResponseShape, frozen=True, kw_only=True):
 
     deadline_at_ms: int | None
     is_cancel_requested: bool
+    fixed_for_ms: (
+        Annotated[
+            int,
+            Meta(
+                description="Only if the lease was not extended, because `lease_renewal` of its queue is off: "
+                "milliseconds until the deadline. Stop the job then."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class ProgressShape(LeaseRefShape, frozen=True, kw_only=True):

@@ -2,38 +2,100 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from windlass.core.limits.limit import Limit, LimitState, Matcher, Scalar
+from windlass.core.limits.condition import Condition, Scalar
+from windlass.core.limits.limit import Limit, LimitState, Matcher
 from windlass.core.validation.bounds import DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX, UINT32_MAX
-from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
+from windlass.core.validation.limits import CAP_NOTE_MAX
+from windlass.core.validation.matchers import FIELDS_PER_MATCHER, IN_MAX, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
 
 from .fields import Id
 from .shape import RequestShape, ResponseShape, component_name, to_shape
 
+AGGREGATION_KEY_MAX = 64 * 1024
 PayloadPath: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
 ScalarValue: TypeAlias = (
     Annotated[str, Meta(max_length=VALUE_MAX)] | Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | float | bool | None
 )
+T = TypeVar("T")
+Bound: TypeAlias = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | float
+
+
+class ConditionShape(RequestShape, frozen=True, kw_only=True, rename={"in_": "in", "not_": "not"}):
+    """Conditions on one value. All given conditions must hold; at least one must be given. A field that does not exist
+    meets only `exists: false` and `not`."""
+
+    in_: (
+        Annotated[
+            list[ScalarValue], Meta(min_length=1, max_length=IN_MAX, description="The value equals one of these.")
+        ]
+        | UnsetType
+    ) = UNSET
+    glob: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=NAME_MAX,
+                description="The value is text of at most 1,024 characters that matches this pattern with `*`, `?`, "
+                "`[a-z]`, `[^a-z]`.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    prefix: (
+        Annotated[str, Meta(min_length=1, max_length=VALUE_MAX, description="The value is text that starts with this.")]
+        | UnsetType
+    ) = UNSET
+    gt: Annotated[Bound, Meta(description="The value is a number greater than this.")] | UnsetType = UNSET
+    gte: Annotated[Bound, Meta(description="The value is a number not less than this.")] | UnsetType = UNSET
+    lt: Annotated[Bound, Meta(description="The value is a number less than this.")] | UnsetType = UNSET
+    lte: Annotated[Bound, Meta(description="The value is a number not greater than this.")] | UnsetType = UNSET
+    exists: (
+        Annotated[bool, Meta(description="The field exists (null is a value too), or with false: it does not.")]
+        | UnsetType
+    ) = UNSET
+    not_: (
+        Annotated[
+            ScalarValue | ConditionShape,
+            Meta(description="The value does not equal this, or does not meet this condition."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+def condition_of(value: T | ConditionShape) -> T | Condition:
+    """Convert a condition. A plain value stays as it is."""
+    if isinstance(value, ConditionShape):
+        return msgspec.convert(msgspec.to_builtins(value), Condition)
+    return value
+
+
+def condition_shape(value: T | Condition) -> T | ConditionShape:
+    if isinstance(value, Condition):
+        return msgspec.convert(msgspec.to_builtins(value), ConditionShape)
+    return value
 
 
 @component_name("MatcherShape")
-class LimitMatcherShape(RequestShape, frozen=True, kw_only=True):
+class LimitMatcherShape(RequestShape, frozen=True, kw_only=True, rename={"not_": "not"}):
     """The jobs that a limit applies to. All given conditions must hold; without conditions it applies to all jobs."""
 
-    queue: Annotated[str, Meta(max_length=QUEUE_MAX)] = ""
-    name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
-    lane: Annotated[str, Meta(max_length=LANE_MAX)] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX)] | ConditionShape = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX)] | ConditionShape = ""
+    lane: Annotated[str, Meta(max_length=LANE_MAX)] | ConditionShape = ""
     payload: Annotated[
-        dict[PayloadPath, ScalarValue],
+        dict[PayloadPath, ScalarValue | ConditionShape],
         Meta(
             max_length=FIELDS_PER_MATCHER,
-            description="Dotted paths of payload fields, with the scalar value that each must have.",
+            description="Dotted paths of payload fields, with the scalar value or the condition of each.",
         ),
     ] = msgspec.field(default_factory=dict)
+    not_: LimitMatcherShape | UnsetType = UNSET
 
 
 class LimitShape(RequestShape, frozen=True, kw_only=True):
@@ -63,7 +125,7 @@ class LimitShape(RequestShape, frozen=True, kw_only=True):
     def limit(self, name: str) -> Limit:
         return Limit(
             name=name,
-            matches=Matcher(**msgspec.structs.asdict(self.matches)),
+            matches=matcher_of(self.matches),
             running=self.running,
             rate=self.rate,
             per_ms=self.per_ms,
@@ -71,6 +133,31 @@ class LimitShape(RequestShape, frozen=True, kw_only=True):
             key=self.key,
             own_caps=self.own_caps,
         )
+
+
+class SetCapShape(RequestShape, frozen=True, kw_only=True):
+    """A change of the cap of a key. Give `running` or `note`, or both; the other stays."""
+
+    key: Annotated[
+        str, Meta(max_length=AGGREGATION_KEY_MAX, description="The text that the payload field of the key has.")
+    ]
+    running: Annotated[
+        Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Jobs of the key that may run at once.")
+    ] = None
+    note: Annotated[
+        Annotated[str, Meta(max_length=CAP_NOTE_MAX)] | None, Meta(description="Kept for the workers of its jobs.")
+    ] = None
+
+
+class AggregationShape(ResponseShape, frozen=True, kw_only=True):
+    """One key of a limit with `own_caps`: its jobs that have not ended, and its cap."""
+
+    key: str
+    queued: int
+    scheduled: Annotated[int, Meta(description="Includes waiting jobs.")]
+    running: Annotated[int, Meta(description="Includes dispatched jobs.")]
+    cap: Annotated[int | None, Meta(description="Jobs that may run at once; null: the number of the limit.")]
+    note: str
 
 
 @component_name("LevelShape")
@@ -84,11 +171,12 @@ class LimitLevelShape(ResponseShape, frozen=True, kw_only=True):
     next_token_at_ms: Annotated[int | None, Meta(description="For a rate: when the next job may start.")]
 
 
-class MatchesShape(ResponseShape, frozen=True, kw_only=True):
-    queue: str
-    name: str
-    lane: str
-    payload: dict[str, Scalar]
+class MatchesShape(ResponseShape, frozen=True, kw_only=True, rename={"not_": "not"}):
+    queue: str | ConditionShape
+    name: str | ConditionShape
+    lane: str | ConditionShape
+    payload: dict[str, Scalar | ConditionShape]
+    not_: LimitMatcherShape | UnsetType = UNSET
 
 
 class LimitStateShape(ResponseShape, frozen=True, kw_only=True):
@@ -138,7 +226,7 @@ def limit_state_shape(state: LimitState) -> LimitStateShape:
     limit = state.limit
     return LimitStateShape(
         name=limit.name,
-        matches=to_shape(limit.matches, MatchesShape),
+        matches=_matches_shape(limit.matches),
         running=limit.running,
         rate=limit.rate,
         per_ms=limit.per_ms,
@@ -147,3 +235,16 @@ def limit_state_shape(state: LimitState) -> LimitStateShape:
         own_caps=limit.own_caps,
         levels=[to_shape(level, LimitLevelShape) for level in state.levels],
     )
+
+
+def matcher_of(shape: LimitMatcherShape | MatchesShape) -> Matcher:
+    return msgspec.convert(msgspec.to_builtins(shape), Matcher)
+
+
+def matcher_shape(matches: Matcher) -> LimitMatcherShape:
+    return msgspec.convert(msgspec.to_builtins(matches), LimitMatcherShape)
+
+
+def _matches_shape(matches: Matcher) -> MatchesShape:
+    without_conditions = {"queue": "", "name": "", "lane": "", "payload": {}}
+    return msgspec.convert(without_conditions | msgspec.to_builtins(matches), MatchesShape)

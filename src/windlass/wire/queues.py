@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.queue import FOREVER_MS
-from windlass.core.validation.bounds import CURSOR_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX
+from windlass.core.scale import SLOTS_MAX, TARGET_MAX, WORKERS_MAX
+from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.limits import PAUSE_REASON_MAX, WEIGHT_MAX
 from windlass.core.validation.queues import AGING_MAX, HISTORY_HOURS_MAX, HISTORY_STEPS_MAX
 
@@ -55,6 +56,10 @@ _RETENTION = Meta(description="How long failed and cancelled jobs are kept, in m
 _NAME_LANES = Meta(description="One lane per name, so that jobs can be taken by name.")
 _AGING = Meta(description="Waiting time that raises the priority by one, in milliseconds; 0: strict priority.")
 _FAIR_SHARE = Meta(description="Lanes of equal priority take turns by weight.")
+_LEASE_RENEWAL = Meta(
+    description="Whether heartbeats and reports extend leases. If not, a worker has a fixed time for a job: when the "
+    "lease ends, the job returns to its queue. Default: true, but false if the name starts with `job_queue_`."
+)
 
 
 class ConfigurationShape(ResponseShape, frozen=True, kw_only=True):
@@ -69,6 +74,7 @@ class ConfigurationShape(ResponseShape, frozen=True, kw_only=True):
     name_lanes: Annotated[bool, _NAME_LANES]
     aging_ms: Annotated[int, _AGING]
     fair_share: Annotated[bool, _FAIR_SHARE]
+    lease_renewal: Annotated[bool, _LEASE_RENEWAL] = True
 
 
 class ConfigurationChangesShape(RequestShape, frozen=True, kw_only=True):
@@ -83,6 +89,7 @@ class ConfigurationChangesShape(RequestShape, frozen=True, kw_only=True):
     name_lanes: Annotated[Choice, _NAME_LANES] = UNSET
     aging_ms: Annotated[AgingChange, _AGING] = UNSET
     fair_share: Annotated[Choice, _FAIR_SHARE] = UNSET
+    lease_renewal: Annotated[Choice, _LEASE_RENEWAL] = UNSET
 
     def changes(self) -> dict[str, int | bool | None]:
         return {field: value for field, value in msgspec.structs.asdict(self).items() if value is not UNSET}
@@ -119,6 +126,29 @@ class QueuesShape(ResponseShape, frozen=True, kw_only=True):
 class ListQueuesQuery(RequestShape, frozen=True, kw_only=True):
     after: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only queues whose names sort after this name.")] = ""
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
+
+
+class ScaleQuery(RequestShape, frozen=True, kw_only=True):
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX, description="Jobs that a worker runs at once.")] = 1
+    target: Annotated[
+        int, Meta(ge=0, le=TARGET_MAX, description="Queued and running jobs per worker; 0: ten per slot.")
+    ] = 0
+    target_age_ms: Annotated[
+        int, Meta(ge=0, le=DURATION_MAX, description="How long a job may wait; 0: the waiting time does not count.")
+    ] = 0
+    min: Annotated[int, Meta(ge=0, le=WORKERS_MAX, description="The smallest answer.")] = 0
+    max: Annotated[int, Meta(ge=0, le=WORKERS_MAX, description="The largest answer.")] = 100
+
+
+class ScaleShape(ResponseShape, frozen=True, kw_only=True):
+    """The number of workers that a queue needs, and the facts that it was computed from."""
+
+    queue: str
+    workers: Annotated[int, Meta(description="Wanted workers.")]
+    backlog: Annotated[int, Meta(description="Jobs that can be taken now; 0 while the queue is paused.")]
+    running: Annotated[int, Meta(description="Jobs with a lease, including dispatched jobs.")]
+    oldest_age_ms: Annotated[int, Meta(description="How long the oldest job of the backlog has been ready to take.")]
+    is_paused: bool
 
 
 class WeightsShape(RequestShape, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from tests.support.connections import open_sync_reconnecting
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.export.lines import ImportReport
 from windlass.core.job import Blob, Callback, Codec
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Edit, Fail, Finish, Update
@@ -50,12 +51,14 @@ def transfer(service: Service, target: Service) -> ImportReport:
 def fill(service: Service) -> None:
     """Add data of every kind."""
     service.configure("named", {"name_lanes": True, "history_length": 5, "retention_ms": 5 * HOUR}).wait()
-    service.configure("fair", {"fair_share": True, "aging_ms": 1_000}).wait()
+    service.configure("fair", {"fair_share": True, "aging_ms": 1_000, "lease_renewal": False}).wait()
     service.set_weights("fair", {"a": 3}).wait()
     service.pause("fair", lane="a", reason="too much").wait()
     service.pause("named", name="slow").wait()
     service.pause("stopped", reason="for the night").wait()
     service.limit(Limit(name="two", matches=Matcher(queue="q"), running=2)).wait()
+    some = Matcher(queue=Condition(in_=("p", "r")), payload={"n": Condition(gte=1, not_=7)}, not_=Matcher(name="x"))
+    service.limit(Limit(name="some", matches=some, running=3)).wait()
     service.limit(Limit(name="each", matches=Matcher(queue="fair"), rate=5, per_ms=1_000, key="user")).wait()
     fill_schedules(service)
     fill_states(service)
@@ -93,6 +96,9 @@ def fill_states(service: Service) -> None:
     again = [Fail(id=one.id, token=one.lease_token, then="retry", delay_ms=HOUR) for one in jobs[2:3]]
     service.fail([*failed, *again]).wait()
     service.update([Update(id=jobs[3].id, token=jobs[3].lease_token, progress=0.25, note="a quarter ✓")]).wait()
+    put(service, new("remembered", tombstone_ms=HOUR), new("remembered", tombstone_ms=HOUR))
+    (forgotten,) = take(service, "remembered")
+    service.finish([Finish(forgotten.id, forgotten.lease_token)]).one().wait()
     (slow,) = put(service, new("named", "done"))
     (done,) = take(service, "named")
     service.finish([Finish(done.id, done.lease_token)]).one().wait()

@@ -52,6 +52,7 @@ class World:
             unique=("", "u")[first % 3 == 0],
             unique_while_kept=second % 2 == 0,
             result_ttl_ms=(0, 60_000)[first % 2],
+            tombstone_ms=(0, 90_000)[second % 2],
             tags=("", "t")[first % 2 : first % 2 + 1] if first % 2 else (),
             retry=Backoff(tries=second % 3),
             delay_ms=(0, 0, 50_000)[first % 3],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import counts, new, put, take
-from windlass.core.errors import AlreadyEnded, RevisionConflict, UnknownJob, WrongState
+from windlass.core.errors import AlreadyEnded, RevisionConflict, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.operations import Edit, Edited, Fail, Filter, Finish
+from windlass.core.operations import Edit, Edited, Fail, Filter, Finish, LeaseRef
 from windlass.core.states import State
 from windlass.service import Service
 
@@ -81,6 +81,22 @@ def test_a_revision_guard_lets_only_the_first_of_two_writers_through(service: Se
         edit(service, job.id, name="b", if_revision=1)
     assert read(service, job.id).name == "a"
     assert edit(service, job.id, name="b", if_revision=2).revision == 3
+
+
+def test_an_edit_under_a_lease(service: Service) -> None:
+    """It is refused if the lease with this token does not hold, whatever the state."""
+    put(service, new())
+    (job,) = take(service)
+    assert edit(service, job.id, name="a", if_token=job.lease_token, in_any_state=True).revision == 2
+    with pytest.raises(StaleLease):
+        edit(service, job.id, name="b", if_token=job.lease_token + 1, in_any_state=True)
+    service.release([LeaseRef(job.id, job.lease_token)]).wait()
+    with pytest.raises(StaleLease):
+        edit(service, job.id, name="b", if_token=job.lease_token)
+    (again,) = take(service)
+    service.fail([Fail(id=again.id, token=again.lease_token, then="final")]).wait()
+    with pytest.raises(StaleLease):
+        edit(service, job.id, name="b", if_token=again.lease_token, in_any_state=True)
 
 
 def test_two_edits_of_one_job_in_one_call(service: Service) -> None:

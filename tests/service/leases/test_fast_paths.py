@@ -168,7 +168,7 @@ takes = st.tuples(
     st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"), (LANED,))),
     st.sampled_from((1, 1, 2, 3, 20)),
     st.sampled_from(WORKERS),
-    st.sampled_from((0, 0, 400, 30_000, FOREVER_MS)),
+    st.sampled_from((0, 0, 400, 30_000, FOREVER_MS, -500)),  # negative: a fallback
 )
 tokens = st.sampled_from(("own", "own", "own", "own", "any", "wrong"))
 ends = st.lists(
@@ -235,7 +235,7 @@ def finishes_of(both: Both, wanted: list[tuple[int, str, Blob | None]]) -> list[
 
 def take_of(wanted: tuple[tuple[str, ...], int, bytes, int]) -> Take:
     names, most, worker, lease_ms = wanted
-    return Take(queues=names, most=most, worker=worker, lease_ms=lease_ms)
+    return Take(queues=names, most=most, worker=worker, lease_ms=max(0, lease_ms), fallback_lease_ms=max(0, -lease_ms))
 
 
 def take_or_wait(service: Service, wanted: tuple[tuple[str, ...], int, bytes, int]) -> Any:

@@ -269,6 +269,28 @@ def test_the_lease_is_the_takers_or_the_jobs_or_the_queues(
     assert (None if deadline_ms is None else deadline_ms - started_ms) == expected_ms
 
 
+@pytest.mark.parametrize(
+    ("own_ms", "queue_ms", "expected_ms"),
+    [
+        (0, None, 5_000),
+        (0, 7_000, 5_000),
+        (0, FOREVER_MS, 5_000),
+        (FOREVER_MS, 7_000, 5_000),
+        (9_000, 7_000, 9_000),
+        (1, FOREVER_MS, 1),
+    ],
+)
+@pytest.mark.parametrize("has_tag", [False, True], ids=["fast path", "general path"])
+def test_a_fallback_is_for_jobs_without_an_own_lease_that_ends(
+    service: Service, own_ms: int, queue_ms: int | None, expected_ms: int, *, has_tag: bool
+) -> None:
+    service.configure("q", {"lease_ms": queue_ms}).wait()
+    put(service, new(lease_ms=own_ms, tags=("t",) if has_tag else ()))
+    (job,) = take(service, fallback_lease_ms=5_000)
+    assert job.started_at_ms is not None
+    assert job.lease_deadline_at_ms == job.started_at_ms + expected_ms
+
+
 def test_a_lease_without_a_deadline_never_runs_out(service: Service) -> None:
     put(service, new(lease_ms=FOREVER_MS))
     (job,) = take(service)

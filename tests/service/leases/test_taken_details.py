@@ -56,7 +56,7 @@ def parent_with_ended(service: Service, count: int, name: str = "parent", payloa
 def test_a_job_gets_a_number_once(service: Service) -> None:
     job = running(service)
     assert details(service, job) == details(service, job) == [TakenDetails(1)]
-    assert service.numbered("q", [1]).wait() == [job.id]
+    assert service.find_numbers([1]).wait() == [job.id]
     assert_consistent(service)
 
 
@@ -128,7 +128,8 @@ def test_ended_children(service: Service) -> None:
     fail(service, stopped, then="cancelled")
     (found,) = details(service, parent)
     assert [(child.job.id, child.job.state, child.job.payload) for child in found.children] == [
-        (done.id, State.FINISHED, Blob(b'"0"')), (stopped.id, State.CANCELLED, Blob(b'"2"')),
+        (done.id, State.FINISHED, Blob(b'"0"')), (broken.id, State.FAILED, Blob(b'"1"')),
+        (stopped.id, State.CANCELLED, Blob(b'"2"')),
     ]  # fmt: skip
     assert service.number([child.job.id for child in found.children]).wait() == [
         child.number for child in found.children
@@ -155,19 +156,36 @@ def test_jobs_that_it_waits_for_are_no_children(service: Service) -> None:
     assert details(service, after)[0].children == ()
 
 
+@pytest.mark.parametrize("own_ms", [5_000, FOREVER_MS])
 @pytest.mark.parametrize("lease_ms", [1_000, 90_000, FOREVER_MS])
-def test_the_deadline(service: Service, lease_ms: int) -> None:
-    job = running(service, lease_ms=5_000)
-    other = running(service, lease_ms=5_000)
+def test_the_deadline(service: Service, own_ms: int, lease_ms: int) -> None:
+    """It counts from the start of the lease, and may come sooner or later than before."""
+    job = running(service, lease_ms=own_ms)
+    other = running(service, lease_ms=own_ms)
+    service.store.clock_offset_ms += 300
     details(service, job, lease_ms=lease_ms)
-    deadline = read(service, job.id).lease_deadline_at_ms
-    if lease_ms == FOREVER_MS:
-        assert deadline is None
-    else:
-        assert deadline is not None
-        assert job.started_at_ms is not None
-        assert deadline >= job.started_at_ms + max(lease_ms, 5_000), "as extend: it never comes sooner"
+    assert job.started_at_ms is not None
+    expected = None if lease_ms == FOREVER_MS else job.started_at_ms + lease_ms
+    assert read(service, job.id).lease_deadline_at_ms == expected
     assert read(service, other.id).lease_deadline_at_ms == other.lease_deadline_at_ms
+    assert_consistent(service)
+    service.store.clock_offset_ms += lease_ms if expected else 10_000
+    service.recover().wait()
+    assert read(service, job.id).state is (State.QUEUED if expected else State.RUNNING)
+    assert_healthy(service)
+
+
+def test_the_deadline_of_a_job_that_others_may_take(service: Service) -> None:
+    """Its lease is over: it is extended from now on, as by its holder."""
+    job = running(service, lease_ms=5_000, retake=True)
+    service.store.clock_offset_ms += 6_000
+    service.recover().wait()
+    details(service, job, lease_ms=5_000)
+    found = read(service, job.id)
+    assert job.started_at_ms is not None
+    assert found.lease_deadline_at_ms is not None
+    assert found.lease_deadline_at_ms >= job.started_at_ms + 11_000
+    assert not found.is_overdue
     assert_consistent(service)
 
 
@@ -226,7 +244,7 @@ def test_failed_children_fill_pages(service: Service, monkeypatch: pytest.Monkey
     for child in children[:9]:
         fail(service, child)
     fail(service, children[9], then="cancelled")
-    assert _ids(details(service, parent)[0]) == {children[9].id}
+    assert _ids(details(service, parent)[0]) == {child.id for child in children}
 
 
 def test_large_children(service: Service) -> None:

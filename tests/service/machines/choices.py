@@ -69,6 +69,7 @@ oddities = some_of(
     *named("retake", True, True),
     *named("timeout_ms", 3_000),
     *named("result_ttl_ms", 10_000, FOREVER_MS),
+    *named("tombstone_ms", 1_000, 40_000),
     *named("tags", ("t",), ("t", "s")),
     *named("is_late", True),
     *named("repeat", *RULES),
@@ -86,6 +87,7 @@ habits = some_of(
     *named("tags", ("t",)),
     *named("timeout_ms", 3_000),
     *named("result_ttl_ms", 10_000),
+    *named("tombstone_ms", 40_000),
     *named("expires_in_ms", 5_000),
     *named("repeat", *RULES[:2]),
     *named("callback", *HOOKS),
@@ -122,6 +124,7 @@ configurations = some_of(
     *named("history_bytes", None, 2_000),
     *named("retention_ms", None, 0, 20_000, FOREVER_MS),
     *named("name_lanes", True, True, True, False, None),
+    *named("lease_renewal", False, True, None),
 )
 edits = some_of(
     3,

@@ -62,6 +62,7 @@ oddities = some_of(
     *named("timeout_ms", 3_000),
     *named("expires_in_ms", 500, 5_000),
     *named("result_ttl_ms", 10_000, FOREVER_MS),
+    *named("tombstone_ms", 1_000, 20_000),
     *named("tags", ("t",), ("t", "s")),
     *named("repeat", *RULES),
     *named("callback", *HOOKS),
@@ -90,6 +91,7 @@ configurations = some_of(
     *named("retention_ms", 0, 20_000, None),
     *named("max_length", 6, 0, 0),
     *named("lease_ms", 5_000, 30_000),
+    *named("lease_renewal", False, True),
 )
 manners = some_of(2, *named("worker", *WORKERS[:2]), *named("lease_ms", 1_000, 20_000), *named("accept_ms", 1_000))
 templates = some_of(
@@ -118,7 +120,7 @@ SHARES = {
     deed("hold", which=few_picks, how=st.sampled_from(("release", "extend", "update", "log", "accept"))): 5,
     deed(
         "speak", pick=picks, worker=st.sampled_from(WORKERS), idle_ms=st.sampled_from((0, 3_000)),
-        says=st.lists(st.sampled_from(("idle", "accepted", "progress", "finished")), min_size=1, max_size=3),
+        says=st.lists(st.sampled_from(("idle", "accepted", "progress", "finished", "failed")), min_size=1, max_size=3),
     ): 5,
     deed("assign", queues=st.sampled_from((("q",), ("q", "r"))), most=one_or_more, spends_attempt=st.booleans()): 5,
     deed("cancel", which=few_picks, counts_waiting=mostly(True, False), even_failed=st.booleans()): 3,

@@ -48,7 +48,7 @@ EXPIRING = ("m:", "throttle:", "slip:", "ended:", "bell:", "waiters:", "full_at:
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
     "timers:lease", "timers:ring", "owed", "owed_to", "given_up", "given_up_ids", "debts", "work", "restoring",
-    "number", "numbers", "numbered", *LIMITING_SINGLE,
+    "number", "numbers", "numbered", "tombstones", "tombstone_queues", *LIMITING_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",
@@ -318,6 +318,13 @@ def check_numbers(found: Snapshot) -> None:
     assert max({*made, *ids}, default=0) <= int(found.values.get("number", 0))
 
 
+def check_tombstones(found: Snapshot) -> None:
+    """Check that each tombstone has an instant and a queue, and that the flag of a job agrees with its policy."""
+    assert found.zset("tombstones").keys() == found.values.get("tombstone_queues", {}).keys()
+    for one in found.jobs.values():
+        assert bool(one.flags & BITS.LEAVES_TOMBSTONE) == (one.job.tombstone_ms > 0), f"the flags of {one.job.key}"
+
+
 def check_logs(found: Snapshot) -> None:
     """Check logs: bounded, and numbered without a gap; only lines before the first one were dropped."""
     for job_id, entries in found.of_kind("l:"):
@@ -399,7 +406,7 @@ def check_events(found: Snapshot) -> None:
 
 CHECKS = (
     check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_numbers,
-    check_schedules,
+    check_tombstones, check_schedules,
     check_callbacks, check_callback_flags, check_events, check_limits, check_dependencies,
 )  # fmt: skip
 
@@ -416,6 +423,15 @@ def check_moves(before: Snapshot, after: Snapshot, verbs: frozenset[str]) -> Non
         source, target = old.job.state if old else None, new.job.state if new else None
         if source is not target:
             assert target in _reachable(source, verbs), f"{source!r} -> {target!r} by {sorted(verbs)}: no such move"
+
+
+def check_fixed_leases(before: Snapshot, after: Snapshot, verbs: frozenset[str]) -> None:
+    """Check that only a new lease, or the edit of a retake job's time, moves a deadline where leases are fixed."""
+    for job_id in before.jobs.keys() & after.jobs.keys() if "edit" not in verbs else ():
+        old, new = before.jobs[job_id], after.jobs[job_id]
+        is_fixed = (b"lease_renewal", b"0") in before.values.get(f"q:{old.job.queue}", {}).items()
+        if is_fixed and old.job.state is new.job.state is State.RUNNING and old.token == new.token:
+            assert new.job.lease_deadline_at_ms == old.job.lease_deadline_at_ms, f"a fixed lease moved: {new.job}"
 
 
 def _reachable(source: State | None, verbs: frozenset[str]) -> set[State | None]:

@@ -85,6 +85,7 @@ class Ledger:
         self.now_ms = now_ms
         self.jobs: dict[bytes, ModelJob] = {}
         self.ended: dict[bytes, int] = {}  # id -> bucket
+        self.tombstones: dict[bytes, int] = {}  # id -> when it is forgotten
         self.configured: dict[str, dict[str, int | bool]] = {}
         self.queues: set[str] = set()
         self.workers: dict[bytes, tuple[int, int]] = {}  # worker -> beat_ms, silent at
@@ -143,7 +144,10 @@ class Ledger:
     def log(self, job: ModelJob, reason: str) -> None:
         job.attempts = [*job.attempts, (job.attempt, reason, self.now_ms)][-ATTEMPTS_KEPT:]
 
-    def remove(self, job: ModelJob) -> None:
+    def remove(self, job: ModelJob, ended_as: State | None = None) -> None:
+        """Remove a job. `ended_as`: how it ended; None if it was deleted."""
+        if job.content.tombstone_ms and ended_as in (State.FINISHED, State.FAILED):
+            self.tombstones[job.id] = self.now_ms + job.content.tombstone_ms
         del self.jobs[job.id]
         self.ended[job.id] = self.now_ms // REMEMBERED_MS
 
@@ -155,10 +159,10 @@ class Ledger:
         is_kept = kept_ms > 0 or config.history_length > 0
         if not is_kept and state is State.FINISHED:
             self.move(job, verb, None)
-            return self.remove(job)
+            return self.remove(job, state)
         self.move(job, verb, state)
         if not is_kept:
-            return self.remove(job)
+            return self.remove(job, state)
         job.ended_at, job.deadline, job.is_cancel_requested, job.is_awaited = self.now_ms, 0, False, False
         job.is_history = kept_ms == 0
         job.holds_unique &= job.content.unique_while_kept and not job.is_history
@@ -175,7 +179,7 @@ class Ledger:
                 if len(kept) - at <= config.history_length and size <= config.history_bytes:
                     break
                 size -= job.size
-                self.remove(job)
+                self.remove(job, job.state)
         self._added_to_history.clear()
 
     def put_back(self, job: ModelJob, verb: str) -> str:

@@ -179,7 +179,10 @@ class Model(Ledger):
         return job.deadline or None
 
     def extend(self, job: ModelJob, lease_ms: int) -> Extended:
-        if job.state is State.RUNNING and job.deadline:
+        is_extensible = job.state is State.RUNNING and job.deadline > 0
+        if is_extensible and not self.config(job.content.queue).lease_renewal:
+            return Extended(job.deadline, job.is_cancel_requested, max(0, job.deadline - self.now_ms))
+        if is_extensible:
             job.is_retakeable = job.is_orphan = False
             longer = self.deadline(job, lease_ms)
             job.deadline = longer and max(job.deadline, longer)
@@ -374,15 +377,19 @@ class Model(Ledger):
     def clean(self) -> int:
         over = [job for job in self.jobs.values() if job.removed_at <= self.now_ms]
         for job in over:
+            ended_as = job.state
             self.move(job, "clean", None)
-            self.remove(job)
+            self.remove(job, ended_as)
         unstarted = [job for job in self.jobs.values() if job.state in PENDING and job.attempt == 0]
         expired = [job for job in unstarted if 0 < job.expires_at <= self.now_ms]
         for job in expired:
             self.log(job, "expired")
             self.end(job, "expire", State.FAILED)
+        forgotten = [job_id for job_id, until in self.tombstones.items() if until <= self.now_ms]
+        for job_id in forgotten:
+            del self.tombstones[job_id]
         self.trim()
-        return len(over) + len(expired)
+        return len(over) + len(expired) + len(forgotten)
 
     def sweep(self) -> int:
         self._added_to_history.update(dict.fromkeys(self.queues, SWEPT))

@@ -91,6 +91,7 @@ class EverythingMachine(RuleBasedStateMachine):
         self.position = page.position
         invariants.check(found)
         invariants.check_moves(self.seen, found, frozenset((*verbs, *AFTER_ALL)))
+        invariants.check_fixed_leases(self.seen, found, frozenset(verbs))
         invariants.check_delivered_events(self.seen, found, page.events)
         if verbs != ("cancel",):  # a failed job that is called off has ended before
             self.check_pending_callbacks(found, Counter((event.job, event.kind.state) for event in page.events))
@@ -100,7 +101,7 @@ class EverythingMachine(RuleBasedStateMachine):
         """Check that every reported end has exactly one pending callback, if its job requested it."""
         before, after = invariants.pending_callbacks_in(self.seen), invariants.pending_callbacks_in(found)
         for (job_id, state), ends in told.items():
-            one = self.seen.jobs.get(job_id) or found.jobs.get(job_id)
+            one = found.jobs.get(job_id) or self.seen.jobs.get(job_id)  # it may have been replaced in this call
             if one is None or state not in ENDED:
                 continue
             callback = one.job.callback
@@ -306,7 +307,7 @@ class EverythingMachine(RuleBasedStateMachine):
             WorkerReport(queue=queue, worker=worker, info=info, kind=one, id=job_id, idle_ms=idle_ms) for one in says
         ]
         self.service.report_worker(answer_or_none, silent_ms=4_000).wait()
-        self.look("take", "accept", "extend", "update", "finish", *IN_TIME)
+        self.look("take", "accept", "extend", "update", "finish", "fail", *IN_TIME)
         self.check_worker_report(before, job_id, worker)
 
     def check_worker_report(self, before: invariants.Snapshot, job_id: bytes, worker: bytes) -> None:

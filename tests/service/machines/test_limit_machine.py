@@ -25,10 +25,12 @@ from tests.service.takers import answer_or_none, pass_wakeup
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import ENGINE, machine_settings
 from windlass.core.job import Blob, Cap, Job, NewJob
-from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher, encode_key
 from windlass.core.operations import Edit, Fail, Filter, Finish, LeaseRef, Take
 from windlass.core.states import LEASED, State
 from windlass.service import Service
+from windlass.service.facet import send
+from windlass.store.commands import caps
 from windlass.store.commands.take import WaitRegistration
 from windlass.store.waiting.take import take_flow
 
@@ -91,9 +93,20 @@ pauses = deed(
 )
 changes = deed("configure", field=st.sampled_from(("name_lanes", "fair_share", "aging_ms")), on=st.booleans())
 limits = deed("limit", limit=st.sampled_from(LIMITS), is_removed=st.sampled_from((False, False, True)))
+cap_changes = deed("set_cap", k=st.integers(1, 3), running=st.integers(1, 4))
 times = deed("pass_time", step_ms=st.sampled_from((1, 333, 1000, 6000)))
 # One rule with all of them: how often each happens is ours to say.
-SHARES = {enqueues: 9, takes: 14, reports: 12, interventions: 3, times: 4, pauses: 2, limits: 2, changes: 1}
+SHARES = {
+    enqueues: 9,
+    takes: 14,
+    reports: 12,
+    interventions: 3,
+    times: 4,
+    pauses: 2,
+    limits: 2,
+    changes: 1,
+    cap_changes: 2,
+}
 deeds = st.sampled_from([deed for deed, share in SHARES.items() for _ in range(share)]).flatmap(lambda deed: deed)
 
 
@@ -198,6 +211,22 @@ class LimitMachine(RuleBasedStateMachine):
             was = None
         self.look()
         assert own_cap(self.seen, target[0]) == (was or job.cap.running)
+
+    def set_cap(self, k: int, running: int) -> None:
+        """Change a cap, and check that only a key with jobs or a cap has one that can change."""
+        self.look()
+        table = self.store.limit_cache.table(0)
+        number = next((number for number, limit in table.limits.items() if limit.name == "l5"), None)
+        limit_key = f"{number}={encode_key(k)}"
+        has_jobs = any(limit_key in one.job.limits for one in self.seen.jobs.values() if one.job.state <= State.RUNNING)
+        is_over = self.seen.zset("idle_caps").get(limit_key.encode(), math.inf) <= self.now_ms
+        is_known = has_jobs or (own_cap(self.seen, limit_key) is not None and not is_over)
+        answer = self.store.run_sync(send(caps.set_cap("l5", encode_key(k), running, None, str(k), 0)))
+        if number is None or not is_known:
+            assert getattr(answer, "code", "") == ("unknown_limit" if number is None else "unknown_limit_key")
+        else:
+            assert (answer.cap, answer.note) == (running, "")
+        self.settle()
 
     def take(self, queue: str, wanted: Filter, most: int, wakeup_list: str) -> None:
         if wakeup_list in self.waits:

@@ -166,6 +166,7 @@ class Machine(RuleBasedStateMachine):
             differing = {key: (actual[key], expected[key]) for key in actual if actual[key] != expected[key]}
             assert not differing, f"job {job_id.hex()} (engine, model): {differing}"
         assert {name.decode() for name in found.values.get("queues", ())} == self.model.queues
+        assert found.zset("tombstones") == self.model.tombstones, "tombstones"
         assert invariants.pending_callbacks_in(found) == self.model.pending_callbacks, (
             "other callbacks are owed than the model says"
         )

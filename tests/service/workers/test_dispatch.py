@@ -212,6 +212,40 @@ def test_a_worker_that_answers_again_has_all_its_room(service: Service) -> None:
     assert len(dispatch(service)) >= 1
 
 
+def test_a_busy_worker_is_left_alone_and_never_lost(service: Service) -> None:
+    register(service, A, slots=5)
+    put(service, *(new() for _ in range(5)))
+    pauses_ms, waited_ms = [], 0
+    for _ in range(400):  # of 50 ms: longer than an unreachable worker stays
+        found = service.dispatch().wait()
+        if found.jobs:
+            assert [say(service, job, "busy") for job in found.jobs] == ["queued"] * len(found.jobs)
+            pauses_ms.append(waited_ms)
+            waited_ms = 0
+        service.store.clock_offset_ms += 50
+        waited_ms += 50
+        service.recover().wait()
+    assert len(service.workers().wait()) == 1
+    assert len(pauses_ms) >= 8
+    assert [round(pause_ms / 250) for pause_ms in pauses_ms[:7]] == [0, 1, 2, 4, 8, 16, 16]
+    assert {job.attempt for job in take(service, most=5)} == {1}
+
+
+def test_a_busy_worker_may_ask_for_a_pause(service: Service) -> None:
+    register(service, A, slots=5)
+    put(service, *(new() for _ in range(5)))
+    first, second, *_, last = dispatch(service)
+    for job, pause_ms in ((first, 30_000), (second, 1_000), (last, 0)):
+        request = PushReport(id=job.id, token=job.lease_token, worker=A, outcome="busy", pause_ms=pause_ms)
+        assert service.pushed([request]).one().wait() == "queued"
+    service.store.clock_offset_ms += 29_900
+    assert dispatch(service) == []
+    service.store.clock_offset_ms += 200
+    (job,) = dispatch(service)  # a single one, to see whether it is still busy
+    say(service, job, "accepted")
+    assert len(dispatch(service)) == 4
+
+
 def test_failures_far_apart_do_not_add_up(service: Service) -> None:
     register(service, A)
     put(service, new())

@@ -12,6 +12,7 @@ from windlass.core.errors import AlreadyEnded, Refusal, StaleLease, UnknownJob, 
 from windlass.core.job import Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import WorkerInfo, WorkerReport, WorkerReportKind
+from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
@@ -28,7 +29,7 @@ def say(service: Service, says: WorkerReportKind, worker: bytes = A, unique: str
         "info": WorkerInfo(name=worker.decode(), queues=("q",)),
         "kind": says,
         "unique": unique,
-        "idle_ms": TICK_MS if says in ("idle", "finished") else 0,
+        "idle_ms": TICK_MS if says in ("idle", "finished", "failed") else 0,
     }
     said = WorkerReport(**(given | kw))  # type: ignore[arg-type]
     (answer,) = service.report_worker([said], silent_ms=SILENT_MS).wait()
@@ -235,3 +236,82 @@ def test_workers_of_every_partition_are_listed(divided_store: Callable[[int], St
     assert {one.queue for one in service.assign(queues, accept_ms=ACCEPT_MS).wait().jobs} == set(queues)
     listed = service.workers().wait()
     assert {(one.info.name, one.running_count) for one in listed} == {(queue, 1) for queue in queues}
+
+
+# Failed attempts
+
+
+def test_a_failed_job_without_a_policy_ends(service: Service) -> None:
+    job = assigned(service)
+    say(service, "accepted", unique="u")
+    assert say(service, "failed", unique="u", error=Blob(b'"no"')) == "failed"
+    timeline = service.job([job.id]).one().wait()
+    assert (timeline.job.state, timeline.attempts[0].reason) == (State.FAILED, "error")
+    assert timeline.attempts[0].error == Blob(b'"no"')
+    assert timeline.attempts[0].worker == A
+    assert counts(service) == {"failed": 1}
+
+
+def test_a_retry_policy_decides_on_a_failed_attempt(service: Service) -> None:
+    put(service, new(unique="u", unique_while_kept=True, retry=Backoff(tries=2, base_ms=1_000, jitter=0.0)))
+    for outcome in ("retried", "failed"):
+        say(service, "idle")
+        (job,) = assign(service)
+        assert say(service, "failed", unique="u") == outcome
+        pass_ms(service, 1_001)
+    assert read(service, job.id).state is State.FAILED
+
+
+@pytest.mark.parametrize(("then", "outcome"), [("auto", "failed"), ("retry", "retried"), ("final", "failed")])
+def test_a_worker_may_decide_on_a_failed_attempt(service: Service, then: str, outcome: str) -> None:
+    assigned(service)
+    assert say(service, "failed", unique="u", then=then) == outcome
+
+
+def test_a_failed_attempt_of_a_job_that_must_stop_cancels_it(service: Service) -> None:
+    job = assigned(service)
+    assert say(service, "accepted", unique="u") == "ok"
+    service.cancel([job.id]).wait()
+    assert say(service, "progress", unique="u") == "cancel_requested"
+    assert say(service, "accepted", unique="u") == "cancel_requested"
+    assert say(service, "failed", unique="u") == "cancelled"
+    assert counts(service) == {"cancelled": 1}
+
+
+def test_a_worker_that_failed_a_job_is_idle_and_gets_one_job(service: Service) -> None:
+    assigned(service)
+    put(service, new(), new())
+    say(service, "failed", unique="u")
+    assert len(assign(service)) == 1
+    say(service, "idle")  # which it wrote before it could know of its next job
+    assert assign(service) == []
+
+
+def test_only_the_holder_fails_a_job(service: Service) -> None:
+    job = assigned(service)
+    assert isinstance(say(service, "failed", B, "u"), StaleLease)
+    assert isinstance(say(service, "failed", unique="nobody"), UnknownJob)
+    assert read(service, job.id).state is State.DISPATCHED
+
+
+def test_many_ends_in_one_call(service: Service) -> None:
+    """Finished and failed jobs, repeating jobs and refusals keep their places."""
+    put(
+        service,
+        *(new(unique=f"u{at}", unique_while_kept=True, repeat="FINISHED, +1 DAY" * (at % 2)) for at in range(6)),
+    )
+    workers = [bytes([at]) * 16 for at in range(1, 7)]
+    for worker in workers:
+        say(service, "idle", worker, info=WorkerInfo(queues=("q",)))
+    holders = {job.unique: job.worker for job in assign(service)}
+    reports = [
+        WorkerReport(
+            queue="q", worker=holders[f"u{at}"] or b"", info=WorkerInfo(), kind="failed" if at >= 3 else "finished",
+            unique=f"u{at}", then="retry" if at == 4 else "auto",
+        )
+        for at in range(6)
+    ]  # fmt: skip
+    refused = WorkerReport(queue="q", worker=A, info=WorkerInfo(), kind="failed", unique="u9")
+    answers = service.report_worker([*reports, refused], silent_ms=SILENT_MS).wait()
+    assert answers[:6] == ["ok", "ok", "ok", "failed", "retried", "failed"]
+    assert isinstance(answers[6], UnknownJob)

@@ -43,7 +43,7 @@ from windlass.store.scripts import module_source
 UINT48_MAX = 2**48 - 1
 CARRIED = (
     "queue", "name", "payload", "priority", "lane", "retry", "lease_ms", "timeout_ms", "result_ttl_ms", "tags", "trace",
-    "repeat",
+    "repeat", "tombstone_ms",
 )  # fmt: skip
 
 LARGEST = NewJob(
@@ -64,6 +64,7 @@ LARGEST = NewJob(
     repeat="FINISHED" + ", +1 DAY" * 30,
     retake=True,
     unique_while_kept=True,
+    tombstone_ms=DURATION_MAX,
 )
 SMALLEST = NewJob(queue="q", name="n", payload=Blob(b""), priority=INT32_MIN)
 
@@ -225,7 +226,8 @@ def test_lua_reads_every_field_that_python_packs(lua: Lua, job: NewJob) -> None:
         :16
     ]
     assert [format_, state, priority, ready] == [b"1", b"0", b"%d" % job.priority, b"%d" % job.run_at_ms]
-    expected = int(job.payload.codec) | (Flag.RETAKE | Flag.UNIQUE_WHILE_KEPT | Flag.REPEATS if job.retake else 0)
+    flagged = Flag.RETAKE | Flag.UNIQUE_WHILE_KEPT | Flag.REPEATS | Flag.LEAVES_TOMBSTONE
+    expected = int(job.payload.codec) | (flagged if job.retake else 0)
     assert int(flags) == expected
     assert [sequence, created, *leased[:4], attempt, progress] == [b"0"] * 8
     assert (leased[4], revision) == (NO_ID, b"1")

@@ -28,7 +28,7 @@ from .native_body import native_body
 
 log = logging.getLogger("windlass.background")
 
-BodyBuilder: TypeAlias = Callable[[PendingCallback], bytes]
+BodyBuilder: TypeAlias = Callable[[PendingCallback], bytes | Awaitable[bytes]]
 DeliveredHook: TypeAlias = Callable[[PendingCallback], Awaitable[None]]
 WAIT_MS = 60_000
 IN_FLIGHT_MAX = 200  # deliveries, in total
@@ -43,9 +43,10 @@ STOP_S = 5.0  # for deliveries in flight when this process stops
 class Notifier:
     """Deliverer of callbacks. `run` runs until it is cancelled; `deliver_once` is one round for tests.
 
-    `bodies` maps a queue to the builder of its callback bodies; the default is the native body. A body must not change
-    between attempts. `on_delivered` maps a queue to a hook that is called after a callback was received and before it
-    is settled; it may be called again. `attempts_by_queue` maps a queue to its number of attempts, if it differs."""
+    `bodies` maps a queue to the builder of its callback bodies, which may be a coroutine function; the default is the
+    native body. A body must not change between attempts. `on_delivered` maps a queue to a hook that is called after a
+    callback was received and before it is settled; it may be called again. `attempts_by_queue` maps a queue to its
+    number of attempts, if it differs."""
 
     def __init__(
         self,
@@ -163,7 +164,8 @@ class Notifier:
             known = ", ".join(self._backends)
             raise Undeliverable(f"This server delivers no callbacks of type {kind!r}; it knows {known}.")
         with _undeliverable_on_error(pending, "The callback body could not be built"):
-            body = self._bodies.get(pending.job.queue, native_body)(pending)
+            built = self._bodies.get(pending.job.queue, native_body)(pending)
+            body = built if isinstance(built, bytes) else await built
         with _undeliverable_on_error(pending, "The callback could not be delivered"):
             await backend.deliver(pending, body)
 

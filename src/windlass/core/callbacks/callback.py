@@ -53,6 +53,7 @@ class PendingCallback(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int  # deliveries started so far, including this one
     error: str  # why the last delivery failed
     token: int = 0  # of the lease; 0 in listings
+    is_leased: bool = False  # in listings: a process delivers it, unless its lease has expired (`due_at_ms`)
     destination: str = ""  # destination digest, as stored in the engine
     due_at_ms: int | None = None  # in listings of pending callbacks
     removed_at_ms: int | None = None  # in listings of given-up callbacks

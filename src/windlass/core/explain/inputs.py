@@ -85,6 +85,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     workers_without_name: list[bytes] = []  # push workers that do not know its name
     has_more_workers: bool = False  # more workers exist than were read
     queue_lease_ms: int = 0
+    is_lease_fixed: bool = False  # no report of its holder moves the deadline
     holder: RegisteredWorker | None = None
     parent: RelatedJob | None = None
     awaited: AwaitedMembers = AwaitedMembers()

@@ -35,6 +35,7 @@ class Running(ReasonBase, frozen=True, kw_only=True):
     max_attempts: int  # 0: unlimited
     deadline_at_ms: int | None  # None: the lease has no deadline
     lease_renewed_at_ms: int | None = None  # if the lease has the length that the job or the queue sets
+    is_lease_fixed: bool = False  # `lease_renewal` of the queue is off: heartbeats do not move the deadline
     timeout_at_ms: int | None = None  # of the execution
     is_blocking: ClassVar[bool] = False
 
@@ -49,7 +50,10 @@ class Running(ReasonBase, frozen=True, kw_only=True):
             return "; its lease has no deadline"
         if self.deadline_at_ms <= now_ms:
             return ""
-        return f"; its lease holds until {humanize_instant(self.deadline_at_ms, now_ms)}"
+        until = humanize_instant(self.deadline_at_ms, now_ms)
+        if self.is_lease_fixed:
+            return f"; its lease is not renewed in this queue: if it has not ended by {until}, it returns to its queue"
+        return f"; its lease holds until {until}"
 
     def _describe_heartbeat(self, now_ms: int) -> str:
         beat_at_ms = self.worker.beat_at_ms if self.worker else None

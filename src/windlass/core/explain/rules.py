@@ -313,6 +313,7 @@ def _running(facts: Facts) -> Iterator[Reason]:
         max_attempts=job.retry.tries,
         deadline_at_ms=job.lease_deadline_at_ms,
         lease_renewed_at_ms=_renewed_at_ms(facts),
+        is_lease_fixed=facts.is_lease_fixed,
         timeout_at_ms=_timeout_at_ms(job),
     )
 

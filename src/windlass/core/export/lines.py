@@ -25,7 +25,8 @@ ATTEMPTS_MAX = 20
 JOBS_REMEMBERED = 20  # by a schedule
 REASON_CHARS_MAX = 65_536  # of texts from other systems, which may have several lines
 PROGRESS_WHOLE = 1_000_000
-KINDS = ("queue", "limit", "schedule", "job", "callback")
+KINDS = ("queue", "limit", "schedule", "job", "callback", "tombstone")
+UNCOUNTED_KINDS = ("tombstone",)  # in exports of version 1.0: their end line may leave these out
 
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
@@ -121,6 +122,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     retake: bool = False
     timeout_ms: Uint48 = 0
     result_ttl_ms: Uint48 = 0
+    tombstone_ms: Uint48 = 0
     tags: tuple[str, ...] = ()
     trace: str = ""
     repeat: str = ""
@@ -177,11 +179,19 @@ class CallbackLine(ExportLine, frozen=True, kw_only=True, tag="callback"):
     error: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
 
 
+class TombstoneLine(ExportLine, frozen=True, kw_only=True, tag="tombstone"):
+    id: str  # of a job that has ended and was removed
+    queue: str
+    until_ms: Instant  # when it is forgotten
+
+
 class EndLine(ExportLine, frozen=True, kw_only=True, tag="end"):
     counts: dict[str, int]
 
 
-AnyLine: TypeAlias = HeaderLine | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | EndLine
+AnyLine: TypeAlias = (
+    HeaderLine | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | TombstoneLine | EndLine
+)
 _decoder = msgspec.json.Decoder(AnyLine)
 _encoder = msgspec.json.Encoder()
 

@@ -9,28 +9,44 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from windlass.core.job import Blob, Codec
 
-Scalar = str | int | float | bool | None
+from .condition import MISSING, Condition, Scalar, compile_condition, follow_path, get_field
+
 KEY_MAX = 64  # bytes of a key that are kept readable
 _DECODERS: dict[Codec, Callable[[bytes], Any]] = {
     Codec.JSON: msgspec.json.decode,
     Codec.MSGPACK: msgspec.msgpack.decode,
 }
-_MISSING = object()
+_Subject: TypeAlias = tuple[str, str, str, Any]  # queue, name, lane and decoded payload of a job
 
 
-class Matcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Conditions on jobs. All given conditions must hold."""
+class Matcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"not_": "not"}):
+    """Conditions on jobs. All given conditions must hold, and `not_` must not match."""
 
-    queue: str = ""
-    name: str = ""
-    lane: str = ""
-    payload: dict[str, Scalar] = {}
+    queue: str | Condition = ""
+    name: str | Condition = ""
+    lane: str | Condition = ""
+    payload: Mapping[str, Scalar | Condition] = {}
+    not_: Matcher | None = None
+
+    def named_queues(self) -> tuple[str, ...]:
+        """Return the queues that the matcher is confined to. Empty: it may match jobs of any queue."""
+        if isinstance(self.queue, Condition):
+            return tuple(str(queue) for queue in self.queue.in_)
+        return (self.queue,) if self.queue else ()
+
+    def may_match_queue(self, queue: str) -> bool:
+        """Return whether jobs of a queue may match."""
+        return self.queue == "" or compile_condition(self.queue)(queue)
+
+    def looks_inside(self) -> bool:
+        """Return whether the payload decides."""
+        return bool(self.payload) or (self.not_ is not None and self.not_.looks_inside())
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,31 +109,12 @@ class LimitHolders(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[LimitHolder]
 
 
-def get_field(content: Any, path: str) -> Any:
-    """Return the value at a dotted path, or `_MISSING`."""
-    for part in path.split("."):
-        if isinstance(content, Mapping) and part in content:
-            content = content[part]
-        elif isinstance(content, Sequence) and not isinstance(content, str | bytes) and part.isdecimal():
-            if int(part) >= len(content):
-                return _MISSING
-            content = content[int(part)]
-        else:
-            return _MISSING
-    return content
-
-
-def _is_equal(value: Any, wanted: Scalar) -> bool:
-    """Return whether two values are equal. True and 1 are different."""
-    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
-
-
 def _decode(payload: Blob) -> Any:
     decode = _DECODERS.get(payload.codec)
     try:
-        return decode(payload.data) if decode else _MISSING
+        return decode(payload.data) if decode else MISSING
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _MISSING
+        return MISSING
 
 
 def parse_key(limit_key: str) -> str | None:
@@ -137,7 +134,7 @@ def display_key(text: str) -> str:
 
 def encode_key(value: Any) -> str:
     """Encode a payload value as a key: its JSON if short and printable, else a digest. A missing value is null."""
-    text = "null" if value is _MISSING else _as_json(value)
+    text = "null" if value is MISSING else _as_json(value)
     if text is None:
         return _digest(msgspec.msgpack.encode(value))
     if len(text.encode()) > KEY_MAX or any(char < " " for char in text):
@@ -172,32 +169,70 @@ def _display_key_in(payload: Blob, path: str) -> str:
     return value if isinstance(value, str) else encode_key(value)
 
 
+def _matcher_tests(matches: Matcher, *, is_found_by_place: bool) -> Iterator[Callable[[_Subject], bool]]:
+    """Make the tests of a matcher. The place has decided on plain names already if the limit was found by it."""
+    for at, wanted in enumerate((matches.queue, matches.name, matches.lane)):
+        if isinstance(wanted, Condition) or (wanted and not is_found_by_place):
+            yield _place_test(at, wanted)
+    for path, value in matches.payload.items():
+        yield _field_test(path.split("."), value)
+    if matches.not_ is not None:
+        inner = tuple(_matcher_tests(matches.not_, is_found_by_place=False))
+        yield lambda subject: not all(test(subject) for test in inner)
+
+
+def _place_test(at: int, wanted: str | Condition) -> Callable[[_Subject], bool]:
+    fits = compile_condition(wanted)
+    return lambda subject: fits(subject[at])
+
+
+def _field_test(parts: Sequence[str], wanted: Scalar | Condition) -> Callable[[_Subject], bool]:
+    fits = compile_condition(wanted)
+    return lambda subject: fits(follow_path(subject[3], parts))
+
+
+class _Candidate(NamedTuple):
+    """A limit that applies to the jobs of a place that pass its tests."""
+
+    number: int
+    limit: Limit
+    looks_inside: bool
+    tests: tuple[Callable[[_Subject], bool], ...]
+
+
+def _limit_keys(candidates: Sequence[_Candidate], queue: str, name: str, lane: str, payload: Blob) -> tuple[str, ...]:
+    looks_inside = any(candidate.looks_inside for candidate in candidates)
+    content = _decode(payload) if looks_inside else MISSING
+    subject = (queue, name, lane, content)
+    found = [
+        (candidate.number, _limit_key(candidate.number, candidate.limit, content))
+        for candidate in candidates
+        if not candidate.tests or all(test(subject) for test in candidate.tests)
+    ]
+    return tuple(text for _, text in sorted(found))
+
+
 class LimitTable:
     """Limits of one partition at one version, indexed for matching many jobs."""
 
     def __init__(self, version: int = 0, limits: Mapping[int, Limit] | None = None) -> None:
         self.version = version
         self.limits = dict(sorted((limits or {}).items()))
-        self._by_place: dict[tuple[str, str, str], list[tuple[int, Limit]]] = {}
+        self._by_place: dict[tuple[str, str, str], list[_Candidate]] = {}
         for number, limit in self.limits.items():
             matches = limit.matches
-            self._by_place.setdefault((matches.queue, matches.name, matches.lane), []).append((number, limit))
+            tests = tuple(_matcher_tests(matches, is_found_by_place=True))
+            candidate = _Candidate(number, limit, bool(limit.key) or matches.looks_inside(), tests)
+            name, lane = ("" if isinstance(part, Condition) else part for part in (matches.name, matches.lane))
+            for queue in dict.fromkeys(matches.named_queues() or ("",)):
+                self._by_place.setdefault((queue, name, lane), []).append(candidate)
 
     def match(self, queue: str, name: str, lane: str, payload: Blob) -> tuple[str, ...]:
         """Return the limit keys that a job counts against."""
         if not self.limits:
             return ()
         candidates = list(self._candidates(queue, name, lane))
-        if not candidates:
-            return ()
-        looks_inside = any(limit.key or limit.matches.payload for _, limit in candidates)
-        content = _decode(payload) if looks_inside else _MISSING
-        found = [
-            (number, _limit_key(number, limit, content))
-            for number, limit in candidates
-            if all(_is_equal(get_field(content, path), value) for path, value in limit.matches.payload.items())
-        ]
-        return tuple(text for _, text in sorted(found))
+        return _limit_keys(candidates, queue, name, lane, payload) if candidates else ()
 
     def find_own_cap(self, name: str, limit_keys: Sequence[str], payload: Blob) -> tuple[str, str] | None:
         """Return the limit key that belongs to the named limit with `own_caps`, and its key for display."""
@@ -208,7 +243,7 @@ class LimitTable:
                         return limit_key, _display_key_in(payload, limit.key)
         return None
 
-    def _candidates(self, queue: str, name: str, lane: str) -> Iterator[tuple[int, Limit]]:
+    def _candidates(self, queue: str, name: str, lane: str) -> Iterator[_Candidate]:
         for of_queue in dict.fromkeys(("", queue)):
             for of_name in dict.fromkeys(("", name)):
                 for of_lane in dict.fromkeys(("", lane)):

@@ -33,5 +33,6 @@ INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 DURATION_MAX = 2**43  # 278 years
 PAUSE_MAX = DURATION_MAX // 2  # retry delay; its jitter may double it
 UINT32_MAX = 2**32 - 1
+TOKEN_MAX = 2**48 - 1  # of a lease
 CURSOR_MAX = 1024
 POSITION_MAX = 256 * 1024  # about 40 bytes for each of up to 4096 partitions

@@ -10,6 +10,7 @@ from windlass.core.export.lines import (
     JobLine,
     QueueLine,
     ScheduleLine,
+    TombstoneLine,
     decode_blob,
 )
 from windlass.core.ids import parse_id
@@ -41,6 +42,11 @@ def check_queue_line(line: QueueLine) -> None:
 def check_schedule_line(line: ScheduleLine) -> None:
     for job_id in line.jobs:
         parse_id(job_id)
+
+
+def check_tombstone_line(line: TombstoneLine) -> None:
+    parse_id(line.id)
+    check_new_name("queue", line.queue, QUEUE_MAX)
 
 
 def check_job_line(line: JobLine, new: NewJob, payload_max: int) -> None:

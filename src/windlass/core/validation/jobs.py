@@ -24,6 +24,7 @@ from .bounds import (
     QUEUE_MAX,
     TAG_MAX,
     TAGS_MAX,
+    TOKEN_MAX,
     TRACE_MAX,
     UINT32_MAX,
     UNIQUE_MAX,
@@ -147,6 +148,7 @@ def _check_times(job: NewJob) -> None:
     check_duration_or_forever("lease_ms", job.lease_ms)
     check_integer("timeout_ms", job.timeout_ms, 0, DURATION_MAX)
     check_duration_or_forever("result_ttl_ms", job.result_ttl_ms)
+    check_integer("tombstone_ms", job.tombstone_ms, 0, DURATION_MAX)
 
 
 def check_edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
@@ -154,6 +156,7 @@ def check_edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
     check_boolean("in_any_state", request.in_any_state)
     check_id("id", request.id)
     check_integer("if_revision", request.if_revision, 0, UINT32_MAX)
+    check_integer("if_token", request.if_token, 0, TOKEN_MAX)
     check_new_name("name", request.name, NAME_MAX, may_be_empty=True)
     if request.priority is not None:
         check_integer("priority", request.priority, INT32_MIN, INT32_MAX)

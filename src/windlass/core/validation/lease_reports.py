@@ -9,7 +9,17 @@ from windlass.core.errors import BadInput
 from windlass.core.event import Emit
 from windlass.core.operations import CompleteWithChildren, Edit, Fail, Finish, LeaseRef, TakenRef, Update
 
-from .bounds import DURATION_MAX, EMITTED_MAX, ERROR_MAX, NOTE_MAX, PAYLOAD_MAX, REASON_MAX, RESULT_MAX, UNIQUE_MAX
+from .bounds import (
+    DURATION_MAX,
+    EMITTED_MAX,
+    ERROR_MAX,
+    NOTE_MAX,
+    PAYLOAD_MAX,
+    REASON_MAX,
+    RESULT_MAX,
+    TOKEN_MAX,
+    UNIQUE_MAX,
+)
 from .jobs import check_edit
 from .values import (
     check_boolean,
@@ -23,13 +33,11 @@ from .values import (
     check_text,
 )
 
-_TOKEN_MAX = 2**48 - 1
-
 
 def check_lease_ref(request: Any, wanted: type = LeaseRef) -> None:
     check_instance("A request", request, wanted)
     check_id("id", request.id)
-    check_integer("token", request.token, 0, _TOKEN_MAX)
+    check_integer("token", request.token, 0, TOKEN_MAX)
 
 
 def check_taken_ref(request: Any) -> None:
@@ -50,7 +58,7 @@ def check_finishes(requests: Sequence[Finish]) -> None:
             or type(request.id) is not bytes
             or len(request.id) != 16
             or type(request.token) is not int
-            or not 0 <= request.token <= _TOKEN_MAX
+            or not 0 <= request.token <= TOKEN_MAX
         ):
             check_finish(request)
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.core.errors import BadInput, TooLarge
+from windlass.core.errors import BadInput
 from windlass.core.job import Cap
-from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit
 
 from .bounds import DURATION_MAX, LANE_MAX, NAME_MAX, QUEUE_MAX, UINT32_MAX
+from .matchers import PATH_MAX, check_matcher
 from .values import check_boolean, check_free_text, check_instance, check_integer, check_new_name, check_text
 
 LIMIT_NAME_MAX = 128
-PATH_MAX = 255
-FIELDS_PER_MATCHER = 16
-VALUE_MAX = 1024  # bytes of a text that a field is compared with; every producer loads all limits
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 WEIGHT_MAX = 100
 PAUSE_REASON_MAX = 500
 CAP_NOTE_MAX = 4096
@@ -50,7 +46,7 @@ def check_limit(value: Any) -> None:
     check_instance("A limit", value, Limit)
     check_new_name("name", value.name, LIMIT_NAME_MAX)
     check_text("key", value.key, PATH_MAX, may_be_empty=True)
-    _check_matcher(value.matches)
+    check_matcher(value.matches)
     if (value.running is None) == (value.rate is None):
         raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
     check_boolean("own_caps", value.own_caps)
@@ -71,26 +67,10 @@ def check_cap(value: Any) -> None:
     check_free_text("note of a cap", value.note, CAP_NOTE_MAX)
 
 
-def _check_matcher(matches: Any) -> None:
-    check_instance("matches", matches, Matcher)
-    check_text("queue", matches.queue, QUEUE_MAX, may_be_empty=True)
-    check_text("name", matches.name, NAME_MAX, may_be_empty=True)
-    check_text("lane", matches.lane, LANE_MAX, may_be_empty=True)
-    check_instance("payload", matches.payload, dict)
-    if len(matches.payload) > FIELDS_PER_MATCHER:
-        raise TooLarge(f"A matcher may name {FIELDS_PER_MATCHER} fields, not {len(matches.payload)}.")
-    for path, value in matches.payload.items():
-        check_text("the path of a field", path, PATH_MAX)
-        _check_compared_value(path, value)
-
-
-def _check_compared_value(path: str, value: Any) -> None:
-    if type(value) is str:
-        check_free_text(f"the value of {path}", value, VALUE_MAX)
-    elif type(value) is int:
-        check_integer(f"the value of {path}", value, INT64_MIN, INT64_MAX)
-    elif type(value) is float:
-        if not math.isfinite(value):
-            raise BadInput(f"{path} is compared with {value}, which JSON cannot represent; give a finite number.")
-    elif value is not None and type(value) is not bool:
-        raise BadInput(f"{path} must be compared with text, a number, a boolean or None, not {type(value).__name__}.")
+def check_cap_change(running: Any, note: Any) -> None:
+    if running is None and note is None:
+        raise BadInput("Give running (jobs at once) or note, or both.")
+    if running is not None:
+        check_integer("running of a cap", running, 1, UINT32_MAX)
+    if note is not None:
+        check_free_text("note of a cap", note, CAP_NOTE_MAX)

@@ -13,6 +13,7 @@ from .values import check_duration_or_forever, check_integer
 from .workers import check_worker_id
 
 REFUSED_MAX = 500
+BUSY_PAUSE_MAX = 60_000  # longer pauses would hide that a worker is gone
 
 
 def check_push_report(request: PushReport) -> None:
@@ -21,6 +22,7 @@ def check_push_report(request: PushReport) -> None:
     if request.outcome not in get_args(PushOutcome):
         raise BadInput(f"outcome must be one of {', '.join(get_args(PushOutcome))}, not {request.outcome!r}.")
     check_duration_or_forever("lease_ms", request.lease_ms)
+    check_integer("pause_ms", request.pause_ms, 0, BUSY_PAUSE_MAX)
 
 
 def check_redirect(request: Redirect) -> None:

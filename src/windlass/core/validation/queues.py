@@ -1,4 +1,4 @@
-"""Checks of queue configurations, and of the requested part of a queue's history."""
+"""Checks of queue configurations, of the requested part of a queue's history, and of the goals of scalers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from windlass.core.errors import BadInput
 from windlass.core.queue import Configuration
+from windlass.core.scale import SLOTS_MAX, TARGET_MAX, WORKERS_MAX, ScaleTarget
 
+from .bounds import DURATION_MAX
 from .values import check_boolean, check_duration_or_forever, check_instance, check_integer
 
 HISTORY_HOURS_MAX = 48
@@ -30,7 +32,7 @@ def check_configuration(changes: Any) -> None:
         if field not in Configuration.__struct_fields__:
             fields = ", ".join(Configuration.__struct_fields__)
             raise BadInput(f"A queue has no setting {field!r}; its settings are {fields}.")
-        if field in ("name_lanes", "fair_share"):
+        if field in ("name_lanes", "fair_share", "lease_renewal"):
             if value is not None:
                 check_boolean(field, value)
         elif field == "aging_ms":
@@ -40,3 +42,14 @@ def check_configuration(changes: Any) -> None:
             check_duration_or_forever(field, value)
             if field == "lease_ms" and value == 0:
                 raise BadInput("lease_ms of a queue must be at least 1; None restores the default.")
+
+
+def check_scale_target(goal: Any) -> None:
+    check_instance("goal", goal, ScaleTarget)
+    check_integer("slots", goal.slots, 1, SLOTS_MAX)
+    check_integer("target", goal.target, 0, TARGET_MAX)
+    check_integer("target_age_ms", goal.target_age_ms, 0, DURATION_MAX)
+    check_integer("min", goal.min, 0, WORKERS_MAX)
+    check_integer("max", goal.max, 0, WORKERS_MAX)
+    if goal.min > goal.max:
+        raise BadInput(f"min must not be greater than max, but {goal.min} > {goal.max}.")

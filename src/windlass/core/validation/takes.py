@@ -27,6 +27,9 @@ def check_take(request: Take) -> None:
     if request.worker != b"":
         check_worker_id(request.worker)
     check_duration_or_forever("lease_ms", request.lease_ms)
+    check_integer("fallback_lease_ms", request.fallback_lease_ms, 0, DURATION_MAX)
+    if request.lease_ms and request.fallback_lease_ms:
+        raise BadInput("Give lease_ms or fallback_lease_ms, not both.")
     check_integer("accept_ms", request.accept_ms, 0, DURATION_MAX)
     check_integer("wait_ms", request.wait_ms, 0, DURATION_MAX)
     check_boolean("by_hand", request.by_hand)

@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 from windlass.core.callbacks.urls import URL_MAX, is_base_url
 from windlass.core.errors import BadInput
-from windlass.core.operations import WorkerInfo, WorkerReport, WorkerReportKind
+from windlass.core.operations import AfterFailure, WorkerInfo, WorkerReport, WorkerReportKind
 
-from .bounds import DURATION_MAX, HELD_MAX, QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
+from .bounds import DURATION_MAX, ERROR_MAX, HELD_MAX, QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
 from .values import (
     check_id,
     check_instance,
@@ -69,6 +69,10 @@ def check_worker_report(request: WorkerReport) -> None:
     check_number("progress", request.progress, 0, 1)
     if request.result is not None:
         check_new_blob("result", request.result, RESULT_MAX)
+    if request.error is not None:
+        check_new_blob("error", request.error, ERROR_MAX)
+    if request.then not in get_args(AfterFailure):
+        raise BadInput(f"then must be one of {', '.join(get_args(AfterFailure))}, not {request.then!r}.")
 
 
 def check_queue_list(given: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from windlass.core.validation.export_lines import (
     check_job_line,
     check_queue_line,
     check_schedule_line,
+    check_tombstone_line,
 )
 from windlass.core.validation.limits import check_limit
 from windlass.core.validation.schedules import check_schedule
@@ -41,6 +42,7 @@ _CONFLICTS = {
     "schedule": "A different schedule of this name exists here; it is left unchanged.",
     "job": "A job with this id and other content exists here; it is left unchanged.",
     "callback": "",
+    "tombstone": "",
 }
 
 
@@ -117,8 +119,8 @@ class Importer:
 
     def _read_end(self, line: export_lines.EndLine) -> Flow[None]:
         for kind in export_lines.KINDS:
-            if line.counts.get(kind) != self._seen[kind]:
-                expected = line.counts.get(kind)
+            expected = line.counts.get(kind, 0 if kind in export_lines.UNCOUNTED_KINDS else None)
+            if expected != self._seen[kind]:
                 raise BadInput(
                     f"the end line expects {expected} lines of kind {kind}, but there were {self._seen[kind]}."
                 )
@@ -145,6 +147,8 @@ class Importer:
             return self._schedule(line)
         if isinstance(line, export_lines.CallbackLine):
             return self._callback(line)
+        if isinstance(line, export_lines.TombstoneLine):
+            return self._tombstone(line)
         assert isinstance(line, export_lines.JobLine)  # noqa: S101 (other kinds are handled above)
         return self._job(line)
 
@@ -196,6 +200,12 @@ class Importer:
         if job.callback is None or line.id != line.job.id or line.job.state not in job.callback.events:
             raise BadInput("the job of a callback must have requested it for the state in which the job ended.")
         return BatchEntry(self.done.lines, partition, line.id, lambda _: stored_entries.read_callback(line, job))
+
+    def _tombstone(self, line: export_lines.TombstoneLine) -> BatchEntry:
+        check_tombstone_line(line)
+        partition = self._store.partition_of_queue(line.queue)
+        job_id = self._with_partition(line.id, partition)
+        return BatchEntry(self.done.lines, partition, line.id, lambda _: stored_entries.read_tombstone(line, job_id))
 
     def _content(self, entry: export_lines.JobEntry, partition: int) -> NewJob:
         parent = self._with_partition(entry.parent, partition) if entry.parent else b""

@@ -34,7 +34,7 @@ def _item(report: WorkerReport, kind: str) -> tuple[Argument, ...]:
 
 
 def _read_report(reply: Any) -> WorkerReportOutcome | LeaseRef:
-    """Read a reply. A LeaseRef means that the finished job repeats and must be finished with its next run."""
+    """Read a reply. A LeaseRef means that the run must be ended by another command: it failed, or the job repeats."""
     return LeaseRef(*reply) if isinstance(reply, list) else cast(WorkerReportOutcome, decode_text(reply))
 
 

@@ -51,6 +51,7 @@ def _read_callback(
         attempt=int(tries),
         error=error.decode(errors="replace"),
         token=int(token) if is_held else 0,
+        is_leased=due_at_ms is not None and bool(token),
         destination=to.decode(),
         due_at_ms=due_at_ms,
         removed_at_ms=removed_at_ms,

@@ -1,4 +1,5 @@
-"""Commands for keys with their own caps: aggregations, aggregation. A stored cap is its number, then caller's data."""
+"""Commands for keys with their own caps: aggregations, aggregation, set_cap. A stored cap is its number, then data of
+its callers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ _decode = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 
 def pack_cap(cap: Cap, key: str) -> bytes:
-    return _HEAD.pack(cap.running) + _encode((key[:KEY_SHOWN_MAX], cap.note))
+    return _HEAD.pack(cap.running) + _pack_data(key, cap.note)
+
+
+def _pack_data(key: str, note: str) -> bytes:
+    return _encode((key[:KEY_SHOWN_MAX], note))
 
 
 def _aggregation(row: list[Any]) -> Aggregation:
@@ -39,3 +44,12 @@ def aggregations(limit: str, after: str, most: int, partition: int) -> Command[A
 
 def aggregation(limit: str, key: str, partition: int) -> Command[Aggregation | Refusal]:
     return Command("aggregation", [limit, key], reply_parser(_aggregation), partition=partition)
+
+
+def set_cap(
+    limit: str, key: str, running: int | None, note: str | None, shown_key: str, partition: int
+) -> Command[Aggregation | Refusal]:
+    """Change a cap. `running` and `note` None: they stay as they are."""
+    data = _pack_data(shown_key, note or "")
+    args = [limit, key, "" if running is None else running, data, int(note is None)]
+    return Command("set_cap", args, reply_parser(_aggregation), partition=partition)

@@ -56,7 +56,7 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
     for kind, *fact in facts:
         found[kind].append(fact)
     all_workers, workers = _only(found[b"workers"], (0, []))
-    lease_ms, holder = _only(found[b"holder"], (0, []))
+    lease_ms, is_lease_fixed, holder = _only(found[b"holder"], (0, 0, []))
     removed_at_ms, is_needed = _only(found[b"kept"], (0, 0))
     return Facts(
         now_ms=now_ms,
@@ -70,6 +70,7 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
         workers_without_name=_only(found[b"strangers"], ([],))[0],
         has_more_workers=all_workers > len(workers),
         queue_lease_ms=lease_ms,
+        is_lease_fixed=bool(is_lease_fixed),
         holder=_worker(holder) if holder else None,
         parent=_relative(*_only(found[b"parent"], (b"", 0))) if found[b"parent"] else None,
         awaited=_awaited(_only(found[b"members"], None)),

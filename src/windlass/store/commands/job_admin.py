@@ -52,6 +52,7 @@ def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
         limits or "",
         _repeat(request.repeat),
         "" if request.attempt is None else request.attempt,
+        request.if_token,
     )
 
 

@@ -43,6 +43,11 @@ def queue_of(ids: Sequence[bytes], partition: int) -> BatchCommand[str | Refusal
     return BatchCommand("queue_of", (), [(job_id,) for job_id in ids], read, partition=partition)
 
 
+def tombstone(ids: Sequence[bytes], partition: int) -> BatchCommand[str | Refusal]:
+    read = reply_parser(lambda parts: str(parts[0], "utf-8"))
+    return BatchCommand("tombstone", (), [(job_id,) for job_id in ids], read, partition=partition)
+
+
 def _read_ending(reply: Any) -> Ending:
     state, result, attempt = reply
     return Ending(

@@ -1,4 +1,5 @@
-"""Commands for job numbers (reserve_numbers, number, numbered, taken_details) and for the holder of a unique key."""
+"""Commands for job numbers (reserve_numbers, number, assigned_number, numbered, taken_details) and for the holders of
+unique keys."""
 
 from __future__ import annotations
 
@@ -24,12 +25,19 @@ def number(ids: Sequence[bytes], partition: int) -> BatchCommand[int | Refusal]:
     return BatchCommand("number", (), [(job_id,) for job_id in ids], reply_parser(int), partition=partition)
 
 
-def numbered(numbers: Sequence[int], partition: int) -> BatchCommand[bytes | Refusal]:
-    return BatchCommand("numbered", (), [(number,) for number in numbers], reply_parser(bytes), partition=partition)
+def assigned_number(ids: Sequence[bytes], partition: int) -> BatchCommand[int | Refusal | None]:
+    read = reply_parser(lambda reply: int(reply) if reply else None)
+    return BatchCommand("assigned_number", (), [(job_id,) for job_id in ids], read, partition=partition)
 
 
-def holder(queue: str, keys: Sequence[str], partition: int) -> BatchCommand[bytes | Refusal]:
-    return BatchCommand("holder", (), [(queue, key) for key in keys], reply_parser(bytes), partition=partition)
+def numbered(ids: Sequence[bytes], partition: int) -> BatchCommand[bytes | Refusal]:
+    """Find jobs by number. `ids`: the ids that they have if they were created under their numbers."""
+    return BatchCommand("numbered", (), [(job_id,) for job_id in ids], reply_parser(bytes), partition=partition)
+
+
+def holder(keys: Sequence[tuple[str, str]], partition: int) -> BatchCommand[bytes | Refusal]:
+    """Find the oldest holders of unique keys. `keys`: a queue and a key each."""
+    return BatchCommand("holder", (), keys, reply_parser(bytes), partition=partition)
 
 
 FIRST_PAGE = b"0"

@@ -62,9 +62,13 @@ def dispatch(
 
 
 def pushed(reports: Sequence[PushReport], partition: int) -> BatchCommand[PushedState | Refusal]:
-    items = [(report.id, report.token, report.worker, report.outcome, report.lease_ms) for report in reports]
+    items = [(report.id, report.token, report.worker, report.outcome, _duration_ms(report)) for report in reports]
     read = reply_parser(lambda reply: cast(PushedState, decode_text(reply)))
     return BatchCommand("pushed", (), items, read, partition=partition)
+
+
+def _duration_ms(report: PushReport) -> int:
+    return report.pause_ms if report.outcome == "busy" else report.lease_ms
 
 
 def redirect(request: Redirect, partition: int) -> Command[Dispatch | Literal["later", "no_worker"] | Refusal]:

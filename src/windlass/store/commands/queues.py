@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.queue import Configuration, Minute, Pause, QueueStats
+from windlass.core.queue import Configuration, Minute, Pause, QueueStats, default_configuration
 from windlass.core.stats import histogram
 
 from .command import Argument, Command, reply_parser
@@ -24,9 +24,9 @@ def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _read_configuration(reply: Any) -> Configuration:
+def _read_configuration(queue: str, reply: Any) -> Configuration:
     stored = _pairs(reply)
-    known = {
+    known = msgspec.structs.asdict(default_configuration(queue)) | {
         field: int(stored[field.encode()]) for field in Configuration.__struct_fields__ if field.encode() in stored
     }
     return msgspec.convert(known, Configuration, strict=False)
@@ -37,7 +37,7 @@ def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> 
     args: list[Argument] = [queue]
     for field, value in changes.items():
         args += (field, "" if value is None else int(value))
-    return Command("configure", args, _read_configuration, partition=partition)
+    return Command("configure", args, lambda reply: _read_configuration(queue, reply), partition=partition)
 
 
 def relane(queue: str, partition: int) -> Command[bool]:

@@ -191,8 +191,8 @@ def accept_one(job_id: bytes, token: int, partition: int) -> Command[int | Refus
 
 
 def _read_extended(reply: Any) -> Extended:
-    deadline, is_asked_to_stop = reply
-    return Extended(deadline or None, bool(is_asked_to_stop))
+    deadline, is_asked_to_stop, *fixed = reply
+    return Extended(deadline or None, bool(is_asked_to_stop), fixed[0] if fixed else None)
 
 
 def extend(requests: Sequence[LeaseRef], lease_ms: int, partition: int) -> BatchCommand[Extended | Refusal]:

@@ -81,7 +81,7 @@ def _head(request: Take, registration: WaitRegistration, resume: int) -> list[Ar
         filter_text(request.wants),
         request.most,
         request.worker or NO_ID,
-        request.lease_ms,
+        request.lease_ms or -request.fallback_lease_ms,
         request.accept_ms,
         registration.wakeup_list,
         registration.for_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,11 +18,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
+class PushShare(NamedTuple):
+    """What one partition pushes to a worker: jobs of these queues, as many at once as it has slots there."""
+
+    slots: int
+    queues: list[str]
+
+
 def register(
-    worker: bytes, beat_ms: int, wakeup_list: str, info: WorkerInfo, pushed_from: Sequence[str], partition: int
+    worker: bytes, beat_ms: int, wakeup_list: str, info: WorkerInfo, share: PushShare | None, partition: int
 ) -> Command[int]:
-    """Register a worker. `pushed_from` are the queues whose jobs this partition pushes to it."""
-    push = "\1".join((str(info.slots), *pushed_from)) if pushed_from else ""
+    """Register a worker. Without a share, this partition pushes it no jobs."""
+    push = "\1".join((str(share.slots), *share.queues)) if share else ""
     return Command("register", [worker, beat_ms, wakeup_list, _encode(info), push], int, partition=partition)
 
 

@@ -22,7 +22,7 @@ from windlass.store.records.record import NO_ORIGIN, ScheduleOrigin, pack, unpac
 from windlass.store.records.snapshot import Snapshot, pack_snapshot, read_snapshot
 
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)
-_BOOLEANS = (b"name_lanes", b"fair_share")
+_BOOLEANS = (b"name_lanes", b"fair_share", b"lease_renewal")
 _encode_schedule = msgspec.msgpack.Encoder().encode
 _decode_schedule = msgspec.msgpack.Decoder(Schedule).decode
 MapId = Callable[[str], bytes]  # an exported id to the id in this deployment
@@ -178,6 +178,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         retake=bool(flags & Flag.RETAKE),
         timeout_ms=job.timeout_ms,
         result_ttl_ms=job.result_ttl_ms,
+        tombstone_ms=job.tombstone_ms,
         tags=job.tags,
         trace=job.trace,
         repeat=job.repeat,
@@ -235,6 +236,7 @@ def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes) -> NewJob:
         hidden=entry.is_hidden,
         timeout_ms=entry.timeout_ms,
         result_ttl_ms=entry.result_ttl_ms,
+        tombstone_ms=entry.tombstone_ms,
         tags=entry.tags,
         trace=entry.trace,
         repeat=entry.repeat,
@@ -339,3 +341,15 @@ def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
     }
     body = {"list": "given_up" if line.is_given_up else "owed", "at": line.at_ms, "fields": fields}
     return RestoreEntry("b", job.id + line.number.to_bytes(6, "big"), body)
+
+
+# Tombstones
+
+
+def write_tombstone(job_id: bytes, parts: Sequence[Any]) -> lines.TombstoneLine:
+    queue, until = parts
+    return lines.TombstoneLine(id=format_id(job_id), queue=queue.decode(), until_ms=int(float(until)))
+
+
+def read_tombstone(line: lines.TombstoneLine, job_id: bytes) -> RestoreEntry:
+    return RestoreEntry("t", job_id, {"queue": line.queue, "until_at": line.until_ms})

@@ -43,7 +43,7 @@ _CALLBACK_ON = {
     "cancelled": int(Flag.OWES_CANCELLED),
 }
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
-_HAS_NOTE = int(Flag.HAS_NOTE)
+_HAS_NOTE, _LEAVES_TOMBSTONE = int(Flag.HAS_NOTE), int(Flag.LEAVES_TOMBSTONE)
 REMEMBERED_BYTES = 512  # longer tails are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
@@ -122,9 +122,11 @@ def _labels(job: NewJob) -> bytes:
 
 def _policy(job: NewJob, expires_at_ms: int) -> bytes:
     tries = job.retry.tries
-    if tries == 0 and not (job.lease_ms or job.timeout_ms or job.result_ttl_ms or expires_at_ms):
+    if tries == 0 and not (job.lease_ms or job.timeout_ms or job.result_ttl_ms or expires_at_ms or job.tombstone_ms):
         return b""
-    numbers = (job.lease_ms, job.timeout_ms, job.result_ttl_ms, expires_at_ms)
+    numbers: tuple[int, ...] = (job.lease_ms, job.timeout_ms, job.result_ttl_ms, expires_at_ms)
+    if job.tombstone_ms:
+        numbers += (job.tombstone_ms,)
     return tries.to_bytes(4, "big") + b"".join(number.to_bytes(6, "big") for number in numbers)
 
 
@@ -182,6 +184,8 @@ def prepare_record(
         flags |= _HIDDEN
     if job.lease_rule:
         flags |= _WHOLE_SECONDS
+    if job.tombstone_ms:
+        flags |= _LEAVES_TOMBSTONE
     if job.callback is not None:
         flags |= _callback_flags(job.callback)
     if job.held:
@@ -196,15 +200,8 @@ def prepare_record(
     if note:
         flags |= _HAS_NOTE
         extras += _note(note.encode())
-    tail = b"".join(
-        (
-            _short(_policy(job, expires_at_ms)),
-            _place(job.queue, job.name, job.lane),
-            _labels(job),
-            _long(_links(job, limits)),
-            _long(extras),
-        )
-    )
+    policy, place = _short(_policy(job, expires_at_ms)), _place(job.queue, job.name, job.lane)
+    tail = b"".join((policy, place, _labels(job), _long(_links(job, limits)), _long(extras)))
     head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
     head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, FIRST_REVISION, head_bytes)
@@ -317,12 +314,13 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         worker=None,
         lease_token=0,
         lease_deadline_at_ms=None,
-        **_read_flags(flags),
+        **_read_flags(flags, policy),
     )
 
 
-def _read_flags(flags: int) -> dict[str, Any]:
+def _read_flags(flags: int, policy: bytes) -> dict[str, Any]:
     return {
+        "tombstone_ms": int.from_bytes(policy[28:34], "big") if flags & _LEAVES_TOMBSTONE else 0,
         "retake": flags & _RETAKE != 0,
         "is_hidden": flags & _HIDDEN != 0,
         "is_held": flags & _HELD != 0,

@@ -1,4 +1,4 @@
--- Delete jobs and everything stored with them.
+-- Delete jobs and everything stored with them. A deleted job leaves no tombstone.
 -- arguments: even_leased ('1': delete leased jobs too), even_waiting ('1': delete waiting jobs too); then ids
 -- returns:   per job 'deleted' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased, or waiting)
@@ -24,6 +24,7 @@ local function delete(id, even_leased, even_waiting)
     batch.increment(keys.queue(job.queue), 'bytes', -job.bytes)
     ending.notify_awaiting(job)
   end
+  record.unmark(job, 'leaves_tombstone')
   ending.remove(job)
   events.announce(EVENT.deleted, job, '')
   return 'deleted'

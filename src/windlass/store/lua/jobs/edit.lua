@@ -3,9 +3,10 @@
 -- arguments: version (of the limits); then per job: id, guard (revision; 0: none), any_state ('1': accept any state),
 --            name ('': unchanged), priority ('': unchanged), run_at ('': unchanged), codec (of the payload;
 --            '': unchanged), payload, has_limits ('1': limits follow), limits (joined by \2), rule (for repeating;
---            '': unchanged, '-': none), attempt (attempts that count as made; '': unchanged)
+--            '': unchanged, '-': none), attempt (attempts that count as made; '': unchanged), token (only while this
+--            lease holds; 0: always)
 -- returns:   per job {revision, state} or a refusal
--- refusals:  unknown_job, already_ended, wrong_state, revision_conflict, limits_changed (match again)
+-- refusals:  unknown_job, already_ended, wrong_state, stale_lease, revision_conflict, limits_changed (match again)
 -- flags: allow-oom
 local STATE = require('constants').STATE
 local clock = require 'clock'
@@ -24,11 +25,13 @@ local function move_deadline(job)
   index.enter_running(job)
 end
 
-local function edit(id, guard, any_state, name, priority, run_at, codec, payload, has_limits, job_limits, rule, attempt)
+local function edit(id, guard, any_state, name, priority, run_at, codec, payload, has_limits, job_limits, rule, attempt,
+    token)
   local job = record.load(id)
   if not job then return ending.missing(id) end
   local is_pending = job.state <= STATE.waiting
   if not is_pending and any_state ~= '1' then return 'wrong_state' end
+  if token ~= '0' and not (record.is_leased(job) and tonumber(token) == job.token) then return 'stale_lease' end
   if guard ~= '0' and tonumber(guard) ~= job.revision then return 'revision_conflict' end
   if codec == '' then payload = record.payload_of(job) end
   if is_pending then index.leave(job) elseif record.has(job, 'retakeable') then index.leave_lane(job) end
@@ -44,7 +47,7 @@ end
 
 return function(arguments, version)
   local is_stale = limits.have_changed(version)
-  local answers = script.map(arguments, 3, 12, function(...) return is_stale and 'limits_changed' or edit(...) end)
+  local answers = script.map(arguments, 3, 13, function(...) return is_stale and 'limits_changed' or edit(...) end)
   commit.run()
   return answers
 end

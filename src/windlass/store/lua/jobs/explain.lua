@@ -7,7 +7,7 @@
 --            {'takers', waiting, of those that want it, leased jobs of the queue, {filter that does not match, ...}},
 --            {'workers', all, {{worker, silent at, heartbeat interval in ms, description, jobs held}, ...}},
 --            {'strangers', {push worker that does not know its name, ...}},
---            {'holder', lease_ms of the queue, its worker as above or nothing},
+--            {'holder', lease_ms of the queue, 1 when the lease is fixed, its worker as above or nothing},
 --            {'parent', id, state (0: it is gone)},
 --            {'members', not ended, {{id, state (0: gone)}, ...}, deleted before their end, {id, ...}},
 --            {'step', kind of a pending step on its dependencies (dependencies.lua)},
@@ -21,6 +21,7 @@ local ending = require 'jobs.ending'
 local queue_position = require 'jobs.queue_position'
 local record = require 'jobs.record'
 local keys = require 'keys'
+local lease = require 'leases.lease'
 local configuration = require 'queues.configuration'
 local fair_share = require 'queues.fair_share'
 local lanes = require 'queues.lanes'
@@ -77,7 +78,7 @@ end
 
 local function add_holder(facts, job)
   local worker = job.worker ~= record.NO_ID and candidates.describe_worker(job.worker) or {}
-  add(facts, 'holder', configuration.of(job.queue).lease_ms, worker)
+  add(facts, 'holder', configuration.of(job.queue).lease_ms, lease.is_fixed(job) and 1 or 0, worker)
 end
 
 local function add_end(facts, job)

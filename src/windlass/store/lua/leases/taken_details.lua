@@ -1,8 +1,9 @@
 -- Set deadlines of jobs that were taken for clients that know jobs by number, and return what these clients see beside
--- each job: its number, its parent, and its children that finished or were cancelled. Parents and children in other
--- queues are left out. The answer is bounded: it may lack the last jobs, and children that the next call returns.
--- arguments: children_max (to look at), bytes_max (about), queue; then per job: id, token, lease_ms (0: the deadline
---            stays), parent ('': none), cursor score ('0': the first page of children, '': no children), cursor member
+-- each job: its number, its parent, and its ended children. Parents and children in other queues than the given one
+-- ('': any) are left out. The answer is bounded: it may lack the last jobs, and children that the next call returns.
+-- arguments: children_max (to look at), bytes_max (about), queue; then per job: id, token, lease_ms (since it was
+--            taken; 0: the deadline stays), parent ('': none), cursor score ('0': the first page of children, '': no
+--            children), cursor member
 -- returns:   {per job {number ('': the id contains it), id of its parent ('': none is shown), cursor score, cursor
 --            member ('' at the end), {child, ...}} or a refusal, {parent, ...}}; a child or parent is {number, id +
 --            record}
@@ -34,9 +35,11 @@ local function show(view, job)
   return {number, job.id .. job.raw}
 end
 
+local function is_in_view(view, job) return view.queue == '' or job.queue == view.queue end
+
 local function show_parent(view, id)
   local parent = id ~= '' and record.load(id)
-  if not parent or parent.queue ~= view.queue then return '' end
+  if not parent or not is_in_view(view, parent) then return '' end
   if not view.has_parent[id] then
     view.has_parent[id] = true
     view.parents[#view.parents + 1] = show(view, parent)
@@ -45,8 +48,7 @@ local function show_parent(view, id)
 end
 
 local function is_shown_child(view, job, owner)
-  local is_over = job.state == STATE.finished or job.state == STATE.cancelled
-  return is_over and job.queue == view.queue and dependencies.is_child_of(job, owner)
+  return record.is_ended(job) and is_in_view(view, job) and dependencies.is_child_of(job, owner)
 end
 
 -- Return where the next page starts ('', '': at the end), and the children.
@@ -57,8 +59,7 @@ local function ended_children(view, owner, score, member)
   local page = redis.call('ZRANGE', key, from, from + most - 1, 'WITHSCORES')
   for i = 1, #page, 2 do
     view.children_left = view.children_left - 1
-    local is_failed = math.floor(tonumber(page[i + 1])) == STATE.failed
-    local child = not is_failed and record.load(page[i])
+    local child = record.load(page[i])
     if child and is_shown_child(view, child, owner) then found[#found + 1] = show(view, child) end
     local is_last = i + 1 == #page
     if is_last and #page < 2 * most then break end
@@ -72,7 +73,7 @@ local function details_of(view, id, token, lease_ms, parent, score, member)
   if lease_ms > 0 or not numbers.number_in(id) then
     local job = record.load(id)
     if not job then return ending.missing(id) end
-    if lease_ms > 0 and reports.find_held(id, token) then lease.renew(job, lease_ms) end
+    if lease_ms > 0 and reports.find_held(id, token) then lease.set_length(job, lease_ms) end
     number, view.is_changed = number_to_show(view, job), true
   end
   local shown_parent = show_parent(view, parent)

@@ -33,6 +33,9 @@ function keys.restoring() return P .. 'restoring' end -- zset: imported jobs wit
 function keys.retention() return P .. 'retention' end -- zset: id -> instant of removal
 function keys.expiry() return P .. 'expiry' end -- zset: id -> instant by which it must have started
 function keys.ended_ids(bucket) return P .. 'ended:' .. bucket end -- set: last 8 bytes of ids that ended; expires
+-- zset: id of a removed job -> when it is forgotten (tombstones.lua)
+function keys.tombstones() return P .. 'tombstones' end
+function keys.tombstone_queues() return P .. 'tombstone_queues' end -- hash: the same ids -> queue
 function keys.sequence() return P .. 'seq' end -- string: enqueue sequence
 function keys.token() return P .. 'token' end -- string: lease token
 

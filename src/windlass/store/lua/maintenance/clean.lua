@@ -1,7 +1,7 @@
 -- The janitor's step: remove ended jobs whose retention is over, fail jobs that expired before they started, remove
--- given-up callbacks that are old, and caps of keys that have had no jobs for a while.
+-- given-up callbacks and tombstones that are old, and caps of keys that have had no jobs for a while.
 -- arguments: most (jobs of each kind)
--- returns:   {now, removed (jobs and callbacks), expired, next instant (0: none)}
+-- returns:   {now, removed (jobs, callbacks and tombstones), expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
 local STATE = require('constants').STATE
@@ -14,6 +14,7 @@ local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
+local tombstones = require 'jobs.tombstones'
 local keys = require 'keys'
 local caps = require 'limits.caps'
 local pending_callbacks = require 'pending_callbacks'
@@ -57,9 +58,10 @@ return function(_, most)
   most = tonumber(most)
   local removed = remove_kept_jobs(most)
   local expired = fail_expired_jobs(most)
-  local forgotten = forget_callbacks(most)
+  local forgotten = forget_callbacks(most) + tombstones.remove_old(most)
   caps.remove_idle(most)
   commit.run()
-  local following = due.earliest(keys.retention(), keys.expiry(), keys.given_up(), keys.idle_caps())
+  local following = due.earliest(keys.retention(), keys.expiry(), keys.given_up(), keys.idle_caps(),
+    keys.tombstones())
   return {clock.now_ms, removed + forgotten, expired, due.answer(following)}
 end

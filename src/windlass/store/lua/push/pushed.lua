@@ -1,6 +1,6 @@
 -- Record the outcomes of pushes.
 -- arguments: per job: id, token, worker (16 bytes), outcome ('accepted', 'unknown': the worker does not know the name,
---            'unreachable', 'gone'), lease_ms (if accepted)
+--            'busy', 'unreachable', 'gone'), duration_ms (accepted: of the lease; busy: of the pause, 0: a growing one)
 -- returns:   per job 'running', 'queued', 'scheduled', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
@@ -28,28 +28,29 @@ local function give_back_unknown(job)
   return 'scheduled'
 end
 
-local function note_outcome(worker, outcome, job)
+local function note_outcome(worker, outcome, duration_ms, job)
   if outcome == 'accepted' then push_workers.clear_failures(worker) end
   if outcome == 'unknown' and job then push_workers.note_unknown_name(worker, job.name) end
+  if outcome == 'busy' then push_workers.pause(worker, duration_ms) end
   if outcome == 'unreachable' then push_workers.suspend(worker) end
   if outcome == 'gone' then push_workers.drop(worker) end
 end
 
-local function record_push(id, token, worker, outcome, lease_ms)
+local function record_push(id, token, worker, outcome, duration_ms)
   local job, refused = reports.find_held(id, token)
-  note_outcome(worker, outcome, job)
+  note_outcome(worker, outcome, duration_ms, job)
   if not job then return refused end
   -- A late answer does not change a running job.
   if outcome == 'accepted' or job.state ~= STATE.dispatched then
-    lease.accept(id, token, lease_ms)
+    lease.accept(id, token, outcome == 'accepted' and duration_ms or 0)
     return 'running'
   end
   return outcome == 'unknown' and give_back_unknown(job) or reports.release(job)
 end
 
 return function(arguments)
-  local answers = script.map(arguments, 2, 5, function(id, token, worker, outcome, lease_ms)
-    local answer = record_push(id, tonumber(token), worker, outcome, tonumber(lease_ms))
+  local answers = script.map(arguments, 2, 5, function(id, token, worker, outcome, duration_ms)
+    local answer = record_push(id, tonumber(token), worker, outcome, tonumber(duration_ms))
     batch.flush()
     return answer
   end)

@@ -90,6 +90,8 @@ local KIND = {
   retention = {type = 'zset', whole = loop('retention'), entry = single(checkup_lists.check_retention)},
   expiry = of_jobs(loop('expiry')),
   ended = temporary('set'),
+  tombstones = {type = 'zset', whole = loop('tombstones'), entry = single(checkup_lists.check_tombstone)},
+  tombstone_queues = {type = 'hash', entry = single(checkup_lists.check_tombstone_queue)},
   seq = unchecked('string'),
   token = unchecked('string'),
 

@@ -60,6 +60,17 @@ function checkup_lists.check_numbered(number, id)
   findings.report_job('ghost', id, function() redis.call('HDEL', keys.numbered(), number) end)
 end
 
+-- Check that the instant and the queue of a tombstone are both known. Half a tombstone is removed.
+function checkup_lists.check_tombstone(id)
+  if redis.call('HEXISTS', keys.tombstone_queues(), id) == 1 then return end
+  findings.report_job('ghost', id, function() redis.call('ZREM', keys.tombstones(), id) end)
+end
+
+function checkup_lists.check_tombstone_queue(id)
+  if redis.call('ZSCORE', keys.tombstones(), id) then return end
+  findings.report_job('ghost', id, function() redis.call('HDEL', keys.tombstone_queues(), id) end)
+end
+
 function checkup_lists.check_schedule(name)
   local fields = redis.call('HMGET', keys.schedule(name), 'next_at', 'paused', 'revision')
   if not fields[3] then return findings.report_key('key_incomplete', 's:' .. name) end

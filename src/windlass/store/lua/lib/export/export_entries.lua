@@ -68,4 +68,10 @@ function export_entries.EXPORT.q(queue)
   return {fields, pauses, weights}, 4096 + 100 * (#pauses + #weights)
 end
 
+function export_entries.EXPORT.t(id)
+  local until_at, queue = redis.call('ZSCORE', keys.tombstones(), id), redis.call('HGET', keys.tombstone_queues(), id)
+  if not until_at or not queue then return nil, 1 end
+  return {queue, until_at}, 100
+end
+
 return export_entries

@@ -9,6 +9,7 @@ local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
+local tombstones = require 'jobs.tombstones'
 local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
 local numbers = require 'numbers'
@@ -165,6 +166,13 @@ function restore_entries.RESTORE.q(queue, body)
   if body.paused ~= '' then added = added + redis.call('HSETNX', key, 'paused', body.paused) end
   if next(body.pauses) then redis.call('HSET', key, 'pauses', redis.call('HLEN', pauses)) end
   return (is_new or added > 0) and 'added' or 'existing'
+end
+
+-- body: queue, until_at
+function restore_entries.RESTORE.t(id, body)
+  if redis.call('ZSCORE', keys.tombstones(), id) then return 'existing' end
+  tombstones.add(id, body.queue, body.until_at)
+  return 'added'
 end
 
 return restore_entries

@@ -23,6 +23,7 @@ script.once(function() call, sub = redis.call, string.sub end)
 -- of a first lease. Returns nil if such a lease is not simple.
 local function make_terms(leases, of_queue, strings)
   local lease_ms, timeout_ms = leases.lease_ms, strings.timeout_ms
+  if lease_ms < 0 then return nil end -- it depends on the job
   if lease_ms == 0 then lease_ms = strings.lease_ms end
   if lease_ms == 0 then lease_ms = of_queue.lease_ms end
   if lease_ms >= record.FOREVER_MS then return nil end

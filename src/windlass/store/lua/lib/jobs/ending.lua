@@ -7,6 +7,7 @@ local end_header = require 'jobs.end_header'
 local ended_ids = require 'jobs.ended_ids'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
+local tombstones = require 'jobs.tombstones'
 local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
 local numbers = require 'numbers'
@@ -35,6 +36,7 @@ local function drop_belongings(job)
   if record.has(job, 'has_logs') then batch.delete(keys.log(job.id)) end
   if record.has(job, 'awaited') then batch.delete(keys.end_waiters(job.id)) end
   if record.has(job, 'has_number') then numbers.forget(job.id) end
+  if record.has(job, 'leaves_tombstone') then tombstones.leave(job) end
   if record.has(job, 'in_history') then batch.increment(keys.queue(job.queue), 'history_bytes_now', -job.bytes) end
 end
 

@@ -22,7 +22,7 @@ local insert = {}
 insert.UNIQUE_ACTION = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5}
 local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each action; the ids of the jobs to wait for follow
 local CONTENT_BITS = record.CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
-  + FLAG.whole_seconds
+  + FLAG.whole_seconds + FLAG.leaves_tombstone
 
 function insert.waiting_length(queue)
   return redis.call('ZCARD', keys.ready(queue)) + redis.call('ZCARD', keys.laned(queue))

@@ -13,6 +13,7 @@ record.HEADER_BYTES = 82
 local STRINGS = 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
 local LAYOUT = record.HEADER .. STRINGS
 record.POLICY = '>I4I6I6I6I6'
+record.POLICY_BYTES = 28 -- the time of a tombstone may follow (tombstones.lua)
 local LINKS = '>c16BI2c0' -- parent, policy for failed members, limits joined by \2
 record.FORMAT = 1
 record.CODEC_BITS = 3 -- of the flags; a record without other flags has nothing in the keys beside it

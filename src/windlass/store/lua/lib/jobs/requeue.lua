@@ -17,7 +17,7 @@ function requeue.drop_expiry(job)
   if policy.expires_at == 0 then return end
   local never = 0
   job.policy = struct.pack(record.POLICY, policy.max_attempts, policy.lease_ms, policy.timeout_ms, policy.result_ttl_ms,
-    never)
+    never) .. string.sub(job.policy, record.POLICY_BYTES + 1)
   job.policy_read = nil
 end
 

@@ -60,22 +60,29 @@ function lease.may_start(job)
   return true
 end
 
+-- A negative length in the terms is for jobs that have no own lease with an end.
 local function lease_ms_of(job, terms)
-  if terms.lease_ms > 0 then return terms.lease_ms end
+  local asked_ms = terms.lease_ms
+  if asked_ms > 0 then return asked_ms end
   local own = record.policy_of(job).lease_ms
+  local of_queue = configuration.of(job.queue)
+  local has_no_end = own == 0 or own >= record.FOREVER_MS
+  if asked_ms < 0 and has_no_end and of_queue.lease_renewal ~= 0 then return -asked_ms end
   if own > 0 then return own end
-  return configuration.of(job.queue).lease_ms
+  return of_queue.lease_ms
+end
+
+-- Return the deadline of a lease that begins at an instant; 0: none.
+local function deadline_from(job, at, lease_ms)
+  if lease_ms >= record.FOREVER_MS then return 0 end
+  if not record.has(job, 'whole_seconds') then return at + lease_ms end
+  -- The shortest lease (1 ms) stands for no lease: its deadline must not be in the next second.
+  local deadline = lease_ms > 1 and at + lease_ms or at
+  return deadline - deadline % 1000
 end
 
 -- Return the deadline of a lease that is granted or extended now; 0: none.
-local function deadline_of(job, terms)
-  local lease_ms = lease_ms_of(job, terms)
-  if lease_ms >= record.FOREVER_MS then return 0 end
-  if not record.has(job, 'whole_seconds') then return clock.now_ms + lease_ms end
-  -- The shortest lease (1 ms) stands for no lease: its deadline must not be in the next second.
-  local deadline = lease_ms > 1 and clock.now_ms + lease_ms or clock.now_ms
-  return deadline - deadline % 1000
-end
+local function deadline_of(job, terms) return deadline_from(job, clock.now_ms, lease_ms_of(job, terms)) end
 
 -- Accept a dispatched job: its lease begins. Returns its deadline as text.
 function lease.accept(id, token, lease_ms)
@@ -90,8 +97,19 @@ function lease.accept(id, token, lease_ms)
   return string.format('%.0f', job.deadline)
 end
 
--- Extend a lease. Returns a refusal, or nil.
+-- Return whether the job has a deadline that no report moves.
+function lease.is_fixed(job)
+  return job.state == STATE.running and job.deadline > 0 and configuration.of(job.queue).lease_renewal == 0
+end
+
+-- Extend a lease, unless it is fixed. Returns a refusal, or nil.
 function lease.renew(job, lease_ms)
+  if lease.is_fixed(job) then return nil end
+  return lease.prolong(job, lease_ms)
+end
+
+-- Extend a lease, also a fixed one. Returns a refusal, or nil.
+function lease.prolong(job, lease_ms)
   if job.state ~= STATE.running or job.deadline == 0 then return nil end
   if record.has(job, 'retakeable') then
     -- Other jobs could use its place under the limits while it was overdue.
@@ -101,6 +119,19 @@ function lease.renew(job, lease_ms)
   end
   local deadline = deadline_of(job, {lease_ms = lease_ms})
   job.deadline = deadline > 0 and math.max(job.deadline, deadline) or 0
+  record.save(job)
+  index.enter_running(job)
+  return nil
+end
+
+-- Set the length of a running lease, counted from its start. Its holder does not know its deadline yet, so that it may
+-- become earlier, too. A fixed lease stays, unless the job has its own rule for it: only such leases have whole
+-- seconds.
+function lease.set_length(job, lease_ms)
+  if job.state ~= STATE.running then return nil end
+  if lease.is_fixed(job) and not record.has(job, 'whole_seconds') then return nil end
+  if record.has(job, 'retakeable') then return lease.renew(job, lease_ms) end
+  job.deadline = deadline_from(job, job.started_at, lease_ms)
   record.save(job)
   index.enter_running(job)
   return nil

@@ -1,5 +1,5 @@
--- Limit keys that may have their own cap (number=key). The first job of a key brings its cap. The cap does not change
--- while the key has jobs that have not ended, and is removed a while after the last one.
+-- Limit keys that may have their own cap (number=key). The first job of a key brings its cap. Later jobs do not change
+-- it while the key has jobs that have not ended; set_cap does. It is removed a while after the last job.
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
@@ -85,6 +85,18 @@ function caps.set(terms)
   if is_set then limits.freed_now[limit_key] = true end
 end
 function caps.names_no_limit(terms) return terms and string.byte(terms, 1) + string.byte(terms, 2) == 0 end
+
+-- Change a cap and the data kept with it. `cap` nil: it stays; `keeps_data`: stored data wins. Returns false if the key
+-- has neither jobs nor a cap. A higher cap opens lanes; jobs above a lower cap run to their end.
+function caps.change(limit_key, cap, data, keeps_data)
+  local stored = not caps.is_over(limit_key) and redis.call('HGET', caps.caps_key(limit_key), limit_key)
+  if not stored and redis.call('EXISTS', keys.limited_jobs(limit_key)) == 0 then return false end
+  cap = cap or limits.cap_of(limit_key) or limits.definition_of(limit_key).amount
+  if stored and keeps_data then data = string.sub(stored, 5) end
+  redis.call('HSET', caps.caps_key(limit_key), limit_key, struct.pack('>I4', cap) .. data)
+  limits.freed_now[limit_key] = true
+  return true
+end
 
 -- Correct the marks of a limit key, by the jobs it has.
 function caps.settle(limit_key, is_new)

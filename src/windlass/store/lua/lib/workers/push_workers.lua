@@ -76,6 +76,21 @@ function push_workers.suspend(worker)
     'suspended_until', clock.now_ms + pause_ms)
 end
 
+-- A busy worker gets no jobs for the pause that it asked for, or for pauses that grow. It is not dropped: it answers.
+function push_workers.pause(worker, asked_ms)
+  if redis.call('ZSCORE', keys.push_workers(), worker) == false then return end
+  local key = keys.worker(worker)
+  local known = redis.call('HMGET', key, 'failures', 'suspended_until')
+  local failures, suspended_until = tonumber(known[1] or 0), tonumber(known[2] or 0)
+  local pause_ms = asked_ms
+  if asked_ms == 0 then
+    if suspended_until > clock.now_ms then return end
+    pause_ms = math.min(FIRST_SUSPENSION_MS * 2 ^ failures, LONGEST_SUSPENSION_MS)
+  end
+  redis.call('HSET', key, 'failing_since', clock.now_ms, 'failed_at', clock.now_ms, 'failures', failures + 1,
+    'suspended_until', math.max(suspended_until, clock.now_ms + pause_ms))
+end
+
 -- Return the slots and queues of a push worker (nil: it is none).
 local function parse_push(push)
   local slots, queues = nil, {}

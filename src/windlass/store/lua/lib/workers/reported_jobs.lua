@@ -8,6 +8,7 @@ local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
 local lease = require 'leases.lease'
 local limits = require 'limits.limits'
+local configuration = require 'queues.configuration'
 
 local reported_jobs = {}
 
@@ -33,31 +34,40 @@ function reported_jobs.of_worker(worker, state)
   return found
 end
 
-local function lease_again(job, worker, lease_ms)
+local function has_fixed_leases(job) return configuration.of(job.queue).lease_renewal == 0 end
+
+-- Return the length of a lease that a message starts. A fixed lease is not extended by messages, so its length is the
+-- job's or the queue's (0). A silent worker loses its jobs before that (recover.lua).
+local function lease_ms_of(job, silent_ms) return has_fixed_leases(job) and 0 or silent_ms end
+
+local function lease_again(job, worker, silent_ms)
   local own_limits = record.links_of(job).limits
   if own_limits ~= '' and limits.first_full(job.queue, own_limits) then return nil, 'wrong_state' end
   if not lease.may_start(job) then return nil, 'already_ended' end
-  lease.grant(job, redis.call('INCR', keys.token()), {worker = worker, lease_ms = lease_ms, accept_ms = 0})
+  local terms = {worker = worker, lease_ms = lease_ms_of(job, silent_ms), accept_ms = 0}
+  lease.grant(job, redis.call('INCR', keys.token()), terms)
   counters.add(job.queue, 'taken', 1)
   batch.flush()
   return job
 end
 
--- Return the job if the worker holds it, or can hold it again; else nil and the refusal.
-function reported_jobs.hold(job, worker, lease_ms)
+-- Return the job if the worker holds it, or can hold it again; else nil and the refusal. Where leases are fixed, a
+-- worker that has lost a job gets it again only by accepting it.
+function reported_jobs.hold(job, worker, silent_ms, is_acceptance)
   if record.is_leased(job) then
     if job.worker == worker then return job end
     return nil, 'stale_lease'
   end
   if record.is_ended(job) then return nil, 'already_ended' end
   if job.state ~= STATE.queued then return nil, 'wrong_state' end
-  return lease_again(job, worker, lease_ms)
+  if not is_acceptance and has_fixed_leases(job) then return nil, 'stale_lease' end
+  return lease_again(job, worker, silent_ms)
 end
 
 -- Accept the job if it is dispatched, and extend its lease. Returns a refusal, or nil.
-function reported_jobs.renew(job, lease_ms)
-  if job.state == STATE.dispatched then lease.accept(job.id, job.token, lease_ms) end
-  return lease.renew(job, lease_ms)
+function reported_jobs.renew(job, silent_ms)
+  if job.state == STATE.dispatched then lease.accept(job.id, job.token, lease_ms_of(job, silent_ms)) end
+  return lease.renew(job, silent_ms)
 end
 
 return reported_jobs

@@ -1,0 +1,1 @@
+"""Names of jobs beside their ids: numbers, unique keys, and look-up by any name."""
