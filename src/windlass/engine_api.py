@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .core.event import Emit
     from .core.ids import format_id, parse_id
     from .core.job import Blob, Callback, Cap, Codec, Job, NewJob
+    from .core.limits.condition import Condition
     from .core.limits.limit import Limit, Matcher
     from .core.log import Log, LogLine
     from .core.operations import Edit, Fail, Filter, Finish, LeaseRef, Listing, Take, Update, WorkerInfo
@@ -45,6 +46,7 @@ __all__ = [
     "Callback",
     "Cap",
     "Codec",
+    "Condition",
     "Edit",
     "Emit",
     "Fail",
@@ -88,6 +90,7 @@ _HOMES = {
     "Callback": "core.job",
     "Cap": "core.job",
     "Codec": "core.job",
+    "Condition": "core.limits.condition",
     "Edit": "core.operations",
     "Emit": "core.event",
     "Fail": "core.operations",

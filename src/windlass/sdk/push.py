@@ -16,6 +16,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from windlass import __version__
+from windlass.wire.worker_document import encode_worker_document
+
 from .failures import GiveUp
 from .push_master import MasterClient
 
@@ -29,6 +32,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Handler = TypeVar("Handler", bound=Callable[[Any], Any])
 
 PATH = "/worker-job"
+DOCUMENT_PATH = "/openapi.json"
 BODY_MAX = 16 * 1024 * 1024
 SHUTDOWN_S = 30.0  # time for running jobs to end at shutdown
 MESSAGE_MAX = 2_000
@@ -48,7 +52,8 @@ class PushWorker:
 
     Make it with `worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then put
     `@worker.job("name")` on functions of one argument, async or not. `url` is the address at which the master reaches
-    this application. `token` is an access token of the master with the role `work`.
+    this application. `token` is an access token of the master with the role `work`. `GET /openapi.json` describes the
+    application.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class PushWorker:
         self._tasks: set[asyncio.Task[None]] = set()  # runs and their reports
         self._threads = ThreadPoolExecutor(max_jobs, thread_name_prefix="windlass-push")
         self._is_registered = asyncio.Event()
+        self._document = encode_worker_document(__version__, url)
 
     def job(self, name: str) -> Callable[[Handler], Handler]:
         """Register the function that runs jobs of this name."""
@@ -85,9 +91,10 @@ class PushWorker:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            status = await self._answer(scope, receive)
-            await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
-            await send({"type": "http.response.body", "body": b""})
+            if scope["path"].endswith(DOCUMENT_PATH) and scope["method"] in ("GET", "HEAD"):
+                await _send_response(send, 200, self._document, b"application/json")
+            else:
+                await _send_response(send, await self._answer(scope, receive))
 
     # Lifespan
 
@@ -122,7 +129,7 @@ class PushWorker:
     async def _answer(self, scope: Scope, receive: Receive) -> int:
         """Return the HTTP status of a push.
 
-        202 accepted, 404 unknown name, 400 not a job, 410 meant for an earlier registration of this worker, 503 no free
+        202 accepted, 404 unknown name, 400 not a job, 410 meant for an earlier registration of this worker, 429 no free
         slot.
         """
         if not scope["path"].endswith(PATH):
@@ -148,7 +155,7 @@ class PushWorker:
         if job.id in self._running:
             return 202  # pushed again because the answer was lost
         if len(self._running) >= self._max_jobs:
-            return 503
+            return 429
         self._running.add(job.id)
         task = asyncio.create_task(self._run(job, handler, worker_id))
         self._tasks.add(task)
@@ -187,6 +194,12 @@ class PushWorker:
 
 def _failure(reason: str, message: str, *, should_retry: bool = True) -> dict[str, Any]:
     return {"type": "failure", "reason": reason, "should_retry": should_retry, "message": message[:MESSAGE_MAX]}
+
+
+async def _send_response(send: Send, status: int, body: bytes = b"", media_type: bytes = b"") -> None:
+    headers = [(b"content-length", b"%d" % len(body))] + ([(b"content-type", media_type)] if media_type else [])
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _read(receive: Receive) -> bytes | None:

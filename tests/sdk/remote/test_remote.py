@@ -12,8 +12,11 @@ import pytest
 from windlass import Context, JobCancelled, JobFailed, ResultGone, Windlass, group
 from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownJob
 from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.job_aliases import JobAliases
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Listing
+from windlass.core.scale import ScaleTarget
 from windlass.core.scheduling.schedule import Schedule
 from windlass.sdk.remote.store import RemoteStore
 from windlass.service import Service
@@ -283,6 +286,9 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     assert await there.configuration("a/b ?%") == await here.configuration("a/b ?%")
     assert await there.stats(["a/b ?%"]) == await here.stats(["a/b ?%"])
     assert "a/b ?%" in await there.queues()
+    goal = ScaleTarget(slots=2, target=3, target_age_ms=5, min=4, max=9)
+    assert await there.scale("a/b ?%", goal) == await here.scale("a/b ?%", goal)
+    assert (await there.scale("a/b ?%", goal)).workers == 4
     assert await there.pause("a/b ?%", reason="x") is True
     assert await there.pause("a/b ?%") is False
     assert [item.reason for item in await there.pauses("a/b ?%")] == [""]
@@ -306,7 +312,8 @@ async def test_limits_and_schedules_are_told_as_declared(remote: Tasks, direct: 
     assert await there.schedules() == await here.schedules()
     await there.unschedule("nightly/ä")
     assert await here.schedules() == []
-    limit = Limit(name="per/user", matches=Matcher(queue="default", payload={"kind": "x"}), running=2, key="user")
+    matches = Matcher(queue="default", payload={"kind": Condition(in_=("x", 7)), "n": 1}, not_=Matcher(name="x"))
+    limit = Limit(name="per/user", matches=matches, running=2, key="user")
     assert await there.limit(limit) == 0
     assert await there.limits() == await here.limits()
     assert [item.limit for item in await there.limits()] == [limit]
@@ -334,3 +341,19 @@ async def test_a_test_of_the_application_needs_no_server(remote: Tasks) -> None:
         await trial.arun_all()
         assert await handle == 3
     assert isinstance(remote.app.any_store, RemoteStore)
+
+
+async def test_finds_jobs_by_any_name(remote: Tasks, engine_service: Service) -> None:
+    uuid = "6e2c1f9e-8f0e-4c55-9a2b-6b1f6f6f0001"
+    payload = Blob(b'{"uuid": "%s"}' % uuid.encode())
+    made = await engine_service.enqueue([NewJob(queue=queue, name="n", unique=uuid, payload=payload) for queue in "ab"])
+    ids = [answer.id for answer in made]  # type: ignore[union-attr]
+    number = await engine_service.number(ids[:1]).one()
+    service = await remote.app.aservice()
+    found = await service.find(uuid)
+    assert ({job.id for job in found.jobs}, found.is_complete) == (set(ids), True)
+    assert [job.id for job in (await service.find(uuid, queue="b")).jobs] == ids[1:]
+    assert [job.id for job in (await asyncio.to_thread(remote.app.service.find(str(number)).wait)).jobs] == ids[:1]
+    assert await service.aliases(found.jobs[:1]).one() == JobAliases(processor_uuid=uuid)
+    with pytest.raises(BadInput):
+        await service.find("")

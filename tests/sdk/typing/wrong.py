@@ -77,6 +77,7 @@ Backoff(tries="3")  # error: arg-type
 Backoff(cap=None)  # error: arg-type
 Rate(1, every="1s")  # error: call-arg
 Limit("1")  # error: arg-type
+Limit(1, where=["plan"])  # error: arg-type
 
 # Results
 text: str = add(1)  # error: assignment

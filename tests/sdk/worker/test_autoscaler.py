@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.sdk.worker.supervision.autoscaler import UP_PAUSE_S, WAITED_MS, Autoscaler, Load
+from windlass.core.scale import Load
+from windlass.sdk.worker.supervision.autoscaler import UP_PAUSE_S, WAITED_MS, Autoscaler
 
 SLOTS = 4
 IDLE = Load(0, 0, 0)

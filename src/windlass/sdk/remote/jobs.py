@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from windlass.core.errors import Refusal
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import Ending, Member, Timeline
+from windlass.core.job import Blob, Ending, Job, Member, Timeline
+from windlass.core.job_aliases import AliasMatches, JobAliases, aliases_of
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.states import ENDED, State
+from windlass.core.text.codecs import as_json
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.admin import InfoShape
 from windlass.wire.fields import WAIT_MAX_MS
@@ -70,6 +73,18 @@ class RemoteJobOperations(RemoteFacet):
             ),
         )
 
+    def find(self, alias: str, *, queue: str = "") -> Operation[AliasMatches]:
+        super().find(alias, queue=queue)
+        return self._single(
+            get("/jobs", PageShape, query={"alias": alias, "queue": queue or None}),
+            lambda page: AliasMatches([job_of(shape) for shape in page.jobs], page.is_complete is not False),
+        )
+
+    def aliases(self, jobs: Sequence[Job]) -> BatchOperation[JobAliases]:
+        """Return the names that the jobs themselves contain. Assigned numbers are not among them."""
+        super().aliases(jobs)
+        return BatchOperation(self.remote, lambda: _aliases_in(jobs))
+
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
     ) -> Operation[MemberPage]:
@@ -79,6 +94,17 @@ class RemoteJobOperations(RemoteFacet):
             get(f"/jobs/{format_id(job_id)}/members", MembersShape, query=query),
             lambda page: MemberPage([_member(shape) for shape in page.members], page.cursor),
         )
+
+
+def _aliases_in(jobs: Sequence[Job]) -> RequestFlow[list[JobAliases | Refusal]]:
+    return [aliases_of(_with_json_payload(job), None) for job in jobs]
+    yield  # a flow without requests
+
+
+def _with_json_payload(job: Job) -> Job:
+    """Return a job with a payload as a processor stores it. Answers of a server have it as MessagePack."""
+    payload = as_json(job.payload)
+    return job if payload is None else msgspec.structs.replace(job, payload=Blob(bytes(payload)))
 
 
 def _unchanged(response: Any) -> Any:

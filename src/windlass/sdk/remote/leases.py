@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.log import Log
@@ -82,7 +84,9 @@ class RemoteLeaseOperations(RemoteFacet):
             "extend",
             _lease_items(requests, lease_ms),
             ExtendedShape,
-            lambda item: Extended(item.deadline_at_ms, item.is_cancel_requested),
+            lambda item: Extended(
+                item.deadline_at_ms, item.is_cancel_requested, None if item.fixed_for_ms is UNSET else item.fixed_for_ms
+            ),
         )
 
     def update(self, requests: Sequence[Update]) -> BatchOperation[Updated]:

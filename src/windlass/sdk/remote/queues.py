@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from windlass.core.queue import Configuration, Minute, Pause, QueueStats
+from windlass.core.scale import Scale, ScaleTarget
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.operation import Operation
 from windlass.wire.queues import (
@@ -18,6 +19,7 @@ from windlass.wire.queues import (
     QueueShape,
     QueuesShape,
     ResumeShape,
+    ScaleShape,
     WasPausedShape,
 )
 
@@ -33,6 +35,11 @@ class RemoteQueueOperations(RemoteFacet):
     def stats(self, names: Sequence[str]) -> Operation[list[QueueStats]]:
         super().stats(names)
         return Operation(self.remote, lambda: _read_stats(names))
+
+    def scale(self, queue: str, goal: ScaleTarget = ScaleTarget()) -> Operation[Scale]:  # noqa: B008 (it is frozen)
+        super().scale(queue, goal)
+        request = get(f"{_path(queue)}/scale", ScaleShape, query=msgspec.structs.asdict(goal))
+        return self._single(request, lambda shape: copy_fields(shape, Scale))
 
     def history(self, queue: str, *, hours: int = 1) -> Operation[list[Minute]]:
         super().history(queue, hours=hours)

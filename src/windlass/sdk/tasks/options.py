@@ -10,6 +10,7 @@ from windlass.core import retry as core
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback, Durability, NewJob, OnFailure
 from windlass.core.job_template import JobTemplate
+from windlass.core.validation.bounds import DURATION_MAX
 from windlass.sdk.durations import Duration, duration_ms, instant_ms
 
 from .limits import Limit, Rate
@@ -25,6 +26,10 @@ DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT_MS = 15 * 60_000
 DEFAULT_KEPT_MS = 60 * 60_000
 DEFAULT_RETRY = core.Backoff()
+# A call without a timeout or with endless tries, of a task that has them. Its job must differ from a job whose creator
+# gave no policy, to which a worker applies the task's (Task.complete_policy).
+NO_TIMEOUT_MS = DURATION_MAX
+ENDLESS_BY_CHOICE = core.Backoff(tries=0, cap_ms=core.ENDLESS.cap_ms + 1)
 
 
 def Backoff(  # noqa: N802 (named after the class that it makes)
@@ -119,12 +124,22 @@ def make_job_options(options: Mapping[str, Any], start: JobOptions | None = None
     for name, value in options.items():
         if name in _READERS:
             fields.update(_READERS[name](value))
+    if start is not None:
+        _mark_choices(fields, start.fields)
     unique = options.get("unique", start.unique if start else False)
     if not unique and any(fields.get(name) for name in ("debounce_ms", "throttle_ms")):
         unique = True
     tenant = options.get("tenant", start.tenant if start else "")
     durability = options.get("durability", start.durability if start else None)
     return JobOptions(fields, unique, tenant, durability, bool(fields.get("result_ttl_ms")), {})
+
+
+def _mark_choices(fields: dict[str, Any], start: Mapping[str, Any]) -> None:
+    """Mark that a call chose no timeout, or endless tries, although its task has them."""
+    if start.get("timeout_ms") and not fields["timeout_ms"]:
+        fields["timeout_ms"] = NO_TIMEOUT_MS
+    if start["retry"] != core.ENDLESS and fields["retry"] == core.ENDLESS:
+        fields["retry"] = ENDLESS_BY_CHOICE
 
 
 def _duration(option: str, field: str = "") -> Callable[[Any], dict[str, Any]]:

@@ -7,9 +7,12 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, get_type_hints
 
+from msgspec.structs import replace
+
 from windlass.core.errors import BadInput
-from windlass.core.job import Blob, NewJob
+from windlass.core.job import Blob, Job, NewJob
 from windlass.core.job_template import PreparedJob
+from windlass.core.retry import ENDLESS
 from windlass.sdk.context import Context
 from windlass.sdk.durations import duration_ms
 from windlass.sdk.flows.flow import FlowPart, FlowPlan, Upstream
@@ -194,6 +197,15 @@ class Task(Generic[P, R_co]):
     @property
     def options(self) -> JobOptions:
         return self._options
+
+    def complete_policy(self, job: Job) -> Job:
+        """Return the job with this task's timeout and retries where it has none, as most jobs of other dialects."""
+        fields = self._options.fields
+        timeout_ms = job.timeout_ms or fields.get("timeout_ms", 0)
+        retry = fields["retry"] if job.retry == ENDLESS else job.retry
+        if timeout_ms == job.timeout_ms and retry == job.retry:
+            return job
+        return replace(job, timeout_ms=timeout_ms, retry=retry)
 
     @property
     def version(self) -> int:

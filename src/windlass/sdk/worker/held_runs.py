@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from windlass.background.lease_holder import HeldLease, lease_of
+from windlass.background.lease_holder import HeldLease, describe_fixed_lease, lease_of
 from windlass.background.reconciler import Reconciler
 from windlass.core.job import Job
 from windlass.core.operations import LeaseRef
@@ -45,16 +45,34 @@ class HeldRuns:
         known = [*([run.job] if run is not None else []), *self._unstarted()]
         return any(job.id == lease.id and job.lease_token == lease.token for job in known)
 
+    # Called in the worker's event loop
+
     def stop_lost(self, lease: LeaseRef) -> None:
-        """Stop a job whose lease is lost. Runs in the worker's event loop."""
-        run = self._runs.get(lease.id)
-        if run is not None and run.job.lease_token == lease.token and not run.is_reported:
+        """Stop a job whose lease is lost."""
+        if (run := self._find(lease)) is not None:
             log.warning(
                 "Lost the lease of job %s (%s). Stopping its code; another worker will retry it.",
                 run.job.key,
                 run.job.name,
             )
             self._stop(run, "lost")
+
+    def stop_expired(self, lease: LeaseRef) -> None:
+        """Stop a job whose fixed lease has ended."""
+        if (run := self._find(lease)) is not None:
+            log.warning(
+                "Job %s (%s) was not finished within its lease. Stopping its code; another worker will retry it. %s",
+                run.job.key,
+                run.job.name,
+                describe_fixed_lease(run.job.queue),
+            )
+            self._stop(run, "lost")
+
+    def _find(self, lease: LeaseRef) -> Run | None:
+        """Return the run under this lease, unless its end is already reported."""
+        run = self._runs.get(lease.id)
+        is_held = run is not None and run.job.lease_token == lease.token and not run.is_reported
+        return run if is_held else None
 
     # Called by the heartbeat thread
 
@@ -65,6 +83,9 @@ class HeldRuns:
 
     def on_lost(self, lease: LeaseRef) -> None:
         self._loop.call_soon_threadsafe(self.stop_lost, lease)
+
+    def on_expired(self, lease: LeaseRef) -> None:
+        self._loop.call_soon_threadsafe(self.stop_expired, lease)
 
     def on_cancel(self, job_id: bytes) -> bool:
         run = self._runs.get(job_id)

@@ -6,11 +6,12 @@ import asyncio
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from windlass.background.lease_holder import HeldLease
+from windlass.background.lease_holder import HeldLease, lease_length_ms
 from windlass.core.job import Job
 from windlass.core.operations import LeaseRef
 from windlass.processes.pool import ChildRun
 from windlass.sdk.context import Context
+from windlass.sdk.tasks.options import NO_TIMEOUT_MS
 from windlass.sdk.tasks.task import Task
 
 from .threads import ThreadRun
@@ -22,7 +23,8 @@ StopReason: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
 @lru_cache(256)
 def _seconds_allowed(timeout_ms: int) -> float:
     """Return a little less than the engine allows, so that the worker, which can stop the code, acts first."""
-    return timeout_ms / 1000 - min(0.5, timeout_ms / 20_000) if timeout_ms else float("inf")
+    is_limited = 0 < timeout_ms < NO_TIMEOUT_MS
+    return timeout_ms / 1000 - min(0.5, timeout_ms / 20_000) if is_limited else float("inf")
 
 
 class Run:
@@ -36,7 +38,7 @@ class Run:
         self.context = context
         self.code: asyncio.Task[Any] | ThreadRun[Any] | ChildRun | None = None
         self.deadline_s = now_s + _seconds_allowed(job.timeout_ms)
-        self.lease_ms = (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0)
+        self.lease_ms = lease_length_ms(job)
         self.stop_reason: StopReason = ""
         self.has_ended = False  # its code has returned
         self.is_reported = False  # its outcome is decided; later outcomes are dropped

@@ -1,4 +1,4 @@
-"""Autoscaler: decides on the number of processes by queued jobs, their waiting time and the slots in use.
+"""Autoscaler: changes the number of processes in steps towards the number that the jobs need (core/scale.py).
 
 It does no I/O; the caller passes the time.
 """
@@ -6,17 +6,12 @@ It does no I/O; the caller passes the time.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+
+from windlass.core.scale import Load, ScaleTarget, needed_workers
 
 WAITED_MS = 1_000  # a job that has waited for this time found no free slot
 UP_PAUSE_S = 3.0  # a new process takes its first jobs within this time; before, its effect cannot be judged
 IN_USE = 0.5  # share of the slots; below it more slots would not help, because something else holds the jobs back
-
-
-class Load(NamedTuple):
-    queued: int
-    oldest_age_ms: int  # of queued jobs; 0 if there are none
-    running: int  # in the supervised processes
 
 
 class Autoscaler:
@@ -42,7 +37,7 @@ class Autoscaler:
         return count
 
     def _decide(self, now_s: float, load: Load, slots: int, current: int) -> int:
-        needed = math.ceil((load.running + load.queued) / slots)
+        needed = needed_workers(load, ScaleTarget(slots=slots, target=slots))  # a process for every job without a slot
         if self._is_short(load, slots * current):
             self._enough_since_s = None
             is_settled = now_s - self._changed_at_s >= UP_PAUSE_S

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable, WindlassError
+from windlass.core.scale import Load
 from windlass.processes.supervised_process import describe_exit
 from windlass.processes.supervision_policy import graceful_stop
 from windlass.processes.supervisor import ExitVerdict, Supervisor
@@ -21,7 +22,7 @@ from windlass.sdk.deployment import make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings
 
-from .autoscaler import Autoscaler, Load
+from .autoscaler import Autoscaler
 from .file_watcher import FileWatcher
 from .orphan_recovery import recover_orphans, release_jobs
 from .protocol import LoadedMessage, NotLoadedMessage, ReadyMessage, WorkingMessage, decode
@@ -184,7 +185,7 @@ class WorkerSupervisor(Supervisor[WorkerProcess]):
         load = Load(
             queued=sum(queue.queued for queue in stats if not queue.is_paused),
             oldest_age_ms=max((queue.oldest_age_ms or 0 for queue in stats if not queue.is_paused), default=0),
-            running=sum(process.running for process in self.staying),
+            running=sum(process.running for process in self.staying),  # in the supervised processes
         )
         count = self._autoscaler.decide(self._loop.time(), load, self._loaded.slots, self.wanted)
         if count != self.wanted:
