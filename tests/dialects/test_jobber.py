@@ -93,6 +93,11 @@ SEED_SAMPLE = b'{\n    "type": "job-type"\n    "payload": { \n        /* free-fo
         (b'{"type": null}', "got `null` - at `$.type`"),
         (b'{"type": "' + b"x" * 246 + b'"}', "length <= 245"),
         (b'{"type": "a\\u0000b"}', "control characters"),
+        (b'{"type": "t", "queue": ""}', "length >= 1 - at `$.queue`"),
+        (b'{"type": "t", "queue": 7}', "got `int` - at `$.queue`"),
+        (b'{"type": "t", "queue": "' + b"x" * 256 + b'"}', "length <= 255 - at `$.queue`"),
+        (b'{"type": "t", "queue": "a\\u0000b"}', "control characters"),
+        (b'{"queue": "q"}', "missing required field `type`"),
         (b'{"type": "t", "visibility_timeout": 0}', "$.visibility_timeout"),
         (b'{"type": "t", "visibility_timeout": -1}', "$.visibility_timeout"),
         (b'{"type": "t", "visibility_timeout": "30"}', "$.visibility_timeout"),
@@ -124,7 +129,9 @@ async def test_other_methods(client: httpx.AsyncClient, method: str) -> None:
     assert (answer.status_code, answer.headers["allow"], answer.text) == (405, "POST", "This path knows POST only.\n")
 
 
-@pytest.mark.parametrize("path", ["/jobber", "/jobber/", "/jobber/queue/", "/jobber/queue/x", "/jobber/jobs", "/queue"])
+@pytest.mark.parametrize(
+    "path", ["/jobber", "/jobber/", "/jobber/queue/", "/jobber/queue/x/y", "/jobber/jobs", "/queue"]
+)
 async def test_other_paths(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.post(path, json={"type": "t"})).status_code == 404
 
