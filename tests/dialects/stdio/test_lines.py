@@ -27,6 +27,7 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.retry import ENDLESS
 from windlass.core.states import State
+from windlass.core.validation.bounds import ERROR_MAX
 from windlass.dialects.stdio import instants, jobs
 from windlass.dialects.stdio.envelope import Identity, encode_message, identity_from, parse_envelope
 from windlass.dialects.stdio.lines import LineBuffer, TooLong
@@ -35,7 +36,7 @@ from windlass.dialects.stdio.message_batches import MESSAGES_MAX, split_into_bat
 from windlass.dialects.stdio.messages import (
     NOT_ADDRESSED,
     AddJobMessage,
-    IgnoredMessage,
+    DeleteJobMessage,
     ListMessage,
     Message,
     MessageReader,
@@ -379,7 +380,61 @@ def test_ticks_and_lists() -> None:
     for wrong in (5, "soon", None):
         with pytest.raises(BadInput):
             read(message_line("list_leased_queue", {"queue_name": "q", "later_than": wrong}))
-    assert isinstance(read(message_line("job_queue/del_job", {})), IgnoredMessage)
+
+
+def test_a_deletion() -> None:
+    for topic in ("job_queue/del_job", "del_job"):
+        assert read(message_line(topic, {"uuid": "u", "queue_name": "q"})) == DeleteJobMessage("q", "u")
+    for wrong in ({}, {"uuid": "u"}, {"queue_name": "q"}, {"uuid": 5, "queue_name": "q"}, None):
+        with pytest.raises(BadInput):
+            read(message_line("job_queue/del_job", wrong))
+
+
+@pytest.mark.parametrize(
+    ("fields", "then", "error"),
+    [
+        ({}, "auto", None),
+        ({"error": None}, "auto", None),
+        ({"error": "disk full"}, "auto", b'"disk full"'),
+        ({"error": {"code": 1.50}, "should_retry": True}, "retry", b'{"code": 1.5}'),
+        ({"message": "disk full", "final": True}, "final", b'{"message":"disk full"}'),
+        ({"message": "m", "error": [1], "final": False}, "retry", b'{"message":"m","error":[1]}'),
+        ({"should_retry": False}, "final", None),
+        ({"should_retry": True, "final": False}, "retry", None),
+        ({"should_retry": False, "final": True}, "final", None),
+    ],
+)
+def test_a_failure(fields: dict[str, Any], then: str, error: bytes | None) -> None:
+    named = {"queue_name": "q", "uuid": job_uuid(1)}
+    for line in (worker_line("job_failed", W, 1, **fields), message_line("job_queue/job_failed", named | fields)):
+        message = read(line)
+        assert isinstance(message, WorkerMessage)
+        report = message.report
+        assert (report.kind, report.then, report.unique) == ("failed", then, job_uuid(1))
+        assert report.idle_ms > 0
+        assert (report.error.data if report.error else None) == error
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"should_retry": 1},
+        {"final": "no"},
+        {"should_retry": True, "final": True},
+        {"should_retry": False, "final": False},
+        {"message": 5},
+    ],
+)
+def test_a_wrong_failure(fields: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        read(worker_line("job_failed", W, 1, **fields))
+
+
+def test_an_error_that_is_too_long_is_not_kept() -> None:
+    message = read(worker_line("job_failed", W, 1, error="x" * ERROR_MAX))
+    assert isinstance(message, WorkerMessage)
+    assert message.report.error is None
+    assert str(ERROR_MAX) in message.warning
 
 
 # Jobs there and back
@@ -450,6 +505,7 @@ def batch_shapes(*texts: str) -> list[list[str]]:
     return [
         [f"+{job.unique[-1]}" for job in batch.jobs]
         + [f"{report.info.name[-1]}:{report.kind}{report.unique[-1:]}" for report in batch.reports]
+        + [f"-{deletion.uuid[-1]}" for deletion in batch.deletions]
         + ["tick"] * batch.has_tick
         + ["show"] * len(batch.list_requests)
         for batch in batches
@@ -460,6 +516,22 @@ def test_independent_messages_share_a_batch() -> None:
     a, b = worker_uuid(1), worker_uuid(2)
     texts = (add(1), idle(a), worker_line("job_accepted", b, 5), worker_line("job_finished", b, 5), add(2), idle(b))
     assert batch_shapes(*texts) == [["+1", "+2", "1:idle", "2:accepted5", "2:finished5", "2:idle"]]
+
+
+def delete(number: int, queue_name: str = "q") -> str:
+    return message_line("job_queue/del_job", {"uuid": job_uuid(number), "queue_name": queue_name})
+
+
+def test_a_deletion_keeps_its_place() -> None:
+    assert batch_shapes(delete(1), delete(2), idle()) == [["1:idle", "-1", "-2"]]
+    assert batch_shapes(add(1), delete(1)) == [["+1"], ["-1"]]
+    assert batch_shapes(add(1, "other"), delete(1)) == [["+1", "-1"]]
+    fresh = message_line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")
+    assert batch_shapes(fresh, delete(1)) == [["1:idle"], ["-1"]]
+    assert batch_shapes(fresh, delete(1, "other")) == [["1:idle", "-1"]]
+    assert batch_shapes(delete(1), add(1)) == [["-1"], ["+1"]]
+    assert batch_shapes(delete(1), worker_line("job_accepted", W, 1)) == [["-1"], ["1:accepted1"]]
+    assert batch_shapes(worker_line("job_accepted", W, 1), delete(1)) == [["1:accepted1"], ["-1"]]
 
 
 def test_messages_about_jobs_of_the_batch_start_a_new_batch() -> None:

@@ -57,9 +57,9 @@ def processor(
 ) -> None:
     """Assign jobs to workers that talk in JSON lines.
 
-    Reads messages on stdin (job_queue/add_job, …/worker_idle, …/job_accepted, …/worker_progress, …/job_finished, tick),
-    writes …/job_assignment on stdout and its log on stderr; docs/processor.md describes them. It ends when its input
-    ends. Several processors may share an engine.
+    Reads messages on stdin (job_queue/add_job, …/del_job, …/worker_idle, …/job_accepted, …/worker_progress,
+    …/job_finished, …/job_failed, tick), writes …/job_assignment and …/job_cancelled on stdout and its log on stderr;
+    docs/processor.md describes them. It ends when its input ends. Several processors may share an engine.
 
     \b
     From the environment:

@@ -13,7 +13,8 @@ import msgspec
 
 from windlass.core.errors import BadInput
 from windlass.core.ids import parse_id
-from windlass.core.job import Blob, Codec, Job, NewJob
+from windlass.core.job import Blob, Job, NewJob
+from windlass.core.job_aliases import processor_uuid
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.text.codecs import as_json
 from windlass.core.validation.bounds import NAME_MAX
@@ -67,9 +68,19 @@ def new_job(raw: bytes, fields: dict[str, Any], *, keep_ms: int, attempts: int) 
     return job
 
 
+def job_uuid(job: Job) -> str:
+    """Return the uuid of a job in all messages: the one it was added with, or its id if no processor added it."""
+    return processor_uuid(job) or job.key
+
+
 def engine_id(uuid: str) -> bytes:
     """Return the engine's id in a uuid, for jobs that were not added by a processor. Empty: it cannot be an id."""
     return parse_id(uuid) if _UUID.fullmatch(uuid) else b""
+
+
+def clamp_priority(job: Job) -> int:
+    """Return the priority of a job within the range of the processor."""
+    return min(max(job.priority + DEFAULT_PRIORITY, HIGHEST_PRIORITY), LOWEST_PRIORITY)
 
 
 def worker_id(uuid: str) -> bytes:
@@ -80,7 +91,6 @@ def worker_id(uuid: str) -> bytes:
 
 
 class _StoredFields(msgspec.Struct):
-    uuid: str
     dispatched_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -89,24 +99,12 @@ _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def _parse_stored(job: Job) -> _StoredFields | None:
-    """Return fields of a job that a processor added, or None for any other job."""
-    if not job.unique or job.payload.codec is not Codec.JSON:
-        return None
-    try:
-        stored = _decode_stored(job.payload.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return stored if stored.uuid == job.unique else None
-
-
 def encode_assignment(job: Job) -> bytes:
     """Encode the stored job with `dispatched_at`. A job from another dialect gets the fields of a processor job."""
     dispatched_at = _encode(instants.format_instant(job.started_at_ms or 0))
-    stored = _parse_stored(job)
-    if stored is None:
+    if not processor_uuid(job):
         return _encode_other_job(job, dispatched_at)
-    if stored.dispatched_at is not msgspec.UNSET:
+    if _decode_stored(job.payload.data).dispatched_at is not msgspec.UNSET:
         return _encode(_decode_fields(job.payload.data) | {"dispatched_at": msgspec.Raw(dispatched_at)})
     return job.payload.data.rstrip()[:-1] + b',"dispatched_at":' + dispatched_at + b"}"
 
@@ -114,9 +112,9 @@ def encode_assignment(job: Job) -> bytes:
 def _encode_other_job(job: Job, dispatched_at: bytes) -> bytes:
     args = as_json(job.payload)
     fields = {
-        "uuid": job.key,
+        "uuid": job_uuid(job),
         "queue_name": job.queue,
-        "priority": min(max(job.priority + DEFAULT_PRIORITY, HIGHEST_PRIORITY), LOWEST_PRIORITY),
+        "priority": clamp_priority(job),
         "created_at": instants.format_instant(job.created_at_ms),
         "command": job.name,
         "args": args,

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from windlass.core.ids import format_id
-from windlass.core.job import Job
+from windlass.core.job import Job, Timeline
+from windlass.core.job_aliases import processor_uuid
 from windlass.core.operations import Listing, Worker
 from windlass.core.states import State
 from windlass.core.validation.bounds import PAGE_MAX
@@ -19,6 +20,7 @@ from .messages import ListMessage, ProcessorOptions
 
 ROWS_MAX = 1000
 WORKERS_SCANNED_MAX = 10_000
+WHOLE_JOBS_MAX = 20  # read at once, with payloads of up to a megabyte
 
 
 async def answer_list_request(service: Service, request: ListMessage, options: ProcessorOptions) -> bytes:
@@ -69,19 +71,32 @@ async def _job_rows(
     while True:
         state = "queued" if wanted is State.QUEUED else "running"
         page = await service.jobs(Listing(queue=request.queue, state=state, most=PAGE_MAX, cursor=cursor))
-        for job in page.jobs:
-            if job.state is wanted:
-                yield _job_row(job, names, options)
+        found = [job for job in page.jobs if job.state is wanted]
+        uuids = await _uuids(service, found)
+        for job in found:
+            yield _job_row(job, uuids[job.id], names, options)
         cursor = page.cursor
         if not cursor:
             return
 
 
-def _job_row(job: Job, names: dict[bytes, str], options: ProcessorOptions) -> tuple[int, dict[str, Any]]:
+async def _uuids(service: Service, found: list[Job]) -> dict[bytes, str]:
+    """Return the uuids of jobs by id. Pages have only the beginning of a long payload: if the uuid is not in it, the
+    whole job is read."""
+    uuids = {job.id: jobs.job_uuid(job) for job in found}
+    unknown = [job.id for job in found if processor_uuid(job) is None]
+    for first in range(0, len(unknown), WHOLE_JOBS_MAX):
+        for whole in await service.job(unknown[first : first + WHOLE_JOBS_MAX]):
+            if isinstance(whole, Timeline):
+                uuids[whole.job.id] = jobs.job_uuid(whole.job)
+    return uuids
+
+
+def _job_row(job: Job, uuid: str, names: dict[bytes, str], options: ProcessorOptions) -> tuple[int, dict[str, Any]]:
     row: dict[str, Any] = {
-        "uuid": job.unique or job.key,
+        "uuid": uuid,
         "command": job.name,
-        "priority": job.priority + jobs.DEFAULT_PRIORITY,
+        "priority": jobs.clamp_priority(job),
         "created_at": instants.format_instant(job.created_at_ms),
     }
     if job.state is State.QUEUED:

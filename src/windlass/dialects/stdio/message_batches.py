@@ -1,7 +1,8 @@
 """Batches of messages.
 
-For each batch, jobs are enqueued and worker reports are processed concurrently; then idle workers are given jobs; then
-list requests are answered. The outcome is the same as if the messages were handled one by one, in order."""
+For each batch, jobs are deleted; then jobs are enqueued and worker reports are processed concurrently; then idle
+workers are given jobs; then list requests are answered. The outcome is the same as if the messages were handled one by
+one, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from windlass.core.job import NewJob
 from windlass.core.operations import WorkerReport
 
-from .messages import AddJobMessage, ListMessage, Message, TickMessage, WorkerMessage
+from .messages import AddJobMessage, DeleteJobMessage, ListMessage, Message, TickMessage, WorkerMessage
 
 MESSAGES_MAX = 1000  # of one batch; the limit of a call to the engine
 BYTES_MAX = 2 * 1024 * 1024
@@ -20,18 +21,24 @@ class MessageBatch:
     def __init__(self) -> None:
         self.jobs: list[NewJob] = []
         self.reports: list[WorkerReport] = []
+        self.deletions: list[DeleteJobMessage] = []
         self.queues: dict[str, None] = {}  # that may have idle workers and waiting jobs, in order
         self.list_requests: list[ListMessage] = []
         self.has_tick = False
-        self._mentioned: set[tuple[str, str]] = set()  # jobs that were added or reported on
-        self._added: set[tuple[str, str]] = set()
+        self._mentioned: set[tuple[str, str]] = set()  # jobs that were added, reported on or deleted
+        self._changed: set[tuple[str, str]] = set()  # jobs that were added or deleted
         self._idle: set[bytes] = set()
         self._asked_for_job: set[tuple[str, bytes]] = set()
         self._bytes = 0
 
     @property
     def is_empty(self) -> bool:
-        return not (self.jobs or self.reports or self.list_requests or self.has_tick)
+        return self.size == 0 and not (self.list_requests or self.has_tick)
+
+    @property
+    def size(self) -> int:
+        """Return the number of messages that change something."""
+        return len(self.jobs) + len(self.reports) + len(self.deletions)
 
     def has_room_for(self, message: Message) -> bool:
         """Whether the message fits. False: the messages before it must take effect first."""
@@ -40,6 +47,10 @@ class MessageBatch:
         if isinstance(message, AddJobMessage):
             job = message.job
             return self._fits(len(self.jobs), len(job.payload.data)) and (job.queue, job.unique) not in self._mentioned
+        if isinstance(message, DeleteJobMessage):
+            # An earlier message may have the job dispatched before this one deletes it.
+            is_affected = message.queue in self.queues or (message.queue, message.uuid) in self._mentioned
+            return self._fits(len(self.deletions), 0) and not is_affected
         if isinstance(message, WorkerMessage):
             report = message.report
             size = len(report.result.data) if report.result else 0
@@ -53,7 +64,7 @@ class MessageBatch:
         """Whether a worker reports on a job that it may get only in this batch, or asks for a second job."""
         if report.kind == "idle":
             return (report.queue, report.worker) in self._asked_for_job
-        return (report.queue, report.unique) in self._added or report.worker in self._idle
+        return (report.queue, report.unique) in self._changed or report.worker in self._idle
 
     def _fits(self, count: int, size: int) -> bool:
         return count < MESSAGES_MAX and self._bytes + size <= BYTES_MAX
@@ -63,9 +74,13 @@ class MessageBatch:
             job = message.job
             self.jobs.append(job)
             self._bytes += len(job.payload.data)
-            self._added.add((job.queue, job.unique))
+            self._changed.add((job.queue, job.unique))
             self._mentioned.add((job.queue, job.unique))
             self.queues[job.queue] = None
+        elif isinstance(message, DeleteJobMessage):
+            self.deletions.append(message)
+            self._changed.add(message)
+            self._mentioned.add(message)
         elif isinstance(message, WorkerMessage):
             self._add_report(message)
         elif isinstance(message, ListMessage):

@@ -16,6 +16,7 @@ from windlass.core.validation.workers import check_worker_report
 
 from . import instants, jobs
 from .envelope import Envelope, Identity, parse_envelope
+from .failures import NO_FAILURE, parse_failure
 
 WORKERS_REMEMBERED = 100_000
 _SERVICE_UUID = re.compile(r"[^\s/+#\x00-\x1f]{1,128}")
@@ -43,7 +44,12 @@ class WorkerMessage(NamedTuple):
 
     @property
     def makes_idle(self) -> bool:
-        return self.report.kind in ("idle", "finished")
+        return self.report.kind in _IDLE_AFTER
+
+
+class DeleteJobMessage(NamedTuple):
+    queue: str
+    uuid: str
 
 
 class TickMessage(NamedTuple):
@@ -61,13 +67,11 @@ class ListMessage(NamedTuple):
     earlier_than_ms: float
 
 
-class IgnoredMessage(NamedTuple):
-    """A message for another program, or without an effect."""
-
-    reason: str = ""
+class IgnoredMessage:
+    """A message for another program."""
 
 
-Message: TypeAlias = AddJobMessage | WorkerMessage | TickMessage | ListMessage | IgnoredMessage
+Message: TypeAlias = AddJobMessage | DeleteJobMessage | WorkerMessage | TickMessage | ListMessage | IgnoredMessage
 NOT_ADDRESSED = IgnoredMessage()
 
 
@@ -126,11 +130,11 @@ class MessageReader:
             return self._read_report(word, envelope, now_ms)
         if topic != word and word == "add_job":
             return self._read_new_job(envelope)
+        if word == "del_job":
+            return _delete_message(envelope)
         if word in _LIST_TOPICS:
             return _list_message(word, envelope)
-        return (
-            IgnoredMessage("del_job has no effect; use `windlass jobs cancel`.") if word == "del_job" else NOT_ADDRESSED
-        )
+        return NOT_ADDRESSED
 
     def _read_new_job(self, envelope: Envelope) -> AddJobMessage:
         fields = _decode_payload(envelope.payload)
@@ -150,12 +154,15 @@ class MessageReader:
         fields = _decode_payload(envelope.payload)
         queue = _required_text(fields, "queue_name", QUEUE_MAX)
         age_ms = max(0, now_ms - instants.parse_instant(envelope.created_at)) if envelope.created_at else 0
-        idle_ms = max(0, self._options.expiry_ms - age_ms) if kind in ("idle", "finished") else 0
+        idle_ms = max(0, self._options.expiry_ms - age_ms) if kind in _IDLE_AFTER else 0
         uuid = "" if kind == "idle" else _required_text(fields, "uuid", UNIQUE_MAX)
         progress, warning = _parse_progress(fields) if kind == "progress" else (0.0, "")
-        result = None
+        result, failure = None, NO_FAILURE
         if kind == "finished":
             result, warning = _result(bytes(envelope.payload))
+        elif kind == "failed":
+            failure = parse_failure(envelope.payload, fields)
+            warning = failure.warning
         elif kind == "idle":
             warning = self._age_warning(envelope.service_uuid, age_ms)
         report = WorkerReport(
@@ -169,6 +176,8 @@ class MessageReader:
             idle_ms=idle_ms,
             progress=progress,
             result=result,
+            error=failure.error,
+            then=failure.then,
         )
         check_worker_report(report)
         return WorkerMessage(report, warning, is_fresh=age_ms < self._options.tick_ms)
@@ -215,7 +224,9 @@ _REPORT_TOPICS: dict[str, WorkerReportKind] = {
     "worker_busy": "progress",
     "job_finished": "finished",
     "complete_job": "finished",
+    "job_failed": "failed",
 }
+_IDLE_AFTER = ("idle", "finished", "failed")
 _LIST_TOPICS: dict[str, ListKind] = {
     "list_queue_jobs": "queued",
     "list_job_queue": "queued",
@@ -226,6 +237,12 @@ _LIST_TOPICS: dict[str, ListKind] = {
     "list_queue_dispatched": "dispatched",
     "list_leased_queue": "dispatched",
 }
+
+
+def _delete_message(envelope: Envelope) -> DeleteJobMessage:
+    fields = _decode_payload(envelope.payload)
+    uuid = _required_text(fields, "uuid", UNIQUE_MAX)
+    return DeleteJobMessage(_required_text(fields, "queue_name", QUEUE_MAX), uuid)
 
 
 def _list_message(word: str, envelope: Envelope) -> ListMessage:

@@ -18,7 +18,7 @@ from windlass.service import Service
 from .envelope import Identity
 from .lines import LineBuffer, TooLong
 from .message_router import MessageRouter
-from .messages import IgnoredMessage, Message, MessageReader, ProcessorOptions, WorkerMessage
+from .messages import Message, MessageReader, ProcessorOptions, WorkerMessage
 from .pipes import InputPipe, OutputPipe
 
 log = logging.getLogger("windlass.processor")
@@ -86,13 +86,9 @@ class ProcessorSession:
         except Refusal as error:
             log.error("%s The line was ignored: %s", error, line[:QUOTED_BYTES].decode(errors="backslashreplace"))
             return None
-        if isinstance(message, WorkerMessage | IgnoredMessage) and (warning := _warning(message)):
-            log.warning("%s", warning)
+        if isinstance(message, WorkerMessage) and message.warning:
+            log.warning("%s", message.warning)
         return message
-
-
-def _warning(message: WorkerMessage | IgnoredMessage) -> str:
-    return message.warning if isinstance(message, WorkerMessage) else message.reason
 
 
 async def _wait_for(event: asyncio.Event) -> None:
