@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from windlass.dialects.bedrock.client import BedrockClient
-from windlass.dialects.bedrock.listener import BOUNDS, BedrockListener
+from windlass.dialects.bedrock.connections.listener import BOUNDS, BedrockListener
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 from windlass.service import Service
 from windlass.web.app.auth import Authenticator
@@ -34,7 +34,7 @@ class FakeRouter:
         self.released: list[tuple[tuple[bytes, int], ...]] = []
         self.changed = asyncio.Event()
 
-    def start(self, request: BedrockRequest) -> DeferredAnswer[bytes, Reply] | Reply | None:
+    def start(self, request: BedrockRequest, client: BedrockClient) -> DeferredAnswer[bytes, Reply] | Reply | None:
         """Take the fast path for names with `brief`."""
         name = request.headers.get("name", "")
         if "brief" not in name:

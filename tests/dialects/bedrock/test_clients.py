@@ -53,11 +53,50 @@ async def test_an_undelivered_job_does_not_count_as_delivered(running: Server, c
         for _ in range(15):
             async with connect(running.bedrock) as gone:
                 await gone.send(command("GetJob", name="foo", Connection=connection))
-                gone.writer.write_eof()
-                await gone.read_to_end()
             await until_state(client, 1, "QUEUED")
         job = (await client.call("GetJob", name="foo", Connection="wait", timeout=20000)).json
         assert (job["jobID"], job["data"]) == (1, {})
+
+
+async def test_a_half_closed_client_gets_its_answers(running: Server) -> None:
+    """As `nc -N`: it shuts down its sending side after the last request."""
+    for request, line in (
+        (command("CreateJob", name="foo"), "200 OK"),
+        (command("CreateJob", name="foo", unique="true"), "200 OK"),
+        (command("QueryJob", jobID=1), "200 OK"),
+        (command("Query", query="select * from jobs;"), "200 OK"),
+        (command("GetJob", name="foo", Connection="wait"), "200 OK"),
+        (command("GetJob", name="foo"), "404 No job found"),
+        (command("GetJob", name="foo", Connection="wait", timeout=50), "303 Timeout"),
+        (command("FinishJob", jobID=1), "200 OK"),
+    ):
+        async with connect(running.bedrock) as client:
+            await client.send(request)
+            client.writer.write_eof()
+            assert (await client.answer()).line == line
+            assert await client.read_to_end() == b""
+
+
+async def test_a_half_closed_client_waits_for_its_job(running: Server, store: Store) -> None:
+    async with connect(running.bedrock) as client, connect(running.bedrock) as waiting:
+        await waiting.send(command("GetJob", name="foo", Connection="wait"))
+        waiting.writer.write_eof()
+        await until_waits(store)
+        await client.call("CreateJob", name="foo")
+        assert (await waiting.answer()).json["jobID"] == 1
+        assert await waiting.read_to_end() == b""
+        assert await state_of(client, 1) == "RUNNING"
+
+
+async def test_a_job_for_a_vanished_client_goes_to_the_next(running: Server, store: Store) -> None:
+    """The end of input of a closed connection looks like a half-close until the job is sent."""
+    async with connect(running.bedrock) as client, connect(running.bedrock) as second:
+        async with connect(running.bedrock) as vanished:
+            await vanished.send(command("GetJob", name="foo", Connection="wait"))
+        await until_waits(store)
+        await client.call("CreateJob", name="foo", retryAfter="+1 HOUR")
+        job = (await second.call("GetJob", name="foo", Connection="wait", timeout=20_000)).json
+        assert (job["jobID"], job["data"]) == (1, {}), "no delivery is spent"
 
 
 async def test_leases_end_with_their_connection_only_on_request(running: Server) -> None:

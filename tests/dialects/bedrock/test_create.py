@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 SECOND = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 TWO_RULES = "402 Recurring auto-retrying jobs are not supported"
+TWO_TIMEOUTS = "402 Cannot use jobTimeout with retryAfter; both end the time of a worker"
 MALFORMED_DATA = "402 Data is not a valid JSON Object"
 
 
@@ -57,14 +58,20 @@ async def test_a_new_job_has_all_defaults(bedrock: BedrockCommands) -> None:
         ({"name": "n", "jobPriority": "high"}, "402 Invalid priority value"),
         ({"name": "n", "priority": 850}, "402 Invalid priority value"),
         ({"name": "n", "jobPriority": 1, "data": "x"}, "402 Invalid priority value"),
-        ({"name": "n", "data": "[1]"}, MALFORMED_DATA),
+        ({"name": "n", "data": "[1,]"}, MALFORMED_DATA),
         ({"name": "n", "data": '{"a":1'}, MALFORMED_DATA),
-        ({"name": "n", "data": "null"}, MALFORMED_DATA),
+        ({"name": "n", "data": "nil"}, MALFORMED_DATA),
         ({"name": "n", "data": "{" * 5000}, MALFORMED_DATA),
         ({"name": "n", "data": "x", "retryAfter": "10"}, MALFORMED_DATA),
         ({"name": "n", "retryAfter": "10"}, "402 Malformed retryAfter"),
         ({"name": "n", "retryAfter": "+1 DAY", "repeat": "DAILY"}, TWO_RULES),
         ({"name": "n", "retryAfter": "+1 DAY", "unique": True}, "405 Unique jobs can't be retried"),
+        ({"name": "n", "retryAfter": "+1 DAY", "unique": "yes"}, "405 Unique jobs can't be retried"),
+        ({"name": "n", "jobTimeout": "10"}, "402 Malformed jobTimeout"),
+        ({"name": "n", "jobTimeout": "600000"}, "402 Malformed jobTimeout"),
+        ({"name": "n", "jobTimeout": "+0 MINUTES"}, "402 Malformed jobTimeout"),
+        ({"name": "n", "jobTimeout": "-5 MINUTES"}, "402 Malformed jobTimeout"),
+        ({"name": "n", "jobTimeout": "+1 HOUR", "retryAfter": "+1 DAY"}, TWO_TIMEOUTS),
         ({"name": "n", "firstRun": "tomorrow"}, "402 Malformed firstRun"),
         ({"name": "n", "firstRun": "2030-02-30"}, "402 Malformed firstRun"),
         ({"name": "n", "firstRun": "2030-01-01 10:00"}, "402 Malformed firstRun"),
@@ -156,10 +163,10 @@ async def test_jobs_that_cannot_be_parents(bedrock: BedrockCommands) -> None:
 async def test_unique_finds_any_job_of_the_name_in_any_state(bedrock: BedrockCommands) -> None:
     first = await bedrock.create("job")
     assert await bedrock.create("job") == first + 1
-    for unique in ("true", "TRUE", "1"):
+    for unique in ("true", "TRUE", "1", "yes", "no", "-1", "0.5", "null"):
         assert await bedrock.create("job", unique=unique) == first
     assert await bedrock.create("other", unique="true") == first + 2
-    for unique in ("0", "yes", ""):
+    for unique in ("0", "false", "False", "", "00", "-0", "0.0"):
         assert await bedrock.create("other", unique=unique) > first + 2
     failed = await bedrock.running("fails")
     await bedrock.ok("FailJob", jobID=failed)
@@ -241,7 +248,9 @@ async def test_a_missing_list(bedrock: BedrockCommands) -> None:
     [
         ({"title": "name"}, "402 Missing name"),
         ({"name": "x", "jobPriority": 3}, "402 Invalid priority value"),
-        ({"name": "x", "data": [1]}, MALFORMED_DATA),
+        ({"name": "x", "data": "[1"}, MALFORMED_DATA),
+        ({"name": "x", "jobTimeout": "10"}, "402 Malformed jobTimeout"),
+        ({"name": "x", "timeout": 110000}, "402 Malformed jobTimeout"),
         ({"name": "x", "repeat": "SOON"}, "402 Malformed repeat"),
         ({"name": "x", "parentJobID": 99}, "404 parentJobID does not exist"),
     ],

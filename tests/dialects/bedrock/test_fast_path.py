@@ -12,7 +12,7 @@ from tests.dialects.bedrock.client import SocketClient, command, connect
 from tests.dialects.bedrock.fake_router import ListenerSetup, running_listener, until
 from tests.web.http_client import MemoryTransport
 from windlass.core.errors import EngineUnavailable
-from windlass.dialects.bedrock.connection import BedrockConnection
+from windlass.dialects.bedrock.connections.connection import BedrockConnection
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

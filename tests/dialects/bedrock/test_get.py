@@ -290,9 +290,9 @@ async def test_a_job_that_is_deleted_before_it_gets_a_number_is_not_shown(bedroc
     await bedrock.create("first")
     await bedrock.service.enqueue([NewJob(queue="bedrock", name="job")])
     get = bedrock.router._get
-    taken = await get._takes.take(Filter(only=("job",)), 1, 0)
+    taken = await get._takes.take(("bedrock",), Filter(only=("job",)), 1, 0)
     await bedrock.service.delete([taken.jobs[0].id], even_leased=True)
-    assert await get._rows(taken) == []
+    assert await get._rows(taken, bedrock.client.principal, with_token=False) == []
 
 
 async def test_a_reply_lists_the_jobs_that_were_reported_on(bedrock: BedrockCommands) -> None:

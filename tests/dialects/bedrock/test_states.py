@@ -305,7 +305,9 @@ async def test_a_failed_last_child(bedrock: BedrockCommands) -> None:
     parent = (await bedrock.row(child))["parentJobID"]
     await bedrock.ok("FailJob", jobID=child, data={"why": "x"})
     assert await bedrock.state(parent) == "QUEUED"
-    assert "finishedChildJobs" not in await bedrock.get("parent")
+    again = await bedrock.get("parent")
+    assert again["failedChildJobs"] == [{"data": {"why": "x"}, "jobID": child}]
+    assert (again["finishedChildJobs"], again["cancelledChildJobs"]) == ([], [])
     await bedrock.ok("FinishJob", jobID=parent)
     row = await bedrock.row(child)
     assert (await bedrock.state(parent), row["state"], row["parentJobID"], row["data"]) == (
@@ -400,7 +402,7 @@ async def test_a_requeued_parent_keeps_its_finished_children(bedrock: BedrockCom
             {"data": '{"a":"' + "x" * 1024 * 1024 + '"}'},
             "402 Malformed data: it has 1048584 bytes, at most 1048576 are allowed",
         ),
-        ({"data": "[]"}, "402 Data is not a valid JSON Object"),
+        ({"data": "[}"}, "402 Data is not a valid JSON Object"),
         ({"data": "{}", "repeat": "SOON"}, "402 Malformed repeat"),
         ({"data": "{}", "jobPriority": 5}, "402 Invalid priority value"),
         ({"data": "{}", "nextRun": "x"}, "402 Malformed nextRun"),

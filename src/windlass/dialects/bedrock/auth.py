@@ -16,7 +16,7 @@ from windlass.core.errors import (
 from windlass.web.app.auth import Authenticator
 from windlass.web.listener.messages import Head
 
-from .verbs import QUEUE, Verb
+from .verbs import Verb
 from .wire import BedrockRequest, Reply
 
 _STATUS_LINES = {
@@ -37,6 +37,8 @@ _ANONYMOUS_HEAD = Head("", "", "", {"host": "localhost"}, "")
 
 
 class CommandAuth:
+    """Checks of tokens and roles. The commands check the queues of a token: they know the queues they are about."""
+
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
@@ -46,17 +48,10 @@ class CommandAuth:
         `authorization` is the last Authorization header of the connection."""
         is_anonymous = not authorization and _AUTH_HEADERS.isdisjoint(request.headers)
         head = _ANONYMOUS_HEAD if is_anonymous else _head(request, authorization, peer)
-        principal = self._authenticator.admit_cached(head, verb.roles)
-        return principal if principal is None or verb.roles is None else _check_queue(principal)
+        return self._authenticator.admit_cached(head, verb.roles)
 
     async def authorize(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal:
-        return _check_queue(await self._authenticator.admit(_head(request, authorization, peer), verb.roles))
-
-
-def _check_queue(principal: Principal) -> Principal:
-    if principal.queues:
-        principal.check(principal.roles, QUEUE)
-    return principal
+        return await self._authenticator.admit(_head(request, authorization, peer), verb.roles)
 
 
 def _head(request: BedrockRequest, authorization: str, peer: str) -> Head:

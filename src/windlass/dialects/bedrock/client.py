@@ -24,7 +24,7 @@ class BedrockClient:
 class CommandHandler(Protocol):
     """The command router, as connections use it."""
 
-    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply] | Reply | None:
+    def start(self, request: BedrockRequest, client: BedrockClient) -> DeferredAnswer[Any, Reply] | Reply | None:
         """Start a command that has a fast path. None: the command has none, call `answer`."""
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:

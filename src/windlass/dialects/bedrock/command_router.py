@@ -12,6 +12,7 @@ from windlass.service.batcher import RequestBatcher
 from windlass.web.listener.deferred import DeferredAnswer
 
 from .client import BedrockClient
+from .commands.crash import CrashCommands
 from .commands.create import CreateCommands
 from .commands.delete import DeleteCommands
 from .commands.finish import FinishCommands
@@ -21,32 +22,42 @@ from .commands.update import UpdateCommands
 from .jobs import QUEUE_SETTINGS, NumberedJobs
 from .refusals import REFUSED, reply_to_refusal
 from .replies import UNKNOWN_COMMAND
+from .rules import DOCUMENT, Rules
 from .verbs import QUEUE
 from .wire import BedrockRequest, Reply
 
 
 class CommandRouter:
     def __init__(
-        self, service: Service, batcher: RequestBatcher, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
+        self,
+        service: Service,
+        batcher: RequestBatcher,
+        *,
+        data_max: int = PAYLOAD_MAX,
+        query_timeout_s: float = 0.0,
+        rules: Rules = DOCUMENT,
+        job_timeout_ms: int = 0,
     ) -> None:
-        """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the default."""
+        """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the default. `job_timeout_ms`: time that a worker
+        may have a job without a timeout of its own; 0: any time."""
         if data_max > PAYLOAD_MAX:
             service = Service(service.store, payload_max=data_max)
             batcher = RequestBatcher(service)
         self._service = service
         self._is_ready = False
         self._setup_lock = asyncio.Lock()
-        jobs = NumberedJobs(service, data_max)
+        jobs = NumberedJobs(service, data_max, rules)
         create, finish, update, delete = (
             CreateCommands(jobs, batcher),
             FinishCommands(jobs),
-            UpdateCommands(jobs),
+            UpdateCommands(jobs, job_timeout_ms),
             DeleteCommands(jobs),
         )
         self._create = create
-        self._get = GetCommands(service)
+        crash = CrashCommands(service)
+        self._get = GetCommands(service, crash, rules, job_timeout_ms)
         self._query = QueryCommand(jobs, query_timeout_s)
-        self._commands: dict[str, Callable[[BedrockRequest], Awaitable[Reply]]] = {
+        commands: dict[str, Callable[[BedrockRequest, BedrockClient], Awaitable[Reply]]] = {
             "createjob": create.create_job,
             "createjobs": create.create_jobs,
             "getjob": self._get.get_job,
@@ -60,13 +71,16 @@ class CommandRouter:
             "deletejob": delete.delete_job,
             "requeuejobs": delete.requeue_jobs,
             "query": self._query.query,
+            "crashbedrockjob": crash.crash_jobs,
+            "clearcrashedbedrockjobs": crash.clear_crashed_jobs,
         }
+        self._commands = {verb: command for verb, command in commands.items() if verb in rules.verbs}
 
-    def start(self, request: BedrockRequest) -> DeferredAnswer[Any, Reply] | Reply | None:
+    def start(self, request: BedrockRequest, client: BedrockClient) -> DeferredAnswer[Any, Reply] | Reply | None:
         if not self._is_ready or request.verb.lower() != "createjob":
             return None
         try:
-            return self._create.start(request)
+            return self._create.start(request, client)
         except REFUSED as refused:
             return reply_to_refusal(refused)
 
@@ -77,7 +91,7 @@ class CommandRouter:
         try:
             if not self._is_ready:
                 await self._configure_queue()
-            return await command(request)
+            return await command(request, client)
         except REFUSED as refused:
             return reply_to_refusal(refused)
 

@@ -1,7 +1,8 @@
-"""The JSON object `data` of a job.
+"""The `data` of a job: any JSON value, most often an object.
 
 Values keep the text in which the client wrote them, without white space. Keys that the server adds (`mockRequest`,
-`retryAfterCount`) are not stored in the object: they come from fields of the job."""
+`retryAfterCount`) are not stored in an object: they come from fields of the job. A value that is no object is shown
+without them."""
 
 from __future__ import annotations
 
@@ -24,16 +25,21 @@ _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _DECODE_ERRORS = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
-def parse_object(text: str, raw: str) -> bytes:
-    """Parse the unescaped text, or else the raw text, for clients that do not escape their backslashes."""
+def parse_value(text: str, raw: str) -> bytes:
+    """Parse the unescaped text, or else the raw text, for clients that do not escape their backslashes.
+
+    `null` means no data, so it becomes an empty object."""
     for candidate in (text, raw):
         try:
             encoded = candidate.encode()
-            if isinstance(_decode(encoded), dict):
-                return compact_json(encoded)
+            return EMPTY if _decode(encoded) is None else compact_json(encoded)
         except _DECODE_ERRORS:
             continue
     raise CommandRefused(*MALFORMED)
+
+
+def is_object(data: bytes) -> bool:
+    return data[:1] == b"{"
 
 
 def check_size(content: bytes, most: int) -> bytes:
@@ -48,11 +54,13 @@ def decode_fields(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def has_key(data: bytes, key: str) -> bool:
-    return data != EMPTY and b'"%b"' % key.encode() in data and key in decode_fields(data)
+    """Return whether the data is an object with this key."""
+    return data != EMPTY and b'"%b"' % key.encode() in data and is_object(data) and key in decode_fields(data)
 
 
 def without_keys(data: bytes, *keys: str) -> bytes:
-    if data == EMPTY or not any(b'"%b"' % key.encode() in data for key in keys):
+    """Return an object without these keys, and any other value as it is."""
+    if data == EMPTY or not any(b'"%b"' % key.encode() in data for key in keys) or not is_object(data):
         return data
     fields = decode_fields(data)
     return msgspec.json.encode({key: value for key, value in fields.items() if key not in keys})
@@ -74,30 +82,34 @@ def delivery_count_in(data: bytes) -> int:
 
 
 def merge_patch(old: bytes, patch: bytes) -> bytes:
-    """Merge `patch` into `old` (RFC 7396). Keys of the old object come first."""
-    fields = decode_fields(old) if old[:1] == b"{" else {}
+    """Merge `patch` into `old` (RFC 7396). Keys of the old object come first. A patch that is no object replaces it."""
+    if not is_object(patch):
+        return patch
+    fields = decode_fields(old) if is_object(old) else {}
     for key, value in decode_fields(patch).items():
         change = bytes(value)
         if change == b"null":
             fields.pop(key, None)
-        elif change[:1] == b"{":
+        elif is_object(change):
             fields[key] = msgspec.Raw(merge_patch(bytes(fields.get(key, msgspec.Raw(EMPTY))), change))
         else:
             fields[key] = value
     return msgspec.json.encode(fields)
 
 
-def stored_object(payload: Blob) -> bytes:
+def stored_value(payload: Blob) -> bytes:
     """Return a payload as JSON. A payload that is empty, or that JSON cannot hold, becomes an empty object."""
     converted = as_json(payload)
     encoded = EMPTY if converted is None else bytes(converted)
     return EMPTY if encoded == b"null" else encoded
 
 
-def object_for_client(job: Job, count: int) -> msgspec.Raw:
-    """Return the object with the keys that the server adds. `count`: deliveries so far; a finished job has none."""
-    stored = stored_object(job.payload)
-    if stored[:1] != b"{":
+def value_for_client(job: Job, count: int) -> msgspec.Raw:
+    """Return the data; an object has the keys that the server adds.
+
+    `count`: deliveries so far; a finished job has none."""
+    stored = stored_value(job.payload)
+    if not is_object(stored):
         return msgspec.Raw(stored)
     added: list[tuple[str, str]] = []
     if job.is_hidden:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from windlass.core.access.tokens import Principal
 from windlass.core.errors import (
     AlreadyEnded,
     ParentState,
@@ -23,8 +24,8 @@ from windlass.core.job import Job
 from windlass.core.queue import FOREVER_MS
 from windlass.service import Service
 
-from .refusals import NO_SUCH_JOB, CommandRefused
-from .verbs import QUEUE
+from .refusals import LEASE_LOST, NO_SUCH_JOB, CommandRefused
+from .rules import DOCUMENT, Rules
 
 T = TypeVar("T")
 DECISION_ATTEMPTS = 50  # for one job, then the command fails
@@ -45,36 +46,42 @@ STALE_DECISION = (
 
 
 class NumberedJobs:
-    def __init__(self, service: Service, data_max: int) -> None:
+    """Jobs of all queues, by number. A job of a queue that the token is not for does not exist for its client."""
+
+    def __init__(self, service: Service, data_max: int, rules: Rules = DOCUMENT) -> None:
         self.service = service
         self.data_max = data_max  # bytes of a job's data
+        self.rules = rules
 
-    async def by_number(self, number: int) -> Job | None:
+    async def by_number(self, number: int, principal: Principal) -> Job | None:
         if not 0 < number <= NUMBER_MAX:
             return None
-        job = await self.by_id(self.service.numbered_id(QUEUE, number))
+        job = await self.by_id(self.service.id_of_number(number), principal)
         if job is not None:
             return job
         # A job that was enqueued in another way got its number later, so its id does not contain it.
-        (job_id,) = await self.service.numbered(QUEUE, [number])
-        return None if isinstance(job_id, Refusal) else await self.by_id(job_id)
+        (job_id,) = await self.service.find_numbers([number])
+        return None if isinstance(job_id, Refusal) else await self.by_id(job_id, principal)
 
-    async def by_numbers(self, numbers: Iterable[int]) -> list[Job]:
+    async def by_numbers(self, numbers: Iterable[int], principal: Principal) -> list[Job]:
         """Return the jobs that exist. They are read concurrently."""
-        found = await asyncio.gather(*(self.by_number(number) for number in numbers))
+        found = await asyncio.gather(*(self.by_number(number, principal) for number in numbers))
         return [job for job in found if job is not None]
 
-    async def by_id(self, job_id: bytes) -> Job | None:
-        """Return a job. None: it is unknown, only kept as history, or in another queue."""
+    async def by_id(self, job_id: bytes, principal: Principal) -> Job | None:
+        """Return a job. None: it is unknown, only kept as history, or in a queue that the token is not for."""
         (found,) = await self.service.job([job_id])
-        if isinstance(found, Refusal) or found.job.is_history or found.job.queue != QUEUE:
+        if isinstance(found, Refusal) or found.job.is_history or not principal.may_use(found.job.queue):
             return None
         return found.job
 
-    async def require(self, number: int) -> Job:
-        job = await self.by_number(number)
+    async def require(self, number: int, principal: Principal, token: int = 0) -> Job:
+        """Return a job. Refuse if it does not exist, or if a lease token is given and is not its current one."""
+        job = await self.by_number(number, principal)
         if job is None:
             raise CommandRefused(*NO_SUCH_JOB)
+        if token and token != job.lease_token:
+            raise CommandRefused(*LEASE_LOST)
         return job
 
     async def numbers(self, ids: Iterable[bytes]) -> dict[bytes, int]:

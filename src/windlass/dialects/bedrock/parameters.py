@@ -5,12 +5,13 @@ They come from the headers of a request, or from an object in CreateJobs."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from windlass.core.errors import BadInput
 from windlass.core.scheduling import repeat as rules
 from windlass.core.text.control_characters import has_control
 
-from . import data, times
+from . import data, timeouts, times
 from .refusals import CommandRefused
 from .wire import BedrockRequest
 
@@ -20,6 +21,7 @@ MALFORMED_REPEAT = (402, "Malformed repeat")
 _INT64 = range(-(2**63), 2**63)
 _CANONICAL = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_ZERO = re.compile(r"[+-]?0+(?:\.0*)?", re.ASCII)
 
 
 class Parameters:
@@ -49,6 +51,11 @@ class Parameters:
             return False
         return text == "true" or (_WHOLE.fullmatch(text) is not None and text.strip("+-0") != "")
 
+    def is_on(self, name: str) -> bool:
+        """Whether the value is anything but empty, `false` or zero."""
+        text = self.get(name).lower()
+        return text not in ("", "false", "0") and _ZERO.fullmatch(text) is None
+
     def number(self, name: str) -> int:
         text = self.get(name)
         if not text:
@@ -72,21 +79,21 @@ class Parameters:
             raise CommandRefused(402, "Malformed name")
         return name
 
-    def priority(self) -> int | None:
+    def priority(self, allowed: Mapping[str, int] = PRIORITIES) -> int | None:
         """Return `jobPriority` in Bedrock's numbers, or None."""
-        return _priority(self.get("jobPriority")) if self.get("jobPriority") else None
+        return _priority(self.get("jobPriority"), allowed) if self.get("jobPriority") else None
 
-    def new_job_priority(self) -> int | None:
+    def new_job_priority(self, allowed: Mapping[str, int] = PRIORITIES) -> int | None:
         """Return `jobPriority`, or else its old name `priority`.
 
         `priority` is also a header of any command, so only CreateJob and CreateJobs read it."""
         if "priority" not in self.values and "jobpriority" not in self.values:
             return None
-        return _priority(text) if (text := self.get("jobPriority") or self.get("priority")) else None
+        return _priority(text, allowed) if (text := self.get("jobPriority") or self.get("priority")) else None
 
     def data(self, most: int) -> bytes | None:
         text = self.get("data")
-        return data.check_size(data.parse_object(text, self.raw.get("data", "")), most) if text else None
+        return data.check_size(data.parse_value(text, self.raw.get("data", "")), most) if text else None
 
     def repeat(self) -> str:
         """Return the repeat rule. Empty: none."""
@@ -96,13 +103,36 @@ class Parameters:
         return rule
 
     def retry_after(self) -> str:
-        text = self.get("retryAfter")
+        return self._modifiers("retryAfter")
+
+    def job_timeout(self) -> str:
+        """Return the timeout for a job. Empty: none. The header `timeout` is the timeout of the command."""
+        text = self._modifiers("jobTimeout")
+        if text and not timeouts.is_positive(text):
+            raise CommandRefused(402, "Malformed jobTimeout")
+        return text
+
+    def _modifiers(self, name: str) -> str:
+        text = self.get(name)
         if text:
             try:
                 rules.parse_modifiers(text)
             except BadInput:
-                raise CommandRefused(402, "Malformed retryAfter") from None
+                raise CommandRefused(402, f"Malformed {name}") from None
         return text
+
+    def lease_token(self) -> int:
+        """Return the lease token that a report is to be for. 0: any."""
+        if not self.get("leaseToken"):
+            return 0
+        token = self.number("leaseToken")
+        if token <= 0:
+            raise CommandRefused(402, "Malformed leaseToken")
+        return token
+
+    def wants_lease_token(self) -> bool:
+        """Whether a GetJob is to return lease tokens: the parameter is present, and not `false` or zero."""
+        return self.is_set("leaseToken") and (self.get("leaseToken") == "" or self.is_on("leaseToken"))
 
     def instant(self, name: str) -> int | None:
         text = self.get(name)
@@ -124,7 +154,7 @@ def is_rule(text: str) -> bool:
     return True
 
 
-def _priority(text: str) -> int:
-    if text not in PRIORITIES:
+def _priority(text: str, allowed: Mapping[str, int]) -> int:
+    if text not in allowed:
         raise CommandRefused(402, "Invalid priority value")
-    return PRIORITIES[text]
+    return allowed[text]

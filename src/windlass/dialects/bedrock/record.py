@@ -8,6 +8,7 @@ from windlass.core.job import Job
 from windlass.core.states import State
 
 from . import data, times
+from .verbs import QUEUE
 
 DEFAULT_PRIORITY = 500  # priority 0 of the engine, where smaller comes first
 STATES = {
@@ -40,14 +41,17 @@ def fields_before_take(job: Job, number: int, started_at_ms: int | None) -> dict
 
 
 def _fields(job: Job, number: int, deliveries: int, started_at_ms: int | None, next_run: str) -> dict[str, Any]:
-    return {
+    fields = {
         "created": times.format_seconds(job.created_at_ms),
-        "data": data.object_for_client(job, deliveries),
+        "data": data.value_for_client(job, deliveries),
         "jobID": number,
         "lastRun": times.format_last_run(started_at_ms),
         "name": job.name,
         "nextRun": next_run,
         "priority": DEFAULT_PRIORITY - job.priority,
         "repeat": job.repeat,
-        "retryAfter": job.lease_rule,
+        "retryAfter": job.lease_rule if job.retake else "",
     }
+    if job.queue != QUEUE:
+        fields["queue"] = job.queue
+    return fields

@@ -7,6 +7,7 @@ from windlass.core import errors
 from .wire import Reply
 
 NO_SUCH_JOB = (404, "No job with this jobID")
+LEASE_LOST = (405, "The lease of this leaseToken has ended; nothing was changed")
 _FAILED = (502, "Update failed")
 
 
@@ -39,6 +40,7 @@ STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.NamesNeedLanes: (502, "Select failed"),
     errors.NoExactPriority: (502, "Select failed"),
     errors.UnknownLimit: _FAILED,
+    errors.UnknownLimitKey: _FAILED,
     errors.LimitsChanged: _FAILED,
     errors.UnknownWorker: _FAILED,
     errors.UnknownSchedule: _FAILED,

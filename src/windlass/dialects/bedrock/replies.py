@@ -8,7 +8,6 @@ from .wire import Reply
 
 OK = Reply(200, "OK")
 QUEUED = Reply(202, "Successfully queued")
-HALF_CLOSED = Reply(400, "The client closed its side; jobs are given to connections that are open both ways")
 REQUEST_TIMEOUT = Reply(408, "The request did not arrive in time")
 UNKNOWN_COMMAND = Reply(430, "Unrecognized command")
 INTERNAL_FAILURE = Reply(502, "Internal failure")
@@ -29,6 +28,6 @@ class AbandonReason(Enum):
 ABANDONED_REPLIES = {
     AbandonReason.TIMED_OUT: Reply(555, "Timeout"),
     AbandonReason.SERVER_STOPPING: Reply(303, "Timeout"),
-    AbandonReason.HALF_CLOSED: HALF_CLOSED,
+    AbandonReason.HALF_CLOSED: Reply(303, "Timeout"),
     AbandonReason.CLIENT_GONE: INTERNAL_FAILURE,  # never sent
 }

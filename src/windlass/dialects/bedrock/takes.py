@@ -15,8 +15,6 @@ from windlass.core.operations import Filter, LeaseRef, Take, Taken
 from windlass.service import Service
 from windlass.store.records.holder_ids import anonymous_holder
 
-from .verbs import QUEUE
-
 log = logging.getLogger("windlass.bedrock")
 
 CHECK_EVERY_S = 2.5  # the engine does not report younger leases
@@ -29,8 +27,10 @@ class TrackedTakes:
     After a connection to the engine breaks, the engine is asked for the jobs of the takes that were pending at that
     moment. Jobs that no client got are released."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, job_timeout_ms: int = 0) -> None:
+        """`job_timeout_ms`: for jobs without a timeout of their own; 0: none."""
         self._service = service
+        self._job_timeout_ms = job_timeout_ms
         self._pending_holders: set[bytes] = set()
         self._checks_left: dict[bytes, int] = {}  # by holder
         self._delivered: dict[bytes, list[LeaseRef]] = {}  # of the holders in `_checks_left`
@@ -39,12 +39,19 @@ class TrackedTakes:
         self._check_task: asyncio.Task[None] | None = None
         service.store.on_interruption(self._on_interruption)
 
-    async def take(self, wants: Filter, most: int, wait_ms: int) -> Taken:
+    async def take(self, queues: tuple[str, ...], wants: Filter, most: int, wait_ms: int) -> Taken:
         holder = anonymous_holder()
         self._pending_holders.add(holder)
         try:
             taken = await self._service.take(
-                Take(queues=(QUEUE,), most=most, wants=wants, worker=holder, wait_ms=wait_ms)
+                Take(
+                    queues=queues,
+                    most=most,
+                    wants=wants,
+                    worker=holder,
+                    wait_ms=wait_ms,
+                    fallback_lease_ms=self._job_timeout_ms,
+                )
             )
             if holder in self._checks_left:
                 taken = Taken(

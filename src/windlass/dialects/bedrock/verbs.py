@@ -7,7 +7,7 @@ from typing import NamedTuple
 from windlass.core.access.tokens import Role
 from windlass.web.app.router import ADMINS, JOB_CONTROLLERS, JOB_READERS, PRODUCERS, READERS, WORKERS
 
-QUEUE = "bedrock"  # holds all jobs of this dialect
+QUEUE = "bedrock"  # of the commands that name no queue
 
 
 class Verb(NamedTuple):
@@ -35,3 +35,7 @@ _VERBS = (
     Verb("Query", READERS, is_dropped_on_disconnect=True),
 )
 VERBS = {verb.name.lower(): verb for verb in _VERBS}
+# Commands of the current server that its document does not have.
+UPSTREAM_VERBS = {
+    verb.name.lower(): verb for verb in (Verb("CrashBedrockJob", ADMINS), Verb("ClearCrashedBedrockJobs", ADMINS))
+}

@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 def parsed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts the times that each text of `data` is parsed."""
     counts: Counter[str] = Counter()
-    parse = data.parse_object
+    parse = data.parse_value
 
     def count(text: str, raw: str) -> bytes:
         counts[text] += 1
         return parse(text, raw)
 
-    monkeypatch.setattr(data, "parse_object", count)
+    monkeypatch.setattr(data, "parse_value", count)
     return counts
 
 

@@ -86,6 +86,28 @@ async def test_a_job_with_retry_after(
     assert operations == expected
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"), [("+1 HOUR", TAKE), ("+1 MONTH, START OF MONTH", TAKE_AND_DETAILS)], ids=["fixed", "calendar"]
+)
+async def test_a_job_with_a_timeout(
+    bedrock: BedrockCommands, recorded: Recorder, rule: str, expected: list[str]
+) -> None:
+    await bedrock.create("job", jobTimeout=rule)
+    with recorded() as operations:
+        await bedrock.get("job")
+    assert operations == expected
+
+
+async def test_a_default_timeout(bedrock: BedrockCommands, recorded: Recorder) -> None:
+    """The take sets it."""
+    limited = BedrockCommands(bedrock.service, job_timeout_ms=60_000)
+    await limited.create("job")
+    with recorded() as operations:
+        assert (await limited.get("job"))["expires"]
+    assert operations == TAKE
+    await limited.router.close()
+
+
 async def test_a_job_of_another_dialect(bedrock: BedrockCommands, recorded: Recorder) -> None:
     """It has no number, and its lease has a deadline."""
     await bedrock.create("first")

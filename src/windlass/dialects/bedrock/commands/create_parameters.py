@@ -7,25 +7,28 @@ from functools import lru_cache
 
 import msgspec
 
-from windlass.core.job import Blob, NewJob
+from windlass.core.job import Blob, Job, NewJob
 from windlass.core.job_template import JobTemplate, PreparedJob
-from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import ENDLESS, Backoff
-from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.validation.bounds import UNIQUE_MAX
-from windlass.dialects.bedrock import data
+from windlass.dialects.bedrock import data, timeouts
 from windlass.dialects.bedrock.parameters import MALFORMED_REPEAT, Parameters, is_rule
+from windlass.dialects.bedrock.queues import read_new_queue
 from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
 from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.rules import DOCUMENT, Rules
 from windlass.dialects.bedrock.verbs import QUEUE
+
+from .job_object import read_object
 
 JOBS_MAX = 1_000
 TEMPLATES_CACHED = 1_024
 DELIVERIES_MAX = 10  # of a job with retryAfter
-FIRST_LEASE_MS = 60_000  # of a job whose lease depends on the calendar, until GetJob sets its deadline
 _decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 # A job without these needs no checks of them.
-_UNCOMMON_PARAMETERS = frozenset({"retryafter", "repeat", "unique", "firstrun", "parentjobid"})
+_UNCOMMON_PARAMETERS = frozenset(
+    {"retryafter", "jobtimeout", "repeat", "unique", "firstrun", "parentjobid", "queue", "rerunifdatachanged"}
+)
 _INVALID_JSON = (401, "Invalid JSON")
 
 
@@ -39,7 +42,9 @@ class CreateParameters(msgspec.Struct):
     priority: int | None
     data: bytes  # without the keys that the server adds
     is_mocked_in_data: bool  # its data has the key mockRequest
+    queue: str = QUEUE
     retry_after: str = ""
+    job_timeout: str = ""
     run_at_ms: int = 0
     parent_number: int = 0
     is_unique: bool = False
@@ -56,9 +61,18 @@ class CreateParameters(msgspec.Struct):
         return unique_key(self.name, self.is_mocked)
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Queue and unique key. At most one job with `unique` has them."""
+        return self.queue, self.key
+
+    @property
     def keeps_existing(self) -> bool:
         """Whether an existing job of the name stays unchanged."""
         return self.given.get("overwrite").lower() not in ("", "true")
+
+    @property
+    def has_data(self) -> bool:
+        return self.given.get("data") != ""
 
     @property
     def has_repeat(self) -> bool:
@@ -83,28 +97,50 @@ def unique_key(name: str, is_mocked: bool) -> str:
     return key[0] * 2 + hashlib.blake2b(name.encode(), digest_size=32).hexdigest()
 
 
-def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters:
+def is_made_here(job: Job) -> bool:
+    """Whether the job has the unique key of this dialect. Jobs of other dialects have another key, or none."""
+    return job.unique == unique_key(job.name, job.is_hidden)
+
+
+def key_after_rename(job: Job, name: str) -> str:
+    """Return the unique key that a job gets with a new name. Empty: it stays, as the key of another dialect does."""
+    return unique_key(name, job.is_hidden) if name and is_made_here(job) else ""
+
+
+def read_create_parameters(given: Parameters, data_max: int, rules: Rules = DOCUMENT) -> CreateParameters:
     """Read the parameters and run the first checks, in Bedrock's order."""
-    name, priority = given.name(), given.new_job_priority()
+    name, priority = given.name(), given.new_job_priority(rules.priorities)
     content = given.data(data_max) or data.EMPTY
     is_mocked_in_data = data.has_key(content, data.MOCKED)
     own = data.without_keys(content, data.MOCKED) if is_mocked_in_data else content
     item = CreateParameters(given, name, priority, own, is_mocked_in_data)
     if not _UNCOMMON_PARAMETERS.isdisjoint(given.values):
-        _read_uncommon_parameters(item, given)
+        _read_uncommon_parameters(item, given, rules)
     return item
 
 
-def _read_uncommon_parameters(item: CreateParameters, given: Parameters) -> None:
-    item.retry_after, item.is_unique = given.retry_after(), given.is_true("unique")
-    if item.retry_after and given.get("repeat"):
-        raise CommandRefused(402, "Recurring auto-retrying jobs are not supported")
-    if item.retry_after and item.is_unique:
-        raise CommandRefused(405, "Unique jobs can't be retried")
+def _read_uncommon_parameters(item: CreateParameters, given: Parameters, rules: Rules) -> None:
+    item.queue = read_new_queue(given)
+    item.retry_after, item.is_unique = given.retry_after(), given.is_on("unique")
+    if rules.refuses_unknown_reruns and given.is_true("rerunIfDataChanged"):
+        raise CommandRefused(402, "rerunIfDataChanged is not supported")
+    if item.retry_after and not rules.combines_retry_after:
+        _check_alone(item, given)
+    item.job_timeout = given.job_timeout()
+    if item.retry_after and item.job_timeout:
+        raise CommandRefused(402, "Cannot use jobTimeout with retryAfter; both end the time of a worker")
     item.run_at_ms = given.instant("firstRun") or 0
     item.parent_number = given.number("parentJobID") if given.get("parentJobID") else 0
     item.repeat = given.get("repeat")
     item.is_repeat_malformed = not is_rule(item.repeat)
+
+
+def _check_alone(item: CreateParameters, given: Parameters) -> None:
+    """Refuse `retryAfter` with `repeat` or `unique`, as the document does."""
+    if given.get("repeat"):
+        raise CommandRefused(402, "Recurring auto-retrying jobs are not supported")
+    if item.is_unique:
+        raise CommandRefused(405, "Unique jobs can't be retried")
 
 
 def read_jobs(given: Parameters) -> list[Parameters]:
@@ -120,25 +156,19 @@ def read_jobs(given: Parameters) -> list[Parameters]:
             break
         if len(objects) > JOBS_MAX:
             raise CommandRefused(402, "Too many jobs")
-        return [Parameters({key.lower(): _text(value) for key, value in fields.items()}) for fields in objects]
+        return [read_object(fields) for fields in objects]
     raise CommandRefused(*_INVALID_JSON)
-
-
-def _text(value: msgspec.Raw) -> str:
-    """Return a string as it is, null as an empty string, and any other value as JSON."""
-    encoded = bytes(value).decode()
-    if encoded[:1] == '"':
-        return str(msgspec.json.decode(encoded))
-    return "" if encoded == "null" else encoded
 
 
 def prepare_job(item: CreateParameters, job_id: bytes = b"") -> PreparedJob:
     template = _job_template(
+        item.queue,
         item.name,
         item.priority,
         item.run_at_ms,
         item.is_unique,
         item.retry_after,
+        item.job_timeout,
         item.is_mocked,
         item.repeat,
         item.parent,
@@ -148,33 +178,31 @@ def prepare_job(item: CreateParameters, job_id: bytes = b"") -> PreparedJob:
 
 @lru_cache(TEMPLATES_CACHED)
 def _job_template(
+    queue: str,
     name: str,
     priority: int | None,
     run_at_ms: int,
     is_unique: bool,
     retry_after: str,
+    job_timeout: str,
     is_mocked: bool,
     repeat: str,
     parent: bytes,
 ) -> JobTemplate:
-    lease_ms, retry = FOREVER_MS, ENDLESS
-    if retry_after:
-        fixed_ms = parse_modifiers(retry_after).fixed_ms
-        lease_ms = FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
-        if not name.startswith(data.UNCOUNTED_PREFIX):
-            retry = Backoff(tries=DELIVERIES_MAX)
+    is_counted = retry_after and not name.startswith(data.UNCOUNTED_PREFIX)
+    lease_rule = retry_after or job_timeout
     return JobTemplate(
         NewJob(
-            queue=QUEUE,
+            queue=queue,
             name=name,
             priority=DEFAULT_PRIORITY - (DEFAULT_PRIORITY if priority is None else priority),
             run_at_ms=run_at_ms,
             unique=unique_key(name, is_mocked),
             unique_check="refuse" if is_unique else "none",
             unique_while_kept=True,
-            retry=retry,
-            lease_ms=lease_ms,
-            lease_rule=retry_after,
+            retry=Backoff(tries=DELIVERIES_MAX) if is_counted else ENDLESS,
+            lease_ms=timeouts.stored_lease_ms(lease_rule, queue),
+            lease_rule=lease_rule,
             retake=bool(retry_after),
             hidden=is_mocked,
             repeat=repeat,

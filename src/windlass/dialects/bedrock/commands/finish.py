@@ -8,17 +8,19 @@ from typing import NamedTuple
 
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Job
-from windlass.core.operations import CompleteWithChildren
+from windlass.core.operations import CompleteWithChildren, Finish
 from windlass.core.scheduling.repeat import parse
 from windlass.core.states import State
+from windlass.core.validation.bounds import RESULT_MAX
 from windlass.dialects.bedrock import data
+from windlass.dialects.bedrock.client import BedrockClient
 from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import NAME_MAX, Parameters
 from windlass.dialects.bedrock.record import DEFAULT_PRIORITY, RUNNING_STATES, state_of
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
-from .create_parameters import unique_key
+from .create_parameters import is_made_here, key_after_rename
 
 NOT_RUNNING = (405, "Can only retry/finish RUNNING and RUNQUEUED jobs")
 PARENT_RUNS = (405, "Can only retry/finish child job when parent is PAUSED")
@@ -42,22 +44,24 @@ class FinishCommands:
         self._jobs = jobs
         self._service = jobs.service
 
-    async def finish_job(self, request: BedrockRequest) -> Reply:
-        return await self._finish_or_retry(request, is_retry=False)
+    async def finish_job(self, request: BedrockRequest, client: BedrockClient) -> Reply:
+        return await self._finish_or_retry(request, client, is_retry=False)
 
-    async def retry_job(self, request: BedrockRequest) -> Reply:
-        return await self._finish_or_retry(request, is_retry=True)
+    async def retry_job(self, request: BedrockRequest, client: BedrockClient) -> Reply:
+        return await self._finish_or_retry(request, client, is_retry=True)
 
-    async def _finish_or_retry(self, request: BedrockRequest, *, is_retry: bool) -> Reply:
+    async def _finish_or_retry(self, request: BedrockRequest, client: BedrockClient, *, is_retry: bool) -> Reply:
         parameters = Parameters.from_request(request)
-        number = parameters.number("jobID")
+        number, token = parameters.number("jobID"), parameters.lease_token()
 
         async def decide() -> Reply:
-            job = await self._jobs.require(number)
+            job = await self._jobs.require(number, client.principal, token)
             await self._check(job)
+            if not is_retry and parameters.get("data") and _has_result(job):
+                return await self._finish_with_result(job, parameters)
             content, drops_repeat = _new_data(parameters, job, self._jobs.data_max)
             name = _new_name(parameters) if is_retry else ""
-            priority = parameters.priority() if is_retry else None
+            priority = parameters.priority(self._jobs.rules.priorities) if is_retry else None
             when = await self._next_run(parameters, job, is_retry, drops_repeat or parameters.is_true("ignoreRepeat"))
             conclusion = CompleteWithChildren(
                 id=job.id,
@@ -66,7 +70,7 @@ class FinishCommands:
                 run_at_ms=when.run_at_ms,
                 delay_ms=when.delay_ms,
                 name=name,
-                unique=unique_key(name, job.is_hidden) if name else "",
+                unique=key_after_rename(job, name),
                 priority=None if priority is None else DEFAULT_PRIORITY - priority,
                 payload=content,
                 reason=OUT_OF_RANGE if when.is_out_of_range else "error",
@@ -78,6 +82,12 @@ class FinishCommands:
             return Reply(200, "OK", settled=(job.id,))
 
         return await decide_with_retries(decide)
+
+    async def _finish_with_result(self, job: Job, parameters: Parameters) -> Reply:
+        """Finish a job of another dialect. Its data become the result, which the creator of the job may wait for."""
+        result, _ = _new_data(parameters, job, min(self._jobs.data_max, RESULT_MAX))
+        await self._service.finish([Finish(job.id, job.lease_token, result)]).one()
+        return Reply(200, "OK", settled=(job.id,))
 
     async def _check(self, job: Job) -> None:
         if state_of(job) not in RUNNING_STATES and not job.is_hidden:
@@ -100,12 +110,12 @@ class FinishCommands:
         run_at_ms = parameters.instant("nextRun")
         return NextRun(run_at_ms) if run_at_ms is not None else NextRun(delay_ms=_delay_ms(parameters))
 
-    async def fail_job(self, request: BedrockRequest) -> Reply:
+    async def fail_job(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         parameters = Parameters.from_request(request)
-        number = parameters.number("jobID")
+        number, token = parameters.number("jobID"), parameters.lease_token()
 
         async def decide() -> Reply:
-            job = await self._jobs.require(number)
+            job = await self._jobs.require(number, client.principal, token)
             if state_of(job) not in RUNNING_STATES:
                 raise CommandRefused(405, "Can only fail RUNNING or RUNQUEUED jobs")
             content = parameters.data(self._jobs.data_max)
@@ -122,12 +132,18 @@ class FinishCommands:
         return await decide_with_retries(decide)
 
 
+def _has_result(job: Job) -> bool:
+    """Whether FinishJob ends a job of another dialect for good. A parent of Bedrock reads the data of its children."""
+    is_last_run = not job.repeat and job.parent is None and not job.has_members
+    return is_last_run and job.lease_token != 0 and not is_made_here(job)
+
+
 def _new_data(parameters: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
     """Return the new data without the server's keys (None: it stays), and whether it ends the repetition."""
     content = parameters.data(data_max)
     if content is None:
         return _without_count(job), False
-    if data.has_key(content, data.MOCKED) != job.is_hidden:
+    if data.is_object(content) and data.has_key(content, data.MOCKED) != job.is_hidden:
         raise CommandRefused(500, "Mock Mismatch")
     drops_repeat = data.has_key(content, data.DELETE) and bytes(data.decode_fields(content)[data.DELETE]) == b"true"
     return Blob(data.without_keys(content, data.MOCKED, data.COUNT)), drops_repeat
@@ -135,10 +151,8 @@ def _new_data(parameters: Parameters, job: Job, data_max: int) -> tuple[Blob | N
 
 def _without_count(job: Job) -> Blob | None:
     """Remove a counter that a client wrote into the data. None: there is none."""
-    stored = data.stored_object(job.payload)
-    return (
-        Blob(data.without_keys(stored, data.COUNT)) if stored[:1] == b"{" and data.has_key(stored, data.COUNT) else None
-    )
+    stored = data.stored_value(job.payload)
+    return Blob(data.without_keys(stored, data.COUNT)) if data.has_key(stored, data.COUNT) else None
 
 
 def _new_name(parameters: Parameters) -> str:

@@ -25,7 +25,7 @@ class QueryRequest(msgspec.Struct, frozen=True, array_like=True):
     """A query, with a copy of the jobs that it can match."""
 
     text: str
-    pages: list[bytes]  # rows as MessagePack, with columns in the order of query.COLUMNS
+    pages: list[bytes]  # rows as MessagePack, with the columns for the query, in their order
     parameters: dict[str, Any]  # of sql_functions.Value, a union that msgspec does not support
     limits: sqlite_query.QueryLimits
     with_headers: bool
@@ -61,7 +61,8 @@ def run_request(encoded: bytes) -> bytes:
     # SIGXCPU ends the process if the parent is too busy to kill it.
     _set_limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + request.limits.seconds) + CPU_SPARE_S)
     try:
-        found = sqlite_query.run_query(request.text, _decode_pages(request.pages), request.limits, request.parameters)
+        rows = _decode_pages(request.pages)
+        found = sqlite_query.run_query(request.text, rows, request.limits, request.parameters)
         return encode(QueryReply(200, "OK", sqlite_query.encode_result(found, with_headers=request.with_headers)))
     except sqlite_query.BadQuery as bad:
         return encode(QueryReply(402, "Bad query", error=str(bad)))

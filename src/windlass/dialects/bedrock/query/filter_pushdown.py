@@ -1,4 +1,4 @@
-"""Filter pushdown: conditions on jobID, name and state limit the jobs that are copied for a query.
+"""Filter pushdown: conditions on jobID, name, state and queue limit the jobs that are copied for a query.
 
 SQLite evaluates the whole query afterwards. A condition that is not understood here only costs time."""
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from .sql_functions import Value
 
 _TOKEN = re.compile(r"""\s+|'(?:[^']|'')*'|"[^"]*"|\d+|[:@$]?[A-Za-z_][A-Za-z_0-9]*|<=|>=|<>|!=|==|.""", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # SQLite compares larger numbers
 _BEFORE = ("select", "from", "jobs", "where")
 _AFTER = frozenset(("order", "group", "limit", "having", "window", ";"))
@@ -25,6 +26,7 @@ class PushedFilter(NamedTuple):
     numbers: frozenset[int] | None = None
     states: frozenset[str] | None = None
     name: str = ""  # a GLOB
+    queues: frozenset[str] | None = None
 
 
 ALL_JOBS = PushedFilter()
@@ -86,6 +88,9 @@ def _add_condition(pushed: PushedFilter, condition: list[str]) -> PushedFilter:
     texts = [value[1:-1].replace("''", "'") for value in values if value[:1] == "'"]
     if len(texts) < len(values):
         return pushed
+    if column == "queue" and operator != "glob":
+        queues = frozenset(texts)
+        return pushed._replace(queues=queues if pushed.queues is None else pushed.queues & queues)
     if column == "state" and operator != "glob":
         states = frozenset(texts)
         return pushed._replace(states=states if pushed.states is None else pushed.states & states)

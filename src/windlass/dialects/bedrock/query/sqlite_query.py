@@ -17,11 +17,8 @@ import msgspec
 from windlass.dialects.bedrock.refusals import CommandRefused
 
 from . import sql_functions
+from .extra_columns import COLUMNS, EXTRA_COLUMNS, columns_for, expand_star
 
-COLUMNS = (
-    "created", "jobID", "state", "name", "nextRun", "lastRun", "repeat", "data", "priority", "parentJobID",
-    "retryAfter",
-)  # fmt: skip
 ROWS_MAX = 100_000
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 COPY_BYTES_MAX = 256 * 1024 * 1024
@@ -32,7 +29,7 @@ _TABLE = (
     "CREATE TABLE jobs (created TIMESTAMP NOT NULL, jobID INTEGER NOT NULL PRIMARY KEY, state TEXT NOT NULL, "
     "name TEXT NOT NULL, nextRun TIMESTAMP NOT NULL, lastRun TIMESTAMP, repeat TEXT NOT NULL, data TEXT NOT NULL, "
     "priority INTEGER NOT NULL DEFAULT 500, parentJobID INTEGER NOT NULL DEFAULT 0, "
-    "retryAfter TEXT NOT NULL DEFAULT '')"
+    "retryAfter TEXT NOT NULL DEFAULT ''"
 )
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
 ABORTED = (502, "Query aborted")
@@ -112,21 +109,23 @@ def run_query(
     limits: QueryLimits | None = None,
     parameters: Mapping[str, sql_functions.Value] | None = None,
 ) -> QueryResult:
-    """Run a query over these rows. It may block for some seconds, and longer inside a single step of SQLite."""
-    limits = limits or QueryLimits()
+    """Run a query over these rows, with the columns for the query (`columns_for`).
+
+    It may block for some seconds, and longer inside a single step of SQLite."""
+    limits, columns = limits or QueryLimits(), columns_for(query)
     give_up_at_s = time.monotonic() + limits.seconds
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as base:
         _set_limits(base, limits)
-        base.execute(_TABLE)
+        base.execute("".join([_TABLE, *(f", {name} {EXTRA_COLUMNS[name]}" for name in columns[len(COLUMNS) :]), ")"]))
         try:
-            base.executemany(f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * len(COLUMNS))})", rows)  # noqa: S608
+            base.executemany(f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * len(columns))})", rows)  # noqa: S608
         except (sqlite3.Error, MemoryError):
             raise CommandRefused(
                 *ABORTED, f"The jobs have more than {limits.copy_bytes:,} bytes; ask for fewer."
             ) from None
         base.set_authorizer(_authorise)
         base.set_progress_handler(lambda: time.monotonic() > give_up_at_s, STEPS_PER_CHECK)
-        return _select(base, query, limits, parameters)
+        return _select(base, query if columns == COLUMNS else expand_star(query), limits, parameters)
 
 
 def _set_limits(base: sqlite3.Connection, limits: QueryLimits) -> None:

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from .client import BedrockClient, CommandHandler
-from .replies import QUEUED, TOO_MANY_QUEUED
-from .wire import BedrockRequest, Reply
+from windlass.dialects.bedrock.client import BedrockClient, CommandHandler
+from windlass.dialects.bedrock.replies import QUEUED, TOO_MANY_QUEUED
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
 log = logging.getLogger("windlass.bedrock")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from windlass.dialects.bedrock.auth import CommandAuth
+from windlass.dialects.bedrock.client import CommandHandler
+from windlass.dialects.bedrock.verbs import VERBS, Verb
 from windlass.settings import BODY_MAX
 from windlass.web.app.auth import Authenticator
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.socket_server import SocketServer
 
-from .auth import CommandAuth
-from .client import CommandHandler
 from .connection import BedrockConnection
 from .deferred_commands import DeferredCommands
 
@@ -25,8 +28,15 @@ BOUNDS = Bounds(
 
 
 class BedrockListener(SocketServer[BedrockConnection]):
-    def __init__(self, handler: CommandHandler, authenticator: Authenticator, bounds: Bounds = BOUNDS) -> None:
+    def __init__(
+        self,
+        handler: CommandHandler,
+        authenticator: Authenticator,
+        bounds: Bounds = BOUNDS,
+        verbs: Mapping[str, Verb] = VERBS,
+    ) -> None:
         super().__init__(bounds)
+        self.verbs = verbs
         self.handler = handler
         self.auth = CommandAuth(authenticator)
         self.deferred = DeferredCommands(handler)

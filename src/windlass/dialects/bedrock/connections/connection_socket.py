@@ -6,12 +6,15 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, cast
 
-from .client import BedrockClient
-from .wire import BedrockReader, Reply, encode_reply
+from windlass.dialects.bedrock.client import BedrockClient
+from windlass.dialects.bedrock.wire import BedrockReader, BedrockRequest, Reply, encode_reply
+
+from .acknowledgement import SentBytes, is_reset, sent_bytes
 
 if TYPE_CHECKING:
     from .listener import BedrockListener
 
+FIRST_CHECK_S, LAST_CHECK_S = 0.0005, 0.05  # pauses between checks whether a client acknowledged its jobs
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
 
 
@@ -26,6 +29,7 @@ class ConnectionSocket(asyncio.Protocol):
         "_progress_at",
         "_reader",
         "_transport",
+        "_unconfirmed",
         "_unsent",
         "_write_progress_at",
         "client",
@@ -36,6 +40,7 @@ class ConnectionSocket(asyncio.Protocol):
         self._reader = BedrockReader(listener.bounds)
         self._is_paused = False  # reading is paused
         self._has_eof = False
+        self._unconfirmed: list[tuple[BedrockRequest, Reply]] | None = None  # jobs sent after the client's end of input
         self._is_blocked = False  # writing is paused: the client does not read
         self._unsent = 0  # bytes in the write buffer at the last check
         self._write_progress_at = 0.0  # when the client last read some bytes
@@ -88,11 +93,35 @@ class ConnectionSocket(asyncio.Protocol):
         self._write_progress_at = self._listener.loop.time()
         self._abort_at = self._write_progress_at + self._listener.bounds.linger_timeout_s
         if self._has_eof or not lingers:
-            self._transport.close()
+            self._end()
             return
         self._resume()
         if self._transport.can_write_eof():
             self._transport.write_eof()
+
+    def _end(self) -> None:
+        """Close the connection. Jobs that were sent after the client's end of input must be acknowledged before."""
+        if self._unconfirmed:
+            self._await_acknowledgement(FIRST_CHECK_S)
+        else:
+            self._transport.close()
+
+    def _await_acknowledgement(self, pause_s: float) -> None:
+        if self.client.is_gone:
+            return
+        state = sent_bytes(self._transport)
+        if state is SentBytes.PENDING:  # `sweep` aborts the connection of a client that never acknowledges
+            self._listener.loop.call_later(pause_s, self._await_acknowledgement, min(2 * pause_s, LAST_CHECK_S))
+        elif state is SentBytes.RESET:
+            self._abort()  # `connection_lost` returns the jobs
+        else:
+            self._unconfirmed = None
+            self._transport.close()
+
+    def _check_half_closed(self) -> None:
+        """Abort the connection of a client that is gone. After the end of its input nothing is read from it."""
+        if self._has_eof and is_reset(self._transport.get_extra_info("socket")):
+            self._abort()
 
     def _abort(self) -> None:
         if not self.client.is_gone:

@@ -10,15 +10,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
-from windlass.web.app.auth import ANONYMOUS
-from windlass.web.listener.deferred import DeferredAnswer
-
-from .auth import reply_to_error
-from .connection_socket import ConnectionSocket
-from .replies import (
+from windlass.dialects.bedrock.auth import reply_to_error
+from windlass.dialects.bedrock.replies import (
     ABANDONED_REPLIES,
     BUSY,
-    HALF_CLOSED,
     INTERNAL_FAILURE,
     OK,
     QUEUED,
@@ -27,15 +22,20 @@ from .replies import (
     UNKNOWN_COMMAND,
     AbandonReason,
 )
-from .status import http_status_reply, status_reply
-from .verbs import VERBS, Verb
-from .wire import BedrockRequest, ProtocolError, Reply
+from windlass.dialects.bedrock.status import http_status_reply, status_reply
+from windlass.dialects.bedrock.verbs import Verb
+from windlass.dialects.bedrock.wire import BedrockRequest, ProtocolError, Reply
+from windlass.web.app.auth import ANONYMOUS
+from windlass.web.listener.deferred import DeferredAnswer
+
+from .connection_socket import ConnectionSocket
 
 if TYPE_CHECKING:
     from .listener import BedrockListener
 
 log = logging.getLogger("windlass.bedrock")
 
+HALF_CLOSE_S = 1.0  # after a request, in which the end of a waiting client's input belongs to the request
 DEFAULT_TIMEOUT_S = 110.0  # of a command without the header `timeout`
 PRECISE_TIMEOUT_S = 5.0  # shorter timeouts have their own timer; `sweep` checks the others once a second
 
@@ -96,10 +96,14 @@ class BedrockConnection(ConnectionSocket):
             self._reply_and_close(BUSY)
 
     def eof_received(self) -> bool:
+        """Keep the connection until the requests that arrived are answered: the client may still read.
+
+        A client that ends its input while it waits, and not with its request, most likely ends. Its place is for
+        others: of a client that is gone the system says nothing until a job is sent to it."""
         self._has_eof = True
         if self._abort_at or not self._transport.can_write_eof():  # TLS cannot
             return False
-        if self._is_waiting:
+        if self._is_waiting and self._listener.loop.time() - self._progress_at > HALF_CLOSE_S:
             self._abandon(AbandonReason.HALF_CLOSED)
         return self._pending is not None or self._is_blocked
 
@@ -110,6 +114,8 @@ class BedrockConnection(ConnectionSocket):
         if self._connection_jobs:
             listener.deferred.run(listener.handler.release_jobs(tuple(self._connection_jobs.items())))
             self._connection_jobs = None
+        for request, reply in self._unconfirmed or ():
+            listener.deferred.run(listener.handler.return_undelivered(request, reply))
         if self._is_waiting or (self._verb is not None and self._verb.is_dropped_on_disconnect):
             self._abandon(AbandonReason.CLIENT_GONE)
         listener.mark_closed(self)
@@ -141,7 +147,7 @@ class BedrockConnection(ConnectionSocket):
         """Reply now, or when the future of the reply is done."""
         listener = self._listener
         try:
-            started = None if self.client.principal is ANONYMOUS else listener.handler.start(request)
+            started = None if self.client.principal is ANONYMOUS else listener.handler.start(request, self.client)
         except Exception:
             log.exception("Command %s failed; its client got 502.", request.verb)
             started = INTERNAL_FAILURE
@@ -221,7 +227,7 @@ class BedrockConnection(ConnectionSocket):
             request = self._read_request()
             if request is None:
                 return False
-            verb = VERBS.get(request.verb.lower())
+            verb = self._listener.verbs.get(request.verb.lower())
             if verb is None:
                 self._reply_to_unknown(request)
                 continue
@@ -327,10 +333,12 @@ class BedrockConnection(ConnectionSocket):
             self._close()
 
     def _deliver_jobs(self, request: BedrockRequest, reply: Reply) -> Reply:
-        """Deliver the jobs of a reply, unless the client has closed its side: then it is most likely gone."""
-        if self.client.is_gone or self._has_eof:
+        """Deliver the jobs of a reply. A client that has closed its side must acknowledge them (`_end`)."""
+        if self.client.is_gone:
             self._listener.deferred.run(self._listener.handler.return_undelivered(request, reply))
-            return HALF_CLOSED
+            return reply
+        if self._has_eof:
+            self._unconfirmed = [*(self._unconfirmed or ()), (request, reply)]
         if request.headers.get("lease", "").lower() == "connection":
             self._connection_jobs = (self._connection_jobs or {}) | dict(reply.jobs)
         return reply
@@ -359,7 +367,9 @@ class BedrockConnection(ConnectionSocket):
         if self._is_blocked or self._abort_at:
             self._check_send_timeout(now)
         elif self._pending is not None:
-            if self._overdue_at <= now and not self._is_waiting:
+            if self._is_waiting:
+                self._check_half_closed()
+            elif self._overdue_at <= now:
                 self._abandon(AbandonReason.TIMED_OUT)
         elif self._reader.is_mid_request:
             if now - self._progress_at > self._listener.head_s:

@@ -1,0 +1,1 @@
+"""Listening sockets, and their connections: requests in, replies out, and how a connection closes."""
