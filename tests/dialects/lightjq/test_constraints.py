@@ -58,14 +58,14 @@ class TestConstraints:
         second = await lightjq.constrain(max_running=0, unknown="field")
         listed = {one["constraint_id"]: one for one in (await lightjq("GET", "/constraint")).body}
         assert listed[first] == {
-            "constraint_id": first, "matcher": {"name": "a", "argument": {"user.id": 7, "vip": True}}, "rate": 2.5,
-            "capacity": 4, "max_running": None, "per": "city", "levels": [],
+            "constraint_id": first, "name": None, "queues": [QUEUE], "rate": 2.5, "capacity": 4, "max_running": None,
+            "matcher": {"name": "a", "argument": {"user.id": 7, "vip": True}}, "per": "city", "levels": [],
         }  # fmt: skip
         [level] = listed[second].pop("levels")
         assert (level["per"], level["running"], level["room"]) == (None, 0, 0)
         assert listed[second] == {
-            "constraint_id": second, "matcher": {"name": None, "argument": {}}, "rate": None, "capacity": None,
-            "max_running": 0, "per": None,
+            "constraint_id": second, "name": None, "queues": [QUEUE], "matcher": {"name": None, "argument": {}},
+            "rate": None, "capacity": None, "max_running": 0, "per": None,
         }  # fmt: skip
         assert (await lightjq("DELETE", f"/constraint/{first}")).status == 204
         for gone in (first, ABSENT, "nonsense", "%2E%2E", "x" * 300):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from tests.support.api_client import Api
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NewJob
-from windlass.core.operations import Edit
+from windlass.core.operations import Edit, WorkerInfo
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -140,18 +141,27 @@ async def test_a_token_for_other_queues_is_refused(lightjq: LightJqClient, servi
     headers = await bearer(service, "read", "produce", "work", queues=("mail",))
     other = lightjq.with_token(headers["authorization"].removeprefix("Bearer "))
     job = format_id((await service.enqueue([NewJob(queue=QUEUE, name="n")]).one()).id)
+    worker_id = uuid.uuid4().bytes
+    await service.register(worker_id, WorkerInfo(queues=("mail", QUEUE)))
+    known = format_id(worker_id)
     asked: list[tuple[str, str, Any, str]] = [
         ("POST", "/job", {"name": "n", "argument": {}}, ""), ("GET", f"/job/{job}", None, ""),
         ("GET", f"/job/{job}/polling", None, ""), ("DELETE", f"/job/{job}", None, ""),
-        ("POST", "/worker", {"name": "w", "max_jobs": 1}, ""), ("DELETE", "/worker", None, job),
+        ("POST", "/worker", {"name": "w", "max_jobs": 1}, ""), ("DELETE", "/worker", None, known),
+        ("POST", "/worker", {"name": "w", "max_jobs": 1, "queues": ["mail", QUEUE]}, ""),
+        ("POST", "/worker/beat", None, known), ("POST", "/job", {"name": "n", "argument": {}, "queue": "mai"}, ""),
         ("POST", "/done", {"job_id": job, "type": "success"}, job), ("POST", "/constraint", {"max_running": 1}, ""),
-        ("GET", "/constraint", None, ""), ("DELETE", f"/constraint/{job}", None, ""),
+        ("DELETE", f"/constraint/{job}", None, ""),
     ]  # fmt: skip
     for method, path, body, worker in asked:
         response = await other(method, path, body, worker)
         assert (response.status, response.error) == (403, "forbidden"), (method, path)
+    assert (await other("GET", "/constraint")).body == []
     for path in ("jobs", "workers", "stats"):
         assert (await lightjq.client.get(f"/lightjq/ui/{path}", headers=headers)).status_code == 403
+        own = await lightjq.client.get(f"/lightjq/ui/{path}?queue=mail", headers=headers)
+        assert own.status_code == 200
+    assert [one.id for one in await service.workers()] == [worker_id]
     assert (await service.job([parse_id(job)]).one()).job.state.label == "queued"
 
 

@@ -5,4 +5,7 @@ from __future__ import annotations
 from . import constraints, jobs, openapi_document, reports, ui, workers
 
 # The routes of the web page come first: they format errors differently from the others below the prefix.
-ROUTES = tuple(subject.routes for subject in (ui, jobs, workers, reports, constraints, openapi_document))
+ROUTES = (
+    *(subject.routes for subject in (ui, jobs, workers, reports, constraints, openapi_document)),
+    openapi_document.worker_routes,
+)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from weakref import WeakSet
 
 import msgspec
 from msgspec import Meta, Raw
 
+from windlass.background.push_dispatcher import divide_by_name
+from windlass.background.push_message import RETRY, TIMEOUT_S
 from windlass.core import errors
-from windlass.core.errors import AlreadyEnded, BadInput, UnknownJob, WrongState
+from windlass.core.errors import AlreadyEnded, BadInput, Refusal, UnknownJob, WrongState
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob, Timeline
-from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.validation.bounds import DURATION_MAX, INT32_MAX, INT32_MIN, NAME_MAX, UINT32_MAX
 from windlass.web.app.app_state import AppState
@@ -22,13 +23,12 @@ from windlass.web.app.router import PRODUCERS, READERS
 from windlass.wire.encoding import MSGPACK
 from windlass.wire.problems import HttpRefusal
 
-from .protocol import NIL, QUEUE, JobId, Value, check_value, make_routes, parse_job_id
-from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_ours, is_read_once, keeps_result, shape_of, value_of
+from .protocol import NIL, QUEUE, JobId, QueueName, Value, check_value, make_routes, parse_job_id
+from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_read_once, is_shown, keeps_result, shape_of, value_of
 
 routes = make_routes("Pushers")
 
-T = TypeVar("T")
-MAX_RETRY, TIMEOUT_S = 10, 30
+MAX_RETRY = RETRY.tries - 1
 POLL_S, POLL_MAX_S = 5, 600
 _MAP_MARKERS = (*range(0x80, 0x90), 0xDE, 0xDF)  # the first byte of a map in MessagePack
 
@@ -47,17 +47,19 @@ class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
     max_retry: Retries = MAX_RETRY
     keep_result: Annotated[bool, Meta(description="Keep the result until it is read.")] = False
     timeout: Seconds = TIMEOUT_S
+    queue: Annotated[QueueName, Meta(description="Workers of this queue get the job.")] = QUEUE
 
-    def new_job(self, keep_ms: int) -> NewJob:
+    def new_job(self, keep_ms: int, tombstone_ms: int) -> NewJob:
         return NewJob(
-            queue=QUEUE,
+            queue=self.queue,
             name=self.name,
             payload=Blob(_argument(self.argument), Codec.MSGPACK),
             priority=self.priority,
-            retry=Backoff(tries=1 + self.max_retry, base_ms=1_000, factor=2.0, cap_ms=300_000, jitter=0.1),
+            retry=msgspec.structs.replace(RETRY, tries=1 + self.max_retry),
             timeout_ms=max(1, round(self.timeout * 1000)),
             result_ttl_ms=keep_ms,
             tags=(KEEPS_RESULT if self.keep_result else DROPS_RESULT,),
+            tombstone_ms=tombstone_ms if self.keep_result else 0,
         )
 
 
@@ -92,11 +94,11 @@ _configured: WeakSet[AppState] = WeakSet()
 
 
 async def ensure_name_lanes(state: AppState) -> None:
-    """Give the queue a lane per name, so that a name that a worker does not know does not block other names."""
+    """Divide LightJQ's own queue by name from the start. Other queues are divided when a push worker first refuses a
+    name (push_dispatcher.py)."""
     if state in _configured:
         return
-    if not (await state.service.configuration(QUEUE)).name_lanes:
-        await state.service.configure(QUEUE, {"name_lanes": True})
+    await divide_by_name(state.service, QUEUE)
     _configured.add(state)
 
 
@@ -107,20 +109,47 @@ async def ensure_name_lanes(state: AppState) -> None:
 )  # fmt: skip
 async def push_job(context: RequestContext[PushedJob, None]) -> Pushed:
     """Enqueue a job."""
-    context.check_queue(QUEUE)
-    job = context.body.new_job(context.state.settings.lightjq_keep_ms)
-    await ensure_name_lanes(context.state)
+    settings = context.state.settings
+    job = context.body.new_job(settings.lightjq_keep_ms, settings.lightjq_tombstone_ms)
+    context.check_queue(job.queue)
+    if job.queue == QUEUE:
+        await ensure_name_lanes(context.state)
     return Pushed(format_id((await context.state.batcher.enqueue(job)).id))
 
 
+class Discarded(UnknownJob):
+    """The job had keep_result and has ended; its result was discarded, and its record is no longer shown."""
+
+
 async def find_job(context: RequestContext[Any, Any], job_id: bytes) -> Timeline:
+    """Return a job of any queue that the token may use, whatever dialect enqueued it."""
     try:
         timeline = await context.service.job([job_id]).one()
     except AlreadyEnded as error:
         raise UnknownJob from error
-    if not is_ours(timeline.job):
+    job = timeline.job
+    context.check_found(job.queue)
+    if job.is_history and job.tombstone_ms and job.state is not State.CANCELLED:
+        raise Discarded
+    if not is_shown(job):
         raise UnknownJob
     return timeline
+
+
+async def _nil_if_discarded(
+    context: RequestContext[Any, Any], job_id: bytes, answer: Awaitable[StatusShape]
+) -> StatusShape | Raw:
+    """Return the answer, or nil for a job with keep_result that has ended and is only remembered by its id."""
+    try:
+        return await answer
+    except Discarded:
+        return NIL
+    except (UnknownJob, AlreadyEnded) as error:
+        (queue,) = await context.service.tombstone([job_id])
+        if isinstance(queue, Refusal):
+            raise UnknownJob from error
+        context.check_found(queue)
+        return NIL
 
 
 async def _describe_job(context: RequestContext[Any, Any], timeline: Timeline) -> StatusShape:
@@ -134,45 +163,45 @@ async def _describe_job(context: RequestContext[Any, Any], timeline: Timeline) -
 
 
 @routes.get(
-    "/job/{id}", operation="job_status", roles=PRODUCERS | READERS, response=StatusShape, body_media=MSGPACK,
+    "/job/{id}", operation="job_status", roles=PRODUCERS | READERS, response=StatusShape | None, body_media=MSGPACK,
     response_media=MSGPACK, is_listed=False, refuses=(UnknownJob, errors.EngineError),
 )  # fmt: skip
-async def job_status(context: RequestContext[None, None]) -> StatusShape:
+async def job_status(context: RequestContext[None, None]) -> StatusShape | Raw:
     """Read the status of a job.
 
-    The result of a job with `keep_result` is returned once; later answers have nil. A token that may only read gets the
-    result without consuming it."""
-    context.check_queue(QUEUE)
-    return await _expired_as_unknown(_describe_job(context, await find_job(context, parse_job_id(context.path["id"]))))
+    The result of a job with `keep_result` is returned once; later answers have a nil `result`. When the job itself is
+    no longer kept, the answer is nil. A token that may only read gets the result without consuming it."""
+    job_id = parse_job_id(context.path["id"])
+    return await _nil_if_discarded(context, job_id, _read_status(context, job_id))
+
+
+async def _read_status(context: RequestContext[Any, Any], job_id: bytes) -> StatusShape:
+    return await _describe_job(context, await find_job(context, job_id))
 
 
 @routes.get(
-    "/job/{id}/polling", operation="poll_job", roles=PRODUCERS | READERS, query=PollingQuery, response=StatusShape,
-    body_media=MSGPACK, response_media=MSGPACK, is_listed=False, waits=True,
+    "/job/{id}/polling", operation="poll_job", roles=PRODUCERS | READERS, query=PollingQuery,
+    response=StatusShape | None, body_media=MSGPACK, response_media=MSGPACK, is_listed=False, waits=True,
     refuses=(UnknownJob, NotEnded, errors.EngineError),
 )  # fmt: skip
-async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
+async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape | Raw:
     """Wait for the end of a job.
 
     Answers at once if the job is done, or has failed without a retry left; otherwise as soon as it ends. 408 if it does
-    not end in time."""
-    context.check_queue(QUEUE)
+    not end in time. nil as in the status of a job."""
     job_id = parse_job_id(context.path["id"])
+    return await _nil_if_discarded(context, job_id, _await_end(context, job_id))
+
+
+async def _await_end(context: RequestContext[None, PollingQuery], job_id: bytes) -> StatusShape:
     await find_job(context, job_id)
     waiting = context.service.result(job_id, wait_ms=context.query.timeout * 1000)
-    if await _expired_as_unknown(context.state.wait_or_stop(waiting, None)) is None:
+    if await context.state.wait_or_stop(waiting, None) is None:
         raise NotEnded
     timeline = await find_job(context, job_id)
     if not timeline.job.state.is_ended:  # it was requeued in between
         raise NotEnded
-    return await _expired_as_unknown(_describe_job(context, timeline))
-
-
-async def _expired_as_unknown(operation: Awaitable[T]) -> T:
-    try:
-        return await operation
-    except AlreadyEnded as error:
-        raise UnknownJob from error
+    return await _describe_job(context, timeline)
 
 
 @routes.delete(
@@ -181,7 +210,6 @@ async def _expired_as_unknown(operation: Awaitable[T]) -> T:
 )  # fmt: skip
 async def cancel_job(context: RequestContext[None, None]) -> None:
     """Cancel a job that has not started, or waits for its next attempt."""
-    context.check_queue(QUEUE)
     job_id = parse_job_id(context.path["id"])
     await find_job(context, job_id)
     try:

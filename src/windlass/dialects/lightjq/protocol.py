@@ -9,6 +9,7 @@ from msgspec import Meta, Raw
 
 from windlass.core.errors import BadInput, UnknownJob, UnknownWorker, WindlassError
 from windlass.core.ids import parse_id
+from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.core.validation.workers import check_worker_id
 from windlass.web.app.content_negotiation import encoded_response
 from windlass.web.app.router import Routes
@@ -17,10 +18,11 @@ from windlass.wire.encoding import MSGPACK, Encoding
 from windlass.wire.problems import headers_of, status_for
 
 PREFIX = "/lightjq"
-QUEUE = "lightjq"
+QUEUE = "lightjq"  # of jobs and workers that name none
 NIL = Raw(b"\xc0")
 
 Value: TypeAlias = Annotated[Raw, Meta(description="Any value.", examples=[{"order": 7}])]
+QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=QUEUE_MAX, examples=[QUEUE])]
 JobId: TypeAlias = Annotated[str, Meta(examples=["01890a5d-ac96-774b-bcce-b302099a8057"])]
 
 
@@ -41,8 +43,8 @@ def format_error_as_accepted(error: WindlassError, encoding: Encoding) -> Respon
     return encoded_response(status_for(error), No(error.code, str(error)), encoding, headers_of(error))
 
 
-def make_routes(tag: str) -> Routes:
-    return Routes(PREFIX, tag=tag, error_formatter=format_error_as_msgpack, error_body=No)
+def make_routes(tag: str, below: str = "") -> Routes:
+    return Routes(PREFIX + below, tag=tag, error_formatter=format_error_as_msgpack, error_body=No)
 
 
 def check_value(field: str, value: Raw) -> bytes:

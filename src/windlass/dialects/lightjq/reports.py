@@ -9,20 +9,24 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from windlass.background.push_message import retry_of
 from windlass.core import errors
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.operations import Fail, Finish
+from windlass.core.operations import Fail, Finish, Update
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKERS
 from windlass.wire.encoding import MSGPACK
 
 from .jobs import find_job
-from .protocol import NIL, QUEUE, JobId, Value, check_value, make_routes, parse_job_id
-from .status import Reason, encode_failure, keeps_result
+from .protocol import NIL, JobId, Value, check_value, make_routes, parse_job_id
+from .status import Reason, encode_failure, keeps_result, note_of_end
 from .workers import NEEDS_WORKER, parse_worker_header
 
 routes = make_routes("Workers")
+
+
+INSTANT_CHARS = 64
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -30,7 +34,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
     job_id: JobId | UnsetType = UNSET
     id: Annotated[JobId, Meta(description="Another name of `job_id`.")] | UnsetType = UNSET
-    finished_at: Annotated[str, Meta(description="ISO 8601.")] | None = None
+    finished_at: Annotated[Annotated[str, Meta(max_length=INSTANT_CHARS)] | None, Meta(description="ISO 8601.")] = None
 
     def validated_job_id(self) -> str:
         """Check the report, and return the id of its job."""
@@ -72,11 +76,10 @@ def _check_instant(text: str) -> None:
     ), **NEEDS_WORKER,
 )  # fmt: skip
 async def report_done(context: RequestContext[Any, None]) -> None:
-    """Report how a job ended.
+    """Report how a job ended. The job may be of any queue of the token, whatever dialect enqueued it.
 
     409 if this worker does not hold the job, or no longer: nothing has changed then. A report may arrive before the
     worker's answer to the push of the job was read."""
-    context.check_queue(QUEUE)
     worker, report = parse_worker_header(context), context.body
     job_id = parse_job_id(report.validated_job_id())
     outcome = _outcome_blob(report)
@@ -92,23 +95,32 @@ def _outcome_blob(report: Success | Failure) -> Blob:
     if isinstance(report, Success):
         value = NIL if report.result is UNSET else report.result
         return Blob(check_value("result", value), Codec.MSGPACK)
-    return encode_failure(report.message, check_value("error", NIL if report.error is UNSET else report.error))
+    error = check_value("error", NIL if report.error is UNSET else report.error)
+    return encode_failure(report.message, error, report.finished_at)
 
 
 async def _apply_report(context: RequestContext[Any, Any], job: Job, report: Success | Failure, outcome: Blob) -> None:
     """Apply the report with the token of the lease that was read. A report that comes too late is refused."""
     if isinstance(report, Success):
-        kept = outcome if keeps_result(job) else None
-        await context.service.finish([Finish(job.id, job.lease_token, kept)]).one()
+        await _finish(context, job, report, outcome)
         return
-    is_retried = report.should_retry and job.retry.wants_retry(job.attempt)
+    retry = retry_of(job)
+    is_retried = report.should_retry and retry.wants_retry(job.attempt)
     await context.service.fail([
         Fail(
             id=job.id,
             token=job.lease_token,
             then="retry" if is_retried else "final",
-            delay_ms=job.retry.delay_ms(job.attempt, random.random()) if is_retried else 0,  # noqa: S311
+            delay_ms=retry.delay_ms(job.attempt, random.random()) if is_retried else 0,  # noqa: S311
             reason=report.reason,
             error=outcome,
         )
     ]).one()  # fmt: skip
+
+
+async def _finish(context: RequestContext[Any, Any], job: Job, report: Success, outcome: Blob) -> None:
+    if report.finished_at is not None:
+        note = note_of_end(report.finished_at)
+        await context.service.update([Update(id=job.id, token=job.lease_token, note=note)]).one()
+    kept = outcome if keeps_result(job) else None
+    await context.service.finish([Finish(job.id, job.lease_token, kept)]).one()

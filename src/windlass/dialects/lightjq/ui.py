@@ -21,12 +21,12 @@ from windlass.wire.encoding import Encoding
 from windlass.wire.values import Value
 
 from .constraints import ConstraintShape, constraint_shapes
-from .protocol import PREFIX, QUEUE, JobId, No, format_error_as_accepted
+from .protocol import PREFIX, QUEUE, JobId, No, QueueName, format_error_as_accepted
 from .status import (
     Reason,
     Status,
     describe_failure,
-    is_ours,
+    is_shown,
     keeps_result,
     last_failure,
     retry_count_of,
@@ -49,7 +49,11 @@ _LISTS: dict[str, tuple[str, ...]] = {
 }
 
 
-class JobsPageQuery(msgspec.Struct, frozen=True, kw_only=True):
+class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
+    queue: QueueName = QUEUE
+
+
+class JobsPageQuery(QueueQuery, frozen=True, kw_only=True):
     status: Status | None = None
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern with * and ?.")] = ""
     most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX, description="Size of the page.")] = 50
@@ -91,14 +95,14 @@ class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
 )  # fmt: skip
 async def ui_jobs(context: RequestContext[None, JobsPageQuery]) -> JobsPage:
     """List jobs by status and name, page by page."""
-    context.check_queue(QUEUE)
     query = context.query
+    context.check_queue(query.queue)
     lists = _LISTS[query.status or ""]
     index, inner = _parse_cursor(query.cursor, lists)
     page = await context.service.jobs(
-        Listing(queue=QUEUE, state=lists[index], name=query.name, most=query.most, cursor=inner)
+        Listing(queue=query.queue, state=lists[index], name=query.name, most=query.most, cursor=inner)
     )
-    wanted = [job for job in page.jobs if is_ours(job) and query.status in (None, status_of(job))]
+    wanted = [job for job in page.jobs if is_shown(job) and query.status in (None, status_of(job))]
     next_list = f"{lists[index + 1]}:" if index + 1 < len(lists) else ""
     return JobsPage(
         jobs=await _list_jobs(context, wanted), cursor=f"{lists[index]}:{page.cursor}" if page.cursor else next_list
@@ -153,7 +157,7 @@ def _argument(payload: Blob, encoding: Encoding) -> Any:
     return UNSET if value is None else value
 
 
-class WorkersPageQuery(msgspec.Struct, frozen=True, kw_only=True):
+class WorkersPageQuery(QueueQuery, frozen=True, kw_only=True):
     start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="Number of workers to skip.")] = 0
     most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX)] = 100
 
@@ -193,10 +197,11 @@ def _worker_row(worker: Worker) -> ListedWorker:
 )  # fmt: skip
 async def ui_workers(context: RequestContext[None, WorkersPageQuery]) -> WorkersPage:
     """List the workers of the queue, of any dialect, with their running jobs."""
-    context.check_queue(QUEUE)
-    start, most = context.query.start, context.query.most
+    query = context.query
+    context.check_queue(query.queue)
+    start, most = query.start, query.most
     page = await context.service.workers(start=start, most=most)
-    ours = [worker for worker in page if QUEUE in worker.info.queues]
+    ours = [worker for worker in page if query.queue in worker.info.queues]
     return WorkersPage(
         workers=[
             _worker_row(worker) for worker in await context.service.workers_within(ours, context.principal.queues)
@@ -228,13 +233,15 @@ class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.get(
-    "/stats", operation="ui_stats", roles=READERS, response=StatsShape, is_listed=False, refuses=(errors.EngineError,)
+    "/stats", operation="ui_stats", roles=READERS, query=QueueQuery, response=StatsShape, is_listed=False,
+    refuses=(errors.EngineError,),
 )  # fmt: skip
-async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
-    """Count jobs and workers, and show the use of each constraint."""
-    context.check_queue(QUEUE)
-    [stats] = await context.service.stats([QUEUE])
-    workers = [worker async for worker in _all_workers(context)]
+async def ui_stats(context: RequestContext[None, QueueQuery]) -> StatsShape:
+    """Count jobs and workers of the queue, and show the use of each constraint."""
+    queue = context.query.queue
+    context.check_queue(queue)
+    [stats] = await context.service.stats([queue])
+    workers = [worker async for worker in _all_workers(context, queue)]
     return StatsShape(
         jobs=CountsShape(
             queued=stats.queued + stats.waiting,
@@ -248,14 +255,14 @@ async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
             max_jobs=sum(worker.info.slots for worker in workers),
             running=sum(worker.running_count for worker in workers),
         ),
-        constraints=constraint_shapes(await context.service.limits()),
+        constraints=constraint_shapes(await context.service.limits(), context.principal.may_use),
     )
 
 
-async def _all_workers(context: RequestContext[Any, Any]) -> Any:
+async def _all_workers(context: RequestContext[Any, Any], queue: str) -> Any:
     start = 0
     while page := await context.service.workers(start=start, most=PAGE_MAX):
-        ours = [worker for worker in page if QUEUE in worker.info.queues]
+        ours = [worker for worker in page if queue in worker.info.queues]
         for worker in await context.service.workers_within(ours, context.principal.queues):
             yield worker
         start += len(page)

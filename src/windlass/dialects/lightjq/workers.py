@@ -14,12 +14,13 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.operations import WorkerInfo
 from windlass.core.queue import DAY_MS
+from windlass.core.validation.bounds import QUEUES_PER_TAKE
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKERS
 from windlass.wire.encoding import MSGPACK
 
 from .jobs import ensure_name_lanes
-from .protocol import QUEUE, make_routes, parse_worker_id
+from .protocol import QUEUE, QueueName, make_routes, parse_worker_id
 from .worker_url import check_reachable
 
 routes = make_routes("Workers")
@@ -42,6 +43,12 @@ class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
         Annotated[str, Meta(max_length=URL_MAX)] | None,
         Meta(description="Base URL: jobs are posted to `<url>/worker-job`. nil: no jobs are pushed.", examples=[None]),
     ] = None
+    queues: Annotated[
+        list[QueueName],
+        Meta(
+            min_length=1, max_length=QUEUES_PER_TAKE, description="Jobs of these queues are pushed.", examples=[[QUEUE]]
+        ),
+    ] = msgspec.field(default_factory=lambda: [QUEUE])
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -54,15 +61,28 @@ class Registered(msgspec.Struct, frozen=True):
 )  # fmt: skip
 async def register_worker(context: RequestContext[NewWorker, None]) -> Registered:
     """Register a worker."""
-    context.check_queue(QUEUE)
     body, worker = context.body, uuid.uuid4().bytes
-    info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
+    queues = tuple(dict.fromkeys(body.queues))
+    for queue in queues:
+        context.check_queue(queue)
+    info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=queues, url=(body.url or "").rstrip("/"))
     operation = context.service.register(worker, info, beat_ms=PUSH_WORKER_TTL_MS if info.url else OTHER_WORKER_TTL_MS)
     if info.url:
+        _check_share(context, info)
         await check_reachable(info.url, await context.state.policy.current())
-    await ensure_name_lanes(context.state)
+    if QUEUE in queues:
+        await ensure_name_lanes(context.state)
     await operation
     return Registered(format_id(worker))
+
+
+def _check_share(context: RequestContext[Any, Any], info: WorkerInfo) -> None:
+    """Raise BadInput if a partition of these queues would get no part of max_jobs (WorkerOperations.register)."""
+    number = len({context.service.store.partition_of_queue(queue) for queue in info.queues})
+    if info.slots < number:
+        raise BadInput(
+            f"These queues are in {number} partitions, which divide max_jobs; give at least {number}, or fewer queues."
+        )
 
 
 def parse_worker_header(context: RequestContext[Any, Any]) -> bytes:
@@ -78,7 +98,6 @@ def parse_worker_header(context: RequestContext[Any, Any]) -> bytes:
 )  # fmt: skip
 async def remove_worker(context: RequestContext[None, None]) -> None:
     """Remove a worker. Its jobs are given to other workers."""
-    context.check_queue(QUEUE)
     worker = parse_worker_header(context)
     await context.check_worker(worker, with_jobs=True)
     await context.service.forget(worker)
@@ -92,7 +111,6 @@ async def beat_worker(context: RequestContext[None, None]) -> None:
     """Check that the worker is still registered.
 
     A worker that was unreachable for a while is removed. It then has to register again."""
-    context.check_queue(QUEUE)
     worker = parse_worker_header(context)
     await context.check_worker(worker)
     await context.service.beat([worker]).one()
