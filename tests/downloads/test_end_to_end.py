@@ -23,6 +23,7 @@ from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import Notifier
 from windlass.core.ids import format_id
 from windlass.downloads.worker import callback_body
+from windlass.downloads.worker.report import INVALID_RESULT
 from windlass.outbound import Outbound, parse_policy
 from windlass.server import open_server
 from windlass.service import Service
@@ -167,6 +168,46 @@ async def test_the_native_api_shows_the_same_job(store: Store, tmp_path: Path) -
         assert shown["payload"]["id"] == download_id
 
 
+async def test_an_order_of_the_native_api_has_a_callback_too(store: Store, tmp_path: Path) -> None:
+    async with at_work(store, tmp_path, download_keep_ms=1) as whole, Origin(answer(b"content")).open() as origin:
+        payload = {"url": origin.url(), "aggr_id": "shop", "extra": "mine"}
+        callback = {"url": whole.receiver.url}
+        job = {"queue": "downloads", "name": "n", "payload": payload, "callback": callback, "result_ttl_ms": 600_000}
+        assert (await whole.client.post("/api/v1/jobs", json=job)).status_code == 201
+        received = (await whole.next_callback()).decoded
+        download_id = received["job_id"]
+        assert (received["success"], received["extra"], len(download_id)) == (True, "mine", 14)
+        assert received["download_url"].endswith(f"/files/{download_id[:3]}/{download_id}")
+
+        async def is_gone() -> bool:
+            return not files_in(tmp_path)
+
+        await until(is_gone)
+
+
+@pytest.mark.parametrize("ttl_ms", [0, 600_000])
+async def test_what_another_worker_reports_is_no_callback_body(store: Store, tmp_path: Path, ttl_ms: int) -> None:
+    async with at_work(store, tmp_path, roles="api,notifier") as whole:
+        job = {
+            "queue": "downloads",
+            "name": "n",
+            "payload": {"url": "http://x/"},
+            "callback": {"url": whole.receiver.url},
+        }
+        assert (await whole.client.post("/api/v1/jobs", json=job | {"result_ttl_ms": ttl_ms})).status_code == 201
+        (taken,) = (await whole.client.post("/api/v1/take", json={"queues": ["downloads"]})).json()["jobs"]
+        result = {"success": True, "job_id": "mine", "download_url": "http://evil/", "<script>": 1}
+        done = {"token": taken["lease_token"], "result": result}
+        assert (await whole.client.post(f"/api/v1/jobs/{taken['id']}/finish", json=done)).status_code < 300
+        received = (await whole.next_callback()).decoded
+        assert received == {
+            "success": False, "error": INVALID_RESULT, "extra": "", "image_size": "", "resource_url": "http://x/",
+            "download_url": "", "job_id": received["job_id"], "response_code": 0, "delivered": True,
+            "delivery_error": "",
+        }  # fmt: skip
+        assert len(received["job_id"]) == (14 if ttl_ms else 36)
+
+
 class Counting:
     """An origin's handler that counts how many of each aggregation it serves at once."""
 
@@ -298,7 +339,7 @@ async def _deliver(service: Service) -> None:
     """What a notifier does that comes later."""
     async with Outbound(parse_policy("yes", is_local=True)) as outbound:
         backend = HttpBackend(outbound, ())
-        notifier = Notifier({"http": backend}, bodies={"downloads": lambda pending: callback_body(pending, "")})
+        notifier = Notifier({"http": backend}, bodies={"downloads": lambda pending: callback_body(service, pending)})
         assert await notifier.deliver_once(service) == 1
 
 

@@ -13,10 +13,11 @@ import pytest
 from tests.downloads.origin import BASE, AtWork, Origin, answer, at_work
 from windlass.core.callbacks.callback import LeasedCallback, PendingCallback
 from windlass.core.errors import AlreadyEnded, UnknownJob
-from windlass.core.job import Blob, Callback, NewJob
-from windlass.core.operations import Fail, Take
+from windlass.core.job import Blob, Callback, Codec, NewJob
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.downloads.worker import FILES_QUEUE, QUEUE, callback_body, on_delivered
+from windlass.downloads.worker.report import INVALID_RESULT
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -61,8 +62,8 @@ async def pending_callback_of(service: Service) -> PendingCallback:
 
 async def body_of(service: Service) -> dict[str, Any]:
     pending = await pending_callback_of(service)
-    body = callback_body(pending, BASE)
-    assert callback_body(pending, BASE) == body
+    body = await callback_body(service, pending)
+    assert await callback_body(service, pending) == body
     decoded: dict[str, Any] = msgspec.json.decode(body)
     assert list(decoded) == FIELDS
     return decoded
@@ -131,6 +132,78 @@ async def test_of_a_report_that_was_too_large_to_be_kept(work: AtWork) -> None:
         await owe(work.service, origin.url(), extra="e" * 70_000)
         body = await body_of(work.service)
         assert (body["success"], body["job_id"], body["download_url"]) == (True, NAME, f"{BASE}/abc/{NAME}")
+
+
+VALID: dict[str, Any] = {
+    "success": True, "error": "", "extra": "mine", "image_size": "1x2", "resource_url": "http://x.example/",
+    "download_url": f"http://other.example/f/abc/{NAME}", "job_id": NAME, "response_code": 200, "delivered": True,
+    "delivery_error": "",
+}  # fmt: skip
+
+
+async def _reported(service: Service, result: Blob | None) -> dict[str, Any]:
+    """The callback body after another worker has finished the job with a result."""
+    await owe(service, "http://x.example/")
+    (job,) = (await service.take(Take(queues=(QUEUE,)))).jobs
+    await service.finish([Finish(job.id, job.lease_token, result)])
+    return await body_of(service)
+
+
+@pytest.mark.parametrize("more", [{}, {"unknown": 1, "<b>": "dropped"}], ids=str)
+async def test_a_valid_report_of_another_worker_is_sent(opened: Service, more: dict[str, Any]) -> None:
+    assert await _reported(opened, Blob(msgspec.json.encode(VALID | more))) == VALID
+
+
+INVALID: list[Blob | None] = [
+    None,
+    Blob(b"null"),
+    Blob(b"[1]"),
+    Blob(b'{"success": true'),
+    Blob(b"\xff", Codec.RAW),
+    Blob(msgspec.msgpack.encode(VALID), Codec.MSGPACK),
+    *(
+        Blob(msgspec.json.encode(VALID | changed))
+        for changed in (
+            {"success": False}, {"success": 1}, {"success": "true"}, {"error": "x"}, {"error": None},
+            {"extra": "theirs"}, {"extra": 7}, {"image_size": "big"}, {"image_size": "1x2<b>"},
+            {"resource_url": "http://y.example/"}, {"download_url": ""}, {"download_url": "http://x/abc/other"},
+            {"download_url": f"\n/abc/{NAME}"}, {"download_url": "h" * 5_000 + f"/abc/{NAME}"}, {"job_id": "other"},
+            {"job_id": ""}, {"response_code": -1}, {"response_code": 1000}, {"response_code": "200"},
+            {"delivered": False}, {"delivery_error": "x"}, {"extra": "x" * 70_000},
+        )
+    ),
+]  # fmt: skip
+
+
+async def test_any_other_result_is_reported_as_a_failure(opened: Service) -> None:
+    for result in INVALID:
+        body = await _reported(opened, result)
+        assert body == {
+            "success": False, "error": INVALID_RESULT, "extra": "mine", "image_size": "",
+            "resource_url": "http://x.example/", "download_url": "", "job_id": NAME, "response_code": 0,
+            "delivered": True, "delivery_error": "",
+        }, result  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (Blob(b'{"message": "no luck", "response_code": 404}'), "no luck", 404),
+        (Blob(b'{"message": "no luck", "response_code": -7, "job_id": "theirs"}'), "no luck", 0),
+        (Blob(msgspec.msgpack.encode({"message": "no luck", "error": {"a": 1}}), Codec.MSGPACK), "no luck", 0),
+        (Blob(msgspec.json.encode({"message": "x" * 9_000})), "x" * 2_000, 0),
+        (Blob(b"\xff", Codec.RAW), "other", 0),
+    ],
+    ids=lambda given: repr(given)[:40],
+)
+async def test_the_error_of_another_worker_is_cut_and_checked(
+    opened: Service, error: Blob, said: str, code: int
+) -> None:
+    await owe(opened, "http://x.example/")
+    (job,) = (await opened.take(Take(queues=(QUEUE,)))).jobs
+    await opened.fail([Fail(id=job.id, token=job.lease_token, reason="other", error=error)])
+    body = await body_of(opened)
+    assert (body["error"], body["response_code"], body["job_id"]) == (said, code, NAME)
 
 
 async def test_the_file_of_such_a_one_leaves_too(work: AtWork) -> None:

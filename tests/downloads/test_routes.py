@@ -10,7 +10,10 @@ import httpx
 import pytest
 import schemathesis
 
+from tests.dialects.sample_jobs import bearer
+from windlass.core.access.tokens import Role
 from windlass.core.callbacks.callback import FailedDelivery
+from windlass.core.ids import download_id_of_number
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.server import Server
@@ -137,6 +140,21 @@ async def test_a_file(client: httpx.AsyncClient) -> None:
     assert (head.status_code, head.headers["content-length"], head.content) == (200, "1024", b"")
 
 
+async def test_the_file_of_a_job_from_elsewhere_needs_a_token(
+    client: httpx.AsyncClient, service: Service, tmp_path: Path
+) -> None:
+    """Its id is made from a number, so it can be guessed."""
+    name = download_id_of_number(7)
+    (tmp_path / "files" / name[:3]).mkdir()
+    (tmp_path / "files" / name[:3] / name).write_bytes(b"content")
+    path = f"/downloader/files/{name[:3]}/{name}"
+    assert (await client.get(path)).content == b"content"  # no token exists
+    headers = await bearer(service, Role.READ, queues=("downloads",))
+    other = await bearer(service, Role.READ, queues=("other",))
+    assert [(await client.get(path, headers=one)).status_code for one in (headers, other, {})] == [200, 401, 401]
+    assert (await client.get(FILE)).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("asked", "first", "last"),
     [
@@ -231,7 +249,8 @@ async def test_its_document_is_openapi_with_the_paths_of_its_clients(client: htt
     assert document["servers"] == [{"url": "/downloader"}]
     operations = {f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found}
     assert operations == {
-        "POST /download", "POST /retry/{name}", "GET /hb", "GET /stats/{name}", "GET /dashboard/aggregations",
+        "POST /download", "GET /download/{name}", "PUT /aggregations/{name}",
+        "POST /retry/{name}", "GET /hb", "GET /stats/{name}", "GET /dashboard/aggregations",
         "GET /files/{folder}/{name}",
     }  # fmt: skip
     order = document["components"]["schemas"]["OrderForm"]

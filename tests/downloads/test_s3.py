@@ -99,7 +99,7 @@ async def test_a_bucket_that_is_not_there_is_final(work: AtWork) -> None:
         assert (end["attempt"], work.files()) == (1, {})
 
 
-@pytest.mark.parametrize(("bucket", "region"), [("../x", "us-east-1"), ("theirs", "evil.example/"), ("theirs", "")])
+@pytest.mark.parametrize(("bucket", "region"), [("../x", "us-east-1"), ("theirs", "evil.example/")])
 async def test_names_that_lead_elsewhere_are_refused(work: AtWork, bucket: str, region: str) -> None:
     async with Origin(answer(b"x")).open() as origin:
         end = await work.download(origin.url(), s3_bucket=bucket, s3_region=region)

@@ -101,6 +101,20 @@ async def test_a_lease_that_is_lost_ends_the_download(opened: Service, store: St
         assert ((await opened.job([job_id]).one()).job.state, work.files()) == (State.QUEUED, {})
 
 
+async def test_a_download_that_outlives_a_fixed_lease_is_stopped(
+    opened: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = Slow()
+    async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=1500) as work:
+        await opened.configure(QUEUE, {"lease_renewal": False})
+        job_id = await work.put(origin.url())
+        await slow.is_requested.wait()
+        await opened.pause(QUEUE)
+        await work.until(job_id, lambda _: not work.worker.counters()["workers"])
+        await work.until(job_id, lambda read: read.job.state is State.QUEUED)
+    assert f"windlass queues configure {QUEUE} --lease-renewal" in caplog.text
+
+
 async def test_leases_are_kept_as_long_as_it_takes(opened: Service, tmp_path: Path) -> None:
     slow = Slow()
     async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=3000) as work:

@@ -15,7 +15,7 @@ from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
 from windlass.settings import Settings
 
-from .api.aggregation import proxy_of
+from .api.aggregation import prepare, proxy_of
 from .api.refusals import PREFIX
 from .worker import DownloadOptions, DownloadWorker, parse_headers
 
@@ -55,7 +55,7 @@ async def run_downloads(service: Service, policy: PolicySource, settings: Settin
         yield
         return
     async with Outbound(policy) as outbound:
-        worker = DownloadWorker(outbound, _options(settings, base), proxy_of=proxy_of)
+        worker = DownloadWorker(outbound, _options(settings, base), proxy_of=proxy_of, prepare=prepare)
         running = asyncio.create_task(worker.run(service), name="windlass-processor")
         running.add_done_callback(log_unexpected_end)
         try:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import files, monitor, openapi_document, orders
+from . import aggregation_limits, files, monitor, openapi_document, orders, status
 
-ROUTES = tuple(subject.routes for subject in (orders, monitor, files, openapi_document))
+ROUTES = tuple(subject.routes for subject in (orders, status, monitor, aggregation_limits, files, openapi_document))

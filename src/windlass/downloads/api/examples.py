@@ -11,4 +11,5 @@ DOWNLOAD_EXAMPLES: dict[str, Any] = {
         "aggr_limit": 4,
         "callback_url": "https://example.com/done",
     },
+    "set_aggregation": {"aggr_limit": 8},
 }

@@ -10,11 +10,14 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from windlass.core.errors import Unauthorized
+from windlass.core.ids import number_of_download_id
 from windlass.deployment import download_dir
 from windlass.downloads.worker.content_type import EMPTY, LOOKED_AT, UNKNOWN, mime_type_of
-from windlass.downloads.worker.order import is_id, path_of
+from windlass.downloads.worker.order import QUEUE, is_id, path_of
 from windlass.web.app.problems import NotFound
 from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import JOB_READERS
 from windlass.web.listener.messages import StreamedResponse
 from windlass.wire.problems import HttpRefusal
 
@@ -51,16 +54,21 @@ class ByteRange(NamedTuple):
 @routes.get(
     "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream",
     waits=True, other_responses={206: None}, headers={"range": "One part of the file, such as bytes=0-1023."},
-    refuses=(NotFound, RangeNotSatisfiable),
+    refuses=(NotFound, RangeNotSatisfiable, Unauthorized),
 )  # fmt: skip
 async def downloaded_file(context: RequestContext[None, None]) -> StreamedResponse:
     """Return a downloaded file.
 
-    No token is needed: the callback has the URL, which cannot be guessed."""
+    No token is needed: the callback has the URL, which cannot be guessed. The id of a job that was not made by POST
+    /download can be guessed, so its file needs a token for the queue, once tokens exist."""
     name = context.path["name"]
     settings = context.state.settings
     if settings.download_s3_bucket or not is_id(name) or context.path["folder"] != name[:3]:
         raise NotFound
+    if number_of_download_id(name) is not None:
+        head = context.request.head
+        if not await context.state.still_admits(head, JOB_READERS, QUEUE):
+            raise Unauthorized("The file of this download needs a token: Authorization: Bearer.")
     file, size, media = await asyncio.to_thread(_open, download_dir(settings) / path_of(name))
     try:
         part = _parse_range(context.request.head.headers.get("range", ""), size)

@@ -26,6 +26,10 @@ def self_description(served: list[Route]) -> dict[str, Any]:
     made = build_dialect_document(served, _EXAMPLES, _ABOUT)
     # The decoder accepts a body without required fields, so that the error names the field in the downloader's words.
     made["components"]["schemas"]["OrderForm"]["required"] = list(REQUIRED)
+    # A file has the media type of its content. Generators know what to do with the first of the two.
+    answers = made["paths"]["/files/{folder}/{name}"]["get"]["responses"]
+    for status in ("200", "206"):
+        answers[status]["content"]["*/*"] = {}
     return made
 
 

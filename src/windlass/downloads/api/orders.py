@@ -12,10 +12,12 @@ from msgspec import Meta
 
 from windlass.core import errors
 from windlass.core.callbacks.callback import GIVEN_UP_KEPT_MS
-from windlass.core.errors import BadInput, TooLarge, UniqueConflict, UnknownCallback, UnknownLimit, WrongState
+from windlass.core.errors import BadInput, Refusal, TooLarge, UniqueConflict, UnknownCallback, UnknownLimit, WrongState
+from windlass.core.ids import number_of_download_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.retry import Backoff
-from windlass.downloads.worker import NAME, QUEUE
+from windlass.downloads.worker.order import CRASHES_MAX, NAME, QUEUE
+from windlass.service import Service
 from windlass.web.app.app_state import AppState
 from windlass.web.app.problems import InternalError
 from windlass.web.app.request_context import RequestContext
@@ -28,7 +30,6 @@ from .refusals import routes_of
 routes = routes_of("Downloads")
 
 TRIES = 3  # to find a free id
-CRASHES_MAX = 10  # leases that may expire, in addition to attempts that end
 ID_MAX = 128
 _prepared: WeakSet[AppState] = WeakSet()
 
@@ -94,6 +95,21 @@ async def _enqueue(state: AppState, order: ParsedOrder) -> str:
     raise InternalError("Could not find a free id; try again.")
 
 
+async def find_job(service: Service, download_id: str) -> bytes | None:
+    """Return the id of the job with a download id, which is its unique key or made from its number. None: there is no
+    such job in the queue."""
+    if len(download_id) > ID_MAX or not download_id.isprintable():
+        return None
+    held = await service.holder(QUEUE, download_id)
+    number = number_of_download_id(download_id)
+    if held is not None or number is None:
+        return held
+    (found,) = await service.find_numbers([number])
+    if isinstance(found, Refusal) or await service.queue_of([found]) != [QUEUE]:
+        return None
+    return found
+
+
 @routes.post(
     "/retry/{name}", operation="retry_callback", roles=PRODUCERS, status=204,
     refuses=(BadInput, TooLarge, errors.EngineError),
@@ -104,8 +120,7 @@ async def retry_callback(context: RequestContext[None, None]) -> None:
     It is due at once, with a full set of attempts. 400: there is no such download, or its callback was not given
     up."""
     context.check_queue(QUEUE)
-    name = context.path["name"]
-    job_id = await context.service.holder(QUEUE, name) if len(name) <= ID_MAX and name.isprintable() else None
+    job_id = await find_job(context.service, context.path["name"])
     if job_id is None:
         raise BadInput("There is no download of this id; it may have been delivered.")
     try:

@@ -1,32 +1,28 @@
-"""One attempt of a download: fetch, check and store a file. A failed attempt leaves nothing behind."""
+"""One attempt of a download: fetch, check and store a file. A failed attempt leaves nothing behind, except a part of
+the body that the next attempt can continue."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
 
 from windlass.core.errors import BadInput
-from windlass.outbound import FetchRequest, IncomingResponse, Outbound, RequestFailed, parse_proxy
+from windlass.outbound import FetchRequest, Outbound, parse_proxy
 
 from . import report
-from .content_type import LOOKED_AT, mime_type_of
 from .counters import DownloadCounters
-from .failures import DownloadFailure, connection_failure, disk_failure, status_failure
+from .failures import PREPARING, DownloadFailure, disk_failure
 from .globs import Globs, parse_globs
 from .image_size import NotAnImage, image_size
 from .options import DownloadOptions
 from .order import Order
 from .report import DownloadReport
+from .resume import ResumePoint
 from .s3 import Bucket, S3Clients, metadata_of
 from .storage import NO_METADATA, Directory, Storage
 from .temp_file import TempFile
 from .threads import ThreadPool
-
-WRITE_AT_ONCE = 1024 * 1024
-PREPARING = "preparing the request"
-
-ProgressCallback: TypeAlias = Callable[[int, int | None], None]  # received bytes, and the length if known
+from .transfer import FetchedBody, ProgressCallback, Transfer
 
 
 class Downloader:
@@ -51,26 +47,34 @@ class Downloader:
         self._uploads.close()
 
     async def attempt(
-        self, order: Order, proxy: str, on_progress: ProgressCallback, stop_requested: threading.Event
+        self,
+        order: Order,
+        proxy: str,
+        on_progress: ProgressCallback,
+        stop_requested: threading.Event,
+        *,
+        is_last: bool,
     ) -> DownloadReport:
         """Run one attempt. Raise DownloadFailure if it fails. The caller sets `stop_requested` when it cancels the
-        attempt, because threads cannot be cancelled."""
+        attempt, because threads cannot be cancelled. `is_last`: no attempt follows, so no part of the body is kept."""
         globs = _globs_of(order)
         storage, metadata = self._storage_for(order)
         self._check_proxy(proxy)
         temp = TempFile(self._options.directory, order.id, stop_requested)
         threads = self.threads_for(storage)
         try:
-            await threads.run(_prepare, storage, temp)
-            status, whole = await self._fetch(order, proxy, globs, temp, on_progress)
-            size = await threads.run(_keep, order, status, whole, temp, storage, metadata)
+            point = await threads.run(_prepare, storage, temp, order.url)
+            wanted = self._request_of(order, proxy)
+            transfer = Transfer(self._outbound, self._threads, wanted, globs, temp, on_progress, point)
+            whole = await self._fetch(transfer, temp, is_last=is_last)
+            size = await threads.run(_keep, order, whole, temp, storage, metadata)
         except OSError as error:
             raise disk_failure(error) from error
         finally:
             if temp.is_open:
                 await self._threads.run(temp.discard)
-        self._counters.add(f"download.response.{status}")
-        return report.success_report(order, self._options.base, status, size)
+        self._counters.add(f"download.response.{whole.last_status}")
+        return report.success_report(order, self._options.base, whole.status, size)
 
     def threads_for(self, storage: Storage) -> ThreadPool:
         return self._uploads if isinstance(storage, Bucket) else self._threads
@@ -88,66 +92,31 @@ class Downloader:
             self._counters.add("invalidProxies")
             raise DownloadFailure(PREPARING, f"the proxy of the aggregation cannot be used: {error}") from error
 
-    async def _fetch(
-        self, order: Order, proxy: str, globs: Globs, temp: TempFile, on_progress: ProgressCallback
-    ) -> tuple[int, _FetchedBody]:
-        """Fetch the body. Return its status too."""
-        wanted = FetchRequest(
+    def _request_of(self, order: Order, proxy: str) -> FetchRequest:
+        return FetchRequest(
             url=order.url,
             headers=_merge_headers(self._options.headers, order.request_headers),
             proxy=proxy,
             timeout_s=order.download_timeout,
             size_max=self._options.size_max,
         )
-        status = 0
+
+    async def _fetch(self, transfer: Transfer, temp: TempFile, *, is_last: bool) -> FetchedBody:
+        """Fetch the body. If the transfer breaks off and can be continued, keep what has arrived."""
         try:
-            async with self._outbound.get(wanted) as incoming:
-                status = incoming.status
-                if status >= 400:
-                    raise status_failure(status, incoming.reason)
-                return status, await self._write(incoming, globs, temp, on_progress)
-        except BadInput as error:
-            raise DownloadFailure(PREPARING, str(error)) from error
-        except RequestFailed as error:
-            raise connection_failure(error, status) from error
-
-    async def _write(
-        self, incoming: IncomingResponse, globs: Globs, temp: TempFile, on_progress: ProgressCallback
-    ) -> _FetchedBody:
-        """Write the body to the temporary file. The type is checked as soon as it is known, so an unwanted body is not
-        fetched to its end."""
-        beginning, mime_type = b"", ""
-        parts: list[bytes] = []
-        waiting = received = 0
-        while part := await incoming.read():
-            parts.append(part)
-            waiting += len(part)
-            received += len(part)
-            on_progress(received, incoming.length)
-            if not mime_type:
-                beginning += part[:LOOKED_AT]
-                mime_type = _check_type(beginning, globs, incoming) if len(beginning) >= LOOKED_AT else ""
-            if waiting >= WRITE_AT_ONCE:
-                await self._threads.run(temp.write, parts)
-                parts, waiting = [], 0
-        return _FetchedBody(mime_type or _check_type(beginning, globs, incoming), parts)
+            return await transfer.run()
+        except DownloadFailure as failure:
+            if transfer.point is not None and failure.is_retriable and not is_last:
+                await self._threads.run(temp.keep_partial, transfer.point)
+            raise
 
 
-class _FetchedBody(NamedTuple):
-    """Complete body."""
-
-    mime_type: str
-    unwritten: list[bytes]  # last parts, not yet written
-
-
-def _prepare(storage: Storage, temp: TempFile) -> None:
+def _prepare(storage: Storage, temp: TempFile, url: str) -> ResumePoint | None:
     storage.check()
-    temp.open()
+    return temp.open(url)
 
 
-def _keep(
-    order: Order, status: int, whole: _FetchedBody, temp: TempFile, storage: Storage, metadata: Mapping[str, str]
-) -> str:
+def _keep(order: Order, whole: FetchedBody, temp: TempFile, storage: Storage, metadata: Mapping[str, str]) -> str:
     """Store the file. Return the size of an image if the order asks for it."""
     temp.write(whole.unwritten)
     size = ""
@@ -157,7 +126,7 @@ def _keep(
                 size = image_size(whole.mime_type, file)
         except NotAnImage as error:
             phase = "extracting the image size"
-            raise DownloadFailure(phase, str(error), response_code=status, counted_as=".image-size") from error
+            raise DownloadFailure(phase, str(error), response_code=whole.status, counted_as=".image-size") from error
     storage.keep(temp, order.id, whole.mime_type, metadata)
     return size
 
@@ -167,13 +136,6 @@ def _globs_of(order: Order) -> Globs:
         return parse_globs(order.mime_type)
     except BadInput as error:
         raise DownloadFailure(PREPARING, str(error)) from error
-
-
-def _check_type(beginning: bytes, globs: Globs, incoming: IncomingResponse) -> str:
-    mime_type = mime_type_of(beginning)
-    if mismatch := globs.mismatch(mime_type):
-        raise DownloadFailure("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")
-    return mime_type
 
 
 def _merge_headers(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+
 from windlass.outbound import AddressForbidden, InvalidRedirect, RequestFailed, ResponseTooLarge, TlsFailed
+
+from .resume import parse_http_date
+
+PREPARING = "preparing the request"
+TOO_MANY_REQUESTS = 429
+SERVICE_UNAVAILABLE = 503
+RETRY_AFTER_MAX_MS = 3_600_000  # an origin cannot delay a retry for longer
 
 
 class DownloadFailure(Exception):
@@ -17,11 +27,13 @@ class DownloadFailure(Exception):
         is_internal: bool = False,
         response_code: int = 0,
         counted_as: str = "",
+        retry_after_ms: int | None = None,
     ) -> None:
         self.is_retriable = is_retriable
         self.is_internal = is_internal
         self.response_code = response_code
         self.counted_as = counted_as  # suffix of the counter `download.response`; empty: not counted
+        self.retry_after_ms = retry_after_ms  # as the origin asks; None: the usual delay
         super().__init__(
             f"Error while {phase}, {what}, retriable: {_go_bool(is_retriable)}, internal: {_go_bool(is_internal)}"
         )
@@ -31,14 +43,26 @@ def _go_bool(claim: bool) -> str:
     return "true" if claim else "false"
 
 
-def status_failure(status: int, reason: str) -> DownloadFailure:
+def status_failure(status: int, reason: str, headers: Mapping[str, str]) -> DownloadFailure:
+    """Return the failure for a status of 400 or more. 429 and 503 may say when to try again."""
+    may_say_when = status in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
     return DownloadFailure(
         "downloading",
         f"Received status code {status} {reason}".rstrip(),
-        is_retriable=status >= 500,
+        is_retriable=status >= 500 or status == TOO_MANY_REQUESTS,
         response_code=status,
         counted_as=f".{status}",
+        retry_after_ms=parse_retry_after(headers.get("Retry-After", ""), time.time()) if may_say_when else None,
     )
+
+
+def parse_retry_after(text: str, now_s: float) -> int | None:
+    """Return the delay that a Retry-After header asks for: seconds, or a date. None: it is missing or invalid."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return min(int(text[:18]) * 1000, RETRY_AFTER_MAX_MS)
+    date = parse_http_date(text)
+    return None if date is None else min(max(0, round((date.timestamp() - now_s) * 1000)), RETRY_AFTER_MAX_MS)
 
 
 def connection_failure(error: RequestFailed, response_code: int) -> DownloadFailure:

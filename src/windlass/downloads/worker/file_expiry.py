@@ -20,7 +20,8 @@ from windlass.service import Service
 
 from .counters import DownloadCounters
 from .failures import DownloadFailure
-from .order import FILES_QUEUE, BadOrder, is_id, read_order
+from .order import FILES_QUEUE, is_id
+from .report import EndedDownload, ended_download, valid_report
 from .storage import Storage
 from .threads import ThreadPool
 
@@ -38,7 +39,7 @@ class _File(msgspec.Struct, frozen=True):
 async def on_delivered(service: Service, pending: PendingCallback, keep_ms: int) -> None:
     """Delete the job of a download after its callback was received, and schedule the deletion of its file. This may run
     twice."""
-    name = _stored_file_id(pending)
+    name = _stored_file_id(await ended_download(service, pending))
     if name:
         payload = Blob(msgspec.json.encode(_File(name)))
         job = NewJob(queue=FILES_QUEUE, name="delete", payload=payload, unique=name, delay_ms=keep_ms)
@@ -46,16 +47,10 @@ async def on_delivered(service: Service, pending: PendingCallback, keep_ms: int)
     await service.delete([pending.job.id])
 
 
-def _stored_file_id(pending: PendingCallback) -> str:
-    """Return the id of the file; empty if this deployment stores none. If the payload was cut, the job still has the
-    id."""
-    if pending.job.state != State.FINISHED:
-        return ""
-    try:
-        order = read_order(pending.job)
-    except BadOrder:
-        return pending.job.unique or ""
-    return "" if order.s3_bucket else order.id
+def _stored_file_id(ended: EndedDownload) -> str:
+    """Return the id of the file; empty if this deployment stores none."""
+    report = valid_report(ended) if ended.job.state == State.FINISHED else None
+    return "" if report is None or (ended.order is not None and ended.order.s3_bucket) else report.job_id
 
 
 class Reaper:

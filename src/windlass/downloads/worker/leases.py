@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
-from windlass.background.lease_holder import HeldLease, LeaseHolder, lease_of
+from windlass.background.lease_holder import HeldLease, LeaseHolder, describe_fixed_lease, lease_of
 from windlass.background.reconciler import Reconciler
 from windlass.core.errors import WindlassError
 from windlass.core.job import Job
@@ -100,6 +100,16 @@ class HeldDownloads:
     def on_lost(self, lease: LeaseRef) -> None:
         held = self._held.get(lease.id)
         if held is not None and held.lease.ref == lease:
+            held.stop("lost")
+
+    def on_expired(self, lease: LeaseRef) -> None:
+        held = self._held.get(lease.id)
+        if held is not None and held.lease.ref == lease and not held.is_reporting:
+            log.warning(
+                "Download %s was not finished within its lease; another worker will retry it. %s",
+                held.job.key,
+                describe_fixed_lease(held.job.queue),
+            )
             held.stop("lost")
 
     def on_cancel(self, job_id: bytes) -> bool:

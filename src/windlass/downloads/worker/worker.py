@@ -29,8 +29,8 @@ from .failures import DownloadFailure
 from .file_expiry import Reaper
 from .leases import HeldDownload, HeldDownloads
 from .options import DownloadOptions
-from .order import FILES_QUEUE, QUEUE, BadOrder, Order, read_order
-from .report import DownloadError
+from .order import CRASHES_MAX, FILES_QUEUE, QUEUE, BadOrder, Order, download_id_of, read_order
+from .report import MESSAGE_MAX, DownloadError, encode_report
 from .temp_file import remove_orphans
 from .threads import ThreadPool
 
@@ -40,22 +40,27 @@ WAIT_MS = 60_000
 THREADS = 16  # for disk operations
 CLEAN_EVERY_S = 3600.0
 DEREGISTER_TIMEOUT_S = 5.0  # at shutdown
-MESSAGE_MAX = 2000  # characters of an error; JSON may need six bytes for each
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
+Prepare: TypeAlias = Callable[[Service], Awaitable[None]]
 
 
 async def no_proxy(service: Service, aggregation: str) -> str:
     return ""
 
 
+async def no_preparation(service: Service) -> None:
+    pass
+
+
 class DownloadWorker:
     """Worker for downloads. `run` runs until it is cancelled; then downloads in flight are given back, and no attempt
     is spent.
 
-    `proxy_of` returns the proxy of an aggregation, or an empty text. `used` returns the used share of a directory's
-    disk, from 0 to 1."""
+    `proxy_of` returns the proxy of an aggregation, or an empty text. `prepare` creates the limit of the aggregations;
+    it is called when a job comes that counts against no limit. `used` returns the used share of a directory's disk,
+    from 0 to 1."""
 
     def __init__(
         self,
@@ -63,11 +68,14 @@ class DownloadWorker:
         options: DownloadOptions,
         *,
         proxy_of: ProxyOf = no_proxy,
+        prepare: Prepare = no_preparation,
         used: Callable[[Path], float] = used_share,
         look_every_s: float = EVERY_S,
     ) -> None:
         self._options = options
         self._proxy_of = proxy_of
+        self._prepare_limit = prepare
+        self._is_limit_prepared = False
         self._counters = DownloadCounters()
         self._threads = ThreadPool(THREADS)
         self._downloader = Downloader(outbound, options, self._threads, self._counters)
@@ -123,7 +131,7 @@ class DownloadWorker:
         """Remove temporary files of processes that died, at the start and once an hour."""
         while True:
             if removed := await self._threads.run(remove_orphans, self._options.directory):
-                log.info("Removed %d unfinished files of processes that died.", removed)
+                log.info("Removed %d unfinished files that no process continues.", removed)
             await asyncio.sleep(CLEAN_EVERY_S)
 
     async def _deregister(self) -> None:
@@ -144,6 +152,8 @@ class DownloadWorker:
         while True:
             self._changed.clear()
             free = self._options.slots - len(self._held)
+            if self._disk.is_full:
+                await self._threads.run(remove_orphans, self._options.directory, 0)
             if free <= 0 or self._disk.is_full:
                 await self._changed.wait()
                 continue
@@ -196,9 +206,11 @@ class DownloadWorker:
     async def _run_download(self, held: HeldDownload) -> Outcome | None:
         job = held.job
         try:
-            order = read_order(job)
+            order = read_order(job.payload)
         except BadOrder as error:
             return _failed_report(job, DownloadFailure("reading the job", str(error)))
+        if job.attempt > 1 + order.max_retries + CRASHES_MAX:
+            return _failed_report(job, DownloadFailure("downloading", "it was begun several times and never ended"))
         self._counters.record_start(order.aggr_id)
         try:
             return await self._run_attempt(held, order)
@@ -214,14 +226,16 @@ class DownloadWorker:
     async def _run_attempt(self, held: HeldDownload, order: Order) -> Outcome:
         job = held.job
         try:
+            order = await self._identify(job, order)
             proxy = await self._find_proxy(order.aggr_id)
             report = await self._downloader.attempt(
                 order,
                 proxy,
                 lambda received, length: self._held.note_progress(held, received, length),
                 held.stop_requested,
+                is_last=self._disk.is_full or not _has_attempts_left(job, order),
             )
-            return Finish(job.id, job.lease_token, Blob(msgspec.json.encode(report)))
+            return Finish(job.id, job.lease_token, Blob(encode_report(report)))
         except DownloadFailure as failure:
             return self._outcome_of_failure(job, order, failure)
         except Exception as error:
@@ -230,6 +244,18 @@ class DownloadWorker:
             return self._retry_or_fail(
                 job, order, DownloadFailure("downloading", repr(error), is_retriable=True, is_internal=True)
             )
+
+    async def _identify(self, job: Job, order: Order) -> Order:
+        """Return the order with its id. A job from elsewhere gets one, and the limit that it should count against."""
+        try:
+            if not job.limits and not self._is_limit_prepared:
+                await self._prepare_limit(self._service)
+                self._is_limit_prepared = True
+            found = order.id or await download_id_of(self._service, job, order)
+        except WindlassError as error:
+            raise DownloadFailure("looking for its id", str(error), is_retriable=True, is_internal=True) from error
+        # Without an id, the job was deleted in the meantime: its report will be refused.
+        return msgspec.structs.replace(order, id=found or job.key)
 
     async def _find_proxy(self, aggregation: str) -> str:
         try:
@@ -250,9 +276,11 @@ class DownloadWorker:
         return self._retry_or_fail(job, order, failure)
 
     def _retry_or_fail(self, job: Job, order: Order, failure: DownloadFailure) -> Fail:
-        if failure.is_retriable and job.attempt <= order.max_retries:
-            return _failed_report(job, failure, retry_in_ms=job.attempt * self._options.retry_delay_ms)
-        return _failed_report(job, failure)
+        if not failure.is_retriable or not _has_attempts_left(job, order):
+            return _failed_report(job, failure, order.id)
+        usual_ms = job.attempt * self._options.retry_delay_ms
+        delay_ms = usual_ms if failure.retry_after_ms is None else failure.retry_after_ms
+        return _failed_report(job, failure, order.id, retry_in_ms=delay_ms)
 
     async def _report_outcome(self, job: Job, outcome: Outcome) -> None:
         retries = RetryLoop(log, f"Could not report the outcome of download {job.key}", TRANSIENT)
@@ -261,8 +289,13 @@ class DownloadWorker:
             log.info("The state of download %s changed before its report: %s", job.key, answer)
 
 
-def _failed_report(job: Job, failure: DownloadFailure, retry_in_ms: int | None = None) -> Fail:
-    error = DownloadError(str(failure)[:MESSAGE_MAX], failure.response_code)
+def _has_attempts_left(job: Job, order: Order) -> bool:
+    """Tell whether another attempt may follow this one. A job from elsewhere may have its own number of attempts."""
+    return job.attempt <= order.max_retries and job.retry.wants_retry(job.attempt)
+
+
+def _failed_report(job: Job, failure: DownloadFailure, download_id: str = "", retry_in_ms: int | None = None) -> Fail:
+    error = DownloadError(str(failure)[:MESSAGE_MAX], failure.response_code, download_id)
     return Fail(
         id=job.id,
         token=job.lease_token,
