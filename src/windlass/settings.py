@@ -22,7 +22,7 @@ from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
 from .core.server_roles import ROLES, parse_roles
 from .core.text.durations import format_duration, parse_duration_ms
-from .core.validation.bounds import PAYLOAD_MAX, PAYLOAD_STORED_MAX
+from .core.validation.bounds import DURATION_MAX, PAYLOAD_MAX, PAYLOAD_STORED_MAX
 
 FILE_NAME = "windlass.toml"
 INTEGER_DIGITS_MAX = 18
@@ -81,6 +81,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Bytes of a job's data in Bedrock
     bedrock_data_max: Annotated[int, msgspec.Meta(ge=1024, le=PAYLOAD_STORED_MAX)] = PAYLOAD_MAX
     bedrock_query_timeout_ms: int = 5_000  # a Bedrock query that takes longer is aborted
+    # What Bedrock accepts: the rules of its document, or also what its current server and PHP client use beyond it
+    bedrock_rules: Literal["document", "upstream"] = "document"
+    # How long a Bedrock client may have a job without a timeout of its own; 0: any time
+    bedrock_job_timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=DURATION_MAX)] = 0
     followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000  # event streams per process
     token_followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 250  # ... and per token
     grace_ms: int = 30_000  # how long requests in progress may take after a stop signal
@@ -107,6 +111,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     download_s3_endpoint: str = ""  # for this bucket and for the buckets that jobs name; empty: Amazon's
     heartbeat_file: str = ""  # while this file exists, GET /downloader/hb returns 503
     lightjq_keep_ms: int = 3_600_000  # how long LightJQ reports a finished job as done
+    lightjq_tombstone_ms: int = 2_592_000_000  # how long it then answers nil for a job with keep_result; 0: it does not
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # server processes
     base_path: str = ""  # path below which a proxy serves Windlass, as /jobs; the proxy may strip it or pass it on
     dashboard: bool = True  # serve the web pages

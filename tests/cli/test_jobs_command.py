@@ -211,12 +211,15 @@ def test_explain(service: Service) -> None:
 @pytest.mark.parametrize(
     "verb", ["show", "explain", "retry", "requeue", "cancel", "wake", "delete --yes", "edit --priority 1"]
 )
-def test_an_unknown_job_exits_with_1_and_a_malformed_id_with_2(service: Service, verb: str) -> None:
+def test_an_unknown_job_exits_with_1_and_says_what_was_tried(service: Service, verb: str) -> None:
     name, *options = verb.split()
     unknown = run(service, "jobs", name, UNKNOWN, *options)
     assert (unknown.code, unknown.out) == (1, "")
     assert "There is no job with this id" in unknown.err
-    assert run(service, "jobs", name, "nonsense", *options).code == 2
+    unknown = run(service, "jobs", name, "nonsense", *options)
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "nonsense: no job has this id, Bedrock job number, download id, processor uuid" in unknown.err
+    assert "at most 512" in run(service, "jobs", name, "x" * 5_000, *options).err
 
 
 @pytest.mark.parametrize("verb", ["show", "explain"])

@@ -55,6 +55,17 @@ def test_show(service: Service) -> None:
     assert document["configuration"]["retention_ms"] == FOREVER_MS
 
 
+def test_scale(service: Service) -> None:
+    put(service, *(new("mail") for _ in range(25)))
+    assert run_ok(service, "queues", "scale", "mail").out == "3\n"
+    assert run_ok(service, "queues", "scale", "mail", "--target", "5", "--max", "4").out == "4\n"
+    assert run_ok(service, "queues", "scale", "unknown", "--min", "2").out == "2\n"
+    document = run_ok(service, "queues", "scale", "mail", "--slots", "2", "--target-age", "1m", "--json").document
+    assert (document["workers"], document["backlog"], document["running"]) == (2, 25, 0)
+    refused = run(service, "queues", "scale", "mail", "--min", "5", "--max", "4")
+    assert (refused.code, "min must not be greater than max" in refused.err) == (1, True)
+
+
 def test_pause_and_resume(service: Service) -> None:
     put(service, new("mail"))
     assert run_ok(service, "queues", "pause", "mail", "--reason", "why not").out == "Queue mail is paused.\n"
@@ -123,6 +134,16 @@ def test_configure(service: Service) -> None:
         False,
         10,
     )
+
+
+def test_lease_renewal(service: Service) -> None:
+    assert "lease-renewal   no\n" in run_ok(service, "queues", "show", "job_queue_mail").out
+    out = run_ok(service, "queues", "configure", "job_queue_mail", "--lease-renewal").out
+    assert "lease-renewal   yes *" in out
+    assert service.configuration("job_queue_mail").wait().lease_renewal
+    assert "lease-renewal   no *" in run_ok(service, "queues", "configure", "q", "--no-lease-renewal").out
+    out = run_ok(service, "queues", "configure", "q", "--default", "lease-renewal").out
+    assert "lease-renewal   yes\n" in out
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,21 @@ async def test_configures_a_queue(service: Service, page_client: PageClient) -> 
     assert await last_audited(service) == ("configure_queue", "mail", "done")
 
 
+async def test_lease_renewal_is_shown_and_changed(service: Service, page_client: PageClient) -> None:
+    plain = await page_client.get("/queues/mail")
+    assert len(plain.all("select", name="lease_renewal")) == 1
+    assert "Lease renewal no default no" not in plain.text
+    fixed = await page_client.get("/queues/job_queue_mail")
+    assert "Lease renewal no default no" in fixed.text
+    # The options of its form show which one is chosen: one more `no` than on the other page.
+    chosen = [[option["value"] for option in page.all("option") if "selected" in option] for page in (plain, fixed)]
+    assert chosen[1].count("no") == chosen[0].count("no") + 1
+    after = await done(page_client, fixed, "configure-queue", {}, lease_renewal="yes")
+    assert "Changed lease renewal of job_queue_mail." in after.text
+    assert (await service.configuration("job_queue_mail")).lease_renewal
+    assert "Lease renewal yes default no" in after.text
+
+
 @pytest.mark.parametrize(("field", "text"), [("lease_ms", "soon"), ("max_length", "-1"), ("retention_ms", "0ms ms")])
 async def test_refuses_an_invalid_property(service: Service, page_client: PageClient, field: str, text: str) -> None:
     page = await page_client.get("/queues/mail")

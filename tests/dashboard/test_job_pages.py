@@ -7,7 +7,7 @@ import pytest
 
 from tests.dashboard.page_client import Page, PageClient
 from windlass.core.errors import Refusal
-from windlass.core.ids import format_id
+from windlass.core.ids import download_id_of_number, format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
@@ -302,7 +302,13 @@ async def test_search_redirects_from_an_id_of_any_dialect_to_its_job(page_client
     number = service.number([number_id]).one().wait()
     (later,) = enqueue(service, NewJob(queue="bedrock", name="given a number later"))
     later_number = service.number([parse(later)]).one().wait()
+    uuid = "6e2c1f9e-8f0e-4c55-9a2b-6b1f6f6f0001"
+    (added,) = enqueue(service, NewJob(queue="images", name="job", unique=uuid))
+    (ordered,) = enqueue(service, NewJob(queue="downloads", name="ordered elsewhere"))
+    download_id = download_id_of_number(service.number([parse(ordered)]).one().wait())
     for q, key in [
+        (uuid, added),
+        (download_id, ordered),
         (plain, plain),
         (f"  {plain.upper()} ", plain),
         (plain.replace("-", ""), plain),
@@ -312,6 +318,38 @@ async def test_search_redirects_from_an_id_of_any_dialect_to_its_job(page_client
     ]:
         answer = await page_client.http.get("/search", params={"q": q})
         assert (answer.status_code, answer.headers.get("location")) == (303, f"/jobs/{key}"), q
+
+
+async def test_search_lists_all_jobs_of_a_name(
+    page_client: PageClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = enqueue(service, *(NewJob(queue=queue, name="n", unique="key") for queue in ("one", "two")))
+    page = await page_client.get("/search?q=key")
+    assert sorted(rows(page)) == sorted(keys)
+    assert "Nothing found" not in page.text
+    assert "to look everywhere" not in page.text
+    monkeypatch.setattr("windlass.service.aliases.lookup.QUEUES_SEARCHED_MAX", 0)
+    assert "to look everywhere" in (await page_client.get("/search?q=key")).text
+
+
+async def test_a_job_shows_its_other_names(page_client: PageClient, service: Service) -> None:
+    uuid = "6e2c1f9e-8f0e-4c55-9a2b-6b1f6f6f0001"
+    payload = Blob(b'{"uuid": "%s"}' % uuid.encode())
+    added, ordered, other = enqueue(
+        service, NewJob(queue="images", name="job", unique=uuid, payload=payload), NewJob(queue="downloads", name="d"),
+        NewJob(queue="images", name="job", unique="order-7"),
+    )  # fmt: skip
+    about = (await page_client.get(f"/jobs/{added}")).text
+    assert f"Processor uuid {uuid}" in about
+    assert "Unique key" not in about
+    about = (await page_client.get(f"/jobs/{other}")).text
+    assert "Unique key order-7" in about
+    assert "Processor uuid" not in about
+    assert "number " not in (await page_client.get(f"/jobs/{ordered}")).text, "a look assigns no number"
+    number = service.number([parse(ordered)]).one().wait()
+    about = (await page_client.get(f"/jobs/{ordered}")).text
+    assert f"number {number}" in about
+    assert f"Download id {download_id_of_number(number)}" in about
 
 
 def parse(key: str) -> bytes:

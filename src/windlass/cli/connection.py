@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass import server
+from windlass.sdk.deployment import AnyStore, make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings, load
-from windlass.store.store import Store
 
 NOTICE_AFTER_S = 2.0  # of waiting
 CommandFunction = Callable[..., Any]
@@ -22,7 +21,8 @@ CommandFunction = Callable[..., Any]
 _OPTIONS = (
     click.option(
         "--url",
-        help="URL of an engine, e.g. redis://localhost:6379/0 (docs/topologies.md). Default: the embedded engine.",
+        help="URL of an engine, e.g. redis://localhost:6379/0 (docs/topologies.md). Default: the embedded engine. "
+        "Commands about jobs also take the URL of a server, http://…, with the token in WINDLASS_TOKEN.",
     ),
     click.option("--data-dir", help="Data directory of the embedded engine."),
     click.option("--namespace", help="Prefix of all keys."),
@@ -47,11 +47,12 @@ class EngineOptions(NamedTuple):
 
     @contextlib.contextmanager
     def service(self) -> Iterator[Service]:
-        """Open the service. A missing engine is reported before the command asks the user anything."""
-        store = server.build_store(self.settings())
+        """Open the service of an engine, or of a server at an http URL. If it is missing, this is reported before the
+        command asks the user anything. Operations that need the engine report that a server does not suffice."""
+        store = make_store(self.settings())
         try:
             _open(store)
-            yield Service(store)
+            yield make_service(store)
         finally:
             store.close_sync()
 
@@ -78,7 +79,7 @@ def with_service(command: CommandFunction) -> CommandFunction:
     return wrapper
 
 
-def _open(store: Store) -> None:
+def _open(store: AnyStore) -> None:
     # Only serve and doctor warn about risky engine settings; other commands are often used in scripts.
     logging.getLogger("windlass").addHandler(logging.NullHandler())
     with notify_if_slow(store):
@@ -86,7 +87,7 @@ def _open(store: Store) -> None:
 
 
 @contextlib.contextmanager
-def notify_if_slow(store: Store) -> Iterator[None]:
+def notify_if_slow(store: AnyStore) -> Iterator[None]:
     """Print which engine the command waits for if the block takes long."""
     waiting = threading.Timer(NOTICE_AFTER_S, lambda: click.echo(f"Waiting for {store.endpoint} …", err=True))
     waiting.daemon = True

@@ -10,6 +10,7 @@ import msgspec
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job, Member, Timeline
+from windlass.core.job_aliases import JobAliases
 from windlass.core.log import KeptLine, Logs
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
@@ -43,6 +44,7 @@ MEMBER_COLUMNS = (ID, Column("name", shrinks=12), Column("state"), Column("queue
 
 class JobDetails(NamedTuple):
     timeline: Timeline
+    aliases: JobAliases
     explanation: Explanation
     result: Blob | None
     members: list[Member]
@@ -52,6 +54,7 @@ class JobDetails(NamedTuple):
 
 def read(service: Service, job_id: bytes) -> JobDetails:
     timeline = service.job([job_id]).one().wait()
+    aliases = service.aliases([timeline.job]).one().wait()
     explanation = service.explain(job_id).wait()
     ending = service.result(job_id).wait() if timeline.job.state.is_ended else None
     members, cursor = [], ""
@@ -59,11 +62,12 @@ def read(service: Service, job_id: bytes) -> JobDetails:
         page = service.list_members(job_id, most=MEMBERS_SHOWN).wait()
         members, cursor = page.members, page.cursor
     result = ending.result if ending else None
-    return JobDetails(timeline, explanation, result, members, bool(cursor), service.logs(job_id).wait())
+    return JobDetails(timeline, aliases, explanation, result, members, bool(cursor), service.logs(job_id).wait())
 
 
 def as_record(details: JobDetails) -> dict[str, Any]:
     found: dict[str, Any] = to_record(details.timeline.job)
+    found["aliases"] = msgspec.to_builtins(details.aliases)
     found |= blob_fields("result", details.result) if details.result else {"result": None}
     found["attempts"] = to_record(details.timeline.attempts)
     found["members"] = [_member_record(member) for member in details.members]
@@ -82,7 +86,7 @@ def show(details: JobDetails, all_errors: bool) -> None:
     print_title(job.key, job.state.label, job.name)
     print_text(details.explanation.summary)
     print_heading("About")
-    print_fields(_properties(job, now_ms))
+    print_fields((*_names(job, details.aliases), *_properties(job, now_ms)))
     print_heading("Timeline")
     print_fields(_timeline_fields(details.timeline, now_ms))
     _show_members(details)
@@ -91,6 +95,13 @@ def show(details: JobDetails, all_errors: bool) -> None:
         _show_blob("Result", details.result)
     _show_errors(details.timeline.attempts, all_errors)
     _show_logs(details.logs)
+
+
+def _names(job: Job, aliases: JobAliases) -> Iterator[tuple[str, object]]:
+    yield "unique", job.unique
+    yield "Bedrock job", "" if aliases.number is None else aliases.number
+    yield "processor uuid", aliases.processor_uuid
+    yield "download id", aliases.download_id
 
 
 def _properties(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
@@ -102,7 +113,6 @@ def _properties(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "note", job.note
     yield "worker", format_id(job.worker) if job.worker else ""
     yield "tags", ", ".join(job.tags)
-    yield "unique", job.unique
     yield "retry", describe_backoff(job.retry)
     yield "timeout", _format_ttl(job.timeout_ms)
     yield "lease", _format_ttl(job.lease_ms)

@@ -49,6 +49,7 @@ COMMANDS = {
     "engine": "engine:engine",
     "export": "transfer:export",
     "import": "transfer:import_jobs",
+    "migrate": "migrate:migrate",
     "config": "config:config",
     "completion": "completion:completion",
 }

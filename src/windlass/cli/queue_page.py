@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from windlass.core.limits.limit import LimitState
-from windlass.core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats
+from windlass.core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats, default_configuration
 from windlass.core.text import humanize, limit_text
 from windlass.core.text.durations import format_duration
 from windlass.service import Service
@@ -53,7 +53,7 @@ def read(service: Service, queue: str) -> QueuePage:
         service.pauses(queue).wait(),
         service.configuration(queue).wait(),
         service.set_weights(queue, {}).wait(),
-        [state for state in service.limits().wait() if state.limit.matches.queue in ("", queue)],
+        [state for state in service.limits().wait() if state.limit.matches.may_match_queue(queue)],
     )
 
 
@@ -80,7 +80,7 @@ def show(page: QueuePage) -> None:
         print_heading("Paused")
         print_fields((_pause_target(pause), _describe_pause(pause, page.now_ms)) for pause in page.pauses)
     print_heading("Properties")
-    print_fields(property_fields(page.configuration))
+    print_fields(property_fields(page.stats.queue, page.configuration))
     print_fields((f"weight of {lane}", weight) for lane, weight in page.weights.items())
     if page.limits:
         print_heading("Limits")
@@ -119,9 +119,9 @@ def _describe_pause(pause: Pause, now_ms: int) -> str:
     return f"since {humanize.humanize_since(pause.since_ms, now_ms)}{reason}"
 
 
-def property_fields(configuration: Configuration) -> Iterator[tuple[str, object]]:
+def property_fields(queue: str, configuration: Configuration) -> Iterator[tuple[str, object]]:
     """Yield the properties as text, with a star if a value is not the default."""
-    defaults = Configuration()
+    defaults = default_configuration(queue)
     for field in configuration.__struct_fields__:
         value = getattr(configuration, field)
         star = "" if value == getattr(defaults, field) else " *"

@@ -38,6 +38,7 @@ _BODIES: dict[str, Any] = {
     "pause_queue": {"reason": "the mail server is away"},
     "resume_queue": {},
     "purge_queue": {"state": "failed"},
+    "set_cap": {"key": "acme", "running": 8},
     "set_limit": {"matches": {"queue": "mail"}, "running": 10},
     "set_schedule": {"job": {"queue": "mail", "name": "digest"}, "cron": "0 7 * * *", "timezone": "Europe/Berlin"},
     "pause_schedule": {"reason": "holidays"},

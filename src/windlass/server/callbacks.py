@@ -24,19 +24,17 @@ DOWNLOAD_ATTEMPTS = 2  # further attempts need POST /downloader/retry
 
 
 @contextlib.asynccontextmanager
-async def run_notifier(
-    service: Service, policy: PolicySource, settings: Settings, download_base: str
-) -> AsyncIterator[Notifier | None]:
+async def run_notifier(service: Service, policy: PolicySource, settings: Settings) -> AsyncIterator[Notifier | None]:
     """Deliver callbacks until the block ends; deliveries in progress are completed. Yield None if this server does not
     deliver callbacks."""
     if not settings.callback_concurrency or NOTIFIER not in parse_roles(settings.roles):
         yield None
         return
     async with Outbound(policy) as outbound, _backends(outbound, settings) as backends:
-        base, keep_ms = download_base, settings.download_keep_ms
+        keep_ms = settings.download_keep_ms
         notifier = Notifier(
             backends,
-            bodies={worker.QUEUE: lambda pending: worker.callback_body(pending, base)},
+            bodies={worker.QUEUE: lambda pending: worker.callback_body(service, pending)},
             on_delivered={worker.QUEUE: lambda pending: worker.on_delivered(service, pending, keep_ms)},
             attempts_by_queue={worker.QUEUE: DOWNLOAD_ATTEMPTS},
             max_in_flight=settings.callback_concurrency,

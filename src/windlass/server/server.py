@@ -19,8 +19,9 @@ from windlass.core.errors import BadSetting
 from windlass.core.server_roles import API, parse_roles
 from windlass.dialects import jobber, lightjq, native, operator_routes
 from windlass.dialects.bedrock.command_router import CommandRouter
-from windlass.dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
-from windlass.dialects.bedrock.listener import BedrockListener
+from windlass.dialects.bedrock.connections.listener import BOUNDS as BEDROCK_BOUNDS
+from windlass.dialects.bedrock.connections.listener import BedrockListener
+from windlass.dialects.bedrock.rules import RULES
 from windlass.downloads import api
 from windlass.downloads.startup import download_base, run_downloads
 from windlass.outbound import Outbound, PolicySource
@@ -111,7 +112,7 @@ async def open_server(
                 policy = server.state.policy = policy_of(settings, tokens, is_local=server.is_only_local)
                 await stack.enter_async_context(_run_push_dispatcher(service, policy))
                 await stack.enter_async_context(_run_bulk_actions(service))
-                notifier = await stack.enter_async_context(run_notifier(service, policy, settings, base))
+                notifier = await stack.enter_async_context(run_notifier(service, policy, settings))
                 await stack.enter_async_context(run_downloads(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
                 server.state.callback_counters = notifier.counters if notifier else dict
@@ -213,14 +214,17 @@ def _routes_served(settings: Settings) -> Sequence[Routes]:
 
 def _bedrock_listener(server: Server, authenticator: Authenticator) -> BedrockListener:
     settings = server.settings
+    rules = RULES[settings.bedrock_rules]
     command_router = CommandRouter(
         server.service,
         server.state.batcher,
         data_max=settings.bedrock_data_max,
         query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
+        rules=rules,
+        job_timeout_ms=settings.bedrock_job_timeout_ms,
     )
     bounds = structs.replace(BEDROCK_BOUNDS, connections_max=settings.bedrock_connections_max)
-    return BedrockListener(command_router, authenticator, bounds)
+    return BedrockListener(command_router, authenticator, bounds, rules.verbs)
 
 
 @contextlib.asynccontextmanager

@@ -37,6 +37,7 @@ def expected_fields(job: Job) -> dict[str, Any]:
     written = {
         field: getattr(job, field)
         for field in job.__struct_fields__
+        if field != "tombstone_ms"  # of LightJQ only
         if field not in {*ids, "payload", "sequence", "limits", "state", "retry", "callback", "tags"}
     }
     for field in ids:

@@ -166,3 +166,28 @@ async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable
         assert (reply.status, reply.code) == (409, "cross_partition")
         await native_api.ok("PUT", "/limits/x", {"running": 1, "matches": {"queue": "mail"}})
         assert [item["name"] for item in (await native_api.get("/limits"))["limits"]] == ["x"]
+
+
+async def test_the_cap_of_a_key_is_changed(native_api: NativeApi, service: Service) -> None:
+    service.limit(Limit(name="each", matches=Matcher(queue="mail"), running=1, key="who", own_caps=True)).wait()
+    enqueue(service, 3, {"who": "ann"})
+    assert len(service.take(Take(queues=("mail",), most=5)).wait().jobs) == 1
+    expected = {"key": "ann", "queued": 2, "scheduled": 0, "running": 1, "cap": 2, "note": "n"}
+    assert await native_api.ok("PUT", "/limits/each/cap", {"key": "ann", "running": 2, "note": "n"}) == expected
+    assert len(service.take(Take(queues=("mail",), most=5)).wait().jobs) == 1
+    assert (await native_api.ok("PUT", "/limits/each/cap", {"key": "ann", "running": 3}))["note"] == "n"
+    (entry, *_) = service.audits().wait().entries
+    assert (entry.what, entry.target, entry.detail) == ("set_cap", "each", '{"running":3,"key":"ann"}')
+
+
+async def test_caps_that_cannot_be_changed(native_api: NativeApi, service: Service) -> None:
+    service.limit(Limit(name="each", matches=Matcher(queue="mail"), running=1, key="who", own_caps=True)).wait()
+    for path, body, status, code in (
+        ("/limits/each/cap", {"key": "ann", "running": 2}, 404, "unknown_limit_key"),
+        ("/limits/none/cap", {"key": "ann", "running": 2}, 404, "unknown_limit"),
+        ("/limits/each/cap", {"key": "ann"}, 400, "bad_input"),
+        ("/limits/each/cap", {"key": "ann", "running": 0}, 400, "bad_input"),
+        ("/limits/each/cap", {"running": 2}, 400, "bad_input"),
+    ):
+        reply = await native_api("PUT", path, body)
+        assert (reply.status, reply.code) == (status, code), body

@@ -403,3 +403,51 @@ async def test_a_token_for_some_queues_sees_only_these(native_api: NativeApi, se
     for path in ("", "/configuration", "/pauses", "/history"):
         assert (await native_api("GET", f"/queues/mail{path}", token=token)).status == 200
         assert (await native_api("GET", f"/queues/billing{path}", token=token)).code == "forbidden"
+
+
+# Scaling
+
+
+async def test_a_scaler_reads_a_number(native_api: NativeApi, service: Service, store: Store) -> None:
+    enqueue(service, "mail", 25)
+    service.take(Take(queues=("mail",), most=4)).wait()
+    store.clock_offset_ms += 1_200
+    answer = await native_api.get("/queues/mail/scale")
+    assert answer.pop("oldest_age_ms") >= 1_200
+    assert answer == {"queue": "mail", "workers": 4, "backlog": 21, "running": 4, "is_paused": False}
+    assert (await native_api.get("/queues/mail/scale?target=5"))["workers"] == 5
+    assert (await native_api.get("/queues/mail/scale?slots=4"))["workers"] == 1
+    assert (await native_api.get("/queues/mail/scale?target_age_ms=100"))["workers"] == 25
+    assert (await native_api.get("/queues/mail/scale?target=1&max=7"))["workers"] == 7
+    enqueue(service, "later", 5, delay_ms=60_000)
+    assert (await native_api.get("/queues/later/scale"))["workers"] == 0
+
+
+async def test_a_queue_without_work_needs_the_minimum(native_api: NativeApi, service: Service) -> None:
+    enqueue(service, "mail", 25)
+    [taken] = service.take(Take(queues=("mail",), most=1)).wait().jobs
+    service.pause("mail").wait()
+    for path in ("/queues/mail/scale", "/queues/unknown/scale"):
+        assert (await native_api.get(f"{path}?min=3"))["workers"] == 3
+    answer = await native_api.get("/queues/mail/scale")
+    assert (answer["workers"], answer["backlog"], answer["is_paused"]) == (1, 0, True)  # the running job
+    service.finish([Finish(taken.id, taken.lease_token)]).wait()
+    assert (await native_api.get("/queues/mail/scale"))["workers"] == 0
+
+
+BAD_SCALES = [
+    "target=-1",
+    "target=x",
+    "slots=0",
+    "min=5&max=4",
+    "max=100001",
+    "target_age_ms=-1",
+    "targt=5",
+    "min=1&min=2",
+]
+
+
+async def test_a_goal_that_cannot_be_is_refused(native_api: NativeApi) -> None:
+    for query in BAD_SCALES:
+        reply = await native_api("GET", f"/queues/mail/scale?{query}")
+        assert (reply.status, reply.code) == (400, "bad_input"), query

@@ -30,7 +30,11 @@ anybody            GET /docs
 anybody            GET /docs.css
 read               GET /metrics
 produce            POST /jobber/queue
+read produce work  GET /jobber/queue/{id}
+produce            DELETE /jobber/queue/{id}
 produce            POST /downloader/download
+read produce work  GET /downloader/download/{name}
+-                  PUT /downloader/aggregations/{name}
 produce            POST /downloader/retry/
 produce            POST /downloader/retry/{name}
 anybody            GET /downloader/hb
@@ -41,6 +45,8 @@ anybody            GET /downloader/openapi.json
 anybody            GET /downloader/openapi.yaml
 anybody            GET /lightjq/openapi.json
 anybody            GET /lightjq/openapi.yaml
+anybody            GET /lightjq/worker/openapi.json
+anybody            GET /lightjq/worker/openapi.yaml
 produce            POST /lightjq/job
 read produce       GET /lightjq/job/{id}
 read produce       GET /lightjq/job/{id}/polling
@@ -110,6 +116,7 @@ read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
 read               GET /api/v1/queues/{queue}/lanes
+read               GET /api/v1/queues/{queue}/scale
 read               GET /api/v1/limits/{name}/holders
 read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
@@ -118,6 +125,7 @@ read               GET /api/v1/history
 -                  POST /api/v1/queues/{queue}/resume
 -                  POST /api/v1/queues/{queue}/purge
 read               GET /api/v1/limits
+-                  PUT /api/v1/limits/{name}/cap
 -                  PUT /api/v1/limits/{name}
 -                  DELETE /api/v1/limits/{name}
 read               GET /api/v1/schedules

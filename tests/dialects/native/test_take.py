@@ -222,6 +222,16 @@ async def test_leases_are_extended_and_told_of_cancels(api: Api, service: Servic
     assert (await report(api, job, "extend", lease_ms=FOREVER_MS)).body["deadline_at_ms"] is None
 
 
+async def test_a_fixed_lease_is_not_extended_and_its_rest_is_answered(api: Api, service: Service) -> None:
+    job = await take_one(api, service)
+    assert "fixed_for_ms" not in (await report(api, job, "extend")).body
+    await service.configure(job["queue"], {"lease_renewal": False})
+    before = (await report(api, job, "extend")).body["deadline_at_ms"]
+    answer = (await report(api, job, "extend", lease_ms=HOUR_MS)).body
+    assert (answer["deadline_at_ms"], answer["is_cancel_requested"]) == (before, False)
+    assert 0 < answer["fixed_for_ms"] <= 30_000
+
+
 async def test_progress_notes_and_payloads(api: Api, service: Service) -> None:
     job = await take_one(api, service)
     answer = await report(api, job, "progress", progress=0.25, note="half of it", payload={"at": 9})

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import click
 
 from windlass import server
+from windlass.cli.bulk import confirm, yes_option
 from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow
-from windlass.cli.output import json_option, print_text
+from windlass.cli.output import json_option, print_note, print_text
 from windlass.core.errors import BadSetting
+from windlass.deployment import data_dir as data_dir_of
+from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, RepairResult
 from windlass.store.scripts import library
 from windlass.store.store import Store
 from windlass.store.topology.cluster import Cluster
@@ -17,7 +22,8 @@ from windlass.store.topology.permissions import acl_rules
 from windlass.store.topology.preparation import PreparedNode, prepare
 from windlass.store.topology.sentinel import Sentinel
 
-from .engine_files import check, repair
+DAMAGED = 1
+KINDS = {"b": "base", "i": "increment"}
 
 
 @click.group()
@@ -70,5 +76,105 @@ def _show(store: Store, nodes: list[PreparedNode], rules: list[str]) -> None:
     click.echo(f"ACL SETUSER windlass on >PASSWORD {' '.join(rules)}")
 
 
-engine.add_command(check)
-engine.add_command(repair)
+# Files of a stopped embedded engine
+
+
+@engine.command(short_help="Check the files of the embedded engine.")
+@json_option
+@engine_options
+def check(as_json: bool, engine: EngineOptions) -> None:
+    """Check that the files of the embedded engine can be read to their end. Changes nothing.
+
+    The engine must be stopped. Exit code: 0 all files are readable, 1 files are damaged or their manifest is missing.
+
+    \b
+    Example:
+      windlass engine check --data-dir /var/lib/windlass
+    """
+    files = AppendOnlyFiles(_directory(engine))
+    with files.held():
+        state = files.check()
+    if as_json:
+        click.echo(json.dumps(_record(state), indent=2))
+    else:
+        _show_files(files, state)
+    sys.exit(0 if state.is_whole else DAMAGED)
+
+
+@engine.command(short_help="Cut off unreadable data, and keep a copy.")
+@yes_option
+@engine_options
+def repair(yes: bool, engine: EngineOptions) -> None:
+    """Make the files of the embedded engine readable again, after a copy of all files is made.
+
+    Cuts the last file off at the first unreadable byte, and rewrites the manifest if it is missing. Jobs in the cut-off
+    part are lost. The engine must be stopped.
+
+    \b
+    Example:
+      windlass engine repair --data-dir /var/lib/windlass
+    """
+    files = AppendOnlyFiles(_directory(engine))
+    with files.held():
+        state = files.check()
+        _show_files(files, state)
+        if state.is_whole:
+            return
+        confirm(_question(state), yes)
+        done = files.repair(state)
+    _show_repair(files, done)
+
+
+def _directory(engine: EngineOptions) -> Path:
+    # A directory on the command line takes precedence over a URL in the environment.
+    settings = engine.settings(url="") if engine.data_dir and not engine.url else engine.settings()
+    if settings.url and not settings.url.startswith("embedded:"):
+        raise BadSetting(
+            "The settings name an engine that is not embedded. Give --data-dir for an embedded engine; for other "
+            "engines use valkey-check-aof."
+        )
+    return data_dir_of(settings)
+
+
+def _show_files(files: AppendOnlyFiles, state: FilesState) -> None:
+    print_text(f"Files in {files.directory}:")
+    for file in state.files:
+        condition = file.problem or "readable"
+        print_text(f"  {file.name}  {file.bytes:,} bytes, {KINDS[file.kind]}: {condition}")
+    if not state.has_manifest:
+        print_text("  The manifest, which lists the files, is missing.")
+    print_text(_advice(state))
+
+
+def _advice(state: FilesState) -> str:
+    if state.is_whole:
+        return "All files are readable."
+    if not state.can_be_repaired:
+        return "Not repairable (only the end of the last file can be cut off): restore the directory from a backup."
+    if state.unreadable:
+        return f"{state.unreadable:,} bytes are unreadable; `windlass engine repair` cuts them off, and keeps a copy."
+    return "`windlass engine repair` rebuilds the manifest from the file names, and keeps a copy."
+
+
+def _question(state: FilesState) -> str:
+    if state.unreadable:
+        return f"Make a copy, and cut {state.unreadable:,} bytes off the end?"
+    return "Make a copy, and write the manifest?"
+
+
+def _show_repair(files: AppendOnlyFiles, done: RepairResult) -> None:
+    print_text(f"The original files are copied to {done.copy}.")
+    for cut in done.cuts:
+        print_text(f"Cut {cut.bytes:,} bytes off {files.directory / cut.file}, which now ends at byte {cut.offset:,}.")
+    if done.is_manifest_new:
+        print_text("Rebuilt the manifest from the file names.")
+    print_note("Start the engine, then run `windlass doctor`.")
+
+
+def _record(state: FilesState) -> dict[str, object]:
+    return {
+        "is_whole": state.is_whole,
+        "has_manifest": state.has_manifest,
+        "unreadable_bytes": state.unreadable,
+        "files": [file._asdict() | {"kind": KINDS[file.kind]} for file in state.files],
+    }

@@ -10,6 +10,7 @@ import click
 from windlass.cli import job_page
 from windlass.cli.bulk import confirm, report_each, yes_option
 from windlass.cli.connection import with_service
+from windlass.cli.job_names import with_job, with_jobs
 from windlass.cli.job_selection import LISTS, JobSelection, find, with_whole_payloads
 from windlass.cli.output import (
     DEFAULT_LIMIT,
@@ -26,7 +27,7 @@ from windlass.cli.output import (
     print_table,
     print_text,
 )
-from windlass.cli.parameters import DURATION, DURATION_OR_INSTANT, INSTANT, JOB_ID, PAYLOAD, DurationOrInstant
+from windlass.cli.parameters import DURATION, DURATION_OR_INSTANT, INSTANT, PAYLOAD, DurationOrInstant
 from windlass.cli.records import to_record
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
@@ -46,13 +47,15 @@ COLUMNS = (
     Column("run at", rank=3),
     Column("tags", rank=5, shrinks=12),
 )
-ids_argument = click.argument("ids", type=JOB_ID, nargs=-1, required=True, metavar="ID…")
-id_argument = click.argument("job_id", type=JOB_ID, metavar="ID")
 
 
 @click.group()
 def jobs() -> None:
-    """Show jobs and act on them."""
+    """Show jobs and act on them.
+
+    An ID is any name of a job: its id, a Bedrock job number, a download id, or a unique key such as the uuid of a
+    processor.
+    """
 
 
 @jobs.command("ls")
@@ -119,16 +122,17 @@ def _row(job: Job, now_ms: int) -> tuple[object, ...]:
 
 
 @jobs.command()
-@id_argument
 @click.option("--errors", "all_errors", is_flag=True, help="Show the errors of all attempts, not only of the last.")
 @json_option
-@with_service
+@with_job
 def show(service: Service, job_id: bytes, all_errors: bool, as_json: bool) -> None:
     """Show the details of a job.
 
     \b
     Example:
       windlass jobs show 01a1e1bf-329d-7000-8375-65a8ab1b4cf2
+      windlass jobs show 4711
+      windlass jobs show order-7 --queue mail
     """
     details = job_page.read(service, job_id)
     if as_json:
@@ -138,9 +142,8 @@ def show(service: Service, job_id: bytes, all_errors: bool, as_json: bool) -> No
 
 
 @jobs.command()
-@id_argument
 @json_option
-@with_service
+@with_job
 def explain(service: Service, job_id: bytes, as_json: bool) -> None:
     """Explain the state of a job: why it waits, runs or ended.
 
@@ -164,8 +167,7 @@ def further_reasons(explanation: Explanation) -> list[str]:
 
 
 @jobs.command()
-@ids_argument
-@with_service
+@with_jobs
 def retry(service: Service, ids: tuple[bytes, ...]) -> None:
     """Put failed or cancelled jobs back into their queues.
 
@@ -177,9 +179,8 @@ def retry(service: Service, ids: tuple[bytes, ...]) -> None:
 
 
 @jobs.command()
-@ids_argument
 @click.option("--give-back", is_flag=True, help="Do not count the current attempt.")
-@with_service
+@with_jobs
 def requeue(service: Service, ids: tuple[bytes, ...], give_back: bool) -> None:
     """Put jobs back into their queues from any state.
 
@@ -193,8 +194,7 @@ def requeue(service: Service, ids: tuple[bytes, ...], give_back: bool) -> None:
 
 
 @jobs.command()
-@ids_argument
-@with_service
+@with_jobs
 def wake(service: Service, ids: tuple[bytes, ...]) -> None:
     """End the wait of jobs for other jobs.
 
@@ -206,9 +206,8 @@ def wake(service: Service, ids: tuple[bytes, ...]) -> None:
 
 
 @jobs.command()
-@ids_argument
 @click.option("--reason", default="cancelled", help="Stored with the job.")
-@with_service
+@with_jobs
 def cancel(service: Service, ids: tuple[bytes, ...], reason: str) -> None:
     """Cancel jobs.
 
@@ -222,10 +221,9 @@ def cancel(service: Service, ids: tuple[bytes, ...], reason: str) -> None:
 
 
 @jobs.command()
-@ids_argument
 @click.option("--even-running", is_flag=True, help="Also running jobs; the reports of their workers are refused.")
 @yes_option
-@with_service
+@with_jobs
 def delete(service: Service, ids: tuple[bytes, ...], even_running: bool, yes: bool) -> None:
     """Delete jobs with all their data.
 
@@ -238,7 +236,6 @@ def delete(service: Service, ids: tuple[bytes, ...], even_running: bool, yes: bo
 
 
 @jobs.command()
-@id_argument
 @click.option("--name", default="", help="New name.")
 @click.option(
     "--priority",
@@ -257,7 +254,7 @@ def delete(service: Service, ids: tuple[bytes, ...], even_running: bool, yes: bo
     default=0,
     help="Only if the job has this revision.",
 )
-@with_service
+@with_job
 def edit(
     service: Service,
     job_id: bytes,

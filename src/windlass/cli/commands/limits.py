@@ -11,11 +11,13 @@ from windlass.cli.connection import with_service
 from windlass.cli.output import Column, InstantCell, format_count, json_option, print_json_line, print_table, print_text
 from windlass.cli.parameters import ASSIGNMENT, RATE
 from windlass.cli.records import to_record
-from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
+from windlass.core.limits.condition import Scalar
+from windlass.core.limits.limit import Level, Limit, LimitState, Matcher
 from windlass.core.text import limit_text
 from windlass.core.text.codecs import compact_json
 from windlass.core.validation.bounds import UINT32_MAX
 from windlass.service import Service
+from windlass.wire.limits import LimitMatcherShape, matcher_of
 
 COLUMNS = (
     Column("limit", shrinks=12),
@@ -80,6 +82,10 @@ def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
     help="Applies to jobs with this payload value, e.g. plan=free or user.age=7; repeatable.",
 )  # fmt: skip
 @click.option(
+    "--matches", default="", metavar="JSON",
+    help="Conditions as in the HTTP API, instead of the four options above; docs/limits.md lists them.",
+)  # fmt: skip
+@click.option(
     "--running", type=click.IntRange(0, UINT32_MAX), metavar="N", help="Maximum of running jobs; 0: none may start."
 )
 @click.option("--rate", type=RATE, help="Maximum of starts per time, e.g. 100/s or 5/10m.")
@@ -99,6 +105,7 @@ def set_limit(
     name: str,
     lane: str,
     values: tuple[tuple[str, str], ...],
+    matches: str,
     running: int | None,
     rate: tuple[int, int] | None,
     burst: int,
@@ -110,17 +117,27 @@ def set_limit(
     Example:
       windlass limits set per-customer --queue api --rate 100/s --per-key customer.id
       windlass limits set mail --name send_mail --running 2
+      windlass limits set big --running 1 --matches '{"name": {"prefix": "send_"}, "payload": {"size": {"gt": 1000}}}'
     """
     if (running is None) == (rate is None):
         raise click.UsageError("Give either --running (jobs at once) or --rate (starts per time).")
     if burst and rate is None:
         raise click.UsageError("--burst needs --rate.")
+    if matches and (queue or name or lane or values):
+        raise click.UsageError("Give either --matches, or --queue, --name, --lane and --payload.")
     payload = {path: _parse_scalar(text) for path, text in values}
-    matches = Matcher(queue=queue, name=name, lane=lane, payload=payload)
+    wanted = _parse_matcher(matches) if matches else Matcher(queue=queue, name=name, lane=lane, payload=payload)
     number, per_ms = rate or (None, 1_000)
-    limit = Limit(name=limit_name, matches=matches, running=running, rate=number, per_ms=per_ms, burst=burst, key=key)
+    limit = Limit(name=limit_name, matches=wanted, running=running, rate=number, per_ms=per_ms, burst=burst, key=key)
     changed = service.limit(limit).wait()
     print_text(f"Limit {limit_name} is set; {format_count(changed, 'job')} updated.")
+
+
+def _parse_matcher(text: str) -> Matcher:
+    try:
+        return matcher_of(msgspec.json.decode(text.encode(), type=LimitMatcherShape))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise click.UsageError(f"--matches is not a matcher: {error}") from error
 
 
 def _parse_scalar(text: str) -> Scalar:
@@ -130,6 +147,27 @@ def _parse_scalar(text: str) -> Scalar:
     except (ValueError, msgspec.MsgspecError):
         return text
     return value
+
+
+@limits.command("cap")
+@click.argument("limit_name", metavar="LIMIT")
+@click.argument("key")
+@click.option("--running", type=click.IntRange(1, UINT32_MAX), metavar="N", help="Maximum of running jobs of the key.")
+@click.option("--note", help="Text for the workers of its jobs; of a download: the proxy.")
+@with_service
+def cap(service: Service, limit_name: str, key: str, running: int | None, note: str | None) -> None:
+    """Change the cap of one KEY while jobs run.
+
+    The keys of the limit must have their own caps.
+
+    \b
+    Example:
+      windlass limits cap "downloads per aggregation" beststore --running 8
+    """
+    if running is None and note is None:
+        raise click.UsageError("Give --running or --note, or both.")
+    found = service.set_cap(limit_name, key, running=running, note=note).wait()
+    print_text(f"Cap of {found.key}: {found.cap} at once; {found.running} running, {found.queued} queued.")
 
 
 @limits.command()

@@ -1,4 +1,4 @@
-"""windlass queues: list, show, pause, resume, configure and purge queues."""
+"""windlass queues: list, show, scale, pause, resume, configure and purge queues."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from windlass.cli.parameters import ASSIGNMENT, DURATION, DURATION_OR_FOREVER, S
 from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.queue import Configuration, QueueStats
+from windlass.core.scale import ScaleTarget
 from windlass.core.states import PENDING
 from windlass.service import Service
 
@@ -110,6 +111,31 @@ def show(service: Service, queue: str, as_json: bool) -> None:
         print_json(to_record(page))
     else:
         queue_page.show(page)
+
+
+@queues.command()
+@queue_argument
+@click.option("--slots", default=1, show_default=True, metavar="N", help="Jobs that a worker runs at once.")
+@click.option("--target", default=0, metavar="N", help="Queued and running jobs per worker. Default: ten per slot.")
+@click.option(
+    "--target-age", "target_age_ms", type=DURATION, default=0, help="How long a job may wait. Default: any time."
+)
+@click.option("--min", default=0, show_default=True, metavar="N", help="The smallest answer.")
+@click.option("--max", default=100, show_default=True, metavar="N", help="The largest answer.")
+@json_option
+@with_service
+def scale(service: Service, queue: str, as_json: bool, **goal: int) -> None:
+    """Print how many workers a queue needs now, for a scaler.
+
+    \b
+    Example:
+      windlass queues scale mail --target 10 --max 20
+    """
+    answer = service.scale(queue, ScaleTarget(**goal)).wait()
+    if as_json:
+        print_json(to_record(answer))
+    else:
+        click.echo(str(answer.workers))
 
 
 @queues.command()
@@ -207,6 +233,11 @@ def _deleting(service: Service) -> Any:
 @click.option("--aging", "aging_ms", type=DURATION, help="Waiting time that counts as one step of priority; 0s: none.")
 @click.option("--fair-share/--no-fair-share", default=None, help="Lanes take turns, regardless of their length.")
 @click.option(
+    "--lease-renewal/--no-lease-renewal",
+    default=None,
+    help="Whether heartbeats extend leases; without, a worker has a fixed time for a job.",
+)
+@click.option(
     "--weight",
     "weights",
     type=ASSIGNMENT,
@@ -239,7 +270,7 @@ def configure(
     configuration = service.configure(queue, wanted).wait()
     if lanes:
         service.set_weights(queue, lanes).wait()
-    print_fields(queue_page.property_fields(configuration))
+    print_fields(queue_page.property_fields(queue, configuration))
 
 
 def _parse_property(name: str) -> str:

@@ -58,6 +58,7 @@ class ConfigureForm(Form, frozen=True, kw_only=True):
     aging_ms: str | None = None
     name_lanes: str | None = None
     fair_share: str | None = None
+    lease_renewal: str | None = None
 
 
 @routes.action("configure-queue", ConfigureForm)
@@ -65,7 +66,7 @@ async def configure_queue(page: PageContext[None], form: ConfigureForm) -> Actio
     """Change the properties of a queue."""
     page.context.check_queue(form.queue)
     page.context.audit_target = form.queue
-    current = queue_settings.properties(await page.service.configuration(form.queue))
+    current = queue_settings.properties(form.queue, await page.service.configuration(form.queue))
     typed = {item.field: text for item in current if (text := getattr(form, item.field))}
     wanted = {field: queue_settings.parse_value(field, text) for field, text in typed.items()}
     changes = {item.field: wanted[item.field] for item in current if wanted.get(item.field, item.value) != item.value}

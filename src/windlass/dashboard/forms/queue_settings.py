@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.errors import BadInput
-from windlass.core.queue import FOREVER_MS, Configuration
+from windlass.core.queue import FOREVER_MS, Configuration, default_configuration
 from windlass.core.text.durations import format_duration, parse_duration_ms
 
 FOREVER = "forever"
@@ -19,6 +19,7 @@ _DESCRIPTIONS = {
     "aging_ms": ("Aging", "Waiting time that counts as one step of priority; 0: strict priority."),
     "name_lanes": ("Name lanes", "One lane per job name, so that jobs can be taken by name."),
     "fair_share": ("Fair share", "Lanes of equal priority take turns by weight."),
+    "lease_renewal": ("Lease renewal", "Heartbeats extend leases; without it, a worker has a fixed time for a job."),
 }
 
 
@@ -46,8 +47,8 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
         return format_value(self.field, self.default)
 
 
-def properties(configuration: Configuration) -> list[Property]:
-    defaults = Configuration()
+def properties(queue: str, configuration: Configuration) -> list[Property]:
+    defaults = default_configuration(queue)
     return [
         Property(
             field=field,

@@ -13,8 +13,9 @@ from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
 from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
 from windlass.core.explain.references import Holder
-from windlass.core.ids import format_id, number_of_id
+from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
+from windlass.core.job_aliases import JobAliases
 from windlass.core.limits.limit import LimitState, LimitTable
 from windlass.core.log import Logs
 from windlass.core.text.control_characters import escape_control
@@ -73,7 +74,7 @@ class LimitUsage(NamedTuple):
 
 class JobView(msgspec.Struct, frozen=True):
     job: Job
-    number: int | None
+    aliases: JobAliases
     explanation: Explanation
     phases: list[Phase]
     failures: list[FailedAttempt]
@@ -135,6 +136,7 @@ async def _view(page: PageContext[None]) -> JobView:
     stored = await read_job(page, job_id)
     found = stored.job
     try:
+        aliases = await service.aliases([found]).one()
         explanation, logs, result, (tree, has_more), limits, callbacks = await asyncio.gather(
             service.explain_within(job_id, page.principal.queues),
             service.logs(job_id),
@@ -149,7 +151,7 @@ async def _view(page: PageContext[None]) -> JobView:
     hides = page.hides_payloads
     return JobView(
         found,
-        number_of_id(found.id),
+        aliases,
         explanation,
         timeline.phases(stored, explanation.at_ms),
         [_failed_attempt(attempt) for attempt in reversed(stored.attempts)],

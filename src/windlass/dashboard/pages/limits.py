@@ -130,8 +130,8 @@ async def _holders(page: PageContext[LimitQuery], held: LimitHolders) -> list[Ho
 
 
 def _is_visible(page: PageContext[Any], state: LimitState) -> bool:
-    queue = state.limit.matches.queue
-    return not page.principal.queues or (bool(queue) and page.may_use(queue))
+    queues = state.limit.matches.named_queues()
+    return not page.principal.queues or (bool(queues) and all(map(page.may_use, queues)))
 
 
 def limit_row(state: LimitState) -> LimitRow:

@@ -71,7 +71,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def changed(self) -> list[Property]:
-        return [item for item in self.properties if item.is_changed]
+        """Properties to show: those that differ from their defaults, and fixed leases."""
+        return [
+            item for item in self.properties if item.is_changed or (item.field == "lease_renewal" and not item.value)
+        ]
 
     @property
     def has_name_lanes(self) -> bool:
@@ -101,8 +104,8 @@ async def queue(page: PageContext[QueueQuery]) -> QueueView:
         stats=stats[0],
         throughput=compute_throughput([histories[name]], now_ms, page.query.span),
         pauses=pauses,
-        limits=[limit_row(state) for state in limits if state.limit.matches.queue in ("", name)],
+        limits=[limit_row(state) for state in limits if state.limit.matches.may_match_queue(name)],
         lanes=lanes,
-        properties=properties(configuration),
+        properties=properties(name, configuration),
         weights=weights,
     )

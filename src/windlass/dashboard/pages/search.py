@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import re
 
 import msgspec
 
-from windlass.core.errors import BadInput, Refusal
-from windlass.core.ids import NUMBER_MAX, parse_id
-from windlass.core.job import Timeline
+from windlass.core.errors import BadInput
+from windlass.core.job_aliases import AliasMatches
 from windlass.core.operations import Listing
 from windlass.core.validation.bounds import NAME_MAX, TAG_MAX, UNIQUE_MAX
 from windlass.dashboard.forms.filters import LISTS, ListFilter
@@ -22,11 +19,8 @@ from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
 
-BEDROCK_QUEUE = "bedrock"
-QUEUES_MAX = 200  # searched for a unique key
 SHOWN = 5  # jobs of each list
 SCAN_MAX = 1_000  # jobs of each list
-_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +38,7 @@ class Hits(msgspec.Struct, frozen=True):
 
 class SearchView(msgspec.Struct, frozen=True):
     q: str
+    named: AliasMatches  # several jobs; the page of a single job opens at once
     queues: list[str]
     hits: list[Hits]
     looked_at: int
@@ -51,18 +46,19 @@ class SearchView(msgspec.Struct, frozen=True):
 
 @routes.page("/search", "search.html", section="jobs", query=SearchQuery)
 async def search(page: PageContext[SearchQuery]) -> SearchView | Response:
-    """Find jobs by id, unique key, tag or name."""
+    """Find jobs by any name, tag, or part of a name."""
     q = page.query.q.strip()
     if not q:
-        return SearchView("", [], [], 0)
+        return SearchView("", AliasMatches([]), [], [], 0)
     names = [name for name in await page.service.queues() if page.may_use(name)]
-    found = await _by_id(page, q) or await _by_unique_key(page, q, names)
-    if found is not None:
-        return _redirect(page.link("jobs", found))
+    found = await _by_alias(page, q)
+    if len(found.jobs) == 1:
+        return _redirect(page.link("jobs", found.jobs[0].key))
     page.now_ms = await page.service.now()
     hits = await _by_words(page, q)
     return SearchView(
         q,
+        found,
         [name for name in names if q.casefold() in name.casefold()][:20],
         [hit for hit in hits if hit.found.jobs],
         sum(hit.found.looked_at for hit in hits),
@@ -73,31 +69,13 @@ def _redirect(path: str) -> Response:
     return Response(303, b"", (*HEADERS, ("Location", path)), HTML)
 
 
-async def _by_id(page: PageContext[SearchQuery], q: str) -> str | None:
-    """Find a job by its id, or by its number in the Bedrock dialect."""
-    candidates = []
-    if _NUMBER.fullmatch(q) and int(q) <= NUMBER_MAX:
-        candidates.append(page.service.numbered_id(BEDROCK_QUEUE, int(q)))
-        (numbered,) = await page.service.numbered(BEDROCK_QUEUE, [int(q)])
-        candidates += [] if isinstance(numbered, Refusal) else [numbered]
-    with contextlib.suppress(BadInput):
-        candidates.append(parse_id(q))
-    for found in await page.service.job(candidates) if candidates else ():
-        if isinstance(found, Timeline) and page.may_use(found.job.queue):
-            return found.job.key
-    return None
-
-
-async def _by_unique_key(page: PageContext[SearchQuery], q: str, names: list[str]) -> str | None:
-    """Find a job by its unique key, such as a processor's uuid or a download's id."""
+async def _by_alias(page: PageContext[SearchQuery], q: str) -> AliasMatches:
     if len(q.encode()) > UNIQUE_MAX:
-        return None
-    holders = await asyncio.gather(*(page.service.holder(name, q) for name in names[:QUEUES_MAX]))
-    held = [holder for holder in holders if holder is not None]
-    for found in await page.service.job(held[:1]) if held else ():
-        if isinstance(found, Timeline):
-            return found.job.key
-    return None
+        return AliasMatches([])
+    try:
+        return await page.service.find_within(q, page.principal.queues)
+    except BadInput:  # control characters
+        return AliasMatches([])
 
 
 async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:

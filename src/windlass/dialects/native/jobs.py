@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 from windlass.core import errors
-from windlass.core.errors import Refusal
+from windlass.core.errors import BadInput, Refusal
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Timeline
@@ -149,12 +149,15 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
 
 @routes.get("/jobs", roles=READERS, query=ListJobsQuery, response=PageShape, refuses=(errors.TooLarge,))
 async def jobs(context: RequestContext[None, ListJobsQuery]) -> PageShape:
-    """List jobs by state or by tag, of one queue or of all queues, by page.
+    """List jobs by state or by tag, of one queue or of all queues, by page; or find jobs by any name.
 
-    The other conditions are filters. A page examines a bounded number of jobs; continue with its cursor. A token
-    limited to some queues sees the jobs in these queues."""
+    The other conditions are filters. A page examines a bounded number of jobs; continue with its cursor. With `alias`,
+    the page has all jobs that the name may mean: a unique key may be used in several queues. A token limited to some
+    queues sees the jobs in these queues."""
     query = context.query
-    listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
+    if query.alias:
+        return await _find(context)
+    listing = Listing(**{field: getattr(query, field) for field in Listing.__struct_fields__})
     operation = context.service.jobs_within(listing, context.principal.queues)
     if query.queue:
         context.check_queue(query.queue)
@@ -167,4 +170,21 @@ async def jobs(context: RequestContext[None, ListJobsQuery]) -> PageShape:
             format_id(job_id): attempt_shape(attempt, context.response_encoding)
             for job_id, attempt in page.last_attempts.items()
         },
+    )
+
+
+async def _find(context: RequestContext[None, ListJobsQuery]) -> PageShape:
+    query = context.query
+    if query != ListJobsQuery(alias=query.alias, queue=query.queue):
+        raise BadInput("alias names jobs, and can be combined with queue only. Remove the other conditions.")
+    operation = context.service.find_within(query.alias, context.principal.queues, queue=query.queue)
+    if query.queue:
+        context.check_queue(query.queue)
+    found = await operation
+    return PageShape(
+        jobs=[job_shape(job, context.response_encoding) for job in found.jobs],
+        cursor="",
+        looked_at=len(found.jobs),
+        last_attempts={},
+        is_complete=found.is_complete,
     )

@@ -12,14 +12,17 @@ from windlass.core.limits.limit import LimitState
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.wire.limits import (
+    AggregationShape,
     HoldersQuery,
     LimitHolderShape,
     LimitHoldersShape,
     LimitShape,
     LimitsShape,
     MatchedShape,
+    SetCapShape,
     limit_state_shape,
 )
+from windlass.wire.shape import to_shape
 
 routes = Routes("/api/v1", tag="Limits")
 
@@ -28,7 +31,7 @@ routes = Routes("/api/v1", tag="Limits")
 async def limits(context: RequestContext[None, None]) -> LimitsShape:
     """List all limits by name, with their usage.
 
-    A token limited to some queues sees the limits that match one of these queues."""
+    A token limited to some queues sees the limits that apply to these queues only."""
     return LimitsShape(
         limits=[limit_state_shape(state) for state in await context.service.limits() if _is_visible(context, state)]
     )
@@ -48,8 +51,8 @@ async def limit_holders(context: RequestContext[None, HoldersQuery]) -> LimitHol
 
 
 def _is_visible(context: RequestContext[Any, Any], state: LimitState) -> bool:
-    queue = state.limit.matches.queue
-    return not context.principal.queues or (bool(queue) and context.principal.may_use(queue))
+    queues = state.limit.matches.named_queues()
+    return not context.principal.queues or (bool(queues) and all(map(context.principal.may_use, queues)))
 
 
 @routes.put(
@@ -64,6 +67,23 @@ async def set_limit(context: RequestContext[LimitShape, None]) -> MatchedShape:
     context.audit_detail = msgspec.json.encode(context.body).decode()
     context.check_all_queues()
     return MatchedShape(changed=await context.service.limit(context.body.limit(context.audit_target)))
+
+
+@routes.put(
+    "/limits/{name}/cap", roles=ADMINS, body=SetCapShape, response=AggregationShape, is_audited=True,
+    refuses=(errors.TooLarge, errors.UnknownLimit, errors.UnknownLimitKey, errors.EngineFull),
+)  # fmt: skip
+async def set_cap(context: RequestContext[SetCapShape, None]) -> AggregationShape:
+    """Change the cap of one key of a limit with `own_caps`.
+
+    A higher cap lets waiting jobs start at once. Under a lower one, running jobs continue to their end."""
+    context.audit_target = context.path["name"]
+    change = context.body
+    # The note is left out: that of a download's key is a proxy, which may contain a password.
+    context.audit_detail = msgspec.json.encode({"running": change.running, "key": change.key}).decode()
+    context.check_all_queues()
+    found = await context.service.set_cap(context.audit_target, change.key, running=change.running, note=change.note)
+    return to_shape(found, AggregationShape)
 
 
 @routes.delete(

@@ -1,4 +1,4 @@
-"""Routes of queues: statistics, configuration, lane weights, pauses and purges."""
+"""Routes of queues: statistics, wanted workers, configuration, lane weights, pauses and purges."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from windlass.core import errors
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.operations import Listing
 from windlass.core.queue import Lanes
+from windlass.core.scale import ScaleTarget
 from windlass.core.states import State
 from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.core.validation.limits import check_weights
@@ -31,6 +32,8 @@ from windlass.wire.queues import (
     QueuesShape,
     QueueStatsShape,
     ResumeShape,
+    ScaleQuery,
+    ScaleShape,
     WasPausedShape,
     WeightsShape,
 )
@@ -119,6 +122,16 @@ async def set_lane_weights(context: RequestContext[WeightsShape, None]) -> AllWe
 async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
     """List the lanes with waiting jobs, by page: the number of jobs, their age, and what blocks each lane."""
     return await context.service.lanes(_checked_queue(context), most=context.query.most, cursor=context.query.cursor)
+
+
+@routes.get("/queues/{queue}/scale", query=ScaleQuery, response=ScaleShape, **_READING)
+async def scale_queue(context: RequestContext[None, ScaleQuery]) -> ScaleShape:
+    """Read how many workers a queue needs now, for a scaler of workers in any language.
+
+    The number covers the backlog and the running jobs. A queue that does not exist, is empty or is paused needs `min`
+    workers once no job runs."""
+    goal = ScaleTarget(**msgspec.structs.asdict(context.query))
+    return to_shape(await context.service.scale(_checked_queue(context), goal), ScaleShape)
 
 
 @routes.get("/queues/{queue}/pauses", response=PausesShape, **_READING)

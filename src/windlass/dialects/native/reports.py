@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from windlass.core import errors
 from windlass.core.errors import Refusal
 from windlass.core.event import Emit
@@ -68,12 +70,19 @@ async def accept(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes,
 
 @verb(routes, "extend", roles=WORKERS, body=LeaseShape, item=LeaseItem, response=ExtendedShape, refuses=_NO_LEASE)
 async def extend(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
-    """Extend a lease."""
+    """Extend a lease.
+
+    A queue with `lease_renewal` off has fixed leases: the answer is the deadline as it is, and `fixed_for_ms`."""
+    answers = await _run_by_lease(pairs, context.service.extend)
     return [
         answer
         if isinstance(answer, Refusal)
-        else ExtendedShape(deadline_at_ms=answer.deadline_at_ms, is_cancel_requested=answer.is_cancel_requested)
-        for answer in await _run_by_lease(pairs, context.service.extend)
+        else ExtendedShape(
+            deadline_at_ms=answer.deadline_at_ms,
+            is_cancel_requested=answer.is_cancel_requested,
+            fixed_for_ms=UNSET if answer.fixed_for_ms is None else answer.fixed_for_ms,
+        )
+        for answer in answers
     ]
 
 

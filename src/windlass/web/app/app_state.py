@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ErrorPageRenderer: TypeAlias = "Callable[[AppState, WindlassError, Head, RequestContext[Any, Any] | None], Response]"
-StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
+StillAdmits: TypeAlias = Callable[..., Awaitable[bool]]  # as Authenticator.still_admits
 
 
-async def _always_admit(_head: Head, _roles: frozenset[Role]) -> bool:
+async def _always_admit(_head: Head, _roles: frozenset[Role], _queue: str = "") -> bool:
     return True
 
 

@@ -103,8 +103,9 @@ class Authenticator:
         await self._table.refresh()
         return self._table.has_tokens or not self._is_open
 
-    async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
-        """Whether the client of a long-running stream would still be admitted. It does not count towards the rate."""
+    async def still_admits(self, head: Head, roles: frozenset[Role], queue: str = "") -> bool:
+        """Whether the client of a long-running stream would still be admitted. It does not count towards the rate.
+        `queue`: also whether its token is for this queue."""
         try:
             token = bearer_token(head)
             if not token:
@@ -116,7 +117,7 @@ class Authenticator:
                 principal = await self._table.session_principal(session)
             else:
                 principal = await self._table.principal(token)
-            return principal is not None and principal.may(roles)
+            return principal is not None and principal.may(roles) and (not queue or principal.may_use(queue))
         except (Unauthorized, Forbidden):
             return False
 

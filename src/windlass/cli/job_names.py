@@ -1,0 +1,97 @@
+"""Names of jobs on the command line: an id, or any other name that a dialect gives a job."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from windlass.core.errors import BadInput
+from windlass.core.ids import parse_id
+from windlass.core.job import Job, Timeline
+from windlass.core.job_aliases import ALIASES_TRIED
+from windlass.service import Service
+
+from .bulk import batches
+from .connection import CommandFunction, with_service
+from .output import ID, Column, print_note, print_table
+
+READ_AT_ONCE = 100  # jobs with their payloads
+_CANDIDATES = (ID, Column("queue", rank=1, shrinks=10), Column("name", shrinks=12), Column("state"))
+_queue_option = click.option("--queue", "-q", default="", help="Queue of the jobs, for a key that several queues use.")
+
+
+def with_jobs(command: CommandFunction) -> CommandFunction:
+    """Add the service and the argument ID… to a command; it gets the ids of the named jobs as `ids`."""
+
+    @click.argument("ids", nargs=-1, required=True, metavar="ID…")
+    @_queue_option
+    @with_service
+    @functools.wraps(command)
+    def wrapper(service: Service, ids: tuple[str, ...], queue: str, **options: Any) -> Any:
+        return command(service, ids=find_jobs(service, ids, queue), **options)
+
+    return wrapper
+
+
+def with_job(command: CommandFunction) -> CommandFunction:
+    """Add the service and the argument ID to a command; it gets the id of the named job as `job_id`."""
+
+    @click.argument("job_id", metavar="ID")
+    @_queue_option
+    @with_service
+    @functools.wraps(command)
+    def wrapper(service: Service, job_id: str, queue: str, **options: Any) -> Any:
+        return command(service, job_id=find_jobs(service, (job_id,), queue)[0], **options)
+
+    return wrapper
+
+
+def find_jobs(service: Service, names: Sequence[str], queue: str = "") -> tuple[bytes, ...]:
+    """Return the ids of the named jobs. If a name means no job or several, say so for each such name and exit with
+    code 1; no job is changed then."""
+    known = _read_by_id(service, names, queue)
+    found = [known[name] if name in known else _find(service, name, queue) for name in names]
+    ids = [job_id for job_id in found if job_id is not None]
+    if len(ids) < len(names):
+        raise click.exceptions.Exit(1)
+    return tuple(ids)
+
+
+def _read_by_id(service: Service, names: Sequence[str], queue: str) -> dict[str, bytes]:
+    """Return the names that are ids of existing jobs. An id is preferred to other meanings of the same text."""
+    ids = {name: job_id for name in names if (job_id := _parse_id(name)) is not None}
+    found: set[bytes] = set()
+    for batch in batches(ids.values(), READ_AT_ONCE):
+        timelines = [answer for answer in service.job(batch).wait() if isinstance(answer, Timeline)]
+        found |= {timeline.job.id for timeline in timelines if queue in ("", timeline.job.queue)}
+    return {name: job_id for name, job_id in ids.items() if job_id in found}
+
+
+def _find(service: Service, name: str, queue: str) -> bytes | None:
+    matches = service.find(name, queue=queue).wait()
+    if len(matches.jobs) == 1 and matches.is_complete:
+        return matches.jobs[0].id
+    if not matches.jobs and not queue and (job_id := _parse_id(name)) is not None:
+        return job_id  # the command reports why there is no such job, or no more
+    if matches.jobs:
+        _print_candidates(name, matches.jobs)
+    else:
+        print_note(f"windlass: {name}: no job has this {ALIASES_TRIED}{f' in {queue}' if queue else ''}.")
+    if not matches.is_complete:
+        print_note("windlass: Not all queues or jobs were examined: name the queue with --queue.")
+    return None
+
+
+def _parse_id(name: str) -> bytes | None:
+    try:
+        return parse_id(name)
+    except BadInput:
+        return None
+
+
+def _print_candidates(name: str, jobs: Sequence[Job]) -> None:
+    print_note(f"windlass: {name} may mean one of these jobs. Use an id, or name the queue with --queue.")
+    print_table(_CANDIDATES, ((job.key, job.queue, job.name, job.state.label) for job in jobs), empty="")
