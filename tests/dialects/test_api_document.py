@@ -106,7 +106,7 @@ class Checked(HTMLParser):
         self.texts.append(data)
 
 
-OTHERS = ("/lightjq/openapi.json", "/downloader/openapi.json")
+OTHERS = ("/lightjq/openapi.json", "/lightjq/worker/openapi.json", "/downloader/openapi.json")
 PAGE = Checked(render_docs_page(DOCUMENT, OTHERS))
 
 
@@ -194,7 +194,8 @@ class TestServed:
         links = Checked((await client.get("/docs")).content).links
         assert set(OTHERS) <= set(links)
         for path in OTHERS:
-            assert (await client.get(path)).json()["servers"] == [{"url": path.removesuffix("/openapi.json")}]
+            [server] = (await client.get(path)).json()["servers"]
+            assert server["url"] == ("{worker}" if "worker" in path else path.removesuffix("/openapi.json"))
 
     async def test_every_line_of_the_page_that_calls_curl_is_understood(self, client: httpx.AsyncClient) -> None:
         """Nothing it names exists here; but path, method and body are right."""

@@ -15,6 +15,7 @@ import pytest
 
 from windlass.dialects.examples import EXAMPLES
 from windlass.dialects.lightjq.openapi_document import self_description as lightjq_description
+from windlass.dialects.lightjq.openapi_document import worker_description
 from windlass.downloads.api.openapi_document import self_description as downloader_description
 from windlass.server.server import ROUTES
 from windlass.web.app.router import Router
@@ -27,6 +28,7 @@ SERVED = Router(ROUTES).routes
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "main": lambda: build_document(SERVED, EXAMPLES),
     "lightjq": lambda: lightjq_description(SERVED),
+    "worker": lambda: worker_description(SERVED),
     "downloader": lambda: downloader_description(SERVED),
 }
 each_document = pytest.mark.parametrize("name", DOCUMENTS)

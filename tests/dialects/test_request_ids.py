@@ -33,8 +33,8 @@ OTHERS = f"{SECRET}-queue"
 SCOPED = frozenset({Role.READ, Role.PRODUCE, Role.WORK})
 OPEN = [route for route in Router(ROUTES).routes if route.roles is not None and route.roles & SCOPED]
 
-JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "query copy", "query q", "form id",
-           "form ids", "path id"}  # fmt: skip
+JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "query alias", "query copy", "query q",
+           "form id", "form ids", "path id"}  # fmt: skip
 WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # Text that names nothing by an id, or names it within a queue that is checked.
 NO_IDS = {
@@ -63,11 +63,7 @@ ANSWERED = {
     "GET /actions/{id} path id": (404, "a job is no action"),
     "POST /api/v1/workers/{id}/beat body held.0": (200, "ids are only compared with the leases of the worker itself"),
     "GET /search query q": (200, "it is not found"),
-    "GET /lightjq/job/{id} path id": (404, "LightJQ knows the jobs of its queue only"),
-    "GET /lightjq/job/{id}/polling path id": (404, "LightJQ knows the jobs of its queue only"),
-    "DELETE /lightjq/job/{id} path id": (404, "LightJQ knows the jobs of its queue only"),
-    "POST /lightjq/done body job_id": (404, "LightJQ knows the jobs of its queue only"),
-    "POST /lightjq/done body id": (404, "LightJQ knows the jobs of its queue only"),
+    "GET /api/v1/jobs query alias": (200, "it is not found"),
     "POST /lightjq/done header worker-id": (409, "the worker is compared with the one that holds the job"),
 }
 
@@ -209,6 +205,8 @@ async def _send(client: httpx.AsyncClient, place: RequestField, value: str, own:
     elif place.kind == "header":
         headers |= {place.path[0]: value}
     elif place.kind == "query":
+        # An alias is combined with a queue only, and names jobs of all queues without one.
+        query = {} if place.path[0] == "alias" else query
         query |= {place.path[0]: value}
     else:
         form |= {place.path[0]: value}

@@ -13,6 +13,7 @@ import pytest
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Callback, NewJob
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
@@ -35,6 +36,7 @@ HELD_S = 5.0
 # and written down here.
 LISTS = "what is of other queues is left out"
 NONE = "there is none, for anybody"
+NO_WORKER = "without the header worker-id it concerns no worker (test_request_ids.py sends one)"
 ANSWERED = {
     "POST /api/v1/jobs:stream": (200, "each line is refused for itself"),
     "GET /api/v1/actions": (200, LISTS),
@@ -53,9 +55,13 @@ ANSWERED = {
     "GET /actions/{id}": (404, NONE),
     "GET /workers": (200, LISTS),
     "GET /schedules": (200, LISTS),
+    "GET /lightjq/constraint": (200, LISTS),
     "GET /limits": (200, LISTS),
     "GET /limits/{name}": (404, "it is none of theirs"),
     "GET /callbacks": (200, LISTS),
+    "DELETE /lightjq/worker": (400, NO_WORKER),
+    "POST /lightjq/worker/beat": (400, NO_WORKER),
+    "POST /lightjq/done": (400, NO_WORKER),
 }
 
 
@@ -85,6 +91,8 @@ async def _populated(service: Service) -> int:
     await service.update([Update(id=runs.id, token=runs.lease_token, progress=0.5, note=SECRET)])
     await service.log([Log(runs.id, runs.lease_token, [LogLine(await service.now(), "info", SECRET)])])
     await service.limit(Limit(name="nightly", matches=Matcher(queue="mail", payload={"x": SECRET}), running=5))
+    constraint = Matcher(queue=Condition(in_=("mail", "mine")), name=Condition(glob=SECRET))
+    await service.limit(Limit(name=f"lightjq-{SECRET}", matches=constraint, running=5))
     await service.schedule(
         Schedule(name="nightly", job=NewJob(queue="mail", name="n", payload=secret), every_ms=86_400_000)
     )

@@ -7,10 +7,12 @@ import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
+from tests.fuzz import migration_parsers
 from tests.fuzz.parser_check import Parser
 from tests.web.connection_driver import drive_connection
 from windlass.core.access.tokens import parse_token
@@ -33,9 +35,10 @@ from windlass.dashboard import flash
 from windlass.dashboard.forms import filters
 from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
-from windlass.dialects.bedrock import name_filter, times
+from windlass.dialects.bedrock import name_filter, queues, times
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.query import sql_parameters, sqlite_query
+from windlass.dialects.bedrock.query.extra_columns import EXTRA_COLUMNS, columns_for
 from windlass.dialects.bedrock.query.filter_pushdown import push_filter
 from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.wire import (
@@ -56,8 +59,11 @@ from windlass.dialects.stdio.messages import ProcessorOptions
 from windlass.downloads.api.files import RangeNotSatisfiable, _parse_range
 from windlass.downloads.api.order_form import OrderForm, parse_order
 from windlass.downloads.worker.content_type import mime_type_of
+from windlass.downloads.worker.failures import parse_retry_after
 from windlass.downloads.worker.globs import parse_globs
 from windlass.downloads.worker.image_size import NotAnImage, image_size
+from windlass.downloads.worker.order import BadOrder, read_order
+from windlass.downloads.worker.resume import ResumePoint, continued_length, resume_point
 from windlass.outbound import InvalidRedirect, parse_http_url, parse_policy, parse_proxy
 from windlass.outbound.redirects import redirect_target
 from windlass.outbound.urls import split_credentials
@@ -124,9 +130,10 @@ def _bedrock_commands(data: bytes) -> Any:
 
 def _read_parameters(request: BedrockRequest) -> list[Any]:
     given = Parameters.from_request(request)
-    ways = [given.name, given.priority, given.new_job_priority, given.repeat, given.retry_after]
+    ways = [given.name, given.priority, given.new_job_priority, given.repeat, given.retry_after, given.job_timeout]
+    ways += [given.lease_token, given.wants_lease_token, lambda: given.is_on("unique")]
     ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.is_true("mockRequest")]
-    ways += [lambda: given.data(1000)]
+    ways += [lambda: given.data(1000), lambda: queues.read_named_queues(given), lambda: queues.read_new_queue(given)]
     ways += [lambda: name_filter.filter_for_names(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
     ways += [lambda: request.pause_s(0.0), lambda: request.connection]
     answers = [_call_or_refusal(way) for way in ways]
@@ -143,13 +150,15 @@ def _call_or_refusal(way: Any) -> Any:
 
 
 def _bedrock_data(data: bytes) -> Any:
-    """Merge two objects, one per line: the second into the first."""
+    """Merge two values, one per line: the second into the first."""
     first, second = _lines(data, 2)
-    read = bedrock_data.parse_object(first, second)
+    read = bedrock_data.parse_value(first, second)
     bedrock_data.delivery_count_in(read)
     bedrock_data.without_keys(read, "delete", "retryAfterCount")
-    merged = bedrock_data.merge_patch(read, bedrock_data.parse_object(second or "{}", "{}"))
-    assert isinstance(msgspec.json.decode(merged), dict)
+    patch = bedrock_data.parse_value(second or "{}", "{}")
+    merged = bedrock_data.merge_patch(read, patch)
+    assert bedrock_data.is_object(merged) == bedrock_data.is_object(patch)
+    msgspec.json.decode(merged)
     return merged
 
 
@@ -160,7 +169,8 @@ def _bedrock_query(data: bytes) -> Any:
     given = _text(data).strip()
     text = sqlite_query.schema_query(given) or sqlite_query.check_query(given)
     push_filter(text)
-    return len(sqlite_query.encode_result(sqlite_query.run_query(text, [_ROW]), with_headers=True))
+    row = (*_ROW, *[""] * len(EXTRA_COLUMNS))[: len(columns_for(text))]
+    return len(sqlite_query.encode_result(sqlite_query.run_query(text, [row]), with_headers=True))
 
 
 def _bedrock_sql_parameters(data: bytes) -> Any:
@@ -230,8 +240,10 @@ def _matcher(data: bytes) -> Any:
     limit = decode(encoded, Limit, Codec.JSON)
     check_limit(limit)
     table = LimitTable(1, {7: limit})
+    matches = limit.matches
+    place = [wanted if isinstance(wanted, str) else "n" for wanted in (matches.queue, matches.name, matches.lane)]
     for codec in (Codec.JSON, Codec.MSGPACK):
-        for text in table.match(limit.matches.queue, limit.matches.name, limit.matches.lane, Blob(payload, codec)):
+        for text in table.match(*place, Blob(payload, codec)):
             assert len(text.encode()) < 200
             display_key(text)
     return limit
@@ -368,6 +380,24 @@ def _globs(data: bytes) -> Any:
     return parse_globs(patterns).mismatch(kind[:100])  # types come from our own table
 
 
+def _order(data: bytes) -> Any:
+    return [_call_or_none(BadOrder, lambda codec=codec: read_order(Blob(data, codec))) for codec in Codec]
+
+
+_POINT = ResumePoint(url="http://x/", status=200, validator='"v"', is_etag=True, received=7, length=None)
+
+
+def _origin_headers(data: bytes) -> Any:
+    """Read what an origin says of a part of a file, and of the time to come back."""
+    names = ("Content-Range", "ETag", "Last-Modified", "Date", "Retry-After", "Accept-Ranges")
+    headers = dict(zip(names, _lines(data, len(names)), strict=True))
+    whole: Any = SimpleNamespace(status=200, headers=headers, length=None)
+    part: Any = SimpleNamespace(status=206, headers=headers, length=None)
+    found = [_POINT, resume_point("http://x/", whole, 7)]
+    lengths = [continued_length(point, part) for point in found if point]
+    return lengths, parse_retry_after(headers["Retry-After"], 0.0)
+
+
 def _import(data: bytes) -> Any:
     head, *lines = data.split(b"\n")
     export_lines.decode_header(head)
@@ -406,5 +436,10 @@ PARSERS: dict[str, Parser] = {
     "images": Parser(_image, ()),
     "beginnings_of_files": Parser(mime_type_of, (), grows=False),
     "mime_globs": Parser(_globs, (BadInput,)),
+    "download_orders": Parser(_order, ()),
+    "origin_headers": Parser(_origin_headers, ()),
     "exports": Parser(_import, _REFUSALS),
+    "migrated_jobber": Parser(migration_parsers.jobber, ()),
+    "migrated_processor": Parser(migration_parsers.processor, ()),
+    "migrated_downloader": Parser(migration_parsers.downloader, ()),
 }
