@@ -112,6 +112,7 @@ mutants: setup ## Plant known bugs, each in turn; a test must find each of them.
 
 docs: setup ## Write the documents that are generated from the code.
 	$(BIN)/python tools/write_lifecycle.py
+	$(BIN)/python tools/write_crossings.py
 
 screenshots: setup test-packages ## Take the pictures in docs/images.
 	$(BIN)/python tools/screenshots.py
