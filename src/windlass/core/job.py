@@ -51,6 +51,8 @@ class Flag(IntFlag):
     HAS_NUMBER = 33554432  # a number was assigned to it later, see numbers.lua
     DISPATCH_COUNTS = 67108864  # its last dispatch has spent an attempt, accepted or not
     LEAVES_TOMBSTONE = 134217728  # its id is remembered after its record; the policy has six more bytes
+    AWAITS_ONLY = 268435456  # all its members are jobs that it waits for; none is its child
+    ENDED_BY_MEMBER = 536870912  # it ended because of a member, and waits again when that member is retried
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -89,6 +91,14 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
     limit: str  # name of the limit
     running: int
     note: str = ""  # stored with the cap, for the workers of the key's jobs
+
+
+class FlowRef(msgspec.Struct, frozen=True, gc=False):
+    """Place of a job in a flow."""
+
+    id: bytes  # of the flow, 16 bytes; its partition is that of the job's queue
+    name: str = ""  # of the flow
+    step: str = ""  # name of the job in the flow
 
 
 class NewJob(msgspec.Struct, frozen=True, gc=False):
@@ -131,6 +141,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     callback: Callback | None = None  # sent when it ends
     cap: Cap | None = None  # for its key under a limit, unless the key has a cap
     tombstone_ms: int = 0  # how long its id is remembered after it finished or failed and was removed; 0: not at all
+    flow: FlowRef | None = None  # the flow that it belongs to
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +191,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     joins: bool
     has_members: bool  # it has children, or waits for other jobs
     on_failure: OnFailure
+    flow: FlowRef | None = None
+    is_consequence: bool = False  # it ended because a job that it waited for failed or was cancelled
     callback: Callback | None
     limits: tuple[str, ...]  # limit keys that it counts against
     attempt: int  # number of leases, without those given back

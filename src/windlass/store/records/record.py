@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.core.callbacks.callback import destination_digest
-from windlass.core.job import NULL_BLOB, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
+from windlass.core.job import NULL_BLOB, Blob, Callback, Codec, Flag, FlowRef, Job, NewJob, OnFailure
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import LEASED, State
 
@@ -44,6 +44,7 @@ _CALLBACK_ON = {
 }
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE, _LEAVES_TOMBSTONE = int(Flag.HAS_NOTE), int(Flag.LEAVES_TOMBSTONE)
+_ENDED_BY_MEMBER = int(Flag.ENDED_BY_MEMBER)
 REMEMBERED_BYTES = 512  # longer tails are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
@@ -109,9 +110,14 @@ def _policy_on_failure(job: NewJob) -> OnFailure:
 
 def _links(job: NewJob, limits: str) -> bytes:
     on_failure = _policy_on_failure(job)
-    if not job.parent and not limits and on_failure == "collect":
+    if not job.parent and not limits and on_failure == "collect" and job.flow is None:
         return b""
-    return (job.parent or NO_ID) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
+    links = (job.parent or NO_ID) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
+    return links if job.flow is None else links + _flow(job.flow)
+
+
+def _flow(flow: FlowRef) -> bytes:
+    return flow.id + _short(flow.name.encode()) + flow.step.encode()
 
 
 def _labels(job: NewJob) -> bytes:
@@ -276,7 +282,7 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         rule, planned, extras_bytes = _read_repeat(extras_bytes)
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
-    parent, on_failure, limits = _read_links(links) if links else _NO_LINKS
+    parent, on_failure, limits, flow = _read_links(links) if links else _NO_LINKS
     return Job(
         id=NO_ID,
         state=State.QUEUED,
@@ -305,6 +311,7 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         planned_at_ms=(planned if rule else extras.planned_at_ms) or None,
         parent=parent,
         on_failure=on_failure,
+        flow=flow,
         callback=extras.callback,
         limits=limits,
         attempt=0,
@@ -329,6 +336,7 @@ def _read_flags(flags: int, policy: bytes) -> dict[str, Any]:
         "is_cancel_requested": flags & _CANCEL_REQUESTED != 0,
         "is_overdue": flags & _RETAKEABLE != 0,
         "is_history": flags & _IN_HISTORY != 0,
+        "is_consequence": flags & _ENDED_BY_MEMBER != 0,
     }
 
 
@@ -346,13 +354,19 @@ def _read_strings(tail: bytes) -> tuple[bytes, ...]:
 
 
 _NO_POLICY = (0, 0, 0, 0, 0)
-_NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...]] = (None, "collect", ())
+_NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...], FlowRef | None] = (None, "collect", (), None)
 
 
-def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...]]:
+def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...], FlowRef | None]:
     parent = links[:16] if links[:16] != NO_ID else None
-    limits = links[19:].decode()
-    return parent, _ON_FAILURE[links[16]], tuple(limits.split(LIMITS_SEPARATOR)) if limits else ()
+    joined, at = _read_long(links, 17)
+    limits = tuple(joined.decode().split(LIMITS_SEPARATOR)) if joined else ()
+    return parent, _ON_FAILURE[links[16]], limits, _read_flow(links[at:]) if at < len(links) else None
+
+
+def _read_flow(suffix: bytes) -> FlowRef:
+    name, at = _read_short(suffix, 16)
+    return FlowRef(suffix[:16], name.decode(), suffix[at:].decode())
 
 
 def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:

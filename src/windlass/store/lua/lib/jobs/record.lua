@@ -14,7 +14,10 @@ local STRINGS = 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
 local LAYOUT = record.HEADER .. STRINGS
 record.POLICY = '>I4I6I6I6I6'
 record.POLICY_BYTES = 28 -- the time of a tombstone may follow (tombstones.lua)
-local LINKS = '>c16BI2c0' -- parent, policy for failed members, limits joined by \2
+-- Parent, policy for failed members, limits joined by \2. The flow of the job may follow: its id, B + its name, the name
+-- of the job in it.
+local LINKS = '>c16BI2c0'
+local LINKS_BYTES = 19 -- without the limits and the flow
 record.FORMAT = 1
 record.CODEC_BITS = 3 -- of the flags; a record without other flags has nothing in the keys beside it
 -- Flags of a record that the fast path leases and ends: a codec, and whether callers wait for its end.
@@ -89,19 +92,21 @@ function record.policy_of(job)
   return job.policy_read
 end
 
-local NO_LINKS = {parent = record.NO_ID, on_failure = 0, limits = ''}
+local NO_LINKS = {parent = record.NO_ID, on_failure = 0, limits = '', flow = ''}
 function record.links_of(job)
   if job.links == '' then return NO_LINKS end
   if not job.links_read then
     local parent, on_failure, limits = unpack_bytes(LINKS, job.links)
-    job.links_read = {parent = parent, on_failure = on_failure, limits = limits}
+    local flow = sub(job.links, LINKS_BYTES + #limits + 1)
+    job.links_read = {parent = parent, on_failure = on_failure, limits = limits, flow = flow}
   end
   return job.links_read
 end
 
 function record.set_links(job, links)
-  local is_bare = links.parent == record.NO_ID and links.on_failure == 0 and links.limits == ''
-  job.links = is_bare and '' or pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
+  local is_bare = links.parent == record.NO_ID and links.on_failure == 0 and links.limits == '' and links.flow == ''
+  job.links = is_bare and ''
+    or pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits) .. links.flow
   job.links_read = nil
 end
 

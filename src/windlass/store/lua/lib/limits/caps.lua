@@ -63,7 +63,7 @@ end
 local function change_links(job, own)
   local links, is_there = record.links_of(job), not job.away and not record.is_ended(job)
   if is_there then caps.leave(job) end
-  record.set_links(job, {parent = links.parent, on_failure = links.on_failure, limits = own})
+  record.set_links(job, {parent = links.parent, on_failure = links.on_failure, limits = own, flow = links.flow})
   if job.away then job.away = 'moved' end
   if is_there then caps.enter(job) end
 end
