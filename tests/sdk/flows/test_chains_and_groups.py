@@ -10,7 +10,7 @@ import pytest
 
 from tests.sdk.apps.flow_tasks import Sum, flow_tasks
 from windlass import Backoff, Context, GroupHandle, JobCancelled, JobFailed, Windlass, group
-from windlass.core.errors import BadInput, CrossPartition, QueueFull, TooLarge, MemberFailed
+from windlass.core.errors import BadInput, CrossPartition, MemberFailed, QueueFull, TooLarge
 from windlass.core.operations import Listing
 from windlass.service import Service
 from windlass.store.store import Store
