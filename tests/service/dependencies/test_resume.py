@@ -1,4 +1,4 @@
-"""Repair of jobs that wait for others: a retry of the job that failed lets all jobs wait again that failed because of it."""
+"""Repair of jobs that wait for others: the retry of a failed job lets the jobs wait again that failed because of it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@ local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
+local flow_record = require 'flows.flow_record'
 local index = require 'jobs.index'
 local job_note = require 'jobs.job_note'
 local record = require 'jobs.record'
@@ -65,6 +66,7 @@ local function reopen(job, state)
   index.leave(job)
   forget_end(job)
   record.unmark(job, 'ended_by_member')
+  flow_record.reopen(job)
   batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
   job.state, job.attempt, job.progress, job.ended_at = state, 0, 0, 0
   job.token, job.worker = 0, record.NO_ID
