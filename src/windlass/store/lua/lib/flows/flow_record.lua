@@ -56,6 +56,12 @@ function flow_record.is_known(job)
   return not id or knows(keys.flow(id), job)
 end
 
+-- Return whether a new job cannot join its flow, because an earlier call has created the flow.
+function flow_record.is_closed(job)
+  local id = flow_record.id_of(job)
+  return id ~= nil and not written[id] and call('EXISTS', keys.flow(id)) == 1
+end
+
 -- Return the fields of a flow, and the places and ends of its jobs by id; nil: there is no such flow.
 function flow_record.read(id)
   local found = call('HGETALL', keys.flow(id))
