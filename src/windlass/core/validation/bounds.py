@@ -26,6 +26,7 @@ AFTER_MAX = 1000
 WHOLE_MAX = 2000  # jobs in one atomic enqueue
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
+NAMES_PER_WORKER = 1000
 WILDCARDS_MAX = 16
 PAGE_MAX = 500
 SOUGHT_MAX = 255  # search text in errors
