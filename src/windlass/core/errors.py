@@ -153,6 +153,14 @@ class UnknownLimit(Refusal):
     sentence = "There is no limit with this name."
 
 
+class MemberFailed(Refusal):
+    code = "member_failed"
+    sentence = (
+        "A job that this job waits for has failed or was cancelled. Retry that job, or resume the flow: this job then "
+        "waits for it again."
+    )
+
+
 class UnknownLimitKey(Refusal):
     code = "unknown_limit_key"
     sentence = "This key of the limit has no jobs; its cap is set by its first job."
@@ -197,6 +205,28 @@ class ParentState(Refusal):
 class UnknownMember(Refusal):
     code = "unknown_member"
     sentence = "One of the jobs to wait for does not exist; enqueue it first."
+
+
+class UnknownFlow(Refusal):
+    code = "unknown_flow"
+    sentence = "There is no flow with this id; a flow is removed a day after the last record of its jobs."
+
+
+class FlowExists(Refusal):
+    """A flow is created by one call. After a lost reply, the same call with the same jobs is no error."""
+
+    code = "flow_exists"
+    sentence = "A flow with this id exists already; make a new id for a new flow."
+
+
+class FlowIncomplete(Refusal):
+    """Records of some steps are gone, so the flow cannot be run again."""
+
+    code = "flow_incomplete"
+    sentence = (
+        "The flow cannot run again, because records of its steps are gone. Keep the results of its jobs for a while "
+        "(keep_result in Python, result_ttl_ms over HTTP), or give their queues a history."
+    )
 
 
 class Unsettled(Refusal):
@@ -269,6 +299,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         NamesNeedLanes,
         NoExactPriority,
         UnknownLimit,
+        MemberFailed,
         UnknownLimitKey,
         LimitsChanged,
         UnknownWorker,
@@ -277,6 +308,9 @@ REFUSALS: dict[str, type[Refusal]] = {
         UnknownParent,
         ParentState,
         UnknownMember,
+        UnknownFlow,
+        FlowExists,
+        FlowIncomplete,
         Unsettled,
         CrossPartition,
         PartitionStopped,
