@@ -16,6 +16,7 @@ from windlass.core.job import End, Job
 from windlass.core.operations import Filter
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import State
+from windlass.core.text.error_text import error_line
 from windlass.core.text.humanize import quote_text
 from windlass.core.text.similar_names import suggest_name
 
@@ -47,7 +48,7 @@ from .reasons import (
     WorkersBusy,
     WorkerSilent,
 )
-from .references import HIDDEN, Holder, Related, Step
+from .references import HIDDEN, Cause, Holder, Related, Step
 from .unknown_names import known_names, knows_name, live_workers
 
 
@@ -375,7 +376,18 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         max_attempts=job.retry.tries,
         kept=_retention(facts),
         kept_until_at_ms=facts.removed_at_ms,
+        cause=_cause(facts),
     )
+
+
+def _cause(facts: Facts) -> Cause | None:
+    if facts.is_cause_hidden:
+        return Cause(state=HIDDEN)
+    if facts.cause is None:
+        return None
+    job, last = facts.cause.job, facts.cause.attempts[-1] if facts.cause.attempts else None
+    error = error_line(last.reason, last.error).strip().partition("\n")[0] if last and job.state.is_ended else ""
+    return Cause(id=job.key, queue=job.queue, name=job.name, state=job.state.label, error=error)
 
 
 def _retention(facts: Facts) -> Literal["until", "always", "history", "needed"]:
