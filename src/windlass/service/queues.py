@@ -146,7 +146,7 @@ class QueueOperations(Facet):
         return Operation(self.store, lambda: self._unknown_names_flow(queue, names))
 
     def _unknown_names_flow(self, queue: str, names: Sequence[str]) -> Flow[list[UnknownName]]:
-        facts: NameFacts = yield explain.queued_names(queue, names, self.store.partition_of_queue(queue))
+        facts: NameFacts = yield explain.unknown_names(queue, names, self.store.partition_of_queue(queue))
         return find_unknown_names(facts)
 
     def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:

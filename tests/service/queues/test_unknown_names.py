@@ -27,7 +27,9 @@ def unknown(service: Service, queue: str = "q") -> list[UnknownName]:
 def wait_at(service: Service, *, waiter: str = "b", worker: bytes = b"", **wants: object) -> None:
     """Register a taker that found nothing and waits. With a worker, it accepts a direct handoff."""
     request = Take(queues=("q",), wants=Filter(**wants), worker=worker, by_hand=bool(worker))  # type: ignore[arg-type]
-    found = service.store.run_sync(take_flow(request, ["q"], 0, WaitRegistration(waiter, 600_000)))
+    found = service.store.run_sync(
+        take_flow(request, ["q"], 0, WaitRegistration(waiter, 600_000, direct_handoff=bool(worker)))
+    )
     assert found.taken.jobs == []
 
 
@@ -177,8 +179,9 @@ def test_a_job_behind_others_is_reported_with_its_position(service: Service) -> 
 def test_an_idle_worker_is_known_by_its_wait(service: Service) -> None:
     """The worker waits for jobs of any name, but its registration says which names it knows."""
     service.register(WORKER, MAILER, beat_ms=600_000).wait()
-    wait_at(service, waiter="a", worker=WORKER)
     (job,) = put(service, new(name="send_mial", delay_ms=60_000))
+    wait_at(service, waiter="a", worker=WORKER)
+    assert service.stats(["q"]).wait()[0].waiting_takers == 1
     assert NameUnknown in kinds(service, job.id)
     assert service.unknown_among("q", ["send_mial", "send_mail"]).wait() == [UNKNOWN]
     wait_at(service, waiter="b")  # a taker of which nothing is known

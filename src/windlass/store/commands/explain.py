@@ -145,10 +145,10 @@ def _workers(rows: Any, name_lists: Any) -> list[RegisteredWorker]:
     return [_worker(row[:-1], lists[row[-1]]) for row in rows]
 
 
-def queued_names(queue: str, names: Sequence[str], partition: int) -> Command[NameFacts]:
+def unknown_names(queue: str, names: Sequence[str], partition: int) -> Command[NameFacts]:
     """Read who knows these names, or without names the first names of queued jobs."""
     args: list[Argument] = [queue, NAMES_LOOKED_AT, JOBS_LOOKED_AT, WORKERS_LOOKED_AT, *names]
-    return Command("queued_names", args, lambda reply: _name_facts(queue, reply), partition=partition)
+    return Command("unknown_names", args, lambda reply: _name_facts(queue, reply), partition=partition)
 
 
 def _name_facts(queue: str, reply: Any) -> NameFacts:

@@ -11,8 +11,8 @@ local NAME_LISTS_MAX = 20 -- different lists of names in one answer; workers wit
 -- Return the names that a worker knows (register.lua), or ''.
 local function names_of(worker) return redis.call('HGET', keys.worker(worker), 'names') or '' end
 
--- Return the filter of a waiting taker. The worker behind a taker that accepts a direct handoff is known: if it gave its
--- names, these are its filter, although it asks for jobs of any name.
+-- Return the filter of a waiting taker. The worker behind a taker that accepts a direct handoff is known: if it gave
+-- its names, these are its filter, although it asks for jobs of any name.
 local function filter_of(waiter)
   local wakeup_list, filter = string.match(waiter, '^([^\1]*)\1(.*)$')
   local worker = redis.call('GET', keys.handoff(wakeup_list))

@@ -1,8 +1,8 @@
 -- Return the first names of a queue's queued jobs, and the workers and takers that decide which of them are known.
 -- arguments: queue, most_names, most_jobs (examined per kind of lane), most_workers; then names, instead of those of
 --            queued jobs
--- returns:   {now, {{name, {push worker that does not know it, ...}}, ...}, {filter of waiting takers, ...}, all workers,
---            {worker as in explain, ...}, {names, ...}}
+-- returns:   {now, {{name, {push worker that does not know it, ...}}, ...}, {filter of waiting takers, ...}, all
+--            workers, {worker as in explain, ...}, {names, ...}}
 -- refusals:  none
 -- flags: no-writes
 local clock = require 'clock'
