@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
-from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
+from windlass.core.explain.reasons import AwaitsMembers, Ended, Explanation, HeldByParent, LimitFull, Reason, Running
 from windlass.core.explain.references import Holder
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
@@ -117,6 +117,8 @@ def _job_ids_in(reason: Reason) -> list[str]:
         return reason.holders
     if isinstance(reason, AwaitsMembers):
         return [member.id for member in reason.members]
+    if isinstance(reason, Ended):
+        return [reason.cause.id] if reason.cause else []
     return [reason.parent.id] if isinstance(reason, HeldByParent) else []
 
 
