@@ -37,6 +37,7 @@ COMMANDS = {
     "enqueue": "enqueue:enqueue",
     "jobs": "jobs:jobs",
     "failed": "failed:failed",
+    "flows": "flows:flows",
     "queues": "queues:queues",
     "limits": "limits:limits",
     "schedules": "schedules:schedules",

@@ -14,7 +14,16 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, FlowRef, NewJob, OnFailure, UniqueCheck
 from windlass.core.job_template import JobTemplate, PreparedJob, prepare_single
 from windlass.core.retry import ENDLESS, Backoff
-from windlass.core.validation.bounds import AFTER_MAX, LANE_MAX, PAUSE_MAX, TAGS_MAX, TRACE_MAX, UINT32_MAX, UNIQUE_MAX
+from windlass.core.validation.bounds import (
+    AFTER_MAX,
+    FLOW_NAME_MAX,
+    LANE_MAX,
+    PAUSE_MAX,
+    TAGS_MAX,
+    TRACE_MAX,
+    UINT32_MAX,
+    UNIQUE_MAX,
+)
 from windlass.core.validation.callbacks import TYPE_MAX
 
 from .encoding import Encoding
@@ -69,8 +78,10 @@ class FlowRefShape(RequestShape, frozen=True, kw_only=True):
     """Place of a job in a flow. The jobs of a flow are enqueued together, by POST /jobs:whole."""
 
     id: FlowId
-    name: Annotated[str, Meta(description="Name of the flow.", examples=["checkout"])] = ""
-    step: Annotated[str, Meta(description="Name of the job in the flow.", examples=["pay"])] = ""
+    name: Annotated[str, Meta(max_length=FLOW_NAME_MAX, description="Name of the flow.", examples=["checkout"])] = ""
+    step: Annotated[
+        str, Meta(max_length=FLOW_NAME_MAX, description="Name of the job in the flow.", examples=["pay"])
+    ] = ""
 
 
 def flow_ref_of(shape: FlowRefShape | None) -> FlowRef | None:
@@ -156,7 +167,7 @@ def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
     values[_PARENT] = b"" if parent is None else parse_id(parent)
     values[_AFTER] = tuple(map(parse_id, after))
     values[_CALLBACK] = None if callback is None else callback_of(callback)
-    return NewJob(*values, flow=flow_ref_of(flow))
+    return NewJob(*values, flow=flow_ref_of(flow))  # type: ignore[misc]  # the values end before it
 
 
 @lru_cache(TEMPLATES_MAX)
