@@ -49,9 +49,9 @@ class CancelledShape(ResponseShape, frozen=True, kw_only=True):
 
 
 class RevivedShape(ResponseShape, frozen=True, kw_only=True):
-    """The state of the job. `waiting`: it waits again for the jobs that it needs."""
-
-    outcome: Literal["queued", "waiting"]
+    outcome: Annotated[
+        Literal["queued", "waiting"], Meta(description="`waiting`: until the jobs that it needs have ended.")
+    ]
 
 
 class RequeueShape(RequestShape, frozen=True, kw_only=True):
