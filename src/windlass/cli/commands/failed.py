@@ -94,12 +94,27 @@ def failed() -> None:
     """Find failed jobs; retry or delete them."""
 
 
+class _Skipper:
+    """Filter of jobs that failed only because of another job. It remembers whether there was one."""
+
+    def __init__(self) -> None:
+        self.has_skipped = False
+
+    def skip_consequences(self, found: Iterator[tuple[Job, str]]) -> Iterator[tuple[Job, str]]:
+        for job, error in found:
+            if job.is_consequence:
+                self.has_skipped = True
+            else:
+                yield job, error
+
+
 @failed.command("ls")
 @filter_options
+@click.option("--later", is_flag=True, help="Also list later steps, which failed only because of another job.")
 @limit_option
 @json_option
 @with_service
-def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) -> None:
+def ls(service: Service, job_filter: FailedFilter, later: bool, limit: int, as_json: bool) -> None:
     """List failed jobs with their errors.
 
     Newest first within each queue. With --json, one object per line.
@@ -109,7 +124,9 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
       windlass failed ls --queue mail --error timeout --since 1h
     """
     now_ms = service.now().wait()
+    skipper = _Skipper()
     found = search(service, job_filter)
+    found = found if later else skipper.skip_consequences(found)
     shown = islice(found, limit) if limit else found
     if as_json:
         for job, error in shown:
@@ -118,6 +135,8 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
         print_table(COLUMNS, (_row(job, error, now_ms) for job, error in shown), empty="No failed jobs.")
     if limit and next(found, None) is not None:
         print_note(f"Only the first {format_count(limit, 'job')}: --limit 0 shows all.")
+    if skipper.has_skipped:
+        print_note("Later steps, which failed only because of another job, are left out: --later shows them.")
 
 
 @failed.command("groups")
