@@ -16,6 +16,23 @@ end
 
 local function total_of(id) return tonumber(redis.call('HGET', keys.flow(id), 'total') or 0) end
 
+-- Return the number of steps of flows without records, counted again if these flows are few.
+local COUNTED_MAX = 1000
+function flow_retention.count_steps()
+  local ids = redis.call('ZRANGE', keys.flow_retention(), 0, COUNTED_MAX)
+  if #ids > COUNTED_MAX then return tonumber(redis.call('GET', keys.flow_steps()) or 0) end
+  local steps = 0
+  for _, id in ipairs(ids) do steps = steps + total_of(id) end
+  return steps
+end
+
+-- Write the number of steps as it must be.
+function flow_retention.recount_steps()
+  local steps = flow_retention.count_steps()
+  if steps == 0 then return redis.call('DEL', keys.flow_steps()) end
+  redis.call('SET', keys.flow_steps(), string.format('%.0f', steps))
+end
+
 -- A flow has records again: an import has added one.
 function flow_retention.keep(id)
   if redis.call('ZREM', keys.flow_retention(), id) == 1 then change_steps(-total_of(id)) end
