@@ -57,7 +57,7 @@ api.config.phases.coverage.enabled = False  # every edge of every field: minutes
 
 @pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """With jobs in it, some of them taken, so that ids and tokens lead somewhere. The id of a taken job is also the id of
+    """With jobs in it, some of them taken, so that ids and tokens lead somewhere. The id of a taken job is also that of
     a flow."""
     with EngineProcess("valkey") as engine:
         store = make_store(engine)
