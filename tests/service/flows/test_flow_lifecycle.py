@@ -9,7 +9,7 @@ import pytest
 from tests.service.admin.doctor_findings import assert_healthy
 from tests.service.flows.flow_builders import DAY_MS, put_flow, read_flow, states_of, steps_of, take_step
 from tests.service.helpers import new, put, take
-from tests.service.machines.dependency_builders import assert_consistent, fail, finish
+from tests.service.machines.dependency_builders import assert_consistent, fail, finish, run_all_steps
 from tests.support.namespace import list_keys
 from windlass.core.errors import AlreadyEnded, BadInput, CrossPartition, FlowExists, UnknownFlow
 from windlass.core.flow import FlowSummary
@@ -111,6 +111,19 @@ def test_a_cancelled_flow_resumes_in_order(service: Service) -> None:
     for step in CHAIN:
         finish(service, take_step(service, jobs[step]))
     assert summary(service, flow_id).state == "finished"
+
+
+def test_a_large_cancelled_flow_resumes_in_steps(service: Service) -> None:
+    graph = {f"s{at}": (f"s{at - 1}",) if at else () for at in range(1_100)}
+    flow_id, _ = put_flow(service, graph)
+    service.cancel_flow(flow_id).wait()
+    assert len(service.resume_flow(flow_id).wait().retried) == 1_100
+    assert_healthy(service)
+    assert counts(service, flow_id).keys() == {"consequences"}, "the rest waits for the next steps"
+    run_all_steps(service)
+    assert counts(service, flow_id) == {}
+    assert_consistent(service)
+    assert_healthy(service)
 
 
 def test_a_failed_job_that_is_cancelled_later_counts_once(service: Service) -> None:

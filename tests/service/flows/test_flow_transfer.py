@@ -70,7 +70,7 @@ def test_jobs_may_run_before_the_line_of_their_flow_is_read(service: Service, ta
     flow_id, _ = put_flow(service, {"a": (), "b": ("a",)})
     lines = export_lines(service)
     at = next(index for index, line in enumerate(lines) if b'"kind":"flow"' in line)
-    target.import_jobs(lines[:at] + [lines[-1].replace(b'"flow":1', b'"flow":0')]).wait()
+    target.import_jobs([*lines[:at], lines[-1].replace(b'"flow":1', b'"flow":0')]).wait()
     finish(target, take(target)[0])
     answer = target.import_jobs(lines).wait()
     assert answer.added["flow"] == 1

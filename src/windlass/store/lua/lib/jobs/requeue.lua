@@ -112,6 +112,7 @@ local function answer_for_member(job)
   -- This call has retried them all. Their notifications let the job wait again.
   record.mark(job, 'ended_by_member')
   record.save(job)
+  flow_record.note_end(job)
   waits_soon[job.id] = true
   return 'waiting'
 end
