@@ -232,3 +232,30 @@ def _go_on(flow: Flow[T], question: object) -> Flow[T]:
             question = flow.send(answer)
         except StopIteration as end:
             return cast(T, end.value)
+
+
+@pytest.mark.parametrize("step", [1, 2, 50])
+async def test_jobs_that_failed_because_of_another_job_follow_its_retry(service: Service, step: int) -> None:
+    """Whatever page their cause is on."""
+    for _ in range(3):
+        ids = service.store.new_ids(["q"] * 4)
+        chain = [NewJob(queue="q", name="n", id=id_, after=tuple(ids[:at][-1:])) for at, id_ in enumerate(ids)]
+        await service.enqueue(chain)
+    taken = (await service.take(Take(queues=("q",), most=3))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token) for job in taken])
+    found = await done(service, retry(queue="q"), step)
+    assert (found.done, found.refused, found.refusals) == (3, 0, {})
+    (stats,) = await service.stats(["q"])
+    assert (stats.queued, stats.waiting, stats.failed) == (3, 9, 0)
+
+
+async def test_a_retry_that_misses_the_cause_skips_its_consequences(service: Service) -> None:
+    first, second = service.store.new_ids(["q", "q"])
+    await service.enqueue(
+        [NewJob(queue="q", name="n", id=first), NewJob(queue="q", name="w", id=second, after=(first,))]
+    )
+    (job,) = (await service.take(Take(queues=("q",)))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token)])
+    found = await done(service, retry(queue="q", name="w"))
+    assert (found.done, found.skipped, found.refused) == (0, 1, 0)
+    assert await counts(service) == (0, 2, 0)

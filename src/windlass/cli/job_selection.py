@@ -79,16 +79,16 @@ def with_whole_payloads(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:
             yield read.job if isinstance(read, Timeline) else job
 
 
-def with_errors(service: Service, jobs: Sequence[Job], *, with_causes: bool = False) -> Iterator[tuple[Job, str]]:
+def with_errors(service: Service, ids: Sequence[bytes], *, with_causes: bool = False) -> Iterator[tuple[Job, str]]:
     """Yield each job with the error of its last attempt. Jobs that were removed since are left out. With causes, a job
     that ended because of another job has the error of that job."""
-    for start in range(0, len(jobs), WHOLE_BATCH_SIZE):
-        batch = jobs[start : start + WHOLE_BATCH_SIZE]
-        consequences = [job.id for job in batch if with_causes and job.is_consequence]
+    for start in range(0, len(ids), WHOLE_BATCH_SIZE):
+        answers = service.job(ids[start : start + WHOLE_BATCH_SIZE]).wait()
+        found = [answer for answer in answers if isinstance(answer, Timeline)]
+        consequences = [timeline.job.id for timeline in found if with_causes and timeline.job.is_consequence]
         causes = service.find_causes(consequences).wait() if consequences else {}
-        for answer in service.job([job.id for job in batch]).wait():
-            if isinstance(answer, Timeline):
-                yield answer.job, _error_text(answer, causes.get(answer.job.id))
+        for timeline in found:
+            yield timeline.job, _error_text(timeline, causes.get(timeline.job.id))
 
 
 def _error_text(timeline: Timeline, cause: Timeline | None) -> str:

@@ -95,12 +95,27 @@ def failed() -> None:
     """Find failed jobs; retry or delete them."""
 
 
+class _Skipper:
+    """Filter of jobs that failed only because of another job. It remembers whether there was one."""
+
+    def __init__(self) -> None:
+        self.has_skipped = False
+
+    def skip_consequences(self, found: Iterator[tuple[Job, str]]) -> Iterator[tuple[Job, str]]:
+        for job, error in found:
+            if job.is_consequence:
+                self.has_skipped = True
+            else:
+                yield job, error
+
+
 @failed.command("ls")
 @filter_options
+@click.option("--later", is_flag=True, help="Also list later steps, which failed only because of another job.")
 @limit_option
 @json_option
 @with_service
-def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) -> None:
+def ls(service: Service, job_filter: FailedFilter, later: bool, limit: int, as_json: bool) -> None:
     """List failed jobs with their errors.
 
     Newest first within each queue. With --json, one object per line.
@@ -110,7 +125,9 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
       windlass failed ls --queue mail --error timeout --since 1h
     """
     now_ms = service.now().wait()
+    skipper = _Skipper()
     found = search(service, job_filter)
+    found = found if later else skipper.skip_consequences(found)
     shown = islice(found, limit) if limit else found
     if as_json:
         for job, error in shown:
@@ -119,6 +136,8 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
         print_table(COLUMNS, (_row(job, error, now_ms) for job, error in shown), empty="No failed jobs.")
     if limit and next(found, None) is not None:
         print_note(f"Only the first {format_count(limit, 'job')}: --limit 0 shows all.")
+    if skipper.has_skipped:
+        print_note("Later steps, which failed only because of another job, are left out: --later shows them.")
 
 
 @failed.command("groups")
@@ -183,14 +202,10 @@ def retry(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     Example:
       windlass failed retry --queue mail --error "connection refused"
     """
-    jobs = _collect(service, job_filter)
-    ids = [job_id for job_id, is_consequence in jobs.items() if not is_consequence]
+    ids, skipped = _collect_causes(service, job_filter)
     if ids and job_filter.is_everything:
         confirm(f"Retry {format_count(len(ids), 'failed job')} of all queues?", yes)
-    if len(ids) < len(jobs):
-        left_out = format_count(len(jobs) - len(ids), "job")
-        print_note(f"Left out {left_out} that failed because of another job: retry that job, and they wait again.")
-    _run("Retried", lambda step: service.retry(step).wait(), ids)
+    _run("Retried", lambda step: service.retry(step).wait(), ids, skipped)
 
 
 @failed.command()
@@ -204,28 +219,41 @@ def delete(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     Example:
       windlass failed delete --name 'report_*' --yes
     """
-    ids = list(_collect(service, job_filter))
+    ids = _collect_ids(service, job_filter)
     if ids:
         confirm(f"Delete {format_count(len(ids), 'failed job')}{job_filter.describe()} permanently?", yes)
     _run("Deleted", lambda step: service.delete(step).wait(), ids)
 
 
-def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes]) -> None:
-    if ids:
-        run_in_batches(done, act, batches(ids), len(ids))
+def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes], skipped: int = 0) -> None:
+    if ids or skipped:
+        run_in_batches(done, act, batches(ids), len(ids), skipped=skipped)
     else:
         print_note("No failed jobs match.")
 
 
-def _collect(service: Service, job_filter: FailedFilter) -> dict[bytes, bool]:
-    """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only ids
-    and whether the job failed because of another job, because there may be a million jobs."""
-    found = {}
+def _collect_ids(service: Service, job_filter: FailedFilter) -> list[bytes]:
+    causes, consequences = _collect(service, job_filter)
+    return causes + consequences
+
+
+def _collect_causes(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], int]:
+    """Return the ids of jobs that failed by themselves, and the number of the others."""
+    causes, consequences = _collect(service, job_filter)
+    return causes, len(consequences)
+
+
+def _collect(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], list[bytes]]:
+    """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only
+    ids, because there may be a million jobs. Returns jobs that failed by themselves, and jobs that failed because of
+    another job."""
+    causes: list[bytes] = []
+    consequences: list[bytes] = []
     with progress("Searching", None) as advance:
         for job in _candidates(service, job_filter):
-            found[job.id] = job.is_consequence
+            (consequences if job.is_consequence else causes).append(job.id)
             advance(1)
-    return found
+    return causes, consequences
 
 
 def _candidates(service: Service, job_filter: FailedFilter) -> Iterator[Job]:
@@ -245,6 +273,6 @@ def search(service: Service, job_filter: FailedFilter) -> Iterator[tuple[Job, st
     """Find jobs with their last errors."""
     source = _ended_in_time(service, job_filter)
     while batch := list(islice(source, READ_AT_ONCE)):
-        for job, error in with_errors(service, batch, with_causes=True):
+        for job, error in with_errors(service, [job.id for job in batch], with_causes=True):
             if job_filter.error.casefold() in error.casefold():
                 yield job, error
