@@ -240,3 +240,28 @@ async def test_a_named_flow_of_children(app: Windlass, tasks: Any, working: Any,
 
     async with working(app):
         assert await (await parent.aenqueue()).aresult(SECONDS) == ["6", "6"]
+
+
+# Workers with other versions of a task
+
+
+async def test_a_task_that_has_lost_a_parameter(app: Windlass, tasks: Any, store: Any, working: Any) -> None:
+    @app.task(retry=1)
+    async def add(first: int, second: int) -> int:
+        return first + second
+
+    made = flow("add")
+    made.step("sum", add, made.step("one", tasks.number.call(1)), made.step("two", tasks.number.call(2)))
+    other = Windlass()
+    other.connect(store)
+    other.task(name="number")(tasks.number.function)
+
+    @other.task(name="add")
+    async def changed(first: int) -> int:
+        return first
+
+    async with working(other):
+        handle = await made.aenqueue()
+        with pytest.raises(JobFailed, match="passes 2 results, and the task has 1 parameters"):
+            await handle.aresult(SECONDS)
+    await app.aclose()

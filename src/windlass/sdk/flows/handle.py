@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 import msgspec
 
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
+from windlass.core.flow import ResumedFlow
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Attempt, Ending, OnFailure, Timeline
 from windlass.sdk.driver import OperationFlow, run_flow, run_flow_sync
@@ -88,6 +89,16 @@ class WholeFlowHandle(JobHandle[R_co]):
 
     async def acancel(self) -> str:
         return _cancel_status(await (await self._app.aservice()).cancel(self._ids_last_first))
+
+    def resume(self) -> ResumedFlow:
+        """Queue the steps again that failed or were cancelled by themselves.
+
+        Steps that ended because of them wait again, and `result` waits for the new end.
+        """
+        return self._app.service.resume_flow(self._flow_id).wait()
+
+    async def aresume(self) -> ResumedFlow:
+        return await (await self._app.aservice()).resume_flow(self._flow_id)
 
     @property
     def _ids_last_first(self) -> list[bytes]:

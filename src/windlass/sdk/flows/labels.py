@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windlass.core.validation.bounds import FLOW_NAME_MAX
+
 LABEL_MAX = 100  # characters
-LABEL_BYTES_MAX = 255  # a record has one byte for the length of the flow's name
 KINDS_SHOWN = 3  # different members of a group that its name lists
 _CUT = "…"
 
@@ -13,7 +14,7 @@ _CUT = "…"
 def shorten(text: str) -> str:
     if len(text) > LABEL_MAX:
         text = text[: LABEL_MAX - 1] + _CUT
-    while len(text.encode()) > LABEL_BYTES_MAX:
+    while len(text.encode()) > FLOW_NAME_MAX:
         text = text[:-2] + _CUT
     return text
 
