@@ -79,10 +79,10 @@ def with_whole_payloads(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:
             yield read.job if isinstance(read, Timeline) else job
 
 
-def with_errors(service: Service, jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
+def with_errors(service: Service, ids: Sequence[bytes]) -> Iterator[tuple[Job, str]]:
     """Yield each job with the error of its last attempt. Jobs that were removed since are left out."""
-    for start in range(0, len(jobs), WHOLE_BATCH_SIZE):
-        for answer in service.job([job.id for job in jobs[start : start + WHOLE_BATCH_SIZE]]).wait():
+    for start in range(0, len(ids), WHOLE_BATCH_SIZE):
+        for answer in service.job(ids[start : start + WHOLE_BATCH_SIZE]).wait():
             if isinstance(answer, Timeline):
                 last = answer.attempts[-1] if answer.attempts else None
                 yield answer.job, error_line(last.reason, last.error) if last else ""

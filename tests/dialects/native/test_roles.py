@@ -67,6 +67,11 @@ produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/failures
+read               GET /api/v1/flows
+read produce work  GET /api/v1/flows/{id}
+-                  POST /api/v1/flows/{id}/resume
+produce            POST /api/v1/flows/{id}/cancel
+produce            POST /api/v1/flows/{id}/rerun
 -                  POST /api/v1/actions
 read               GET /api/v1/actions
 read               GET /api/v1/actions/{id}

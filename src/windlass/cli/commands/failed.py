@@ -162,14 +162,16 @@ def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
 def retry(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     """Put all matching failed jobs back into their queues.
 
+    Later steps of a flow, which failed only because of another job, are not retried: they follow its retry.
+
     \b
     Example:
       windlass failed retry --queue mail --error "connection refused"
     """
-    ids = _collect_ids(service, job_filter)
+    ids, skipped = _collect_causes(service, job_filter)
     if ids and job_filter.is_everything:
         confirm(f"Retry {format_count(len(ids), 'failed job')} of all queues?", yes)
-    _run("Retried", lambda step: service.retry(step).wait(), ids)
+    _run("Retried", lambda step: service.retry(step).wait(), ids, skipped)
 
 
 @failed.command()
@@ -189,22 +191,35 @@ def delete(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     _run("Deleted", lambda step: service.delete(step).wait(), ids)
 
 
-def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes]) -> None:
-    if ids:
-        run_in_batches(done, act, batches(ids), len(ids))
+def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes], skipped: int = 0) -> None:
+    if ids or skipped:
+        run_in_batches(done, act, batches(ids), len(ids), skipped=skipped)
     else:
         print_note("No failed jobs match.")
 
 
 def _collect_ids(service: Service, job_filter: FailedFilter) -> list[bytes]:
+    causes, consequences = _collect(service, job_filter)
+    return causes + consequences
+
+
+def _collect_causes(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], int]:
+    """Return the ids of jobs that failed by themselves, and the number of the others."""
+    causes, consequences = _collect(service, job_filter)
+    return causes, len(consequences)
+
+
+def _collect(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], list[bytes]]:
     """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only
-    ids, because there may be a million jobs."""
-    found = []
+    ids, because there may be a million jobs. Returns jobs that failed by themselves, and jobs that failed because of
+    another job."""
+    causes: list[bytes] = []
+    consequences: list[bytes] = []
     with progress("Searching", None) as advance:
         for job in _candidates(service, job_filter):
-            found.append(job.id)
+            (consequences if job.is_consequence else causes).append(job.id)
             advance(1)
-    return found
+    return causes, consequences
 
 
 def _candidates(service: Service, job_filter: FailedFilter) -> Iterator[Job]:
@@ -224,6 +239,6 @@ def search(service: Service, job_filter: FailedFilter) -> Iterator[tuple[Job, st
     """Find jobs with their last errors."""
     source = _ended_in_time(service, job_filter)
     while batch := list(islice(source, READ_AT_ONCE)):
-        for job, error in with_errors(service, batch):
+        for job, error in with_errors(service, [job.id for job in batch]):
             if job_filter.error.casefold() in error.casefold():
                 yield job, error
