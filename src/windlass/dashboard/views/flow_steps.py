@@ -1,0 +1,65 @@
+"""How steps of a flow are shown: kind, icon, words, importance, and the causes of steps that could not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.core.flow import FlowStep
+from windlass.core.states import State
+
+CONSEQUENCE, DELETED = "consequence", "deleted"
+# Kinds, the most important first: those that a fold leaves out last.
+IMPORTANCE = {
+    kind: at
+    for at, kind in enumerate(
+        ("failed", "running", "dispatched", "cancelled", "queued", "scheduled", DELETED, "waiting", CONSEQUENCE, "finished")
+    )
+}  # fmt: skip
+_ICONS = {DELETED: "gone"}
+_WORDS = {CONSEQUENCE: "not run"}
+
+
+def kind_of(step: FlowStep) -> str:
+    """Return the label of the state, `consequence` or `deleted`. It is a class of the stylesheet."""
+    if step.state is None:
+        return DELETED
+    return CONSEQUENCE if step.is_consequence else step.state.label
+
+
+def icon_of(kind: str) -> str:
+    return _ICONS.get(kind, kind)
+
+
+def word_of(kind: str) -> str:
+    return _WORDS.get(kind, kind)
+
+
+def ran_ms(step: FlowStep, now_ms: int) -> int | None:
+    """Return the duration of the last attempt, so far or until its end. None: it has not started."""
+    if step.started_at_ms is None or (step.ended_at_ms is None and not _is_leased(step)):
+        return None
+    return max(0, (step.ended_at_ms or now_ms) - step.started_at_ms)
+
+
+def _is_leased(step: FlowStep) -> bool:
+    return step.state is not None and step.state.is_leased
+
+
+def find_causes(steps: Sequence[FlowStep]) -> dict[bytes, FlowStep]:
+    """Return the cause of each consequence, by the id of the consequence: the first failed, cancelled or deleted step
+    that it waited for, directly or over other consequences."""
+    known = {step.job_id: step for step in steps}
+    causes: dict[bytes, FlowStep] = {}
+    for step in steps:  # each after the steps that it waits for
+        if step.is_consequence:
+            before = [causes.get(job_id) or known.get(job_id) for job_id in step.after]
+            found = [member for member in before if member is not None and (member.is_cause or member.state is None)]
+            if found:
+                causes[step.job_id] = min(found, key=lambda member: not member.is_cause)
+    return causes
+
+
+def what_happened(cause: FlowStep) -> str:
+    if cause.state is None:
+        return "was deleted"
+    return "failed" if cause.state is State.FAILED else "was cancelled"
