@@ -16,7 +16,7 @@ from windlass.core.bulk_action import Action
 from windlass.core.callbacks.callback import DeliveryCapacity, FailedDelivery, LeasedCallback
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
-from windlass.core.job import NULL_BLOB, Blob, Callback, Cap, Codec, NewJob
+from windlass.core.job import NULL_BLOB, Blob, Callback, Cap, Codec, FlowRef, NewJob
 from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
@@ -459,6 +459,45 @@ def _scopes() -> Iterator[Case]:
     yield "queue_of", "unknown", lambda service: service.queue_of([OK_ID])
     yield "tombstone", "unknown", lambda service: service.tombstone([OK_ID])
     yield "jobs_within", "nothing", lambda service: service.jobs_within(Listing(), ())
+
+
+def _flows() -> Iterator[Case]:
+    for method in ("flow", "resume_flow", "cancel_flow", "rerun_flow"):
+        for value in WRONG_IDS:
+            yield method, f"id={value!r}", lambda service, method=method, value=value: getattr(service, method)(value)
+        yield method, "unknown", lambda service, method=method: getattr(service, method)(OK_ID)
+    fields: dict[str, tuple[Any, ...]] = {
+        "state": ("queued", "other", None, 5),
+        "name": ("*" * 17, *WRONG_TEXTS),
+        "most": (0, 501, *WRONG_WHOLES),
+        "cursor": ("x", LONG, 5, None),
+        "queues": (["q"], "q", None, 5, ("",), (5,), ("*" * 17,)),
+    }
+    for field, values in fields.items():
+        for value in values:
+            given = {field: value}
+            yield "flows", f"{field}={value!r:.30}", lambda service, given=given: service.flows(**given)
+    wrong: tuple[Any, ...] = (
+        5, "shop", b"x" * 16, *(FlowRef(value) for value in WRONG_IDS),
+        *(FlowRef(OK_ID, value) for value in ("f" * 256, *WRONG_TEXTS)),
+        *(FlowRef(OK_ID, "", value) for value in ("s" * 256, *WRONG_TEXTS)),
+    )  # fmt: skip
+    for value in wrong:
+        job = _job(flow=value)
+        yield "enqueue", f"flow={value!r:.50}", lambda service, job=job: service.enqueue([job], whole=True)
+    good = FlowRef(OK_ID, "shop")
+    others = tuple(n.to_bytes(2, "big") + bytes(14) for n in range(1_000))
+    for jobs in (
+        [_job(flow=good, unique="u", unique_check="refuse")],
+        [_job(flow=good, repeat="FINISHED, +1 DAY")],
+        [_job(flow=good), _job(flow=FlowRef(OK_ID, "other"))],
+        [_job(flow=good, after=others)] * 21,
+    ):
+        yield "enqueue", "flow", lambda service, jobs=jobs: service.enqueue(jobs, whole=True)
+    yield "enqueue", "a flow in parts", lambda service: service.enqueue([_job(flow=good)])
+    prepared = PreparedJob(JobTemplate(_job(flow=good)), NULL_BLOB)
+    for _ in range(2):
+        yield "enqueue_one", "a flow in parts", lambda service: service.enqueue_one(prepared)
 
 
 def _actions() -> Iterator[Case]:
@@ -971,8 +1010,8 @@ def _assignments() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
-    *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_scales(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
+    *_reading(), *_failures(), *_scopes(), *_flows(), *_actions(), *_lanes(), *_scales(), *_members(),
+    *_queues_and_workers(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip

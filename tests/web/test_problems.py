@@ -23,6 +23,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownWorker: 404,
     errors.UnknownSchedule: 404,
     errors.UnknownCallback: 404,
+    errors.UnknownFlow: 404,
     errors.UnknownToken: 404,
     errors.TooLarge: 413,
     errors.TooManyRequests: 429,
@@ -39,6 +40,8 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownParent: 409,
     errors.ParentState: 409,
     errors.UnknownMember: 409,
+    errors.FlowExists: 409,
+    errors.FlowIncomplete: 409,
     errors.CrossPartition: 409,
     errors.TokenExists: 409,
     # Temporary: the same request may succeed later.

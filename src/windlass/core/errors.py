@@ -199,6 +199,28 @@ class UnknownMember(Refusal):
     sentence = "One of the jobs to wait for does not exist; enqueue it first."
 
 
+class UnknownFlow(Refusal):
+    code = "unknown_flow"
+    sentence = "There is no flow with this id; a flow is removed a day after the last record of its jobs."
+
+
+class FlowExists(Refusal):
+    """A flow is created by one call. After a lost reply, the same call with the same jobs is no error."""
+
+    code = "flow_exists"
+    sentence = "A flow with this id exists already; make a new id for a new flow."
+
+
+class FlowIncomplete(Refusal):
+    """Records of some steps are gone, so the flow cannot be run again."""
+
+    code = "flow_incomplete"
+    sentence = (
+        "The flow cannot run again, because records of its steps are gone. Keep the results of its jobs for a while "
+        "(keep_result in Python, result_ttl_ms over HTTP), or give their queues a history."
+    )
+
+
 class Unsettled(Refusal):
     """Many dependencies are processed in steps. Some operations must wait until the steps are done."""
 
@@ -277,6 +299,9 @@ REFUSALS: dict[str, type[Refusal]] = {
         UnknownParent,
         ParentState,
         UnknownMember,
+        UnknownFlow,
+        FlowExists,
+        FlowIncomplete,
         Unsettled,
         CrossPartition,
         PartitionStopped,

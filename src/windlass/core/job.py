@@ -212,6 +212,27 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return format_id(self.id)
 
 
+def copy_of(job: Job) -> NewJob:
+    """Return a new job with the content of a job, to run now. It has no id, unique key, repeat rule or relations."""
+    return NewJob(
+        queue=job.queue,
+        name=job.name,
+        payload=job.payload,
+        priority=job.priority,
+        lane=job.lane,
+        retry=job.retry,
+        lease_ms=job.lease_ms,
+        lease_rule=job.lease_rule,
+        retake=job.retake,
+        hidden=job.is_hidden,
+        timeout_ms=job.timeout_ms,
+        result_ttl_ms=job.result_ttl_ms,
+        tombstone_ms=job.tombstone_ms,
+        tags=job.tags,
+        callback=job.callback,
+    )
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A child or dependency of a job, with its outcome once it has ended."""
 

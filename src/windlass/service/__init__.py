@@ -19,6 +19,7 @@ from .assignments import AssignmentOperations
 from .bulk_actions import BulkActionOperations
 from .callbacks import CallbackOperations
 from .events import EventOperations
+from .flows import FlowOperations
 from .job_admin import JobAdminOperations
 from .leases import LeaseOperations
 from .limits import LimitOperations
@@ -41,6 +42,7 @@ _FORMER_NAMES = {
 class Service(
     BulkActionOperations,
     AliasOperations,
+    FlowOperations,
     LeaseOperations,
     JobAdminOperations,
     ExportOperations,

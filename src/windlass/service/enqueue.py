@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from windlass.core.job import Blob, Codec, Durability, NewJob
 from windlass.core.job_template import PreparedJob, prepare_single
 from windlass.core.operations import Enqueued
 from windlass.core.text.codecs import has_unreadable_number
-from windlass.core.validation.bounds import WHOLE_MAX
+from windlass.core.validation.bounds import FLOW_AFTER_MAX, WHOLE_MAX
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.jobs import check_new_job
 from windlass.core.validation.limits import check_cap
@@ -40,13 +41,18 @@ class EnqueueOperations(Facet):
         """Enqueue jobs and return the answers in their order. An id or a unique key that exists already is no error.
 
         `whole` accepts all jobs or none, in one atomic step. If none is accepted, all have the same refusal."""
-        check_list("jobs", jobs)
-        checked = self._check_all(jobs)
+        checked = self._check_enqueue(jobs, whole)
         level = _check_durability(durability or self.store.durability)
-        if whole:
-            _check_whole(checked)
         with_ids: list[Entry] = []
         return BatchOperation(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
+
+    def _check_enqueue(self, jobs: Sequence[NewJob | PreparedJob], whole: bool) -> list[PreparedJob]:
+        check_list("jobs", jobs)
+        checked = self._check_all(jobs, may_be_flow=whole)
+        if whole:
+            _check_whole(checked)
+            _check_flows(checked)
+        return checked
 
     def enqueue_numbered(
         self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None
@@ -80,11 +86,11 @@ class EnqueueOperations(Facet):
     def _enqueue_generally(self, job: PreparedJob) -> Operation[Enqueued]:
         return self.enqueue((job,), durability="memory").one()
 
-    def _check_all(self, jobs: Sequence[NewJob | PreparedJob]) -> list[PreparedJob]:
+    def _check_all(self, jobs: Sequence[NewJob | PreparedJob], *, may_be_flow: bool = False) -> list[PreparedJob]:
         """Check and prepare jobs. Most are prepared jobs of a template that was checked before: only their payload is
         checked here."""
         return [
-            job if type(job) is PreparedJob and self._is_checked(job) else self._check_new_or_prepared(job)
+            job if type(job) is PreparedJob and self._is_checked(job) else self._check_new_or_prepared(job, may_be_flow)
             for job in jobs
         ]
 
@@ -101,20 +107,25 @@ class EnqueueOperations(Facet):
             and (codec is not _JSON or not has_unreadable_number(data))
         )
 
-    def _check_new_or_prepared(self, job: NewJob | PreparedJob) -> PreparedJob:
+    def _check_new_or_prepared(self, job: NewJob | PreparedJob, may_be_flow: bool = False) -> PreparedJob:
         if type(job) is PreparedJob:
             check_new_blob("payload", job.payload, self._payload_max)
             if job.id != b"":
                 check_id("id", job.id)
             if not job.template.is_checked:
-                self._check_new(job.template.job)
-                job.template.is_checked = True
+                self._check_new(job.template.job, may_be_flow)
+                # The next call may not be about a whole flow.
+                job.template.is_checked = job.template.job.flow is None
             return job
-        self._check_new(job)  # type: ignore[arg-type]  # whatever it is
+        self._check_new(job, may_be_flow)  # type: ignore[arg-type]  # whatever it is
         return prepare_single(job)  # type: ignore[arg-type]
 
-    def _check_new(self, job: NewJob) -> None:
+    def _check_new(self, job: NewJob, may_be_flow: bool) -> None:
         check_new_job(job, self._payload_max)
+        if job.flow is not None and not may_be_flow:
+            raise BadInput(
+                f"{job.name}: jobs of a flow are enqueued together; pass all of them in one call with whole."
+            )
         if job.callback is not None:
             check_callback(job.callback)
         if job.cap is not None:
@@ -184,6 +195,11 @@ class EnqueueOperations(Facet):
                 "A job, its parent and the jobs it waits for must lie in one partition: "
                 "give their queues a common {tag}."
             )
+        if job.flow is not None and self.store.partition_of_job(job.flow.id) != partition:
+            raise CrossPartition(
+                f"The id of the flow belongs to another partition than queue {job.queue!r}; make it with "
+                "`store.new_ids` for a queue of the flow."
+            )
         return partition
 
 
@@ -208,3 +224,22 @@ def _check_whole(jobs: Sequence[PreparedJob]) -> None:
     for job in (prepared.template.job for prepared in jobs):
         if job.unique and job.unique_check not in ("none", "refuse"):
             raise BadInput(f"{job.name}: unique_check must be none or refuse for jobs that are accepted as a whole.")
+
+
+def _check_flows(jobs: Sequence[PreparedJob]) -> None:
+    """Check that jobs of a flow agree on its name and run once, and that it has not too many dependencies."""
+    names: dict[bytes, str] = {}
+    dependencies: Counter[bytes] = Counter()
+    for job in (prepared.template.job for prepared in jobs):
+        if job.flow is None:
+            continue
+        if names.setdefault(job.flow.id, job.flow.name) != job.flow.name:
+            raise BadInput(f"{job.name}: all jobs of a flow name it alike, not {job.flow.name!r} and another name.")
+        if job.unique or job.repeat:
+            raise BadInput(f"{job.name}: a job of a flow has no unique key and no repeat rule, because it runs once.")
+        dependencies[job.flow.id] += len(job.after)
+    most = max(dependencies.values(), default=0)
+    if most > FLOW_AFTER_MAX:
+        raise TooLarge(
+            f"A flow may have {FLOW_AFTER_MAX} dependencies, not {most}; let steps wait for a group (joins) instead."
+        )

@@ -44,6 +44,7 @@ _STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownWorker: 404,
     errors.UnknownSchedule: 404,
     errors.UnknownCallback: 404,
+    errors.UnknownFlow: 404,
     errors.UnknownToken: 404,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.errors import BadInput, TooLarge
-from windlass.core.job import NewJob
+from windlass.core.job import FlowRef, NewJob
 from windlass.core.operations import Edit
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.repeat import RULE_MAX, parse_modifiers
@@ -15,6 +15,7 @@ from windlass.core.text.durations import INSTANT_MAX
 from .bounds import (
     AFTER_MAX,
     DURATION_MAX,
+    FLOW_NAME_MAX,
     INT32_MAX,
     INT32_MIN,
     LANE_MAX,
@@ -81,6 +82,16 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         _check_after(job)
     if job.on_failure not in ("", "collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
+    if job.flow is not None:
+        _check_flow(job)
+
+
+def _check_flow(job: NewJob) -> None:
+    check_instance("flow", job.flow, FlowRef)
+    assert job.flow is not None  # noqa: S101 (its type was checked)
+    check_id("the id of a flow", job.flow.id)
+    check_new_name("the name of a flow", job.flow.name, FLOW_NAME_MAX, may_be_empty=True)
+    check_new_name("the name of a step", job.flow.step, FLOW_NAME_MAX, may_be_empty=True)
 
 
 def _check_pacing(job: NewJob) -> None:

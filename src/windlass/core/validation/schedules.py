@@ -22,7 +22,7 @@ EVERY_MIN = 1_000
 # Fields that the schedule sets itself, or that make no sense for a job that is created repeatedly.
 _NOT_IN_TEMPLATE = (
     "id", "run_at_ms", "delay_ms", "expires_at_ms", "if_revision", "repeat", "debounce_ms", "throttle_ms", "parent",
-    "cap",
+    "cap", "flow",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import Job, NewJob
+from windlass.core.job import Job, NewJob, copy_of
 from windlass.core.operations import Edit
 from windlass.core.retry import Backoff
 from windlass.core.text.durations import parse_duration_ms
@@ -24,8 +24,6 @@ from windlass.web.app.router import PRODUCERS
 routes = DashboardRoutes()
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,12}", re.ASCII)
-# Fields that a copy takes from its original; the form holds the others.
-_COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "callback")
 
 
 @routes.action("enqueue-job", JobForm, roles=PRODUCERS, on_error=redisplay_form)
@@ -37,7 +35,9 @@ async def enqueue_job(page: PageContext[None], form: JobForm) -> ActionResult:
     )
     page.context.check_queue(form.queue)
     original = (await read_job(page, parse_id(form.id))).job if form.id and page.may("read") else None
-    new = NewJob(**_fields(form, original))
+    # A copy takes from its original the fields that the form does not hold.
+    base = copy_of(original) if original else NewJob(queue=form.queue, name=form.name, retry=Backoff())
+    new = msgspec.structs.replace(base, **_fields(form, original, base.retry))
     (added,) = await page.service.enqueue([new])
     if isinstance(added, Exception):
         raise added
@@ -45,12 +45,8 @@ async def enqueue_job(page: PageContext[None], form: JobForm) -> ActionResult:
     return ActionResult(f"Enqueued {form.name}: it is {added.status}.", to=page.link("jobs", format_id(added.id)))
 
 
-def _fields(form: JobForm, original: Job | None) -> dict[str, Any]:
-    copied = {name: getattr(original, name) for name in _COPIED} if original else {}
-    retry = original.retry if original else Backoff()
+def _fields(form: JobForm, original: Job | None, retry: Backoff) -> dict[str, Any]:
     return {
-        **copied,
-        "hidden": original.is_hidden if original else False,
         "queue": form.queue.strip(),
         "name": form.name.strip(),
         "payload": _payload(form, original),

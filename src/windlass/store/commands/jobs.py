@@ -65,11 +65,11 @@ def result(
     return Command("result", args, lambda reply: parse_read_reply(reply, _read_ending), partition=partition)
 
 
-def _encode_cursor(score: bytes, member: bytes) -> str:
+def encode_cursor(score: bytes, member: bytes) -> str:
     return base64.urlsafe_b64encode(score + b" " + member).decode() if score else ""
 
 
-def _decode_cursor(cursor: str) -> tuple[bytes, bytes]:
+def decode_cursor(cursor: str) -> tuple[bytes, bytes]:
     try:
         score, _, member = base64.b64decode(cursor.encode(), b"-_", validate=True).partition(b" ")
     except ValueError:
@@ -88,7 +88,7 @@ class IndexPosition(NamedTuple):
 
     @property
     def cursor(self) -> str:
-        return _encode_cursor(self.text, self.member)
+        return encode_cursor(self.text, self.member)
 
 
 class IndexPage(NamedTuple):
@@ -105,14 +105,14 @@ class IndexPage(NamedTuple):
         return Page(self.jobs, self.until.cursor if self.until else "", self.looked_at, self.last_attempts)
 
 
-def _position(score: bytes, member: bytes) -> IndexPosition:
+def position_of(score: bytes, member: bytes) -> IndexPosition:
     return IndexPosition(float(score), member, score)
 
 
 def _read_page(listing: Listing, reply: Any) -> IndexPage:
     score, member, entries, places, looked_at, stored_attempts = reply
     jobs = [unpack(entry, is_whole=len(entry) < 16 + PEEK_BYTES) for entry in entries]
-    positions = [_position(places[i], places[i + 1]) for i in range(0, len(places), 2)]
+    positions = [position_of(places[i], places[i + 1]) for i in range(0, len(places), 2)]
     attempts = {
         job.id: unpack_attempt(entry)
         for job, entry in zip(jobs, stored_attempts, strict=bool(stored_attempts))
@@ -122,7 +122,7 @@ def _read_page(listing: Listing, reply: Any) -> IndexPage:
         kept = [at for at, job in enumerate(jobs) if _matches_error(listing, attempts.get(job.id))]
         jobs, positions = [jobs[at] for at in kept], [positions[at] for at in kept]
         attempts = {job.id: attempts[job.id] for job in jobs} if listing.with_errors else {}
-    return IndexPage(jobs, positions, _position(score, member) if score else None, looked_at, attempts)
+    return IndexPage(jobs, positions, position_of(score, member) if score else None, looked_at, attempts)
 
 
 def _matches_error(listing: Listing, attempt: Attempt | None) -> bool:
@@ -149,7 +149,7 @@ _TIMED = {"t": "created", "waiting": "created"} | dict.fromkeys(("finished", "fa
 
 def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: int = 0) -> Command[IndexPage]:
     """Read a page. `index` and `owner` name the sorted set: a state and its queue, or "t" and a tag."""
-    score, member = _decode_cursor(listing.cursor) if listing.cursor else (b"", b"")
+    score, member = decode_cursor(listing.cursor) if listing.cursor else (b"", b"")
     is_by_tag = index == "t"
     sought = _error_texts(listing)
     state = State[listing.state.upper()] if is_by_tag and listing.state else 0
@@ -186,12 +186,12 @@ def _read_member(reply: Any) -> Member:
 
 def _read_members(reply: Any) -> MemberPage:
     score, member, found = reply
-    return MemberPage([_read_member(row) for row in found], _encode_cursor(score, member))
+    return MemberPage([_read_member(row) for row in found], encode_cursor(score, member))
 
 
 def list_members(
     job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int
 ) -> Command[MemberPage | Refusal]:
-    score, member = _decode_cursor(cursor) if cursor else (b"", b"")
+    score, member = decode_cursor(cursor) if cursor else (b"", b"")
     args: list[Argument] = [job_id, most, LOOKED_AT, MEMBERS_BYTES, score, member, *(int(state) for state in states)]
     return Command("list_members", args, lambda reply: parse_read_reply(reply, _read_members), partition=partition)

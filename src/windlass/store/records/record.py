@@ -83,7 +83,7 @@ class Extras(
     lease_rule: str = ""
 
 
-_ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
+ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
 LIMITS_SEPARATOR = "\2"
 _NO_EXTRAS = Extras()
 NO_ORIGIN = ScheduleOrigin("", 0)
@@ -112,7 +112,7 @@ def _links(job: NewJob, limits: str) -> bytes:
     on_failure = _policy_on_failure(job)
     if not job.parent and not limits and on_failure == "collect" and job.flow is None:
         return b""
-    links = (job.parent or NO_ID) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
+    links = (job.parent or NO_ID) + bytes([ON_FAILURE.index(on_failure)]) + _long(limits.encode())
     return links if job.flow is None else links + _flow(job.flow)
 
 
@@ -361,7 +361,7 @@ def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...],
     parent = links[:16] if links[:16] != NO_ID else None
     joined, at = _read_long(links, 17)
     limits = tuple(joined.decode().split(LIMITS_SEPARATOR)) if joined else ()
-    return parent, _ON_FAILURE[links[16]], limits, _read_flow(links[at:]) if at < len(links) else None
+    return parent, ON_FAILURE[links[16]], limits, _read_flow(links[at:]) if at < len(links) else None
 
 
 def _read_flow(suffix: bytes) -> FlowRef:

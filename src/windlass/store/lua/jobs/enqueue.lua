@@ -10,7 +10,7 @@
 -- returns:   per job its id, if the fast path added it, or {status, id, revision}; status 'queued', 'scheduled',
 --            'waiting', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
---            unknown_limit (for a cap); limits_changed for all of them: match again
+--            flow_exists, unknown_limit (for a cap); limits_changed for all of them: match again
 local fast_enqueue = require 'fast_path.enqueue'
 local commit = require 'commit'
 local link_dependencies = require 'dependencies.link_dependencies'

@@ -34,17 +34,8 @@ local function read_up(key, query)
 end
 
 local function read_down(key, query)
-  local size, position = redis.call('ZCARD', key), query.position
-  local before = size
-  if position then
-    before = cursor.rank_after(key, position.score, position.member)
-    -- The entry at the cursor was on the last page, unless it has been removed or moved since.
-    if tonumber(redis.call('ZSCORE', key, position.member) or nil) == position.score then before = before - 1 end
-  elseif query.bounds.before > 0 then
-    before = cursor.rank_after(key, query.bounds.before, '')
-  end
-  if before <= 0 then return {} end
-  return redis.call('ZREVRANGE', key, size - before, size - before + query.most_read - 1, 'WITHSCORES')
+  local bound = query.bounds.before > 0 and {score = query.bounds.before, member = ''} or nil
+  return cursor.read_down(key, query.position or bound, query.most_read)
 end
 
 -- Return whether no further entry can match, because the index is in the order of the requested time.

@@ -16,4 +16,16 @@ function cursor.rank_after(key, score, member)
   return low
 end
 
+-- Return up to `most` entries before a position in descending order: {member, score, ...}. Without a position, from the
+-- end.
+function cursor.read_down(key, position, most)
+  local size = redis.call('ZCARD', key)
+  local before = position and cursor.rank_after(key, position.score, position.member) or size
+  -- The entry at the position was on the last page, unless it has been removed or moved since.
+  local is_there = position and tonumber(redis.call('ZSCORE', key, position.member) or nil) == position.score
+  if is_there then before = before - 1 end
+  if before <= 0 then return {} end
+  return redis.call('ZREVRANGE', key, size - before, size - before + most - 1, 'WITHSCORES')
+end
+
 return cursor

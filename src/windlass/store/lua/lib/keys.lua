@@ -36,6 +36,12 @@ function keys.ended_ids(bucket) return P .. 'ended:' .. bucket end -- set: last 
 -- zset: id of a removed job -> when it is forgotten (tombstones.lua)
 function keys.tombstones() return P .. 'tombstones' end
 function keys.tombstone_queues() return P .. 'tombstone_queues' end -- hash: the same ids -> queue
+-- hash: n + job id -> its place in the graph, s + job id -> how it ended, and fields of the flow (flow_record.lua)
+function keys.flow(id) return P .. 'flow:' .. id end
+function keys.flows() return P .. 'flows' end -- zset: flow -> creation
+-- zset: flow without records of jobs -> instant of its removal (flow_retention.lua)
+function keys.flow_retention() return P .. 'flow_retention' end
+function keys.flow_steps() return P .. 'flow_steps' end -- string: number of steps of these flows
 function keys.sequence() return P .. 'seq' end -- string: enqueue sequence
 function keys.token() return P .. 'token' end -- string: lease token
 

@@ -1,7 +1,7 @@
 -- The janitor's step: remove ended jobs whose retention is over, fail jobs that expired before they started, remove
--- given-up callbacks and tombstones that are old, and caps of keys that have had no jobs for a while.
+-- given-up callbacks, tombstones and flows that are old, and caps of keys that have had no jobs for a while.
 -- arguments: most (jobs of each kind)
--- returns:   {now, removed (jobs, callbacks and tombstones), expired, next instant (0: none)}
+-- returns:   {now, removed (jobs, callbacks, tombstones and flows), expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
 local STATE = require('constants').STATE
@@ -9,6 +9,7 @@ local batch = require 'batch'
 local clock = require 'clock'
 local commit = require 'commit'
 local due = require 'due'
+local flow_retention = require 'flows.flow_retention'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
@@ -58,10 +59,10 @@ return function(_, most)
   most = tonumber(most)
   local removed = remove_kept_jobs(most)
   local expired = fail_expired_jobs(most)
-  local forgotten = forget_callbacks(most) + tombstones.remove_old(most)
+  local forgotten = forget_callbacks(most) + tombstones.remove_old(most) + flow_retention.remove_old(most)
   caps.remove_idle(most)
   commit.run()
   local following = due.earliest(keys.retention(), keys.expiry(), keys.given_up(), keys.idle_caps(),
-    keys.tombstones())
+    keys.tombstones(), keys.flow_retention())
   return {clock.now_ms, removed + forgotten, expired, due.answer(following)}
 end

@@ -3,6 +3,7 @@ local STATE = require('constants').STATE
 local batch = require 'batch'
 local dependencies = require 'dependencies.dependencies'
 local events = require 'events'
+local flow_record = require 'flows.flow_record'
 local end_header = require 'jobs.end_header'
 local ended_ids = require 'jobs.ended_ids'
 local index = require 'jobs.index'
@@ -45,6 +46,7 @@ function ending.remove(job)
   batch.delete(keys.job(job.id))
   if job.links ~= '' or not record.is_unflagged(job) then dependencies.unlink(job) end
   if not record.is_unflagged(job) then drop_belongings(job) end
+  flow_record.drop(job)
   unique_keys.release(job)
   ending.each_tag(job, function(key) batch.z_remove(key, job.id) end)
   ended_ids.note(job.id)
@@ -160,6 +162,7 @@ end
 -- Store a job that has ended and left its old index: keep it for the jobs that need it and notify them, or apply its
 -- retention.
 function ending.settle(job, ignores_waiting)
+  flow_record.note_end(job)
   if dependencies.is_needed(job) then
     keep(job, record.FOREVER_MS)
     dependencies.notify_end(job, ignores_waiting)

@@ -4,6 +4,7 @@ local FLAG = require('constants').FLAG
 local batch = require 'batch'
 local clock = require 'clock'
 local link_dependencies = require 'dependencies.link_dependencies'
+local flow_record = require 'flows.flow_record'
 local counters = require 'jobs.counters'
 local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
@@ -56,6 +57,7 @@ local function add(job, sequence, after)
   if links then link_dependencies.link(job, links) else job.state = index.state_by_time(job) end
   index.enter(job)
   new_record.write(job)
+  flow_record.add(job, after)
   unique_keys.hold(job)
   ending.each_tag(job, function(key) batch.z_add(key, clock.now_ms, job.id) end)
   note_growth(job, config)

@@ -3,6 +3,7 @@ local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
+local flow_record = require 'flows.flow_record'
 local index = require 'jobs.index'
 local job_note = require 'jobs.job_note'
 local record = require 'jobs.record'
@@ -69,6 +70,7 @@ function requeue.requeue(job, revision, limits)
   adopt_limits(job, limits)
   index.leave(job)
   forget_end(job)
+  flow_record.reopen(job)
   batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
   job.state, job.attempt, job.progress, job.ended_at = STATE.queued, 0, 0, 0
   job.token, job.worker, job.ready_at = 0, record.NO_ID, clock.now_ms

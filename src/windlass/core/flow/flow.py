@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from .ids import format_id
-from .job import OnFailure
-from .states import State
+from windlass.core.ids import format_id
+from windlass.core.job import OnFailure
+from windlass.core.states import State
 
 FlowState: TypeAlias = Literal["running", "finished", "failed", "cancelled"]
 FLOW_STATES: tuple[FlowState, ...] = ("running", "finished", "failed", "cancelled")
