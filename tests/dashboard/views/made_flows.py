@@ -12,6 +12,7 @@ from windlass.core.states import State
 FLOW_ID = bytes(15) + b"\xff"
 CREATED_AT_MS = 1_790_000_000_000
 NOW_MS = CREATED_AT_MS + 600_000
+JOINED_MAX = 500  # a job may wait for a thousand others
 
 MakeStep = Callable[[int, Sequence[int]], FlowStep]
 
@@ -20,7 +21,9 @@ def step_id(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def make_step(number: int, after: Sequence[int] = (), state: State | None = State.FINISHED, **fields: object) -> FlowStep:
+def make_step(
+    number: int, after: Sequence[int] = (), state: State | None = State.FINISHED, **fields: object
+) -> FlowStep:
     has_started = state not in (State.WAITING, State.QUEUED, State.SCHEDULED, None) and not fields.get("is_consequence")
     is_ended = state is None or state.is_ended
     base_ms = CREATED_AT_MS + number % 500 * 1000
@@ -77,10 +80,13 @@ def _chained(at: int, after: Sequence[int], fails_at: int | None) -> FlowStep:
 
 
 def group(count: int, states: Sequence[State] = (State.FINISHED,)) -> Flow:
-    """A step, then many steps side by side, then one that waits for all of them."""
-    middle = range(1, count - 1)
+    """A step, then many steps side by side, then joins of them, then a step that waits for the joins."""
+    joins = -(-count // JOINED_MAX)
+    middle = range(1, count - joins - 1)
     steps = [make_step(0), *(make_step(at, [0], states[at % len(states)]) for at in middle)]
-    return make_flow([*steps, make_step(count - 1, list(middle), State.WAITING)])
+    for at in range(joins):
+        steps.append(make_step(len(steps), middle[at::joins], State.WAITING, joins=True, name="group"))
+    return make_flow([*steps, make_step(len(steps), range(len(steps) - joins, len(steps)), State.WAITING)])
 
 
 def layers(count: int, width: int, seed: int = 7) -> Flow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from windlass.core.callbacks.callback import PendingCallback
-from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
+from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownFlow, UnknownJob
 from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
 from windlass.core.explain.references import Holder
 from windlass.core.ids import format_id
@@ -18,12 +19,14 @@ from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from windlass.core.job_aliases import JobAliases
 from windlass.core.limits.limit import LimitState, LimitTable
 from windlass.core.log import Logs
+from windlass.core.states import State
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.error_text import blob_line, error_line, error_map
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline
+from windlass.dashboard.views.flow_steps import find_causes, what_happened
 from windlass.dashboard.views.formats import count, span
 from windlass.dashboard.views.timeline import Phase
 from windlass.dashboard.views.values import RenderedValue, render_value
@@ -72,6 +75,14 @@ class LimitUsage(NamedTuple):
     text: str
 
 
+class CauseLink(NamedTuple):
+    """The job because of which this one could not run."""
+
+    id: str  # empty: it is unknown, or in a queue that the token may not use
+    label: str
+    what_happened: str
+
+
 class JobView(msgspec.Struct, frozen=True):
     job: Job
     aliases: JobAliases
@@ -86,6 +97,7 @@ class JobView(msgspec.Struct, frozen=True):
     limits: list[LimitUsage]
     holder: Holder | None
     callbacks: list[PendingCallback]  # pending, or given up
+    cause: CauseLink | None  # of a job that could not run
 
     @property
     def reasons(self) -> list[str]:
@@ -137,13 +149,14 @@ async def _view(page: PageContext[None]) -> JobView:
     found = stored.job
     try:
         aliases = await service.aliases([found]).one()
-        explanation, logs, result, (tree, has_more), limits, callbacks = await asyncio.gather(
+        explanation, logs, result, (tree, has_more), limits, callbacks, cause = await asyncio.gather(
             service.explain_within(job_id, page.principal.queues),
             service.logs(job_id),
             _result(page, found),
             _dependencies(page, found),
             _limits(page, found),
             _pending_callbacks(page, found),
+            _cause(page, found),
         )
     except AlreadyEnded as error:  # since it was read
         raise UnknownJob(_REMOVED) from error
@@ -163,6 +176,7 @@ async def _view(page: PageContext[None]) -> JobView:
         limits,
         next((reason.worker for reason in explanation.reasons if isinstance(reason, Running)), None),
         callbacks,
+        cause,
     )
 
 
@@ -224,6 +238,25 @@ async def _dependencies(page: PageContext[None], found: Job) -> tuple[list[TreeJ
         for member in members
     ]
     return tree, has_more
+
+
+async def _cause(page: PageContext[None], found: Job) -> CauseLink | None:
+    """Find the failed or cancelled job because of which this one could not run: in its flow, else among the jobs that
+    it waited for."""
+    if not found.is_consequence:
+        return None
+    if found.flow is not None:
+        with contextlib.suppress(UnknownFlow):
+            flow = await page.service.flow(found.flow.id)
+            step = find_causes(flow.steps).get(found.id)
+            if step is not None and page.may_use(step.queue):
+                return CauseLink(format_id(step.job_id) if step.is_kept else "", step.label, what_happened(step))
+    members = (await page.service.list_members(found.id, most=MEMBERS_SHOWN)).members if found.has_members else []
+    for member in members:
+        if member.job.state in (State.FAILED, State.CANCELLED) and page.may_use(member.job.queue):
+            what = "failed" if member.job.state is State.FAILED else "was cancelled"
+            return CauseLink(member.job.key, member.job.name, what)
+    return None
 
 
 def _role(found: Job, member: Member) -> str:

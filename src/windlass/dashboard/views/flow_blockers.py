@@ -75,7 +75,9 @@ async def find_blockers(page: PageContext[Any], flow: Flow) -> Blockers:
     )
 
 
-async def _describe_causes(page: PageContext[Any], steps: Sequence[FlowStep], causes: Sequence[FlowStep]) -> list[Cause]:
+async def _describe_causes(
+    page: PageContext[Any], steps: Sequence[FlowStep], causes: Sequence[FlowStep]
+) -> list[Cause]:
     stopped = Counter(cause.job_id for cause in find_causes(steps).values())
     kept = [step.job_id for step in causes if step.is_kept]
     found = dict(zip(kept, await page.service.job(kept), strict=True)) if kept else {}

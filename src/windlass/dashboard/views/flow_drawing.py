@@ -117,7 +117,9 @@ class _Boxes:
         note, title = self._note(step, kind), self._title(step, kind)
         kinds = f"{kind}{' is-cause' if step.is_cause else ''}{' is-join' if step.joins else ''}"
         key = format_id(step.job_id)
-        return _box(kinds, icon_of(kind), step.label, note, title, self._job_link(key) if step.is_kept else "", key, corner)
+        return _box(
+            kinds, icon_of(kind), step.label, note, title, self._job_link(key) if step.is_kept else "", key, corner
+        )
 
     def _note(self, step: FlowStep, kind: str) -> str:
         cause = self._causes.get(step.job_id)

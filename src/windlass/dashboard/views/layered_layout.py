@@ -6,7 +6,7 @@ towards their neighbours. Every loop is bounded by the number of boxes, edges an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 BOX_WIDTH, BOX_HEIGHT = 168, 40
@@ -148,32 +148,29 @@ def _place(rows: Sequence[Sequence[int]], items: _Items) -> list[float]:
     """Return the center of each item: near to those of its neighbours, in the order of its layer."""
     centers = [0.0] * len(items.layers)
     gaps = [[0.0, *(items.distance(upper, lower) for upper, lower in pairwise(row))] for row in rows]
+    room = max(map(sum, gaps), default=0.0)
     for sweep in range(SWEEPS + 1):
         is_forward = sweep % 2 == 0
         neighbours = items.before if is_forward else items.after
         for row, gap in zip(rows, gaps, strict=True) if is_forward else zip(rows[::-1], gaps[::-1], strict=True):
             wanted = [_mean(neighbours[item], centers, centers[item]) for item in row]
-            for item, center in zip(row, spread(wanted, gap), strict=True):
+            for item, center in zip(row, spread(wanted, gap, room), strict=True):
                 centers[item] = center
     return centers
 
 
-def spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Return the places nearest to the wanted ones that keep the order, each at least `gaps` after the one before
-    (isotonic regression by pooling: places that would come too close form a block around their mean)."""
+def spread(wanted: Sequence[float], gaps: Sequence[float], room: float) -> list[float]:
+    """Return the places nearest to the wanted ones that keep the order, each at least its gap after the one before
+    (isotonic regression by pooling: places that would come too close form a block around their mean). All of them are
+    within `room` around 0: without this bound, layers would drift away from each other."""
+    offsets = list(accumulate(gaps))
     blocks: list[tuple[float, int]] = []  # sum of wanted places less their offsets, number of places
-    offset = 0.0
-    for place, gap in zip(wanted, gaps, strict=True):
-        offset += gap
+    for place, offset in zip(wanted, offsets, strict=True):
         total, number = place - offset, 1
         while blocks and blocks[-1][0] * number >= total * blocks[-1][1]:
             before, size = blocks.pop()
             total, number = total + before, number + size
         blocks.append((total, number))
     bases = [total / number for total, number in blocks for _ in range(number)]
-    offset = 0.0
-    places = []
-    for base, gap in zip(bases, gaps, strict=True):
-        offset += gap
-        places.append(base + offset)
-    return places
+    highest, lowest = -room / 2, room / 2 - (offsets[-1] if offsets else 0.0)
+    return [min(max(base, highest), lowest) + offset for base, offset in zip(bases, offsets, strict=True)]
