@@ -153,6 +153,14 @@ class UnknownLimit(Refusal):
     sentence = "There is no limit with this name."
 
 
+class MemberFailed(Refusal):
+    code = "member_failed"
+    sentence = (
+        "A job that this job waits for has failed or was cancelled. Retry that job, or resume the flow: this job then "
+        "waits for it again."
+    )
+
+
 class UnknownLimitKey(Refusal):
     code = "unknown_limit_key"
     sentence = "This key of the limit has no jobs; its cap is set by its first job."
@@ -291,6 +299,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         NamesNeedLanes,
         NoExactPriority,
         UnknownLimit,
+        MemberFailed,
         UnknownLimitKey,
         LimitsChanged,
         UnknownWorker,

@@ -86,8 +86,9 @@ class FlowOperations(JobOperations, EnqueueOperations):
 
     def _cancel_steps(self, flow_id: bytes) -> command.Flow[str]:
         found = yield from self._read_flow(flow_id)
-        # The last steps first: none of them starts because a step before it has ended.
-        ids = [step.job_id for step in reversed(found.steps) if not step.is_ended]
+        # The last steps first: none of them starts because a step before it has ended. A group that fails with its
+        # members is cancelled with them, and keeps its links for a resume.
+        ids = [step.job_id for step in reversed(found.steps) if not step.is_ended and not _follows_members(step)]
         if not ids:
             raise AlreadyEnded("All steps of the flow have ended; nothing was changed.")
         answers: Sequence[str | Refusal] = yield from split_by_partition(
@@ -122,6 +123,10 @@ class FlowOperations(JobOperations, EnqueueOperations):
             if isinstance(answer, Refusal):
                 raise answer
         return new_id
+
+
+def _follows_members(step: FlowStep) -> bool:
+    return step.joins and step.on_failure == "fail"
 
 
 def _incomplete(gone: Sequence[FlowStep]) -> str:

@@ -51,7 +51,9 @@ class JobAdminOperations(Facet):
         return self._batch_of_ids(ids, job_admin.wake)
 
     def retry(self, ids: Sequence[bytes]) -> BatchOperation[str]:
-        """Queue failed or cancelled jobs again."""
+        """Queue failed or cancelled jobs again: `queued`, or `waiting` if they need jobs that have not ended. Jobs that
+        ended because of one of them wait for it again. A job that ended because of another job is refused: retry that
+        job."""
         return self._requeue(ids, job_admin.retry)
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:

@@ -23,6 +23,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 C = TypeVar("C", Edit, CompleteWithChildren)
 LIVE_STATES = ("queued", "scheduled", "waiting", "running")
+_LINKED_STATES = ("failed", "cancelled", "history")  # of ended jobs; those with links may wait again
 PAGE_SIZE = 200
 
 
@@ -175,11 +176,12 @@ def _rematch_all_queues(table: LimitTable, partition: int) -> Flow[int]:
 
 def _rematch_queue(queue: str, table: LimitTable, partition: int) -> Flow[int]:
     changed = 0
-    for state in LIVE_STATES:
+    for state in (*LIVE_STATES, *_LINKED_STATES):
         cursor = ""
         while True:
             found = yield from read_page(Listing(queue=queue, state=state, most=PAGE_SIZE, cursor=cursor), partition)
-            changed += yield from _rematch_jobs(found.jobs, table, partition)
+            jobs = found.jobs if state in LIVE_STATES else [job for job in found.jobs if job.has_members]
+            changed += yield from _rematch_jobs(jobs, table, partition)
             cursor = found.cursor
             if not cursor:
                 break

@@ -49,7 +49,9 @@ class CancelledShape(ResponseShape, frozen=True, kw_only=True):
 
 
 class RevivedShape(ResponseShape, frozen=True, kw_only=True):
-    outcome: Literal["queued"]
+    outcome: Annotated[
+        Literal["queued", "waiting"], Meta(description="`waiting`: until the jobs that it needs have ended.")
+    ]
 
 
 class RequeueShape(RequestShape, frozen=True, kw_only=True):

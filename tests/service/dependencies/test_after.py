@@ -289,16 +289,7 @@ def test_a_group_is_never_put_into_a_queue(service: Service) -> None:
     *_, group = two_and_one(service, joins=True)
     assert isinstance(service.requeue([group]).wait()[0], WrongState)
     fail(service, take(service)[0])
-    assert isinstance(service.retry([group]).wait()[0], WrongState)
-    assert_consistent(service)
-
-
-def test_a_person_retries_a_job_that_failed_by_what_it_waited_for(service: Service) -> None:
-    first, _, waiter = two_and_one(service)
-    fail(service, take(service)[0])
-    assert service.retry([waiter]).wait() == ["queued"]
-    assert finish(service, take(service, "b")[0]) is None
-    assert state(service, first) == "failed"
+    assert isinstance(service.requeue([group]).wait()[0], WrongState)
     assert_consistent(service)
 
 

@@ -21,6 +21,12 @@ def alive(found: Snapshot, job_id: bytes | None) -> Stored | None:
     return one if one and one.job.state not in ENDED else None
 
 
+def linked(found: Snapshot, job_id: bytes | None) -> Stored | None:
+    """Return the job if it is linked to what it waits for: it has not ended, or it has kept its links."""
+    one = found.jobs.get(job_id) if job_id else None
+    return one if one and (one.job.state not in ENDED or one.flags & BITS.HAS_MEMBERS) else None
+
+
 def is_needed(found: Snapshot, one: Stored) -> bool:
     """Tell whether the job has ended and must be kept for others."""
     if one.job.state not in ENDED:
@@ -44,13 +50,19 @@ def check_dependencies(found: Snapshot) -> None:
             assert one.job.state is State.WAITING, f"held, but not waiting: {one.job}"
         if one.flags & BITS.JOINS:
             assert one.job.state is State.WAITING or one.job.state in ENDED, f"a group in a queue: {one.job}"
+        if one.job.state in ENDED and one.flags & BITS.HAS_MEMBERS:
+            is_right = one.flags & BITS.AWAITS_ONLY and one.job.state is not State.FINISHED
+            assert is_right, f"links kept without reason: {one.job}"
+        if one.flags & BITS.ENDED_BY_MEMBER:
+            is_right = one.flags & BITS.HAS_MEMBERS and one.job.state in (State.FAILED, State.CANCELLED)
+            assert is_right, f"a consequence without links: {one.job}"
 
 
 def _check_members(found: Snapshot) -> None:
     leaving = _steps(found, b"e")
     for key, members in found.of_kind("c:"):
         owner_id = key.encode("latin-1")
-        owner = alive(found, owner_id)
+        owner = linked(found, owner_id)
         if owner is None:
             assert owner_id in leaving, f"members of nobody: {members}"
             continue
@@ -89,7 +101,7 @@ def _check_dependents(found: Snapshot) -> None:
         one = found.jobs.get(job_id)
         assert one or job_id in telling, f"dependents of nobody: {waiters}"
         for waiter_id, told in waiters.items():
-            if alive(found, waiter_id) is None:
+            if linked(found, waiter_id) is None:
                 assert waiter_id in _steps(found, b"e") or job_id in telling, f"nobody waits for {one}"
                 continue
             score = found.zset(f"c:{waiter_id.decode('latin-1')}").get(job_id)
@@ -104,6 +116,9 @@ def check_no_job_waits_for_nothing(found: Snapshot, lost: set[bytes]) -> None:
     deleted."""
     assert "work" not in found.values
     for job_id, one in found.jobs.items():
+        if one.flags & BITS.ENDED_BY_MEMBER:
+            causes = [score for score in found.zset(f"c:{job_id.decode('latin-1')}").values() if score >= State.FAILED]
+            assert causes, f"a consequence without a cause: {one.job}"
         if one.job.state is not State.WAITING:
             continue
         scores = list(found.zset(f"c:{job_id.decode('latin-1')}").values())

@@ -28,7 +28,10 @@ class DependencyJob:
     token: int = 0
     is_asked_to_stop: bool = False
     members: set[bytes] = field(default_factory=set)
-    deleted: set[bytes] = field(default_factory=set)  # awaited, and deleted before their end: as if cancelled
+    deleted: dict[bytes, State] = field(default_factory=dict)  # awaited and deleted: their end, or as if cancelled
+    awaits_only: bool = False  # none of its members is its child
+    is_linked: bool = False  # it has members; an ended job that awaits only keeps them
+    is_consequence: bool = False
     dependents: set[bytes] = field(default_factory=set)
 
 
@@ -64,9 +67,7 @@ class DependencyModel:
         if owner.policy != "fail":
             return None
         bad = {job.state for job in self.of(owner, State.FAILED, State.CANCELLED)}
-        if owner.deleted:
-            bad.add(State.CANCELLED)
-        return min(bad, default=None)
+        return min(bad | set(owner.deleted.values()), default=None)
 
     def by_time(self, job: DependencyJob) -> State:
         return State.QUEUED if job.run_at <= self.now_ms else State.SCHEDULED
@@ -91,12 +92,16 @@ class DependencyModel:
                 self._look(self.jobs.get(job_id), ignores_waiting)
 
     def _look(self, job: DependencyJob | None, ignores_waiting: bool) -> None:
-        if job is None or job.state is not State.WAITING:
+        if job is None:
             return
         verdict = self.verdict(job)
+        if job.is_consequence and not verdict:
+            self.reopen(job, State.WAITING)
+        if job.state is not State.WAITING:
+            return
         if verdict:
             self.is_ambiguous |= len({one.state for one in self.of(job, State.FAILED, State.CANCELLED)}) > 1
-            self.end(job, verdict)
+            self.end(job, verdict, is_consequence=job.awaits_only)
         elif not job.is_held and not self.pending(job, ignores_waiting=ignores_waiting):
             self.end_wait(job)
 
@@ -107,11 +112,20 @@ class DependencyModel:
         job.state, job.is_held = self.by_time(job), False
         return job.state.label
 
+    def reopen(self, job: DependencyJob, state: State) -> None:
+        job.state, job.attempt, job.token, job.is_consequence = state, 0, 0, False
+        for waiter in job.dependents:
+            self.look(waiter)
+
     def end(
-        self, job: DependencyJob, state: State, *, reaches_all: bool = False, ignores_waiting: bool = False
-    ) -> None:
+        self, job: DependencyJob, state: State, *, reaches_all: bool = False, ignores_waiting: bool = False,
+        is_consequence: bool = False,
+    ) -> None:  # fmt: skip
         job.state, job.is_held, job.is_asked_to_stop = state, False, False
-        self._later.append(lambda: self._part(job, reaches_all))
+        job.is_consequence = is_consequence
+        if not job.awaits_only or state is State.FINISHED or reaches_all:
+            job.is_linked = False
+            self._later.append(lambda: self._part(job, reaches_all))
         if not self.is_needed(job):
             self.leave_behind(job)
         if self.alive(job.parent):
@@ -126,6 +140,12 @@ class DependencyModel:
     def remove(self, job: DependencyJob) -> None:
         del self.jobs[job.id]
         self.gone.add(job.id)
+        if job.state in ENDED and job.is_linked:
+            self.drop_links(job)
+
+    def drop_links(self, job: DependencyJob) -> None:
+        job.is_linked = job.awaits_only = False
+        self._later.append(lambda: self._orphan(job))
 
     def _part(self, owner: DependencyJob, reaches_all: bool) -> None:
         """Cut the links of an ended job: its children are cancelled unless it finished, and it has no members any
@@ -139,7 +159,7 @@ class DependencyModel:
                 awaits = any(job.parent != member.id for job in self.of(member, *State))
                 self.is_ambiguous |= member.state is State.WAITING and awaits
                 self.cancel_job(member)
-        owner.members, owner.deleted = set(), set()
+        owner.members, owner.deleted = set(), {}
 
     def _let_go(self, owner: DependencyJob, member: DependencyJob, is_spent: bool) -> None:
         owner.members.discard(member.id)
@@ -181,9 +201,11 @@ class DependencyModel:
         self.jobs[job.id] = job
         for member in (one for one in new.after if one in self.jobs):
             job.members.add(member)
+            job.is_linked = job.awaits_only = True
             self.jobs[member].dependents.add(job.id)
         if parent:
             parent.members.add(job.id)
+            parent.is_linked, parent.awaits_only = True, False
         if not (job.is_held or job.joins or new.after):
             job.state = self.by_time(job)
         self.look(job.id)
@@ -201,10 +223,9 @@ class DependencyModel:
         verdict = self.verdict(job)
         pending = self.pending(job)
         if verdict or (pending and job.is_asked_to_stop):
-            verdict = verdict or State.CANCELLED
-            self.end(job, verdict)
-            return verdict.label
-        job.deleted = set()
+            self.end(job, verdict or State.CANCELLED, is_consequence=verdict is not None and job.awaits_only)
+            return job.state.label
+        job.deleted = {}
         if not pending:
             self.end(job, State.FINISHED)
             return None
@@ -255,7 +276,10 @@ class DependencyModel:
         if job is None or job.joins:
             return "wrong_state" if job else self.missing(job_id)
         if job.state in ENDED:
-            job.attempt, job.run_at = 0, self.now_ms
+            if job.is_linked and self.verdict(job):
+                self.drop_links(job)
+            job.run_at = self.now_ms
+            self.reopen(job, State.QUEUED)
         job.state, job.token, job.is_held, job.is_asked_to_stop = State.QUEUED, 0, False, False
         job.run_at = min(job.run_at, self.now_ms)
         return "queued"
@@ -264,7 +288,17 @@ class DependencyModel:
         job = self.jobs.get(job_id)
         if job is None:
             return self.missing(job_id)
-        return self.requeue(job_id) if job.state in (State.FAILED, State.CANCELLED) else "wrong_state"
+        if job.state not in (State.FAILED, State.CANCELLED):
+            return "wrong_state"
+        if job.is_linked:
+            if job.policy == "fail" and self.of(job, State.FAILED, State.CANCELLED):
+                return "member_failed"
+            if not self.verdict(job) and (job.joins or self.pending(job)):
+                job.run_at = self.now_ms
+                self.reopen(job, State.WAITING)
+                self.look(job.id)
+                return "waiting"
+        return self.requeue(job_id)
 
     def wake(self, job_id: bytes) -> str:
         job = self.jobs.get(job_id)
@@ -282,8 +316,8 @@ class DependencyModel:
             parent.members.discard(job_id)
         for waiter in (self.jobs[one] for one in job.dependents if one in self.jobs):
             waiter.members.discard(job_id)
-            if job.state not in ENDED:
-                waiter.deleted.add(job_id)
+            if job.state is not State.FINISHED:
+                waiter.deleted[job_id] = job.state if job.state in ENDED else State.CANCELLED
                 self.look(waiter.id)
         if job.state not in ENDED:
             self._later.append(lambda: self._orphan(job))
@@ -298,6 +332,13 @@ class DependencyModel:
 
     def everything(self) -> dict[bytes, tuple[Any, ...]]:
         return {
-            job.id: (job.state, self.alive(job.parent) and job.parent, job.is_held, job.is_asked_to_stop, job.attempt)
+            job.id: (
+                job.state,
+                self.alive(job.parent) and job.parent,
+                job.is_held,
+                job.is_asked_to_stop,
+                job.attempt,
+                job.is_consequence,
+            )
             for job in self.jobs.values()
         }

@@ -139,6 +139,7 @@ class Machine(RuleBasedStateMachine):
                 one.job.is_held,
                 one.job.is_cancel_requested,
                 one.job.attempt,
+                one.job.is_consequence,
             )
             for one in self.seen.jobs.values()
         }
@@ -392,10 +393,10 @@ class Machine(RuleBasedStateMachine):
                 self.service.delete([job_id], even_leased=True).wait()
         self.settle()
         self.store.clock_offset_ms += 15 * DAY_MS
-        for _ in range(3):
+        for _ in self.ids:  # the removal of a job releases the jobs that it has waited for
             self.service.recover().wait()
             self.service.clean().wait()
-        self.settle()
+            self.settle()
         self.look("clean")
         assert not self.seen.jobs
         lasting = ("q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token", "timers:")

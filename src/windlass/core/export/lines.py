@@ -145,6 +145,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     parent_queue: str = ""
     is_held: bool = False
     has_members: bool = False
+    is_consequence: bool = False  # it ended because of a job that it waits for
     is_odd_round: bool = False
 
 

@@ -65,6 +65,8 @@ def check_job_line(line: JobLine, new: NewJob, payload_max: int) -> None:
         raise TooLarge(f"A job may wait for {AFTER_MAX} jobs, not {len(line.after)}.")
     if line.after and not line.job.has_members:
         raise BadInput("after needs has_members.")
+    if is_ended and line.job.has_members and (not line.after or line.job.state == "finished"):
+        raise BadInput("has_members of a job that has ended is only for a failed or cancelled job with after.")
 
 
 def check_job_entry(entry: JobEntry, new: NewJob, payload_max: int) -> None:
@@ -88,6 +90,8 @@ def _check_state(entry: JobEntry) -> None:
         raise BadInput("A group (joins) must be waiting or have ended.")
     if entry.state == "waiting" and not (entry.is_held or entry.joins or entry.has_members):
         raise BadInput("A waiting job must be held, be a group (joins) or have members.")
+    if entry.is_consequence and not (is_ended and entry.has_members):
+        raise BadInput("is_consequence is only for a job that has ended and has members.")
     if bool(entry.parent) != bool(entry.parent_queue):
         raise BadInput("Give parent and parent_queue together.")
 

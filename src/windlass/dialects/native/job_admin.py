@@ -72,10 +72,15 @@ async def cancel(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
 
 @verb(
     routes, "retry", roles=ADMINS, body=EmptyShape, item=IdItem, response=RevivedShape, is_audited=True,
-    refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
+    refuses=(
+        *_ABSENT, errors.WrongState, errors.UniqueConflict, errors.MemberFailed, errors.Unsettled, errors.LimitsChanged,
+    ),
 )  # fmt: skip
 async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
-    """Retry a failed or cancelled job."""
+    """Retry a failed or cancelled job.
+
+    Jobs that ended because of it wait for it again. A job that ended because of another job is refused with
+    `member_failed`: retry that other job."""
     return await _run_grouped(pairs, context.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
 
 

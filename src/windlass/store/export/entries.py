@@ -167,6 +167,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         parent_queue=parent_queue,
         is_held=job.is_held and not _is_without_parent(job, parent_queue),
         has_members=job.has_members,
+        is_consequence=job.is_consequence,
         is_odd_round=bool(flags & Flag.ODD_ROUND),
         priority=job.priority,
         lane=job.lane,
@@ -204,8 +205,11 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
     entry = job_id + stored.record
     result, logs = unpack_blob(stored.result), read_logs(stored.logs)
     is_requested = int.from_bytes(entry[18:22], "big") & Flag.CANCEL_REQUESTED
+    written = write_entry(entry, stored.parent_queue, now_ms)
+    if written.ended_at_ms and not stored.awaited:  # all jobs that it waited for are gone
+        written = msgspec.structs.replace(written, has_members=False, is_consequence=False)
     return lines.JobLine(
-        job=write_entry(entry, stored.parent_queue, now_ms),
+        job=written,
         attempts=[_write_attempt(attempt) for attempt in stored.attempts],
         logs=[lines.LogEntry(*msgspec.structs.astuple(line)) for line in logs.lines],
         logs_dropped=logs.dropped,
@@ -253,6 +257,7 @@ def _flags_of(entry: lines.JobEntry) -> int:
         (Flag.HIDDEN if entry.is_hidden else 0)
         | (Flag.IN_HISTORY if entry.is_history else 0)
         | (Flag.HAS_MEMBERS if entry.has_members else 0)
+        | (Flag.ENDED_BY_MEMBER if entry.is_consequence else 0)
         | (Flag.ODD_ROUND if entry.is_odd_round else 0)
     )
 

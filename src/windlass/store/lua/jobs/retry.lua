@@ -1,7 +1,9 @@
--- Queue failed or cancelled jobs again, with all of their attempts, at the request of a person.
+-- Queue failed or cancelled jobs again, with all of their attempts, at the request of a person. Jobs that ended because
+-- of such a job wait for it again. A job that needs jobs which have not ended waits for them.
 -- arguments: version (of the limits); then per job: id, revision (at which it was read), limits
--- returns:   per job 'queued' or a refusal
--- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled, limits_changed (match again)
+-- returns:   per job 'queued', 'waiting' or a refusal
+-- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled, member_failed (retry the job that it
+--            waits for), limits_changed (match again)
 -- flags: allow-oom
 local STATE = require('constants').STATE
 local commit = require 'commit'
@@ -15,7 +17,7 @@ local function retry(id, revision, job_limits)
   local job = record.load(id)
   if not job then return ending.missing(id) end
   if job.state ~= STATE.failed and job.state ~= STATE.cancelled then return 'wrong_state' end
-  return requeue.requeue(job, revision, job_limits)
+  return requeue.retry(job, revision, job_limits)
 end
 
 return function(arguments, version)

@@ -5,6 +5,7 @@
 -- flags: allow-oom
 local STATE = require('constants').STATE
 local commit = require 'commit'
+local dependencies = require 'dependencies.dependencies'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
@@ -15,7 +16,7 @@ local script = require 'script'
 local function rematch(id, revision, job_limits)
   local job = record.load(id)
   if not job then return ending.missing(id) end
-  if record.is_ended(job) then return 'already_ended' end
+  if not dependencies.is_linked(job) then return 'already_ended' end -- an ended job with links may wait again
   if job.revision ~= revision then return 'revision_conflict' end
   local stands_in_lane = job.state == STATE.queued or record.has(job, 'retakeable')
   local payload = record.payload_of(job)

@@ -108,19 +108,35 @@ function dependencies.notify_end(job, ignores_waiting)
   if record.has(job, 'has_dependents') then dependencies.notify_dependents(job.state, job.id) end
 end
 
+-- Return whether a job that ends keeps its links. A retry then finds the results that it needs, or waits for them again.
+local function keeps_links(job, reach)
+  return record.has(job, 'awaits_only') and job.state ~= STATE.finished and reach ~= 'all'
+end
+
+-- Return whether a job is linked to the jobs that it waits for: it has not ended, or it has kept its links.
+function dependencies.is_linked(job) return not record.is_ended(job) or record.has(job, 'has_members') end
+
 -- Release the members of a job that ends. `reach` 'all': its cancel also reaches members that are not its children.
 function dependencies.release_members(job, reach)
-  if not record.has(job, 'has_members') then return end
+  if not record.has(job, 'has_members') or keeps_links(job, reach) then return end
   record.unmark(job, 'has_members')
   record.unmark(job, 'odd_round')
   dependencies.begin_step(job.state == STATE.finished and 'el' or reach == 'all' and 'ea' or 'ek', job.id)
+end
+
+-- Drop the links that an ended job has kept.
+function dependencies.drop_links(job)
+  record.unmark(job, 'has_members')
+  record.unmark(job, 'awaits_only')
+  record.unmark(job, 'odd_round')
+  dependencies.begin_step('el', job.id)
 end
 
 -- Unlink a job that is removed: its parent forgets it, and its dependents are notified if it has not ended.
 function dependencies.unlink(job)
   local parent = dependencies.parent_of(job)
   if parent then batch.z_remove(keys.members(parent.id), job.id) end
-  if record.has(job, 'has_members') and not record.is_ended(job) then dependencies.begin_step('eo', job.id) end
+  if record.has(job, 'has_members') then dependencies.begin_step(record.is_ended(job) and 'el' or 'eo', job.id) end
   if not record.has(job, 'has_dependents') then return end
   if not record.is_ended(job) then
     dependencies.notify_dependents('x', job.id)
@@ -153,14 +169,30 @@ function dependencies.count_blockers(id, ignores_waiting)
   return all - dependencies.count_members(id, STATE.waiting, '(' .. STATE.dispatched)
 end
 
+local function fails_with_members(job)
+  return record.links_of(job).on_failure == POLICY_FAIL and record.has(job, 'has_members')
+end
+
 -- Return the end state that the members impose on a job with the policy `fail`, and the member; nil: none.
 function dependencies.imposed_end(job)
-  if record.links_of(job).on_failure ~= POLICY_FAIL or not record.has(job, 'has_members') then return nil end
+  if not fails_with_members(job) then return nil end
   for _, state in ipairs({STATE.failed, STATE.cancelled}) do
     local id = redis.call('ZRANGEBYSCORE', keys.members(job.id), state, '(' .. (state + 1), 'LIMIT', 0, 1)[1]
     if id then return state, id end
   end
   return nil
+end
+
+-- Return the failed and cancelled members with a record that impose an end on a job.
+local MEMBERS_READ = 1000 -- as many as a job may wait for
+function dependencies.find_culprits(job)
+  if not fails_with_members(job) then return {} end
+  local found = {}
+  local ids = redis.call('ZRANGEBYSCORE', keys.members(job.id), STATE.failed, '+inf', 'LIMIT', 0, MEMBERS_READ)
+  for _, id in ipairs(ids) do
+    if record.load(id) then found[#found + 1] = id end
+  end
+  return found
 end
 
 return dependencies

@@ -43,6 +43,14 @@ function link_dependencies.mark_once(job, flag)
   record.save(job)
 end
 
+-- A parent has members that are not only awaited.
+function link_dependencies.add_child(parent)
+  if record.has(parent, 'has_members') and not record.has(parent, 'awaits_only') then return end
+  record.mark(parent, 'has_members')
+  record.unmark(parent, 'awaits_only')
+  record.save(parent)
+end
+
 function link_dependencies.wait_for(job, awaited)
   record.mark(job, 'has_members')
   for _, member in ipairs(awaited) do
@@ -83,8 +91,11 @@ function link_dependencies.link(job, links)
   else
     job.state = index.state_by_time(job)
   end
-  if #links.awaited > 0 then link_dependencies.wait_for(job, links.awaited) end
-  if links.parent then link_dependencies.mark_once(links.parent, 'has_members') end
+  if #links.awaited > 0 then
+    record.mark(job, 'awaits_only')
+    link_dependencies.wait_for(job, links.awaited)
+  end
+  if links.parent then link_dependencies.add_child(links.parent) end
 end
 
 link_dependencies.STATUS_OF = {'scheduled', 'queued', 'waiting'} -- by state

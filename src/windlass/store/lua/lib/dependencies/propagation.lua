@@ -10,6 +10,7 @@ local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
+local requeue = require 'jobs.requeue'
 local keys = require 'keys'
 local script = require 'script'
 local wakeups = require 'workers.wakeups'
@@ -39,9 +40,12 @@ function propagation.end_wait(job)
   return job.state == STATE.queued and 'queued' or 'scheduled'
 end
 
+-- A job that ended because of a member waits again as soon as none of its members imposes an end.
 local function settle(id, ignores_waiting)
   local job = record.load(id)
-  if not job or job.state ~= STATE.waiting then return end
+  if not job then return end
+  if record.has(job, 'ended_by_member') and not dependencies.imposed_end(job) then requeue.wait_again(job) end
+  if job.state ~= STATE.waiting then return end
   local state, member = dependencies.imposed_end(job)
   if state then return yield_to_children.end_by_member(job, state, member) end
   if record.has(job, 'held') then return end
@@ -131,16 +135,17 @@ end
 -- Notify a dependent of a job's state. nil: the job was deleted and never ends; its dependents treat that as a cancel.
 local function notify(job, id, state, waiter_id)
   local waiter = record.load(waiter_id)
-  local still_waits = waiter and not record.is_ended(waiter)
-  if job and still_waits then
+  local is_linked = waiter and dependencies.is_linked(waiter)
+  if job and is_linked then
     batch.z_add(keys.dependents(id), state, waiter_id)
   else
     batch.z_remove(keys.dependents(id), waiter_id)
   end
-  if not still_waits then
+  if not is_linked then
     dependencies.unclaimed[#dependencies.unclaimed + 1] = id
   elseif state == dependencies.NOT_ENDED then
     batch.z_add(keys.members(waiter_id), STATE.queued, id)
+    if record.is_ended(waiter) then dependencies.check_later(waiter_id) end
   else
     batch.z_add(keys.members(waiter_id), dependencies.ended_score(waiter, state or STATE.cancelled), id)
     dependencies.check_later(waiter_id)

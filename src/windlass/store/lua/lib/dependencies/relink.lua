@@ -23,7 +23,7 @@ local function link_to_parent(job)
   if job.links == '' or record.links_of(job).parent == record.NO_ID then return end
   local parent = dependencies.parent_of(job)
   if parent then
-    link_dependencies.mark_once(parent, 'has_members')
+    link_dependencies.add_child(parent)
     return dependencies.update_parent(job)
   end
   dependencies.cut_parent(job)
@@ -55,7 +55,7 @@ end
 
 local function link_restored(job)
   link_to_parent(job)
-  if record.is_ended(job) or not record.has(job, 'has_members') then
+  if not record.has(job, 'has_members') then
     redis.call('ZREM', keys.restoring(), job.id)
     return 1
   end

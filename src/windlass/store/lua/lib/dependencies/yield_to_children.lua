@@ -16,10 +16,16 @@ local yield_to_children = {}
 function yield_to_children.end_by_member(job, state, member)
   local hex = string.gsub(member, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
   local key = string.gsub(hex, '^(' .. string.rep('.', 8) .. ')(....)(....)(....)', '%1-%2-%3-%4-')
-  attempts.log(job, 'member_' .. (state == STATE.failed and 'failed' or 'cancelled'), '\0"' .. key .. '"')
-  counters.add(job.queue, state == STATE.failed and 'failed' or 'cancelled', 1)
+  local outcome = state == STATE.failed and 'failed' or 'cancelled'
+  attempts.log(job, 'member_' .. outcome, '\0"' .. key .. '"')
+  -- The failure of the member is counted. A job that only waited for it has no failure of its own.
+  if record.has(job, 'awaits_only') then
+    record.mark(job, 'ended_by_member')
+  else
+    counters.add(job.queue, outcome, 1)
+  end
   ending.end_job(job, state)
-  return state == STATE.failed and 'failed' or 'cancelled'
+  return outcome
 end
 
 -- Begin the next round: members whose end the parent has seen are removed, and later ends belong to the next round.

@@ -40,7 +40,7 @@ local function check_child(job)
   if is_right then return end
   findings.report_job('wrong_member', job.id, function()
     dependencies.update_parent(job)
-    link_dependencies.mark_once(parent, 'has_members')
+    link_dependencies.add_child(parent)
     dependencies.check_later(parent_id)
   end)
 end
@@ -80,7 +80,7 @@ end
 function checkup_dependencies.check_members_list(id)
   local owner, is_unreadable = expected_index.safe_load(id)
   if is_unreadable or is_releasing(id) or is_restoring(id) then return false end
-  if not owner or record.is_ended(owner) then
+  if not owner or not dependencies.is_linked(owner) then
     findings.report_job('orphan', id, function() dependencies.begin_step(owner and 'el' or 'eo', id) end)
     return false
   end
@@ -137,9 +137,9 @@ function checkup_dependencies.check_dependents_list(id)
 end
 
 function checkup_dependencies.check_dependent(id, waiter_id, notified_state)
-  local job, waiter = expected_index.safe_load(id), alive(waiter_id)
+  local job, waiter = expected_index.safe_load(id), expected_index.safe_load(waiter_id)
   if not job then return end
-  if not waiter then
+  if not waiter or not dependencies.is_linked(waiter) then
     if is_releasing(waiter_id) then return end
     return findings.report_job('wrong_member', waiter_id, function()
       batch.z_remove(keys.dependents(id), waiter_id)

@@ -74,7 +74,8 @@ local function restore_dependencies(job, after)
   local is_child = job.links ~= '' and record.links_of(job).parent ~= record.NO_ID
   if not is_child and not record.has(job, 'has_members') then return end
   redis.call('ZADD', keys.restoring(), relink.LINKING, job.id)
-  if record.is_ended(job) or not record.has(job, 'has_members') then return end
+  if not record.has(job, 'has_members') then return end
+  if #after > 0 then record.mark(job, 'awaits_only') end -- linking its children unmarks it
   if job.state == STATE.waiting then batch.z_add(keys.members(job.id), dependencies.DELETED, record.NO_ID) end
   for at = 1, #after, 16 do batch.z_add(keys.members(job.id), dependencies.DELETED, string.sub(after, at, at + 15)) end
 end

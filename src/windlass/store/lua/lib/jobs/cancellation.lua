@@ -38,6 +38,7 @@ end
 local function cancel_failed(job, ignores_waiting)
   index.leave(job)
   job.state = STATE.cancelled
+  record.unmark(job, 'ended_by_member')
   events.announce_state(job)
   ending.settle(job, ignores_waiting)
   return 'cancelled'

@@ -44,7 +44,6 @@ local function has_lost_key(job)
 end
 
 local function refusal_of(job, revision)
-  if record.has(job, 'joins') then return 'wrong_state' end
   if dependencies.is_unsettled(job.id, 'el', 'ek', 'ea') then return 'unsettled' end
   if has_lost_key(job) then return 'unique_conflict' end
   if revision ~= job.revision and redis.call('EXISTS', keys.limits_version()) == 1 then return 'limits_changed' end
@@ -63,17 +62,14 @@ local function forget_end(job)
   end
 end
 
--- `revision`: at which the job was matched against the limits; 0: there never were any.
-function requeue.requeue(job, revision, limits)
-  local refused = refusal_of(job, revision)
-  if refused then return refused end
-  adopt_limits(job, limits)
+local function reopen(job, state)
   index.leave(job)
   forget_end(job)
+  record.unmark(job, 'ended_by_member')
   flow_record.reopen(job)
   batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
-  job.state, job.attempt, job.progress, job.ended_at = STATE.queued, 0, 0, 0
-  job.token, job.worker, job.ready_at = 0, record.NO_ID, clock.now_ms
+  job.state, job.attempt, job.progress, job.ended_at = state, 0, 0, 0
+  job.token, job.worker = 0, record.NO_ID
   job_note.drop(job)
   -- An expiry in the past would end the job again before a worker could take it.
   local expires_at = record.policy_of(job).expires_at
@@ -82,7 +78,51 @@ function requeue.requeue(job, revision, limits)
   record.save(job)
   unique_keys.hold(job)
   if record.has(job, 'has_dependents') then dependencies.notify_dependents(dependencies.NOT_ENDED, job.id) end
+end
+
+-- `revision`: at which the job was matched against the limits; 0: there never were any. A job does not wait for members
+-- that would end it again.
+function requeue.requeue(job, revision, limits)
+  local refused = record.has(job, 'joins') and 'wrong_state' or refusal_of(job, revision)
+  if refused then return refused end
+  if dependencies.imposed_end(job) then dependencies.drop_links(job) end
+  adopt_limits(job, limits)
+  job.ready_at = clock.now_ms
+  reopen(job, STATE.queued)
   return 'queued'
+end
+
+-- Let a job wait again that ended because of a member. A job whose unique key another job holds stays as it is.
+function requeue.wait_again(job)
+  if not has_lost_key(job) then reopen(job, STATE.waiting) end
+end
+
+-- Return the answer to a retry of a job that a member has ended or would end; nil: there is no such member. A member
+-- without a record can never succeed: the job then runs without its result.
+local function answer_for_member(job)
+  local culprits = dependencies.find_culprits(job)
+  if #culprits == 0 then return nil end
+  for _, member in ipairs(culprits) do
+    if not dependencies.is_unsettled(member, 'd0') then return 'member_failed' end
+  end
+  -- This call has retried them all. Their notifications let the job wait again.
+  record.mark(job, 'ended_by_member')
+  record.save(job)
+  return 'waiting'
+end
+
+-- Queue a job again, or let it wait again for the jobs that it needs.
+function requeue.retry(job, revision, limits)
+  if not record.has(job, 'has_members') then return requeue.requeue(job, revision, limits) end
+  local answer = answer_for_member(job) or refusal_of(job, revision)
+  if answer then return answer end
+  local must_wait = record.has(job, 'joins') or dependencies.count_blockers(job.id) > 0
+  if not must_wait or dependencies.imposed_end(job) then return requeue.requeue(job, revision, limits) end
+  adopt_limits(job, limits)
+  job.ready_at = clock.now_ms
+  reopen(job, STATE.waiting)
+  dependencies.check_later(job.id)
+  return 'waiting'
 end
 
 return requeue
