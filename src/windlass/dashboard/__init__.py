@@ -40,8 +40,8 @@ from .rendering import prepare
 __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
-    overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits, aggregations,
-    callbacks, engine, audit,
+    overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
+    aggregations, callbacks, engine, audit,
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,

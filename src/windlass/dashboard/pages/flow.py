@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from markupsafe import Markup
@@ -25,7 +25,7 @@ LIVE_MAX = 300  # steps; a larger graph without folds does not refresh by itself
 
 
 class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
-    steps: str = ""  # all: without folds
+    steps: Literal["", "all"] = ""  # all: without folds
 
 
 class FlowView(msgspec.Struct, frozen=True):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from windlass.core.errors import BadInput
 from windlass.core.flow import FLOW_STATES, FlowState, FlowSummary
 from windlass.dashboard.forms.filters import name_pattern
 from windlass.dashboard.page_context import PageContext
@@ -18,15 +17,9 @@ PER_PAGE = 50
 
 
 class FlowsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    state: str = ""
+    state: FlowState | Literal[""] = ""
     name: str = ""
     cursor: str = ""
-
-    @property
-    def flow_state(self) -> FlowState | str:
-        if self.state and self.state not in FLOW_STATES:
-            raise BadInput(f"The flow state {self.state!r} does not exist. Use one of {', '.join(FLOW_STATES)}.")
-        return self.state
 
 
 class FlowsView(msgspec.Struct, frozen=True):
@@ -49,7 +42,7 @@ async def flows(page: PageContext[FlowsQuery]) -> FlowsView:
     query = page.query
     page.now_ms = await page.service.now()
     found = await page.service.flows(
-        state=query.flow_state,
+        state=query.state,
         name=name_pattern(query.name),
         most=PER_PAGE,
         cursor=query.cursor,

@@ -149,15 +149,15 @@ async def _view(page: PageContext[None]) -> JobView:
     found = stored.job
     try:
         aliases = await service.aliases([found]).one()
-        explanation, logs, result, (tree, has_more), limits, callbacks, cause = await asyncio.gather(
+        explanation, logs, result, (tree, has_more), limits, callbacks = await asyncio.gather(
             service.explain_within(job_id, page.principal.queues),
             service.logs(job_id),
             _result(page, found),
             _dependencies(page, found),
             _limits(page, found),
             _pending_callbacks(page, found),
-            _cause(page, found),
         )
+        cause = await _cause(page, found)
     except AlreadyEnded as error:  # since it was read
         raise UnknownJob(_REMOVED) from error
     page.now_ms = explanation.at_ms

@@ -8,13 +8,11 @@ from windlass.core.flow import FlowStep
 from windlass.core.states import State
 
 CONSEQUENCE, DELETED = "consequence", "deleted"
-# Kinds, the most important first: those that a fold leaves out last.
-IMPORTANCE = {
-    kind: at
-    for at, kind in enumerate(
-        ("failed", "running", "dispatched", "cancelled", "queued", "scheduled", DELETED, "waiting", CONSEQUENCE, "finished")
-    )
-}  # fmt: skip
+# The most important kinds first: those that a fold leaves out last.
+_KINDS = (
+    "failed", "running", "dispatched", "cancelled", "queued", "scheduled", DELETED, "waiting", CONSEQUENCE, "finished",
+)  # fmt: skip
+IMPORTANCE = {kind: at for at, kind in enumerate(_KINDS)}
 _ICONS = {DELETED: "gone"}
 _WORDS = {CONSEQUENCE: "not run"}
 

@@ -4,7 +4,6 @@ Bars are SVG in per cent of the width, so that the chart fits any window while t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
