@@ -187,6 +187,11 @@ read               GET /search
 read               GET /failures
 read               GET /actions
 read               GET /actions/{id}
+read               GET /flows
+read               GET /flows/{id}
+-                  POST /do/resume-flow
+produce            POST /do/cancel-flow
+produce            POST /do/rerun-flow
 produce            POST /do/enqueue-job
 -                  POST /do/edit-job
 -                  POST /do/retry-jobs
