@@ -83,6 +83,21 @@ class TestOneFlow:
         (reason, *_) = service.explain(jobs["reserve"]).wait().reasons
         assert f"reserve is queued. {reason.sentence}" in page.text.replace(" .", ".")
 
+    async def test_explains_one_step_of_each_task(self, page_client: PageClient, service: Service) -> None:
+        steps: dict[str, tuple[str, ...]] = {f"part {at}": () for at in range(9)}
+        flow_id, *ids = service.store.new_ids(["q"] * 10)
+        service.enqueue(
+            [
+                NewJob(queue="q", name=f"task {at // 4}", id=job_id, flow=FlowRef(flow_id, "parts", step))
+                for at, (step, job_id) in enumerate(zip(steps, ids, strict=True))
+            ],
+            whole=True,
+        ).wait()
+        page = await page_client.get(f"/flows/{format_id(flow_id)}")
+        assert "part 0 and 3 more steps of task 0 are queued." in page.text
+        assert "part 4 and 3 more steps of task 1 are queued." in page.text
+        assert "part 8 is queued." in page.text
+
     async def test_names_running_and_deleted_steps(self, page_client: PageClient, service: Service) -> None:
         flow_id, jobs = put_shop(service)
         take(service)
@@ -270,6 +285,8 @@ class TestLinks:
         assert page.all("a", href=f"/flows/{format_id(flow_id)}")
         assert re.search("It could not run, because charge failed", page.text)
         assert page.all("a", href=f"/jobs/{format_id(jobs['charge'])}")
+        assert page.form("/do/resume-flow")["id"] == format_id(flow_id)
+        assert "/do/retry-jobs" not in page.actions
 
     async def test_a_job_without_a_flow_names_its_cause(self, page_client: PageClient, service: Service) -> None:
         first, second = service.store.new_ids(["q", "q"])

@@ -17,7 +17,7 @@ from .flow_steps import find_causes
 
 CAUSES_SHOWN = 5
 RUNNING_SHOWN = 5
-EXPLAINED = 3  # steps that wait in a queue; each costs a call to the engine
+EXPLAINED = 3  # steps that wait in a queue, of different tasks; each costs a call to the engine
 DELETED_SHOWN = 5
 LINE_MAX = 400  # characters of an error
 
@@ -34,18 +34,19 @@ class Pending(NamedTuple):
     """A step that no worker has taken, with the first reason."""
 
     step: FlowStep
+    alike: int  # more steps of its task, queue and state
     sentence: str
 
 
 class Blockers(NamedTuple):
-    """Steps to show, and the number of all such steps."""
+    """Steps to show, and the number of all such steps or of those that are not shown."""
 
     causes: list[Cause]
     cause_count: int
     running: list[FlowStep]
     running_count: int
     pending: list[Pending]
-    pending_count: int
+    more_pending: int  # steps that are not explained
     deleted: list[FlowStep]
     deleted_count: int
 
@@ -63,13 +64,14 @@ async def find_blockers(page: PageContext[Any], flow: Flow) -> Blockers:
     deleted = [step for step in steps if step.state is None]
     if not pending and not running:
         pending = [step for step in steps if step.state is State.WAITING][:1]  # waits for something outside the flow
+    explained = await _explain(page, pending)
     return Blockers(
         await _describe_causes(page, steps, causes[:CAUSES_SHOWN]),
         len(causes),
         running[:RUNNING_SHOWN],
         len(running),
-        await _explain(page, pending[:EXPLAINED]),
-        len(pending),
+        explained,
+        len(pending) - sum(1 + found.alike for found in explained),
         deleted[:DELETED_SHOWN],
         len(deleted),
     )
@@ -88,16 +90,22 @@ def _last_error(found: object) -> str:
     if not isinstance(found, Timeline) or not found.attempts:
         return ""
     last = found.attempts[-1]
+    if last.error is None and last.reason == "error":
+        return ""  # its worker gave no message
     return error_line(last.reason, last.error).strip().partition("\n")[0][:LINE_MAX]
 
 
 async def _explain(page: PageContext[Any], steps: Sequence[FlowStep]) -> list[Pending]:
-    explained = []
+    """Explain the first step of each task. Steps of the same task in the same queue wait for the same reasons."""
+    tasks: dict[tuple[str, str, State | None], list[FlowStep]] = {}
     for step in steps:
+        tasks.setdefault((step.queue, step.name, step.state), []).append(step)
+    explained = []
+    for first, *alike in list(tasks.values())[:EXPLAINED]:
         try:
-            explanation = await page.service.explain_within(step.job_id, page.principal.queues)
+            explanation = await page.service.explain_within(first.job_id, page.principal.queues)
         except Refusal:  # it has ended since
             continue
         reasons = explanation.reasons
-        explained.append(Pending(step, reasons[0].sentence if reasons else explanation.summary))
+        explained.append(Pending(first, len(alike), reasons[0].sentence if reasons else explanation.summary))
     return explained
