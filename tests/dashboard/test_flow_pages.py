@@ -283,7 +283,7 @@ class TestLinks:
         page = await page_client.get(f"/jobs/{format_id(jobs['ship'])}")
         assert "Step ship of flow checkout" in page.text
         assert page.all("a", href=f"/flows/{format_id(flow_id)}")
-        assert re.search("It could not run, because charge failed", page.text)
+        assert re.search("It could not run, because do_charge failed", page.text)
         assert page.all("a", href=f"/jobs/{format_id(jobs['charge'])}")
         assert page.form("/do/resume-flow")["id"] == format_id(flow_id)
         assert "/do/retry-jobs" not in page.actions

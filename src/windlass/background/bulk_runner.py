@@ -139,8 +139,10 @@ class BulkRunner:
     async def _run_step(self, service: Service, progress: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
         page: Page = await service.jobs(listing)
-        # Jobs of bulk actions are skipped: this action itself may be in the list.
-        ids = [job.id for job in page.jobs if job.queue != QUEUE]
+        # Jobs of bulk actions are skipped: this action itself may be in the list. A job that ended because of another
+        # job waits again when that job is retried.
+        is_retry = progress.action.verb == "retry"
+        ids = [job.id for job in page.jobs if job.queue != QUEUE and not (is_retry and job.is_consequence)]
         answers = await _perform(service, progress.action, ids) if ids else []
         refused = [answer for answer in answers if isinstance(answer, Refusal)]
         gone = sum(isinstance(refusal, UnknownJob | AlreadyEnded) for refusal in refused)

@@ -27,7 +27,7 @@ from windlass.cli.parameters import DURATION_OR_INSTANT, DurationOrInstant
 from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
-from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup, Failures
 from windlass.service import Service
 
 READ_AT_ONCE = 100
@@ -47,6 +47,7 @@ GROUP_COLUMNS = (
     Column("name", rank=1, shrinks=12),
     Column("last", rank=3),
     Column("error", shrinks=30),
+    Column("later steps", is_right=True, rank=4),
 )
 
 
@@ -128,7 +129,8 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
 def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     """Group the newest failed jobs by error.
 
-    Ids, numbers and quoted texts in errors are masked. The largest group comes first. With --json, one object per line.
+    Ids, numbers and quoted texts in errors are masked. Later steps failed because of jobs of the group. The largest
+    group comes first. With --json, one object per line.
 
     \b
     Example:
@@ -142,12 +144,25 @@ def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     else:
         rows = (_group_row(group, now_ms) for group in found.groups)
         print_table(GROUP_COLUMNS, rows, empty="No failed jobs.")
+        if consequences := _describe_consequences(found):
+            print_note(consequences)
     if not found.is_all:
         print_note(f"Only the newest {format_count(found.looked_at, 'failed job')} were grouped.")
 
 
 def _group_row(group: FailureGroup, now_ms: int) -> tuple[object, ...]:
-    return group.count, group.queue, group.name, InstantCell(group.last_at_ms, now_ms), group.error_shape
+    last = InstantCell(group.last_at_ms, now_ms)
+    return group.count, group.queue, group.name, last, group.error_shape, group.consequences or ""
+
+
+def _describe_consequences(found: Failures) -> str:
+    """Return a sentence about the jobs that are in no group, or nothing."""
+    later = sum(group.consequences for group in found.groups)
+    failed = sum(group.count for group in found.groups)
+    parts = [f"{failed:,} failed, {format_count(later, 'later step')} failed because of them."] if later else []
+    if found.other_consequences:
+        parts.append(f"{format_count(found.other_consequences, 'job')} failed because of jobs that are not shown here.")
+    return " ".join(parts)
 
 
 def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
@@ -162,13 +177,19 @@ def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
 def retry(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     """Put all matching failed jobs back into their queues.
 
+    Jobs that failed because of another job are left out: they wait again when that job is retried.
+
     \b
     Example:
       windlass failed retry --queue mail --error "connection refused"
     """
-    ids = _collect_ids(service, job_filter)
+    jobs = _collect(service, job_filter)
+    ids = [job_id for job_id, is_consequence in jobs.items() if not is_consequence]
     if ids and job_filter.is_everything:
         confirm(f"Retry {format_count(len(ids), 'failed job')} of all queues?", yes)
+    if len(ids) < len(jobs):
+        left_out = format_count(len(jobs) - len(ids), "job")
+        print_note(f"Left out {left_out} that failed because of another job: retry that job, and they wait again.")
     _run("Retried", lambda step: service.retry(step).wait(), ids)
 
 
@@ -183,7 +204,7 @@ def delete(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     Example:
       windlass failed delete --name 'report_*' --yes
     """
-    ids = _collect_ids(service, job_filter)
+    ids = list(_collect(service, job_filter))
     if ids:
         confirm(f"Delete {format_count(len(ids), 'failed job')}{job_filter.describe()} permanently?", yes)
     _run("Deleted", lambda step: service.delete(step).wait(), ids)
@@ -196,13 +217,13 @@ def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: 
         print_note("No failed jobs match.")
 
 
-def _collect_ids(service: Service, job_filter: FailedFilter) -> list[bytes]:
-    """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only
-    ids, because there may be a million jobs."""
-    found = []
+def _collect(service: Service, job_filter: FailedFilter) -> dict[bytes, bool]:
+    """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only ids
+    and whether the job failed because of another job, because there may be a million jobs."""
+    found = {}
     with progress("Searching", None) as advance:
         for job in _candidates(service, job_filter):
-            found.append(job.id)
+            found[job.id] = job.is_consequence
             advance(1)
     return found
 
@@ -224,6 +245,6 @@ def search(service: Service, job_filter: FailedFilter) -> Iterator[tuple[Job, st
     """Find jobs with their last errors."""
     source = _ended_in_time(service, job_filter)
     while batch := list(islice(source, READ_AT_ONCE)):
-        for job, error in with_errors(service, batch):
+        for job, error in with_errors(service, batch, with_causes=True):
             if job_filter.error.casefold() in error.casefold():
                 yield job, error

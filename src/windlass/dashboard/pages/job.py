@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from typing import Any, NamedTuple
 
@@ -11,22 +10,20 @@ import msgspec
 from markupsafe import Markup, escape
 
 from windlass.core.callbacks.callback import PendingCallback
-from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownFlow, UnknownJob
-from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
-from windlass.core.explain.references import Holder
+from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
+from windlass.core.explain.reasons import AwaitsMembers, Ended, Explanation, HeldByParent, LimitFull, Reason, Running
+from windlass.core.explain.references import Cause, Holder
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from windlass.core.job_aliases import JobAliases
 from windlass.core.limits.limit import LimitState, LimitTable
 from windlass.core.log import Logs
-from windlass.core.states import State
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.error_text import blob_line, error_line, error_map
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline
-from windlass.dashboard.views.flow_steps import find_causes, what_happened
 from windlass.dashboard.views.formats import count, span
 from windlass.dashboard.views.timeline import Phase
 from windlass.dashboard.views.values import RenderedValue, render_value
@@ -75,14 +72,6 @@ class LimitUsage(NamedTuple):
     text: str
 
 
-class CauseLink(NamedTuple):
-    """The job because of which this one could not run."""
-
-    id: str  # empty: it is unknown, or in a queue that the token may not use
-    label: str
-    what_happened: str
-
-
 class JobView(msgspec.Struct, frozen=True):
     job: Job
     aliases: JobAliases
@@ -97,7 +86,6 @@ class JobView(msgspec.Struct, frozen=True):
     limits: list[LimitUsage]
     holder: Holder | None
     callbacks: list[PendingCallback]  # pending, or given up
-    cause: CauseLink | None  # of a job that could not run
 
     @property
     def reasons(self) -> list[str]:
@@ -115,6 +103,13 @@ class JobView(msgspec.Struct, frozen=True):
         return Markup("").join(parts)
 
     @property
+    def cause(self) -> Cause | None:
+        """The job because of which this one could not run. None: it ended by itself, has not ended, or the cause is
+        gone or in a queue that the principal may not use."""
+        causes = (reason.cause for reason in self.explanation.reasons if isinstance(reason, Ended))
+        return next((cause for cause in causes if cause is not None and cause.id), None)
+
+    @property
     def waited_ms(self) -> int:
         return timeline.waited_ms(self.phases)
 
@@ -129,6 +124,8 @@ def _job_ids_in(reason: Reason) -> list[str]:
         return reason.holders
     if isinstance(reason, AwaitsMembers):
         return [member.id for member in reason.members]
+    if isinstance(reason, Ended):
+        return [reason.cause.id] if reason.cause else []
     return [reason.parent.id] if isinstance(reason, HeldByParent) else []
 
 
@@ -157,7 +154,6 @@ async def _view(page: PageContext[None]) -> JobView:
             _limits(page, found),
             _pending_callbacks(page, found),
         )
-        cause = await _cause(page, found)
     except AlreadyEnded as error:  # since it was read
         raise UnknownJob(_REMOVED) from error
     page.now_ms = explanation.at_ms
@@ -176,7 +172,6 @@ async def _view(page: PageContext[None]) -> JobView:
         limits,
         next((reason.worker for reason in explanation.reasons if isinstance(reason, Running)), None),
         callbacks,
-        cause,
     )
 
 
@@ -238,25 +233,6 @@ async def _dependencies(page: PageContext[None], found: Job) -> tuple[list[TreeJ
         for member in members
     ]
     return tree, has_more
-
-
-async def _cause(page: PageContext[None], found: Job) -> CauseLink | None:
-    """Find the failed or cancelled job because of which this one could not run: in its flow, else among the jobs that
-    it waited for."""
-    if not found.is_consequence:
-        return None
-    if found.flow is not None:
-        with contextlib.suppress(UnknownFlow):
-            flow = await page.service.flow(found.flow.id)
-            step = find_causes(flow.steps).get(found.id)
-            if step is not None and page.may_use(step.queue):
-                return CauseLink(format_id(step.job_id) if step.is_kept else "", step.label, what_happened(step))
-    members = (await page.service.list_members(found.id, most=MEMBERS_SHOWN)).members if found.has_members else []
-    for member in members:
-        if member.job.state in (State.FAILED, State.CANCELLED) and page.may_use(member.job.queue):
-            what = "failed" if member.job.state is State.FAILED else "was cancelled"
-            return CauseLink(member.job.key, member.job.name, what)
-    return None
 
 
 def _role(found: Job, member: Member) -> str:
