@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from windlass.core.errors import Refusal
 from windlass.core.flow import Flow, FlowStep
+from windlass.core.flow.graph import find_causes
 from windlass.core.job import Timeline
 from windlass.core.states import State
 from windlass.core.text.error_text import error_line
 from windlass.dashboard.page_context import PageContext
-
-from .flow_steps import find_causes
 
 CAUSES_SHOWN = 5
 RUNNING_SHOWN = 5

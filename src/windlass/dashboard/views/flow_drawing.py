@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from markupsafe import Markup, escape
 
 from windlass.core.flow import FlowStep
+from windlass.core.flow.graph import find_causes
 from windlass.core.ids import format_id
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.humanize import pluralize, shorten
 
 from .flow_fold import FlowGraph
-from .flow_steps import IMPORTANCE, find_causes, icon_of, kind_of, ran_ms, what_happened, word_of
+from .flow_steps import IMPORTANCE, icon_of, kind_of, ran_ms, what_happened, word_of
 from .formats import count, span
 from .icons import outline
 from .layered_layout import BOX_HEIGHT, BOX_WIDTH, GAP_X, Edge, Layout, Point, lay_out

@@ -1,8 +1,6 @@
-"""How steps of a flow are shown: kind, icon, words, importance, and the causes of steps that could not run."""
+"""How steps of a flow are shown: kind, icon, words, importance, duration."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from windlass.core.flow import FlowStep
 from windlass.core.states import State
@@ -41,20 +39,6 @@ def ran_ms(step: FlowStep, now_ms: int) -> int | None:
 
 def _is_leased(step: FlowStep) -> bool:
     return step.state is not None and step.state.is_leased
-
-
-def find_causes(steps: Sequence[FlowStep]) -> dict[bytes, FlowStep]:
-    """Return the cause of each consequence, by the id of the consequence: the first failed, cancelled or deleted step
-    that it waited for, directly or over other consequences."""
-    known = {step.job_id: step for step in steps}
-    causes: dict[bytes, FlowStep] = {}
-    for step in steps:  # each after the steps that it waits for
-        if step.is_consequence:
-            before = [causes.get(job_id) or known.get(job_id) for job_id in step.after]
-            found = [member for member in before if member is not None and (member.is_cause or member.state is None)]
-            if found:
-                causes[step.job_id] = min(found, key=lambda member: not member.is_cause)
-    return causes
 
 
 def what_happened(cause: FlowStep) -> str:
