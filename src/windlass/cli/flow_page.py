@@ -134,7 +134,8 @@ def _later_by_cause(details: FlowDetails) -> dict[bytes, list[FlowStep]]:
 def _cause_lines(step: FlowStep, errors: Mapping[bytes, str], later: list[FlowStep]) -> Iterator[str]:
     attempts = f" after {format_count(step.attempt, 'attempt')}" if step.attempt > 1 else ""
     error = errors.get(step.job_id, "").replace("\n", " ")
-    yield f"{step.label} {status_of(step)}{attempts}{f': {error}' if error else ''}"
+    state = status_of(step)
+    yield f"{step.label} {state}{attempts}{f': {error}' if error not in ('', state) else ''}"
     yield f"  job {format_id(step.job_id)}{'' if step.is_kept else ' (its record is gone)'}"
     if later:
         names = list(dict.fromkeys(item.label for item in later))

@@ -188,6 +188,18 @@ MEANINGS: dict[str, FindingMeaning] = {
         "They never start by themselves.",
         "Start them with `wake`, or cancel them.",
     ),
+    "flow_wrong": FindingMeaning(
+        _W,
+        "Flows count their steps wrongly or are not listed.",
+        "They are shown in a wrong state or not at all, or are removed too early or never.",
+        _REPAIR,
+    ),
+    "flow_lost": FindingMeaning(
+        _W,
+        "Jobs belong to a flow that does not exist or does not know them.",
+        "The flow is not shown, or without these steps. A repair adds them with the dependencies that are still known.",
+        _REPAIR,
+    ),
     "schedule_not_listed": FindingMeaning(
         _E, "Schedules are not planned for their next occurrence.", "They do not fire, or at a wrong time.", _REPAIR
     ),

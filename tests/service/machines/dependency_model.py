@@ -145,6 +145,7 @@ class DependencyModel:
 
     def drop_links(self, job: DependencyJob) -> None:
         job.is_linked = job.awaits_only = False
+        job.deleted = {}
         self._later.append(lambda: self._orphan(job))
 
     def _part(self, owner: DependencyJob, reaches_all: bool) -> None:
@@ -153,6 +154,7 @@ class DependencyModel:
         is_spent = owner.state is State.FINISHED
         for member in [self.jobs[one] for one in sorted(owner.members) if one in self.jobs]:
             is_child = member.parent == owner.id
+            self.is_ambiguous |= is_child and not is_spent and member.is_consequence
             self._let_go(owner, member, is_spent)
             if member.state not in ENDED and not is_spent and (is_child or reaches_all):
                 # By this end, or by that of what it waits for: whichever comes first.

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.service.flag_bits import BITS
 from tests.service.machines.dependency_graph import check_dependencies, is_needed
+from tests.service.machines.flow_invariants import FLOW_KINDS, FLOW_SINGLE, check_flows
 from tests.service.machines.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.callbacks.callback import destination_digest
 from windlass.core.event import Event, EventKind
@@ -48,12 +49,12 @@ EXPIRING = ("m:", "throttle:", "slip:", "ended:", "bell:", "waiters:", "full_at:
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
     "timers:lease", "timers:ring", "owed", "owed_to", "given_up", "given_up_ids", "debts", "work", "restoring",
-    "number", "numbers", "numbered", "tombstones", "tombstone_queues", *LIMITING_SINGLE,
+    "number", "numbers", "numbered", "tombstones", "tombstone_queues", *LIMITING_SINGLE, *FLOW_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",
     "od",
-    *LIMITING,
+    *LIMITING, *FLOW_KINDS,
 )  # fmt: skip
 Zset = dict[bytes, float]
 
@@ -408,6 +409,7 @@ CHECKS = (
     check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_numbers,
     check_tombstones, check_schedules,
     check_callbacks, check_callback_flags, check_events, check_limits, check_dependencies,
+    check_flows,
 )  # fmt: skip
 
 

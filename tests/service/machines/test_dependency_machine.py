@@ -28,7 +28,7 @@ from tests.service.machines.dependency_model import LEASE_MS, DependencyJob, Dep
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
-from windlass.core.job import NewJob
+from windlass.core.job import FlowRef, NewJob
 from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef, Take
 from windlass.core.queue import DAY_MS
 from windlass.core.retry import ENDLESS, Backoff
@@ -164,14 +164,18 @@ class Machine(RuleBasedStateMachine):
 
     # Producers and workers
 
-    def put(self, **kw: Any) -> None:
-        job = NewJob(queue=QUEUE, name="n", id=make_id(START_MS, 0, len(self.ids) + 1), **kw)
-        (answer,) = self.service.enqueue([job]).wait()
-        self.ids.append(job.id)
-        expected = self.model.enqueue(job) if self.is_strict else None
-        actual = answer.status if isinstance(answer, Enqueued) else said(answer)
-        if self.is_strict and expected in ("queued", "scheduled", "ended") and actual == "waiting":
-            actual = expected  # it was left for a later step
+    def put(self, number: int = 1, **kw: Any) -> None:
+        """Enqueue jobs in one call, as a flow."""
+        flow = FlowRef(make_id(START_MS, 1, len(self.ids) + 1), "f")
+        first = len(self.ids) + 1
+        jobs = [NewJob(QUEUE, "n", id=make_id(START_MS, 0, first + at), flow=flow, **kw) for at in range(number)]
+        answers = self.service.enqueue(jobs, whole=True).wait()
+        self.ids += [job.id for job in jobs]
+        expected = [self.model.enqueue(job) for job in jobs] if self.is_strict else []
+        actual = [answer.status if isinstance(answer, Enqueued) else said(answer) for answer in answers]
+        for at, wanted in enumerate(expected):
+            if wanted in ("queued", "scheduled", "ended") and actual[at] == "waiting":
+                actual[at] = wanted  # it was left for a later step
         self.agree("enqueue", actual, expected)
 
     @rule(
@@ -201,24 +205,19 @@ class Machine(RuleBasedStateMachine):
 
     @rule(parent=picks, children=st.integers(1, 5), held=st.booleans(), policy=policies)
     def raise_children(self, parent: int, children: int, held: bool, policy: Any) -> None:
-        chosen = self.parent(parent)
-        for _ in range(children):
-            self.put(parent=chosen, held=held, on_failure=policy)
+        self.put(children, parent=self.parent(parent), held=held, on_failure=policy)
 
     @precondition(lambda self: self.leased())
     @rule(pick=picks, children=st.integers(1, 4), policy=policies)
     def hand_over(self, pick: int, children: int, policy: Any) -> None:
         held = self.leased()[pick % len(self.leased())]
-        for _ in range(children):
-            self.put(parent=held.id, held=True, on_failure=policy)
+        self.put(children, parent=held.id, held=True, on_failure=policy)
         self.finish(pick)
 
     @precondition(lambda self: self.seen.jobs)
     @rule(pick=picks, dependents=st.integers(1, 4), policy=policies, joins=st.booleans())
     def follow(self, pick: int, dependents: int, policy: Any, joins: bool) -> None:
-        chosen = self.id(pick)
-        for _ in range(dependents):
-            self.put(after=(chosen,), on_failure=policy, joins=joins)
+        self.put(dependents, after=(self.id(pick),), on_failure=policy, joins=joins)
 
     def parent(self, pick: int) -> bytes:
         fit = sorted(
@@ -399,6 +398,9 @@ class Machine(RuleBasedStateMachine):
             self.settle()
         self.look("clean")
         assert not self.seen.jobs
+        self.store.clock_offset_ms += 2 * DAY_MS
+        self.service.clean().wait()  # their flows
+        self.look("clean")
         lasting = ("q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token", "timers:")
         left = [key for key in self.seen.values if not key.startswith(lasting)]
         assert not left, f"left behind: {left}"

@@ -142,7 +142,9 @@ def with_flows(command: CommandFunction) -> CommandFunction:
 @json_option
 @with_flow
 def show(service: Service, flow_id: bytes, is_all: bool, as_json: bool) -> None:
-    """Show a flow: its steps, why it does not go on, and what to do next.
+    """Show the steps of a flow, and what to do next.
+
+    Large flows: equal steps are folded into one line.
 
     \b
     Example:

@@ -16,7 +16,7 @@ from windlass.core.log import LINES_KEPT
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
-from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, MIB, UINT32_MAX
+from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, MIB, UINT32_MAX, WHOLE_MAX
 
 FORMAT = "windlass-export"
 VERSION = 1
@@ -25,8 +25,8 @@ ATTEMPTS_MAX = 20
 JOBS_REMEMBERED = 20  # by a schedule
 REASON_CHARS_MAX = 65_536  # of texts from other systems, which may have several lines
 PROGRESS_WHOLE = 1_000_000
-KINDS = ("queue", "limit", "schedule", "job", "callback", "tombstone")
-UNCOUNTED_KINDS = ("tombstone",)  # in exports of version 1.0: their end line may leave these out
+KINDS = ("queue", "limit", "schedule", "job", "callback", "flow", "tombstone")
+UNCOUNTED_KINDS = ("flow", "tombstone")  # in exports of version 1.0: their end line may leave these out
 
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
@@ -100,6 +100,14 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     text: str
 
 
+class FlowRefEntry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Place of a job in a flow."""
+
+    id: str
+    name: str = ""
+    step: str = ""
+
+
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A job in its current state. A leased job is written as if it had been released."""
 
@@ -148,6 +156,8 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     is_consequence: bool = False  # it ended because of a job that it waits for
     is_odd_round: bool = False
 
+    flow: FlowRefEntry | None = None
+
 
 class AwaitedEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     id: str
@@ -180,6 +190,33 @@ class CallbackLine(ExportLine, frozen=True, kw_only=True, tag="callback"):
     error: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
 
 
+class FlowStepEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A job of a flow, and its end."""
+
+    id: str
+    queue: str
+    name: str
+    sequence: Uint48
+    step: str = ""
+    after: list[str] = []  # jobs that it waited for, of the flow or others
+    on_failure: OnFailure = "collect"
+    joins: bool = False
+    state: Literal["", "finished", "failed", "cancelled", "deleted"] = ""  # empty: it has not ended
+    is_consequence: bool = False
+    attempt: Count = 0
+    progress: Annotated[int, Meta(ge=0, le=PROGRESS_WHOLE)] = 0  # in millionths
+    created_at_ms: Instant = 0  # this and the next two: of a step that has ended
+    started_at_ms: Instant = 0
+    ended_at_ms: Instant = 0
+
+
+class FlowLine(ExportLine, frozen=True, kw_only=True, tag="flow"):
+    id: str
+    name: str = ""
+    created_at_ms: Instant
+    steps: Annotated[list[FlowStepEntry], Meta(min_length=1, max_length=WHOLE_MAX)]
+
+
 class TombstoneLine(ExportLine, frozen=True, kw_only=True, tag="tombstone"):
     id: str  # of a job that has ended and was removed
     queue: str
@@ -191,7 +228,7 @@ class EndLine(ExportLine, frozen=True, kw_only=True, tag="end"):
 
 
 AnyLine: TypeAlias = (
-    HeaderLine | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | TombstoneLine | EndLine
+    HeaderLine | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | FlowLine | TombstoneLine | EndLine
 )
 _decoder = msgspec.json.Decoder(AnyLine)
 _encoder = msgspec.json.Encoder()

@@ -6,6 +6,8 @@ from windlass.core.errors import BadInput, TooLarge
 from windlass.core.export.lines import (
     AttemptEntry,
     EncodedBlob,
+    FlowLine,
+    FlowStepEntry,
     JobEntry,
     JobLine,
     QueueLine,
@@ -17,7 +19,16 @@ from windlass.core.ids import parse_id
 from windlass.core.job import NewJob
 from windlass.core.log import BYTES_KEPT
 
-from .bounds import AFTER_MAX, ERROR_MAX, NOTE_MAX, QUEUE_MAX, RESULT_MAX
+from .bounds import (
+    AFTER_MAX,
+    ERROR_MAX,
+    FLOW_AFTER_MAX,
+    FLOW_NAME_MAX,
+    NAME_MAX,
+    NOTE_MAX,
+    QUEUE_MAX,
+    RESULT_MAX,
+)
 from .callbacks import check_callback
 from .jobs import check_new_job
 from .limits import PAUSE_REASON_MAX, check_pause, check_weights
@@ -47,6 +58,26 @@ def check_schedule_line(line: ScheduleLine) -> None:
 def check_tombstone_line(line: TombstoneLine) -> None:
     parse_id(line.id)
     check_new_name("queue", line.queue, QUEUE_MAX)
+
+
+def check_flow_line(line: FlowLine) -> None:
+    parse_id(line.id)
+    check_new_name("the name of a flow", line.name, FLOW_NAME_MAX, may_be_empty=True)
+    for step in line.steps:
+        _check_flow_step(step)
+    dependencies = sum(len(step.after) for step in line.steps)
+    if dependencies > FLOW_AFTER_MAX:
+        raise TooLarge(f"A flow may have {FLOW_AFTER_MAX} dependencies, not {dependencies}.")
+
+
+def _check_flow_step(step: FlowStepEntry) -> None:
+    for job_id in (step.id, *step.after):
+        parse_id(job_id)
+    check_new_name("queue", step.queue, QUEUE_MAX)
+    check_new_name("name", step.name, NAME_MAX)
+    check_new_name("the name of a step", step.step, FLOW_NAME_MAX, may_be_empty=True)
+    if bool(step.state) != (step.ended_at_ms > 0):
+        raise BadInput("ended_at_ms is required for a step that has ended, and only for such a step.")
 
 
 def check_job_line(line: JobLine, new: NewJob, payload_max: int) -> None:

@@ -12,6 +12,7 @@ from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.flow import ResumedFlow
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Attempt, Ending, OnFailure, Timeline
+from windlass.core.states import State
 from windlass.sdk.driver import OperationFlow, run_flow, run_flow_sync
 from windlass.sdk.durations import Duration
 from windlass.sdk.failures import JobFailed, decode_error, make_exception
@@ -222,20 +223,17 @@ def make_outcome(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Out
 
 def _find_cause(service: Service, error: JobFailed) -> OperationFlow[JobFailed]:
     """Find the failure that caused this one: that of the failed member, or of a job which that member waited for."""
-    seen: set[bytes] = set()
-    while error.reason == MEMBER_FAILED:
-        try:
-            member = parse_id(error.message)
-            ending = None if member in seen else (yield service.result(member))
-        except Refusal:
-            return error
-        if ending is None or ending.state.label != "failed":
-            return error
-        seen.add(member)
-        found = make_exception(format_id(member), ending)
-        assert isinstance(found, JobFailed)  # noqa: S101
-        error = found
-    return error
+    if error.reason != MEMBER_FAILED:
+        return error
+    try:
+        cause: Timeline | None = yield service.find_cause(parse_id(error.job_id))
+    except Refusal:
+        return error
+    if cause is None:
+        return error
+    last = cause.attempts[-1] if cause.attempts else None
+    found = make_exception(cause.job.key, Ending(state=cause.job.state, last_attempt=last))
+    return found if isinstance(found, JobFailed) and cause.job.state is State.FAILED else error
 
 
 def _wait_for_ending(operation: Operation[Ending | None]) -> Ending | Refusal | None:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
 from windlass.core.ids import parse_id, with_partition
-from windlass.core.job import NewJob
+from windlass.core.job import FlowRef, NewJob
 from windlass.core.limits.limit import Limit
 from windlass.core.validation.bounds import MIB
 from windlass.core.validation.export_lines import (
     check_attempt_entry,
+    check_flow_line,
     check_job_entry,
     check_job_line,
     check_queue_line,
@@ -29,6 +30,7 @@ from windlass.store.commands.admin import export as calls
 from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import join_keys
 from windlass.store.export import entries as stored_entries
+from windlass.store.export import flow_entries
 from windlass.store.limit_matcher import refresh_limits, run_matched
 from windlass.store.store import Store
 
@@ -42,6 +44,7 @@ _CONFLICTS = {
     "schedule": "A different schedule of this name exists here; it is left unchanged.",
     "job": "A job with this id and other content exists here; it is left unchanged.",
     "callback": "",
+    "flow": "Another flow with this id exists here; it is left unchanged.",
     "tombstone": "",
 }
 
@@ -147,6 +150,8 @@ class Importer:
             return self._schedule(line)
         if isinstance(line, export_lines.CallbackLine):
             return self._callback(line)
+        if isinstance(line, export_lines.FlowLine):
+            return self._flow(line)
         if isinstance(line, export_lines.TombstoneLine):
             return self._tombstone(line)
         assert isinstance(line, export_lines.JobLine)  # noqa: S101 (other kinds are handled above)
@@ -201,6 +206,21 @@ class Importer:
             raise BadInput("the job of a callback must have requested it for the state in which the job ended.")
         return BatchEntry(self.done.lines, partition, line.id, lambda _: stored_entries.read_callback(line, job))
 
+    def _flow(self, line: export_lines.FlowLine) -> BatchEntry | None:
+        check_flow_line(line)
+        partitions = {self._store.partition_of_queue(step.queue) for step in line.steps}
+        if len(partitions) > 1:
+            self._refuse(self.done.lines, "flow", line.id, CrossPartition())
+            return None
+        (partition,) = partitions
+
+        def map_id(text: str) -> bytes:
+            return self._with_partition(text, partition)
+
+        return BatchEntry(
+            self.done.lines, partition, line.id, lambda _: flow_entries.read_flow(line, map_id(line.id), map_id)
+        )
+
     def _tombstone(self, line: export_lines.TombstoneLine) -> BatchEntry:
         check_tombstone_line(line)
         partition = self._store.partition_of_queue(line.queue)
@@ -209,7 +229,9 @@ class Importer:
 
     def _content(self, entry: export_lines.JobEntry, partition: int) -> NewJob:
         parent = self._with_partition(entry.parent, partition) if entry.parent else b""
-        return stored_entries.new_job_of(entry, self._with_partition(entry.id, partition), parent)
+        flow = entry.flow
+        place = FlowRef(self._with_partition(flow.id, partition), flow.name, flow.step) if flow else None
+        return stored_entries.new_job_of(entry, self._with_partition(entry.id, partition), parent, place)
 
     def _with_partition(self, text: str, partition: int) -> bytes:
         return with_partition(parse_id(text), partition, self._store.partitions)

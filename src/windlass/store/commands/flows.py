@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, NamedTuple
 
 from windlass.core.errors import Refusal
@@ -10,45 +9,18 @@ from windlass.core.flow import Flow, FlowStep, FlowSummary
 from windlass.core.flow.order import sort_steps
 from windlass.core.job import Flag
 from windlass.core.states import State
+from windlass.store.records.flow_record import QUEUE_SEPARATOR, FlowNode, StepEnd, unpack_end, unpack_node
 from windlass.store.records.record import HEADER, ON_FAILURE
 
 from .command import Argument, Command, parse_reply
 from .jobs import IndexPosition, decode_cursor, position_of
 
-# As in lua/lib/flows/flow_record.lua.
-_NODE = struct.Struct(">HIBBB")  # sequence, joins, policy for failures, length of the queue
-_END = struct.Struct(">BBIIHIHIHI")  # state, consequence, attempt, progress; created, started, ended
-_QUEUE_SEPARATOR = "\2"
 _FIELDS = (  # as in lua/flows/flows.lua
     b"name", b"created_at", b"queues", b"ended_at", b"total", b"finished", b"failed", b"cancelled", b"consequences",
     b"deleted",
 )  # fmt: skip
 _PROGRESS_WHOLE = 1_000_000
 _ENDED_BY_MEMBER = int(Flag.ENDED_BY_MEMBER)
-
-
-class FlowNode(NamedTuple):
-    """Place of a job in the graph of a flow."""
-
-    sequence: int
-    joins: bool
-    on_failure: int
-    queue: str
-    name: str
-    step: str
-    after: tuple[bytes, ...]  # may name jobs outside the flow
-
-
-class StepEnd(NamedTuple):
-    """End of a step, or the state of a step that has not ended."""
-
-    state: State | None  # None: deleted
-    is_consequence: bool
-    attempt: int
-    progress: int  # in millionths
-    created_at_ms: int
-    started_at_ms: int
-    ended_at_ms: int
 
 
 class SummaryPage(NamedTuple):
@@ -93,7 +65,7 @@ def _summary(flow_id: bytes, fields: dict[bytes, bytes | None]) -> FlowSummary:
     return FlowSummary(
         id=flow_id,
         name=(fields.get(b"name") or b"").decode(),
-        queues=tuple(queues.split(_QUEUE_SEPARATOR)) if queues else (),
+        queues=tuple(queues.split(QUEUE_SEPARATOR)) if queues else (),
         created_at_ms=number(b"created_at"),
         ended_at_ms=number(b"ended_at") if ended >= number(b"total") else None,
         total=number(b"total"),
@@ -154,21 +126,3 @@ def _read_header(record: bytes) -> StepEnd:
         started_high << 32 | started,
         ended_high << 32 | ended,
     )
-
-
-def unpack_node(packed: bytes) -> FlowNode:
-    sequence_high, sequence, joins, on_failure, size = _NODE.unpack_from(packed)
-    at = _NODE.size
-    queue, at = packed[at : at + size].decode(), at + size
-    size, at = int.from_bytes(packed[at : at + 2], "big"), at + 2
-    name, at = packed[at : at + size].decode(), at + size
-    size, at = packed[at], at + 1
-    step, at = packed[at : at + size].decode(), at + size
-    after = tuple(packed[start : start + 16] for start in range(at, len(packed), 16))
-    return FlowNode(sequence_high << 32 | sequence, joins == 1, on_failure, queue, name, step, after)
-
-
-def unpack_end(packed: bytes) -> StepEnd:
-    state, consequence, attempt, progress, *instants = _END.unpack(packed)
-    created, started, ended = (high << 32 | low for high, low in zip(instants[::2], instants[1::2], strict=True))
-    return StepEnd(State(state) if state else None, consequence == 1, attempt, progress, created, started, ended)

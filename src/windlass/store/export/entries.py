@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.callbacks.callback import destination_digest
 from windlass.core.export import lines
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import NULL_BLOB, Attempt, Flag, Job, NewJob
+from windlass.core.job import NULL_BLOB, Attempt, Flag, FlowRef, Job, NewJob
 from windlass.core.log import KeptLine, Logs
 from windlass.core.queue import Configuration
 from windlass.core.scheduling.schedule import Schedule
@@ -186,6 +186,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         joins=job.joins,
         on_failure=job.on_failure,
         callback=job.callback,
+        flow=lines.FlowRefEntry(format_id(job.flow.id), job.flow.name, job.flow.step) if job.flow else None,
     )
 
 
@@ -221,7 +222,7 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
     )
 
 
-def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes) -> NewJob:
+def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes, flow: FlowRef | None) -> NewJob:
     """Return the content of an exported job as a new job, which can be validated like an enqueued job."""
     return NewJob(
         queue=entry.queue,
@@ -249,6 +250,7 @@ def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes) -> NewJob:
         joins=entry.joins,
         on_failure=entry.on_failure,
         callback=entry.callback,
+        flow=flow,
     )
 
 

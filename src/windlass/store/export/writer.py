@@ -16,6 +16,7 @@ from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.store import Store
 
 from .entries import write_callback, write_job, write_queue, write_schedule, write_tombstone
+from .flow_entries import write_flow
 
 NAMES_PER_CALL = 200
 RECENT_NAMES_MAX = 65_536  # when the engine resizes its table, a scan repeats names of recent pages
@@ -56,8 +57,13 @@ class ExportWriter:
             yield self._limits(partition)
         for partition in partitions:
             yield from self._pages(partial(self._schedule_page, partition))
-        # Tombstones come last: a job that is removed during the export is then in at least one of the lists.
-        for kind, write in (("j", self._jobs), ("b", self._callbacks), ("t", self._tombstones)):
+        # Flows and tombstones come last: a job that is removed during the export is then in at least one of the lists.
+        for kind, write in (
+            ("j", self._jobs),
+            ("b", self._callbacks),
+            ("f", self._flow_lines),
+            ("t", self._tombstones),
+        ):
             for partition in partitions:
                 self._run = ""
                 yield from self._pages(partial(self._scan_page, kind, partition, write))
@@ -136,7 +142,7 @@ class ExportWriter:
         self._cursor = names[-1] if names else ""
         return self._encode_counted("schedule", [write_schedule(parts) for _, parts in found])
 
-    # Jobs, callbacks and tombstones: scans with the engine's cursor
+    # Jobs, callbacks, flows and tombstones: scans with the engine's cursor
 
     def _scan_page(
         self, kind: str, partition: int, write: Callable[[list[StoredEntry], int], Flow[Lines]]
@@ -183,6 +189,11 @@ class ExportWriter:
     def _callbacks(self, found: list[StoredEntry], _partition: int) -> Flow[Lines]:
         yield EngineTime()
         return self._encode_counted("callback", [write_callback(callback_id, parts) for callback_id, parts in found])
+
+    def _flow_lines(self, found: list[StoredEntry], _partition: int) -> Flow[Lines]:
+        yield EngineTime()
+        lines = [write_flow(flow_id, parts) for flow_id, parts in found]
+        return self._encode_counted("flow", [line for line in lines if line is not None])
 
     def _tombstones(self, found: list[StoredEntry], _partition: int) -> Flow[Lines]:
         yield EngineTime()

@@ -1,6 +1,6 @@
 -- Restore entries of an export. Restoring an entry again changes nothing.
 -- arguments: version (of the limits that the jobs were matched against); then per entry: kind ('j' job, 'b' callback,
---            's' schedule, 'q' queue, 't' tombstone), name, body (packed, see restore_entries.lua)
+--            's' schedule, 'q' queue, 't' tombstone, 'f' flow), name, body (packed, see restore_entries.lua)
 -- returns:   per entry 'added', 'existing' or a refusal
 -- refusals:  id_conflict, already_ended, unique_conflict; limits_changed for all of them: match again
 local batch = require 'batch'

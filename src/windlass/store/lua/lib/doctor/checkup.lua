@@ -2,6 +2,7 @@
 local batch = require 'batch'
 local checkup_caps = require 'doctor.checkup_caps'
 local checkup_dependencies = require 'doctor.checkup_dependencies'
+local checkup_flows = require 'doctor.checkup_flows'
 local checkup_job = require 'doctor.checkup_job'
 local checkup_lanes = require 'doctor.checkup_lanes'
 local checkup_lists = require 'doctor.checkup_lists'
@@ -66,6 +67,10 @@ local function schedule_name(index)
   return function(_, name) checkup_lists.check_scheduled_name(index, name) end
 end
 
+local function flow_entry(index)
+  return function(_, id) checkup_flows.check_entry(index, id) end
+end
+
 local function callback_entry(list)
   return function(_, callback) checkup_lists.check_callback_entry(list, callback, true) end
 end
@@ -74,7 +79,10 @@ local KIND = {
   -- Jobs
   j = {type = 'string', whole = function(id)
     local job = checkup_job.check_job(id)
-    if job then checkup_dependencies.check_links(job) end
+    if job then
+      checkup_dependencies.check_links(job)
+      checkup_flows.check_job(job)
+    end
   end},
   a = {type = 'list', whole = belonging('a')},
   o = {type = 'string', whole = belonging('o')},
@@ -92,6 +100,13 @@ local KIND = {
   ended = temporary('set'),
   tombstones = {type = 'zset', whole = loop('tombstones'), entry = single(checkup_lists.check_tombstone)},
   tombstone_queues = {type = 'hash', entry = single(checkup_lists.check_tombstone_queue)},
+  flow = {type = 'hash', whole = checkup_flows.check_flow},
+  flows = {type = 'zset', entry = flow_entry('flows')},
+  flow_retention = {type = 'zset', whole = function()
+    checkup_lists.check_loops('flow_retention')
+    checkup_flows.check_steps()
+  end, entry = flow_entry('flow_retention')},
+  flow_steps = {type = 'string', whole = checkup_flows.check_steps},
   seq = unchecked('string'),
   token = unchecked('string'),
 

@@ -74,4 +74,12 @@ function export_entries.EXPORT.t(id)
   return {queue, until_at}, 100
 end
 
+function export_entries.EXPORT.f(id)
+  local fields = redis.call('HGETALL', keys.flow(id))
+  if #fields == 0 then return nil, 1 end
+  local weight = 0
+  for _, field in ipairs(fields) do weight = weight + #field end
+  return fields, weight
+end
+
 return export_entries

@@ -5,6 +5,8 @@ local STATE = require('constants').STATE
 local batch = require 'batch'
 local dependencies = require 'dependencies.dependencies'
 local relink = require 'dependencies.relink'
+local flow_record = require 'flows.flow_record'
+local flow_repair = require 'flows.flow_repair'
 local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
@@ -106,6 +108,7 @@ function restore_entries.RESTORE.j(id, body)
   restore_dependencies(job, body.after)
   index.enter(job)
   record.write(job)
+  flow_record.restore(job, body.after)
   restore_counts(job)
   return 'added'
 end
@@ -175,5 +178,8 @@ function restore_entries.RESTORE.t(id, body)
   tombstones.add(id, body.queue, body.until_at)
   return 'added'
 end
+
+-- body: name, created_at, steps (id, node, ended; see flow_record.lua)
+function restore_entries.RESTORE.f(id, body) return flow_repair.restore(id, body) end
 
 return restore_entries

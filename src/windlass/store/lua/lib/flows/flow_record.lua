@@ -18,7 +18,8 @@ local flow_record = {}
 flow_record.NODE = '>I6BBBc0I2c0Bc0' -- sequence, joins, policy for failures, queue, task, step; ids it waits for follow
 flow_record.END = '>BBI4I4I6I6I6' -- state (0: deleted), consequence, attempt, progress, created, started, ended
 flow_record.DELETED = 0
-local QUEUE_SEPARATOR = '\2'
+flow_record.QUEUE_SEPARATOR = '\2'
+local ID_BYTES = 16
 flow_record.COUNTS = {'finished', 'failed', 'cancelled', 'consequences', 'deleted'}
 local COUNT_OF_STATE = {
   [flow_record.DELETED] = 'deleted', [STATE.finished] = 'finished', [STATE.failed] = 'failed',
@@ -49,23 +50,64 @@ end
 
 local function knows(key, job) return call('HEXISTS', key, 'n' .. job.id) == 1 end
 
+-- Return whether a job has no flow, or a flow that knows it.
+function flow_record.is_known(job)
+  local id = flow_record.id_of(job)
+  return not id or knows(keys.flow(id), job)
+end
+
+-- Return whether a new job cannot join its flow, because an earlier call has created the flow.
+function flow_record.is_closed(job)
+  local id = flow_record.id_of(job)
+  return id ~= nil and not written[id] and call('EXISTS', keys.flow(id)) == 1
+end
+
+-- Return the fields of a flow, and the places and ends of its jobs by id; nil: there is no such flow.
+function flow_record.read(id)
+  local found = call('HGETALL', keys.flow(id))
+  if #found == 0 then return nil end
+  local fields, nodes, ends = {}, {}, {}
+  for i = 1, #found, 2 do
+    local field, value = found[i], found[i + 1]
+    local kind, job_id = sub(field, 1, 1), sub(field, 2)
+    if #job_id == ID_BYTES and kind == 'n' then
+      nodes[job_id] = value
+    elseif #job_id == ID_BYTES and kind == 's' then
+      ends[job_id] = value
+    else
+      fields[field] = value
+    end
+  end
+  return fields, nodes, ends
+end
+
 local function list_queue(id, key, queue)
   local queues = written[id]
   if not queues then
     queues = {joined = call('HGET', key, 'queues') or ''}
-    for known in string.gmatch(queues.joined, '[^' .. QUEUE_SEPARATOR .. ']+') do queues[known] = true end
+    for known in string.gmatch(queues.joined, '[^' .. flow_record.QUEUE_SEPARATOR .. ']+') do queues[known] = true end
     written[id] = queues
   end
   if queues[queue] then return end
   queues[queue] = true
-  queues.joined = queues.joined == '' and queue or queues.joined .. QUEUE_SEPARATOR .. queue
+  queues.joined = queues.joined == '' and queue or queues.joined .. flow_record.QUEUE_SEPARATOR .. queue
   call('HSET', key, 'queues', queues.joined)
 end
 
-local function begin(id, key, name)
-  if call('HSETNX', key, 'created_at', string.format('%.0f', clock.now_ms)) == 0 then return end
+local function begin(id, key, name, created_at)
+  if call('HSETNX', key, 'created_at', string.format('%.0f', created_at)) == 0 then return end
   call('HSET', key, 'name', name)
-  call('ZADD', keys.flows(), clock.now_ms, id)
+  call('ZADD', keys.flows(), created_at, id)
+end
+
+-- Return why a new job cannot join its flow, or nil. A flow is created by one call: a new job cannot join a flow that
+-- exists, which may have jobs in queues that the caller may not use. `begun`: flows of this list of jobs, to which the
+-- flow is added; nil: flows that this call has written.
+function flow_record.refusal_of(job, begun)
+  local id = flow_record.id_of(job)
+  if not id or (begun or written)[id] then return nil end
+  if begun then begun[id] = true end
+  return call('EXISTS', keys.flow(id)) == 1 and 'flow_exists' or nil
 end
 
 -- Add a new job to its flow. `after`: ids of the jobs that it waits for, joined.
@@ -73,7 +115,7 @@ function flow_record.add(job, after)
   local id, rest = flow_record.id_of(job)
   if not id then return end
   local key, name = keys.flow(id), unpack_bytes('Bc0', rest)
-  if not written[id] then begin(id, key, name) end
+  if not written[id] then begin(id, key, name, job.created_at) end
   list_queue(id, key, job.queue)
   local step = sub(rest, #name + 2)
   local node = pack(flow_record.NODE, job.sequence, record.has(job, 'joins') and 1 or 0,
@@ -125,6 +167,18 @@ function flow_record.drop(job)
   if not knows(key, job) then return end
   if not record.is_ended(job) then write_end(key, job) end
   if call('HINCRBY', key, 'kept', -1) == 0 then flow_retention.leave(id) end
+end
+
+-- Add a job that exists to its flow: an import has added its record, or the flow has lost it. A flow that does not
+-- exist is created from what the job says of it, and marked as partial: the import may know more.
+function flow_record.restore(job, after)
+  local id = flow_record.id_of(job)
+  if not id then return end
+  local key = keys.flow(id)
+  flow_retention.keep(id)
+  if call('EXISTS', key) == 0 then call('HSET', key, 'partial', '1') end
+  if knows(key, job) then call('HINCRBY', key, 'kept', 1) else flow_record.add(job, after) end
+  if record.is_ended(job) then write_end(key, job) else forget_end(key, job) end
 end
 
 return flow_record

@@ -6,7 +6,7 @@ local keys = require 'keys'
 
 local flow_retention = {}
 
-local KEPT_MS = 86400000 -- after its last record
+flow_retention.KEPT_MS = 86400000 -- after its last record
 local STEPS_MAX = 100000 -- per partition, of flows without records
 local TRIMMED_AT_ONCE = 20 -- flows, per flow that loses its last record
 
@@ -15,6 +15,23 @@ local function change_steps(by)
 end
 
 local function total_of(id) return tonumber(redis.call('HGET', keys.flow(id), 'total') or 0) end
+
+-- Return the number of steps of flows without records, counted again if these flows are few.
+local COUNTED_MAX = 1000
+function flow_retention.count_steps()
+  local ids = redis.call('ZRANGE', keys.flow_retention(), 0, COUNTED_MAX)
+  if #ids > COUNTED_MAX then return tonumber(redis.call('GET', keys.flow_steps()) or 0) end
+  local steps = 0
+  for _, id in ipairs(ids) do steps = steps + total_of(id) end
+  return steps
+end
+
+-- Write the number of steps as it must be.
+function flow_retention.recount_steps()
+  local steps = flow_retention.count_steps()
+  if steps == 0 then return redis.call('DEL', keys.flow_steps()) end
+  redis.call('SET', keys.flow_steps(), string.format('%.0f', steps))
+end
 
 -- A flow has records again: an import has added one.
 function flow_retention.keep(id)
@@ -41,7 +58,7 @@ end
 
 -- The last record of a flow was removed.
 function flow_retention.leave(id)
-  if redis.call('ZADD', keys.flow_retention(), clock.now_ms + KEPT_MS, id) == 0 then return end
+  if redis.call('ZADD', keys.flow_retention(), clock.now_ms + flow_retention.KEPT_MS, id) == 0 then return end
   change_steps(total_of(id))
   flow_retention.trim(TRIMMED_AT_ONCE)
 end
