@@ -168,3 +168,28 @@ async def test_a_keyed_flow_of_children_is_spawned_once(app: Windlass, tasks: An
         found = await (await parent.aenqueue()).aresult(SECONDS)
     assert len(found) == 2
     assert len(set(found)) == 1
+
+
+async def test_the_first_flow_of_a_key_stays(app: Windlass, tasks: Any, working: Any) -> None:
+    """A later call of the key may have more jobs, or none of its own beside a key that is new."""
+
+    @app.task(retry=1)
+    async def parent(ctx: Context) -> list[str]:
+        if not ctx.is_resumed:
+            first = tasks.double.call(2).then(tasks.add)
+            await ctx.aspawn(first, key="first")
+            again, second = await ctx.aspawn_many(
+                {"first": first.then(tasks.show), "second": group(tasks.double.call(3), tasks.double.call(4))}
+            )
+            assert (again.status, second.status) == ("existing", "waiting")
+            return []
+        return sorted(f"{child.name} of {child.job.flow.name}" for child in ctx.children if child.job.flow)
+
+    async with working(app):
+        assert await (await parent.aenqueue()).aresult(SECONDS) == [
+            "add of double → add",
+            "double of double → add",
+            "double of group of 2 × double",
+            "double of group of 2 × double",
+            "windlass.group of group of 2 × double",
+        ]

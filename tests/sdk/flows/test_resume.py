@@ -66,6 +66,16 @@ async def test_a_chain_goes_on_with_the_failed_step(app: Windlass, tasks: Any, r
     assert ran == [1]
 
 
+async def test_a_failed_step_keeps_the_result_that_it_needs(app: Windlass, tasks: Any, working: Any) -> None:
+    async with working(app):
+        handle = await tasks.number.using(keep_result=0).call(1).then(tasks.visit).then(tasks.add, 1).aenqueue()
+        with pytest.raises(JobFailed, match="page 1"):
+            await handle.aresult(SECONDS)
+        tasks.limit = 5
+        await handle.aresume()
+        assert await handle.aresult(SECONDS) == 2
+
+
 async def test_a_resume_without_an_event_loop(app: Windlass, tasks: Any, working: Any) -> None:
     def whole() -> Any:
         handle = group(tasks.visit.call(page) for page in (0, 1, 2)).then(tasks.total).then(tasks.add, 1).enqueue()

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windlass import Context, JobCancelled, JobFailed, ResultGone, Windlass, group
+from windlass import Context, JobCancelled, JobFailed, Refusal, ResultGone, Windlass, flow, group
 from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownJob
-from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.ids import parse_id
+from windlass.core.job import Blob, Codec, FlowRef, NewJob
 from windlass.core.job_aliases import JobAliases
 from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
@@ -246,6 +247,21 @@ async def test_flows(remote: Tasks, direct: Tasks) -> None:
     broken = await remote.fail.call().and_then(remote.add.call(1, 2)).aenqueue()
     with pytest.raises(JobFailed, match="no such page"):
         await broken
+    assert (await broken.aresume()).retried == [broken.steps[0].id_bytes]
+    with pytest.raises(JobFailed, match="no such page"):
+        await broken.aresult(20)
+
+
+async def test_named_flows(remote: Tasks, direct: Tasks, engine_service: Service) -> None:
+    made = flow("sums")
+    one, two = made.step("one", remote.add.call(1, 1)), made.step("two", remote.add.call(2, 2))
+    made.step("sum", remote.add, one, two)
+    handle = await made.aenqueue()
+    assert await handle.aresult(20) == {"sum": 6}
+    (found,) = await engine_service.job([handle.steps["sum"].id_bytes])
+    assert not isinstance(found, Refusal)
+    assert found.job.flow == FlowRef(parse_id(handle.flow_id), "sums", "sum")
+    assert (await handle.steps["sum"].ainfo()).flow == found.job.flow
 
 
 async def test_a_flow_is_accepted_whole_or_not_at_all(remote: Tasks, engine_service: Service) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from windlass.core.errors import BadInput, IdConflict
+from windlass.core.errors import BadInput, FlowExists, IdConflict
 from windlass.core.ids import make_id
 from windlass.core.job import Job
 from windlass.core.operations import Update
@@ -58,7 +58,7 @@ def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow
         at = iter(answers)
         for plan in plans:
             plan.apply_answers([next(at) for _ in plan.jobs])
-    except IdConflict:
+    except (IdConflict, FlowExists):
         yield from _enqueue_separately(service, planned)
     return [ChildHandle(context.app, handle.id_bytes, status=handle.status) for _, handle in planned]
 
@@ -99,7 +99,7 @@ def _enqueue_separately(service: Service, planned: list[Planned]) -> OperationFl
     for plan, handle in planned:
         try:
             plan.apply_answers((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))
-        except IdConflict:
+        except (IdConflict, FlowExists):
             handle.status = "existing"
 
 
