@@ -157,14 +157,14 @@ def test_a_silent_worker_loses_the_job_before_its_lease_ends(service: Service, q
     assert read(service, job.id).state is State.QUEUED
 
 
-@pytest.mark.parametrize(("lease_ms", "is_set"), [(4 * LEASE_MS, True), (FOREVER_MS, False)])
-def test_the_details_of_a_taken_job(service: Service, queue: str, lease_ms: int, is_set: bool) -> None:
-    """A lease that depends on the calendar is set after the take. A lease is not made endless."""
-    job = taken(service, queue)
-    (found,) = service.taken_details(queue, [TakenRef(job.id, job.lease_token, lease_ms)]).wait()
+@pytest.mark.parametrize("lease_rule", ["", "+40 MINUTES"])
+def test_the_details_of_a_taken_job(service: Service, queue: str, lease_rule: str) -> None:
+    """The rule of a job sets its lease after the take, also where leases are fixed. Other leases stay."""
+    put(service, new(queue=queue, lease_rule=lease_rule, lease_ms=LEASE_MS if lease_rule else 0))
+    (job,) = take(service, queue)
+    (found,) = service.taken_details(queue, [TakenRef(job.id, job.lease_token, 4 * LEASE_MS)]).wait()
     assert not isinstance(found, Refusal)
-    assert (deadline(service, job) != job.lease_deadline_at_ms) is is_set
-    assert deadline(service, job) is not None
+    assert (deadline(service, job) != job.lease_deadline_at_ms) is bool(lease_rule)
 
 
 def test_explain_says_it(service: Service, queue: str) -> None:
