@@ -253,7 +253,7 @@ async def constraints(context: RequestContext[None, None]) -> list[ConstraintSha
 )  # fmt: skip
 async def remove_constraint(context: RequestContext[None, None]) -> None:
     """Remove a constraint by its id or name. Jobs that waited for it may start."""
-    context.check_queue(QUEUE)
+    context.check_all_queues()  # the constraint may apply to any queue
     context.audit_target = NAME_PREFIX + context.path["id"]
     await context.service.unlimit(_parse_constraint_name(context.path["id"]))
 
