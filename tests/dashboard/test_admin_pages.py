@@ -341,7 +341,7 @@ async def test_shows_aggregations(service: Service, page_client: PageClient) -> 
     assert "No downloads" in (await page_client.get("/aggregations")).text
     order = {"url": "http://192.0.2.1/a", "aggr_limit": 2, "callback_url": "http://192.0.2.1/done"}
     for aggregation in ("shop", HOSTILE):
-        order |= {"aggr_id": aggregation, "aggr_proxy": "http://192.0.2.9:3128"}
+        order |= {"aggr_id": aggregation, "aggr_proxy": "http://user:hush@192.0.2.9:3128"}
         assert (await page_client.http.post("/downloader/download", json=order)).status_code == 201
     await service.publish_stats("processor", HOSTILE, {"alive": 1, "spawnedWorkers": 12, "download.response.404": 3})
     await service.publish_stats("notifier", "one", {"alive": 1, "successfulCallbacks": 7})
@@ -349,6 +349,7 @@ async def test_shows_aggregations(service: Service, page_client: PageClient) -> 
     counters = ("12 started", "3 answered 404", "7 delivered")
     for text in ("shop", HOSTILE, "0 of 2", "http://192.0.2.9:3128", *counters):
         assert text in page.text
+    assert "hush" not in page.answer.text
     (address,) = [link["href"] for link in page.all("a") if "key=%22shop" in link.get("href", "")]
     page = await done(page_client, await page_client.get(address), "set-cap", {}, running="7")
     assert "shop may have 7 running at once" in page.text

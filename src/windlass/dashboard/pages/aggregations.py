@@ -9,6 +9,7 @@ from windlass.core.limits.limit import Aggregation, encode_key
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
+from windlass.outbound.urls import split_credentials
 
 routes = DashboardRoutes()
 
@@ -66,6 +67,10 @@ class AggregationsView(msgspec.Struct, frozen=True):
     def key_of(self, row: Aggregation) -> str:
         """Return the key of the page of an aggregation."""
         return encode_key(row.key)
+
+    def proxy_of(self, row: Aggregation) -> str:
+        """Return the proxy without its user and password."""
+        return split_credentials(row.note)[0]
 
 
 @routes.page("/aggregations", "aggregations.html", section="aggregations", query=AggregationsQuery)
