@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 
 import msgspec
 
@@ -113,7 +114,7 @@ class PushDispatcher:
         outcome = outcome_of(answered.status)
         if outcome in ("busy", "unreachable"):
             log.info("Could not push job %s: %s answered %d.", job.key, url, answered.status)
-        return outcome, pause_ms_of(answered.headers)
+        return outcome, pause_ms_of(answered.headers, time.time())
 
     async def _report(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome, pause_ms: int) -> None:
         request = PushReport(

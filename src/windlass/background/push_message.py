@@ -13,6 +13,7 @@ from windlass.core.queue import has_fixed_leases_by_default
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.text.codecs import as_msgpack
 from windlass.core.validation.push import BUSY_PAUSE_MAX
+from windlass.outbound.retry_after import retry_after_ms
 
 TIMEOUT_S = 30  # of jobs without a timeout: nothing else ends an attempt on a worker without heartbeats
 MARGIN_MS = 10_000  # of the lease beyond the timeout, so that the timeout ends the attempt
@@ -71,8 +72,6 @@ def outcome_of(status: int) -> PushOutcome | None:
     return None if status in (400, 413, 415, 422) else "unreachable"
 
 
-def pause_ms_of(headers: Mapping[str, str]) -> int:
-    """Return the pause that a busy worker asks for with Retry-After in seconds; 0: none."""
-    seconds = headers.get("retry-after", "").strip()
-    is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
-    return min(int(seconds) * 1000, BUSY_PAUSE_MAX) if is_number else 0
+def pause_ms_of(headers: Mapping[str, str], now_s: float) -> int:
+    """Return the pause that a busy worker asks for with Retry-After; 0: none."""
+    return retry_after_ms(headers, now_s, most_ms=BUSY_PAUSE_MAX) or 0
