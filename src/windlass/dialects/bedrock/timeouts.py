@@ -13,18 +13,15 @@ from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.validation.bounds import DURATION_MAX
 
 from . import times
-from .verbs import QUEUE
 
 FIRST_LEASE_MS = 60_000  # of a job whose lease depends on the calendar, until GetJob sets its deadline
 
 
-def stored_lease_ms(rule: str, queue: str = QUEUE) -> int:
-    """Return the lease to store with a new job that has this rule.
-
-    Without a rule it has no end in Bedrock's own queue. In another queue any worker may take the job: there the lease
-    of the queue (0) returns the job of a worker that dies."""
+def stored_lease_ms(rule: str) -> int:
+    """Return the lease to store with a new job that has this rule. Without a rule it is the lease of the queue (0),
+    which has no end in Bedrock's own queue unless the queue is configured."""
     if not rule:
-        return FOREVER_MS if queue == QUEUE else 0
+        return 0
     fixed_ms = parse_modifiers(rule).fixed_ms
     return FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
 

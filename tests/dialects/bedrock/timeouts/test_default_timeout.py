@@ -51,6 +51,18 @@ async def test_a_stuck_job_is_queued_again(limited: BedrockCommands) -> None:
     assert (await limited.get("job"))["data"] == {"a": 1}
 
 
+@pytest.mark.parametrize("queue", ["bedrock", "mail"])
+async def test_a_queue_has_a_default_of_its_own(bedrock: BedrockCommands, queue: str) -> None:
+    number = await bedrock.create("job", queue=queue)
+    await bedrock.service.configure(queue, {"lease_ms": 60_000, "lease_renewal": False})
+    await bedrock.get("*", queue=queue)
+    query = "SELECT expires FROM jobs WHERE queue = '{}';"
+    assert (await bedrock.ok("Query", query=query.format(queue))).body != [[""]]
+    bedrock.advance(61)
+    await bedrock.service.recover()
+    assert await bedrock.state(number) == "QUEUED"
+
+
 @only_valkey
 @pytest.mark.parametrize(
     ("queue", "settings", "seconds"),
