@@ -90,7 +90,8 @@ class GetCommands:
                 row |= _parent_fields(details.parent, principal)
                 row |= _children_fields(details.children, principal)
                 if job.lease_rule or self._job_timeout_ms:
-                    row |= timeouts.fields(job, self._job_timeout_ms, timeouts.expiry_after_take(job, details.deadline_at_ms))
+                    expires_at_ms = timeouts.expiry_after_take(job, details.deadline_at_ms)
+                    row |= timeouts.fields(job, self._job_timeout_ms, expires_at_ms)
                 if with_token:
                     row["leaseToken"] = job.lease_token
                 rows.append(row)
