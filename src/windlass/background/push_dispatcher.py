@@ -100,7 +100,7 @@ class PushDispatcher:
     async def _send(self, job: Job, worker: bytes, found: Dispatch) -> tuple[PushOutcome | None, int]:
         """Send a job to its worker. Return the outcome, None if the worker refuses the job, and the pause that a busy
         worker asks for."""
-        message = message_of(job)
+        message = message_of(job, found.fixed_leases_ms.get(job.id, 0))
         if message is None:
             return None, 0
         url = address_of(found.workers[worker].url)
