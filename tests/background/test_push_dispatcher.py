@@ -16,6 +16,7 @@ from windlass.background.push_dispatcher import PushDispatcher
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.operations import Finish, Take
+from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.outbound import Outbound, parse_policy
@@ -366,20 +367,26 @@ async def test_a_refused_job_without_a_policy_is_not_pushed_forever(opened: Serv
 
 
 @pytest.mark.parametrize(
-    ("fields", "lease_ms", "timeout"),
+    ("queue", "settings", "fields", "lease_ms", "timeout"),
     [
-        ({}, 30_000, 30),
-        ({"lease_ms": 5_000}, 5_000, 5),
-        ({"lease_ms": 90_000}, 90_000, 90),
-        ({"lease_ms": 90_000, "timeout_ms": 20_000}, 90_000, 20),
+        ("job_queue_x", {}, {}, 30_000, 30),
+        ("job_queue_x", {}, {"lease_ms": 5_000}, 5_000, 5),
+        ("job_queue_x", {}, {"lease_ms": 90_000}, 90_000, 90),
+        ("job_queue_x", {}, {"lease_ms": 90_000, "timeout_ms": 20_000}, 90_000, 20),
+        ("job_queue_x", {"lease_ms": 15_000}, {}, 15_000, 15),
+        ("job_queue_x", {"lease_renewal": True}, {"lease_ms": 5_000}, 40_000, 30),
+        ("x", {"lease_renewal": False, "lease_ms": 15_000}, {}, 15_000, 15),
+        ("x", {"lease_renewal": False, "lease_ms": FOREVER_MS}, {}, 40_000, 30),
     ],
 )
-async def test_the_visibility_timeout_of_a_jobber_queue_is_the_lease(
-    opened: Service, fields: dict[str, int], lease_ms: int, timeout: int
+async def test_a_fixed_lease_is_the_lease_and_the_timeout_of_a_push(
+    opened: Service, queue: str, settings: dict[str, Any], fields: dict[str, int], lease_ms: int, timeout: int
 ) -> None:
+    if settings:
+        await opened.configure(queue, settings)
     async with WorkerServer().open() as worker, dispatcher() as one:
-        await worker.register(opened, "job_queue_x")
-        (job_id,) = await put(opened, queue="job_queue_x", **fields)
+        await worker.register(opened, queue)
+        (job_id,) = await put(opened, queue=queue, **fields)
         await one.push_once(opened)
         assert (await worker.got.get())["timeout"] == timeout
         job = await read(opened, job_id)

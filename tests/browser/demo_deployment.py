@@ -18,6 +18,7 @@ from windlass.core.bulk_action import Action
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Cap, Job, NewJob
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Listing, Take, Update, WorkerInfo
@@ -132,6 +133,14 @@ class DemoDeployment:
                 matches=Matcher(queue=make_text("payments"), name=make_text("charge_card")),
                 running=1,
                 key="customer",
+            ),
+            Limit(
+                name=make_text("large reports"),
+                matches=Matcher(
+                    queue=Condition(in_=(make_text("reports"), make_text("archive"))),
+                    payload={"pages": Condition(gt=1000), "plan": Condition(not_=make_text("gold"))},
+                ),
+                running=1,
             ),
             Limit(
                 name=make_text("gentle with SMTP"), matches=Matcher(queue=make_text("mail")), rate=50, per_ms=MINUTE_MS

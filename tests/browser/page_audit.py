@@ -8,14 +8,16 @@ from pathlib import Path
 from playwright.async_api import Page
 
 _AUDIT = Path(__file__).with_name("page_audit.js").read_text()
-# The browser's own measure of elements that moved without user input.
+# The browser's own measure of elements that moved without user input. It sometimes reports a text that is where it was.
 _WATCH_SHIFTS = """() => {
     window.shifts = [];
     new PerformanceObserver((list) => {
         for (const entry of list.getEntries())
-            for (const source of entry.sources)
-                shifts.push(`${source.node?.outerHTML?.slice(0, 100)} from ${JSON.stringify(source.previousRect)} `
-                    + `to ${JSON.stringify(source.currentRect)}`);
+            for (const { node, previousRect, currentRect } of entry.sources) {
+                const [from, to] = [JSON.stringify(previousRect), JSON.stringify(currentRect)];
+                const shown = node?.outerHTML ?? node?.textContent;
+                if (from !== to) shifts.push(`${shown?.slice(0, 100)} from ${from} to ${to}`);
+            }
     }).observe({ type: "layout-shift" });
 }"""
 

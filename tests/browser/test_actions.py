@@ -18,6 +18,7 @@ from windlass import Windlass, Worker
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import parse_id
 from windlass.core.job import Callback, Job, NewJob
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish, Take
 from windlass.core.scheduling.schedule import Schedule
@@ -159,6 +160,30 @@ async def test_pause_resume_and_configure_a_queue(visitor: Visitor, running: Ser
     await page.get_by_role("button", name="Change").click()
     await expect(page.get_by_role("region", name="Properties")).to_contain_text("2m")
     assert (await service.configuration("mail")).lease_ms == 120_000
+
+
+async def test_conditions_of_a_limit_are_checked_while_they_are_typed(visitor: Visitor, running: Server) -> None:
+    service = running.service
+    page = await visitor.open("/limits")
+    new = page.get_by_role("region", name="New limit")
+    await new.get_by_label("Name", exact=True).fill("large")
+    await new.get_by_label("Jobs at once").fill("1")
+    conditions = new.get_by_label("or conditions")
+    await conditions.fill('{"name": ')
+    await new.get_by_role("button", name="Add limit").click()
+    await expect(new.get_by_text("Not valid JSON")).to_be_visible()
+    await expect(conditions).to_be_focused()
+    assert await service.limits() == []
+    await conditions.fill('{"name": {"prefix": "send_"}}')
+    await expect(new.get_by_text("As JSON, instead of queue and job name")).to_be_visible()
+    await new.get_by_role("button", name="Add limit").click()
+    await expect_message(page, "large allows 1 at once, for name~send_*.")
+    await page.get_by_text("Change…").click()
+    menu = page.locator(".menu-body").filter(has=page.get_by_label("Conditions"))
+    await menu.get_by_label("Conditions").fill('{"name": {"in": ["a", "b"]}}')
+    await menu.get_by_role("button", name="Change").click()
+    await expect_message(page, 'name in ["a","b"]')
+    assert [state.limit.matches.name for state in await service.limits()] == [Condition(in_=("a", "b"))]
 
 
 async def test_set_change_and_delete_a_limit(visitor: Visitor, running: Server) -> None:

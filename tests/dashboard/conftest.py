@@ -19,6 +19,12 @@ def server_settings() -> Settings:
     return Settings(port=0, bedrock_port=None, roles="api")
 
 
+@pytest.fixture(autouse=True)
+def _patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not take a busy machine for an engine that does not answer."""
+    monkeypatch.setattr("windlass.dashboard.routes.ENGINE_TIMEOUT_S", 30.0)
+
+
 @pytest.fixture
 async def running(store: Store, server_settings: Settings) -> AsyncIterator[Server]:
     async with open_server(store, server_settings) as running:

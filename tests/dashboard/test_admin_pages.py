@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.dashboard.page_client import Page, PageClient
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import format_id
-from windlass.core.job import Blob, Callback, NewJob
+from windlass.core.job import Blob, Callback, Cap, NewJob
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Finish, Take, Update, WorkerInfo
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.wire.limits import parse_matcher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -221,9 +226,33 @@ async def test_sets_changes_and_deletes_a_limit(service: Service, page_client: P
     assert await service.limits() == []
 
 
+async def test_a_limit_has_conditions(service: Service, page_client: PageClient) -> None:
+    page = await page_client.get("/limits")
+    typed = '{"name": {"prefix": "send_"}, "payload": {"size": {"gt": 1000}, "plan": {"not": "gold"}}}'
+    page = await done(page_client, page, "set-limit", {}, name="large", matches=typed, running="1")
+    assert "large allows 1 at once, for name~send_* size>1000" in page.text
+    wanted = Matcher(
+        name=Condition(prefix="send_"), payload={"size": Condition(gt=1000), "plan": Condition(not_="gold")}
+    )
+    (found,) = await service.limits()
+    assert found.limit == Limit(name="large", matches=wanted, running=1)
+    (shown,) = re.findall(r'name="matches"[^>]*>\s*({.*?})</textarea>', page.answer.text)
+    assert parse_matcher(html.unescape(shown)) == wanted, "the form shows the conditions, ready to change"
+    page = await done(page_client, page, "change-limit", {"name": "large"}, running="2")
+    assert (await service.limits())[0].limit == Limit(name="large", matches=wanted, running=2)
+    page = await done(page_client, page, "change-limit", {"name": "large"}, running="2", matches=' {"queue": "q"} ')
+    assert (await service.limits())[0].limit == Limit(name="large", matches=Matcher(queue="q"), running=2)
+    await done(page_client, page, "change-limit", {"name": "large"}, matches=" ", running="3")
+    assert (await service.limits())[0].limit == Limit(name="large", matches=Matcher(queue="q"), running=3)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"name": "x", "running": "1", "matches": "plan"}, "is not a matcher"),
+        ({"name": "x", "running": "1", "matches": '{"payload": {"a": {"like": 7}}}'}, "like"),
+        ({"name": "x", "running": "1", "matches": '{"payload": {"a": {}}}'}, "empty"),
+        ({"name": "x", "running": "1", "matches": "{}", "queue": "mail"}, "either"),
         ({"name": "x"}, "either"),
         ({"name": "x", "running": "1", "rate": "1"}, "either"),
         ({"name": "x", "running": "many"}, "whole number"),
@@ -269,6 +298,36 @@ async def test_shows_the_jobs_that_hold_a_limit(service: Service, page_client: P
     assert (await page_client.get("/limits/nothing")).status == 404
 
 
+async def test_changes_the_cap_of_a_key(service: Service, page_client: PageClient) -> None:
+    each = Limit(name="per shop", matches=Matcher(queue="feeds"), running=4, key="shop", own_caps=True)
+    await service.limit(each)
+    for shop in ("acme", HOSTILE):
+        feed = NewJob(
+            queue="feeds", name="fetch", payload=Blob(msgspec.json.encode({"shop": shop})),
+            cap=Cap(limit="per shop", running=1),
+        )  # fmt: skip
+        await service.enqueue([feed] * 3)
+    held = (await service.take(Take(queues=("feeds",), most=9))).jobs
+    assert len(held) == 2
+    page = await page_client.get("/limits/per%20shop")
+    addresses = [link["href"] for link in page.all("a") if "key=" in link.get("href", "")]
+    assert len(addresses) == 2
+    for address in addresses:
+        page = await page_client.get(address)
+        jobs = [link["href"] for link in page.all("a") if link["href"].startswith("/jobs/")]
+        assert len(jobs) == 1, "the running job of the key"
+        page = await done(page_client, page, "set-cap", {"name": "per shop"}, running="3")
+        assert "may have 3 running at once" in page.text
+    shops = (await service.aggregations("per shop")).aggregations
+    assert {(shop.key, shop.cap) for shop in shops} == {("acme", 3), (HOSTILE, 3)}
+    for wrong, status in (("0", 400), ("many", 400), ("", 400)):
+        answer = await page_client.send("/do/set-cap", page.form("/do/set-cap") | {"running": wrong})
+        assert answer.status_code == status
+    gone = page.form("/do/set-cap") | {"key": "nothing", "running": "3"}
+    assert (await page_client.send("/do/set-cap", gone)).status_code == 404
+    assert {shop.cap for shop in (await service.aggregations("per shop")).aggregations} == {3}
+
+
 # Callbacks and aggregations
 
 
@@ -295,7 +354,7 @@ async def test_shows_aggregations(service: Service, page_client: PageClient) -> 
     assert "No downloads" in (await page_client.get("/aggregations")).text
     order = {"url": "http://192.0.2.1/a", "aggr_limit": 2, "callback_url": "http://192.0.2.1/done"}
     for aggregation in ("shop", HOSTILE):
-        order |= {"aggr_id": aggregation, "aggr_proxy": "http://192.0.2.9:3128"}
+        order |= {"aggr_id": aggregation, "aggr_proxy": "http://user:hush@192.0.2.9:3128"}
         assert (await page_client.http.post("/downloader/download", json=order)).status_code == 201
     await service.publish_stats("processor", HOSTILE, {"alive": 1, "spawnedWorkers": 12, "download.response.404": 3})
     await service.publish_stats("notifier", "one", {"alive": 1, "successfulCallbacks": 7})
@@ -303,6 +362,11 @@ async def test_shows_aggregations(service: Service, page_client: PageClient) -> 
     counters = ("12 started", "3 answered 404", "7 delivered")
     for text in ("shop", HOSTILE, "0 of 2", "http://192.0.2.9:3128", *counters):
         assert text in page.text
+    assert "hush" not in page.answer.text
+    (address,) = [link["href"] for link in page.all("a") if "key=%22shop" in link.get("href", "")]
+    page = await done(page_client, await page_client.get(address), "set-cap", {}, running="7")
+    assert "shop may have 7 running at once" in page.text
+    assert "0 of 7" in (await page_client.get("/aggregations")).text
 
 
 # Permissions

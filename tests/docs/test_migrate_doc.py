@@ -11,6 +11,7 @@ from tests.migration.source_redis import SourceRedis
 from tests.migration.test_jobber import entry
 from tests.support.console import run
 from tests.support.engine_process import EngineProcess
+from windlass.core.queue import FIXED_LEASE_PREFIX
 from windlass.migration import downloader, jobber, processor
 from windlass.service import Service
 
@@ -35,7 +36,7 @@ def test_the_commands_print_what_is_shown(service: Service) -> None:
 
 
 def test_the_page_names_every_key() -> None:
-    names = [*jobber.IN_PROCESS, jobber.QUEUE_PREFIX, jobber.CODE_SUFFIX, processor.QUEUED, *processor.IN_FLIGHT]
+    names = [*jobber.IN_PROCESS, FIXED_LEASE_PREFIX, jobber.CODE_SUFFIX, processor.QUEUED, *processor.IN_FLIGHT]
     names += [*processor.WORKERS, downloader.AGGREGATION, downloader.JOBS, downloader.JOB, downloader.DELETIONS]
     names += downloader.CALLBACKS
     assert [name for name in names if name not in TEXT] == []

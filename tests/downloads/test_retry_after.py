@@ -12,33 +12,8 @@ import pytest
 
 from tests.downloads.origin import AtWork, Origin, answer, at_work, in_turn
 from windlass.core.states import State
-from windlass.downloads.worker.failures import RETRY_AFTER_MAX_MS, parse_retry_after
 from windlass.service import Service
 from windlass.store.store import Store
-
-NOW_S = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
-
-
-@pytest.mark.parametrize(
-    ("text", "delay_ms"),
-    [
-        ("0", 0),
-        ("7", 7_000),
-        (" 120 ", 120_000),
-        ("3601", RETRY_AFTER_MAX_MS),
-        ("9" * 5_000, RETRY_AFTER_MAX_MS),
-        ("Wed, 21 Oct 2015 07:28:30 GMT", 30_000),
-        ("Wed, 21 Oct 2015 07:27:00 GMT", 0),
-        ("Wed, 21 Oct 2099 07:28:00 GMT", RETRY_AFTER_MAX_MS),
-        ("", None),
-        ("soon", None),
-        ("-1", None),
-        ("1.5", None),
-        ("²", None),
-    ],
-)
-def test_the_header_is_seconds_or_a_date(text: str, delay_ms: int | None) -> None:
-    assert parse_retry_after(text, NOW_S) == delay_ms
 
 
 @pytest.fixture

@@ -183,6 +183,7 @@ async def test_an_end_that_sends_no_callback(client: httpx.AsyncClient, service:
 async def test_unknown_ids(client: httpx.AsyncClient, service: Service) -> None:
     _, elsewhere = await foreign(service, {"url": "http://x/"}, queue="other")
     _, renamed = await foreign(service, {"url": "http://x/", "id": "mine-mine"}, unique="mine-mine")
+    await foreign(service, {"url": "http://x/"}, unique="customer-7")
     unknown = ["abcdefghijklmn", "%00", "x" * 300, "%2e%2e%2fx", download_id_of_number(999), elsewhere, renamed]
     for name in unknown:
         answer = await client.get(f"/downloader/download/{name}")
@@ -190,6 +191,8 @@ async def test_unknown_ids(client: httpx.AsyncClient, service: Service) -> None:
         assert answer.text.startswith("There is no download of this id")
         assert (await client.post(f"/downloader/retry/{name}")).status_code == 400
     assert (await status(client, "mine-mine"))["download_state"] == "PENDING"
+    by_unique_key = await client.get("/downloader/download/customer-7")
+    assert by_unique_key.status_code == 404, "its download id is made from its number"
 
 
 async def test_the_token_must_be_for_the_queue(client: httpx.AsyncClient, service: Service) -> None:

@@ -59,13 +59,14 @@ from windlass.dialects.stdio.messages import ProcessorOptions
 from windlass.downloads.api.files import RangeNotSatisfiable, _parse_range
 from windlass.downloads.api.order_form import OrderForm, parse_order
 from windlass.downloads.worker.content_type import mime_type_of
-from windlass.downloads.worker.failures import parse_retry_after
+from windlass.downloads.worker.failures import RETRY_AFTER_MAX_MS
 from windlass.downloads.worker.globs import parse_globs
 from windlass.downloads.worker.image_size import NotAnImage, image_size
 from windlass.downloads.worker.order import BadOrder, read_order
 from windlass.downloads.worker.resume import ResumePoint, continued_length, resume_point
 from windlass.outbound import InvalidRedirect, parse_http_url, parse_policy, parse_proxy
 from windlass.outbound.redirects import redirect_target
+from windlass.outbound.retry_after import retry_after_ms
 from windlass.outbound.urls import split_credentials
 from windlass.sdk.callbacks import BadSignature, verify_callback
 from windlass.server.server import ROUTES
@@ -395,7 +396,7 @@ def _origin_headers(data: bytes) -> Any:
     part: Any = SimpleNamespace(status=206, headers=headers, length=None)
     found = [_POINT, resume_point("http://x/", whole, 7)]
     lengths = [continued_length(point, part) for point in found if point]
-    return lengths, parse_retry_after(headers["Retry-After"], 0.0)
+    return lengths, retry_after_ms({"retry-after": headers["Retry-After"]}, 0.0, most_ms=RETRY_AFTER_MAX_MS)
 
 
 def _import(data: bytes) -> Any:

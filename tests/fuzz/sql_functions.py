@@ -146,8 +146,8 @@ class QueryProcess:
             status = child.decode_answer(answer.payload).status
             if status not in (200, 402, 502):
                 return f"it was answered {status}"
-        if self._memory_bytes() > MEMORY_BYTES + PROCESS_BYTES:
-            return f"it used {self._memory_bytes():,} bytes"
+        if self._memory_bytes("VmHWM") > MEMORY_BYTES + PROCESS_BYTES:
+            return f"it used {self._memory_bytes('VmHWM'):,} bytes"
         return "" if isinstance(answer, AnswerMessage) else self._restart()
 
     def _end(self) -> str:
@@ -172,6 +172,11 @@ class QueryProcess:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
-    def _memory_bytes(self) -> int:
+    @property
+    def kept_bytes(self) -> int:
+        """Return the memory that the process has between two queries."""
+        return self._memory_bytes("VmRSS")
+
+    def _memory_bytes(self, field: str) -> int:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines())
-        return int(status["VmHWM"].split()[0]) * 1024
+        return int(status[field].split()[0]) * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import string
 
 from tests.fuzz.sql_functions import QueryProcess, statements
 from tests.support.profiles import examples
@@ -19,6 +20,15 @@ def test_no_query_exceeds_its_time_or_memory() -> None:
         for statement in itertools.islice(statements(SEED), QUERIES):
             description = process.find_fault(statement)
             assert not description, f"{description}: {statement}"
+
+
+def test_a_process_keeps_no_texts_of_a_query() -> None:
+    """They would count as memory that the process needs anyway, on top of which the next query gets its own."""
+    texts = ", ".join(f"printf('%.*c',1000000,'{letter}')" for letter in string.ascii_letters[:30])
+    with QueryProcess() as process:
+        for _ in range(3):
+            assert process.find_fault(f"SELECT length(printf('', {texts}));") == ""
+            assert process.kept_bytes < 32 * 1024 * 1024
 
 
 def test_the_kernel_ends_a_query_that_checks_no_clock() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.migration import test_processor as processor
 from tests.migration.source_redis import SourceRedis, drain
 from tests.migration.test_jobber import QUEUE, entry, uuid4
 from windlass.core.callbacks.callback import LeasedCallback
@@ -19,6 +20,7 @@ from windlass.migration.downloader import DownloaderReader
 from windlass.migration.entries import Reader
 from windlass.migration.jobber import JobberReader
 from windlass.migration.mover import Mover
+from windlass.migration.processor import ProcessorReader
 from windlass.migration.report import MigrationReport
 from windlass.service import Service
 from windlass.store import job_source
@@ -127,6 +129,23 @@ def test_an_interruption_at_each_point(service: Service, old: SourceRedis, small
     again = run(service, old, JobberReader, 10**6)
     assert again is not None
     assert (again.moved, drain(service, QUEUE)) == (0, [])
+
+
+@pytest.mark.parametrize("at", range(16))
+def test_jobs_of_the_processor_come_once(service: Service, old: SourceRedis, small_pages: None, at: int) -> None:
+    for number in range(3):
+        processor.add(old, number)
+    processor.store(old, 7)  # a worker has it, so it is listed twice
+    old.run(f"""
+        ZADD jobs_processing:convert 1700000000 {processor.uuid(7)}
+        ZADD jobs_progress:convert 0.5 {processor.uuid(7)}
+    """)
+    run(service, old, ProcessorReader, at)
+    got = processor.keys(service)
+    service.store.clock_offset_ms += HOUR_MS
+    assert run(service, old, ProcessorReader, 10**6) is not None
+    got += processor.keys(service)
+    assert got == [processor.uuid(number) for number in (7, 0, 1, 2)]
 
 
 @pytest.mark.parametrize("at", range(16))

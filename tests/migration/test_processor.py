@@ -82,7 +82,7 @@ def test_jobs_in_flight_come_first_and_once(service: Service, old: SourceRedis) 
     """)
     report = move(service, old)
     assert (report.moved, report.in_flight, report.moved_before) == (4, 3, 0)
-    assert report.progress == {}  # the sorted set is empty now
+    assert report.progress == {uuid(3): 0.25, uuid(4): 0.5}
     assert report.workers == {"workers_last_seen:convert": 1, "workers_idle:convert": 2, "workers_busy:convert": 1}
     assert keys(service) == [uuid(3), uuid(4), uuid(2), uuid(1)]
     assert old.call("KEYS", "jobs_*") == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 
 import msgspec
 
@@ -99,7 +100,7 @@ class PushDispatcher:
     async def _send(self, job: Job, worker: bytes, found: Dispatch) -> tuple[PushOutcome | None, int]:
         """Send a job to its worker. Return the outcome, None if the worker refuses the job, and the pause that a busy
         worker asks for."""
-        message = message_of(job)
+        message = message_of(job, found.fixed_leases_ms.get(job.id, 0))
         if message is None:
             return None, 0
         url = address_of(found.workers[worker].url)
@@ -113,7 +114,7 @@ class PushDispatcher:
         outcome = outcome_of(answered.status)
         if outcome in ("busy", "unreachable"):
             log.info("Could not push job %s: %s answered %d.", job.key, url, answered.status)
-        return outcome, pause_ms_of(answered.headers)
+        return outcome, pause_ms_of(answered.headers, time.time())
 
     async def _report(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome, pause_ms: int) -> None:
         request = PushReport(

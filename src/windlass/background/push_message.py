@@ -9,10 +9,10 @@ import msgspec
 from windlass.core.ids import format_id
 from windlass.core.job import Codec, Job
 from windlass.core.operations import PushOutcome
-from windlass.core.queue import has_fixed_leases_by_default
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.text.codecs import as_msgpack
 from windlass.core.validation.push import BUSY_PAUSE_MAX
+from windlass.outbound.retry_after import retry_after_ms
 
 TIMEOUT_S = 30  # of jobs without a timeout: nothing else ends an attempt on a worker without heartbeats
 MARGIN_MS = 10_000  # of the lease beyond the timeout, so that the timeout ends the attempt
@@ -32,25 +32,27 @@ def headers_of(worker: bytes) -> dict[str, str]:
     return {"content-type": MEDIA_TYPE, "accept": MEDIA_TYPE, "worker-id": format_id(worker)}
 
 
-def message_of(job: Job) -> bytes | None:
-    """Return the message, or None if the argument cannot be encoded as MessagePack."""
+def message_of(job: Job, fixed_lease_ms: int = 0) -> bytes | None:
+    """Return the message, or None if the argument cannot be encoded as MessagePack.
+
+    `fixed_lease_ms`: time after which the worker loses the job; 0: its lease is that of the push (`lease_ms_of`)."""
     argument = msgspec.Raw(msgspec.msgpack.encode(job.payload.data)) if job.payload.codec is Codec.RAW else None
     argument = argument or as_msgpack(job.payload)
     if argument is None:
         return None
-    message = {"id": job.key, "job_id": job.key, "name": job.name, "argument": argument, "timeout": timeout_s_of(job)}
+    timeout_s = _timeout_s(job, fixed_lease_ms)
+    message = {"id": job.key, "job_id": job.key, "name": job.name, "argument": argument, "timeout": timeout_s}
     return msgspec.msgpack.encode(message)
 
 
-def timeout_s_of(job: Job) -> int | float:
-    limits = (job.timeout_ms, job.lease_ms if has_fixed_leases_by_default(job.queue) else 0)
-    seconds = min((limit / 1000 for limit in limits if limit), default=TIMEOUT_S)
+def _timeout_s(job: Job, fixed_lease_ms: int) -> int | float:
+    seconds = min((limit / 1000 for limit in (job.timeout_ms, fixed_lease_ms) if limit), default=TIMEOUT_S)
     return int(seconds) if seconds == int(seconds) else seconds
 
 
 def lease_ms_of(job: Job) -> int:
-    """Return the lease of a job that its worker has accepted; 0: the lease of the job or of its queue."""
-    return 0 if has_fixed_leases_by_default(job.queue) else (job.timeout_ms or TIMEOUT_S * 1000) + MARGIN_MS
+    """Return the lease of a job that its worker has accepted, unless its queue has fixed leases."""
+    return (job.timeout_ms or TIMEOUT_S * 1000) + MARGIN_MS
 
 
 def retry_of(job: Job) -> Backoff:
@@ -71,8 +73,6 @@ def outcome_of(status: int) -> PushOutcome | None:
     return None if status in (400, 413, 415, 422) else "unreachable"
 
 
-def pause_ms_of(headers: Mapping[str, str]) -> int:
-    """Return the pause that a busy worker asks for with Retry-After in seconds; 0: none."""
-    seconds = headers.get("retry-after", "").strip()
-    is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
-    return min(int(seconds) * 1000, BUSY_PAUSE_MAX) if is_number else 0
+def pause_ms_of(headers: Mapping[str, str], now_s: float) -> int:
+    """Return the pause that a busy worker asks for with Retry-After; 0: none."""
+    return retry_after_ms(headers, now_s, most_ms=BUSY_PAUSE_MAX) or 0

@@ -85,6 +85,7 @@ class TakenDetails(msgspec.Struct, frozen=True):
     """Facts about a taken job that its record does not have."""
 
     number: int
+    deadline_at_ms: int | None = None  # of its lease, if a new duration was given; 0: none
     parent: NumberedJob | None = None
     children: tuple[NumberedJob, ...] = ()  # those that have ended
 
@@ -235,6 +236,7 @@ class Dispatch(msgspec.Struct, frozen=True):
     jobs: list[Job]
     workers: dict[bytes, WorkerInfo]
     next_due_at_ms: int | None
+    fixed_leases_ms: dict[bytes, int] = {}  # by job, where the queue does not renew leases: the worker has so long
 
 
 # Outcome of a push. `accepted`: the worker accepted the job. `unknown`: it does not know the name. `unreachable`: it
@@ -247,7 +249,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     token: int
     worker: bytes
     outcome: PushOutcome
-    lease_ms: int = 0  # if accepted; 0: the job's or the queue's
+    lease_ms: int = 0  # if accepted, unless the lease is fixed; 0: the job's or the queue's
     pause_ms: int = 0  # if busy: how long the worker gets no jobs; 0: a pause that grows
 
 

@@ -30,12 +30,7 @@ _FIXED_LEASE_DEFAULTS = Configuration(lease_renewal=False)
 
 def default_configuration(queue: str) -> Configuration:
     """Return the properties of a queue that was never configured."""
-    return _FIXED_LEASE_DEFAULTS if has_fixed_leases_by_default(queue) else _DEFAULTS
-
-
-def has_fixed_leases_by_default(queue: str) -> bool:
-    """Return whether a worker that does not finish within the lease loses the job, unless the queue is configured."""
-    return queue.startswith(FIXED_LEASE_PREFIX)
+    return _FIXED_LEASE_DEFAULTS if queue.startswith(FIXED_LEASE_PREFIX) else _DEFAULTS
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -29,6 +28,7 @@ WORKERS = ("workers_last_seen:", "workers_idle:", "workers_busy:")
 class ProcessorReader:
     def __init__(self, source: JobSource) -> None:
         self._source = source
+        self._progress: dict[str, float] = {}  # of the first jobs in progress
 
     def count(self) -> int:
         return sum(self._source.length(key, place) for key, kind, place in self._keys() if _is_right(kind, place))
@@ -38,9 +38,7 @@ class ProcessorReader:
 
     def facts(self) -> dict[str, Any]:
         workers = {key: self._source.members(key) for prefix in WORKERS for key in self._source.keys(f"{prefix}*")}
-        entries = (entry for key in self._source.keys(f"{PROGRESS}*") for entry in self._source.page(key, "zset", 0))
-        progress = {text_of(entry.member): entry.score for entry in islice(entries, KEPT)}
-        return {"workers": workers, "progress": progress}
+        return {"workers": workers, "progress": self._progress}
 
     def pages(self) -> Iterator[Page]:
         """Yield the jobs in flight first: the processor would put them back at the front of their queues."""
@@ -59,6 +57,9 @@ class ProcessorReader:
         return found
 
     def _read(self, page: list[SourceEntry]) -> list[ReadEntry]:
+        for entry in page:
+            if entry.key.startswith(PROGRESS) and len(self._progress) < KEPT:
+                self._progress[text_of(entry.member)] = entry.score
         hashes = self._source.hashes([text_of(entry.member) for entry in page])
         return [read_entry(entry, fields) for entry, fields in zip(page, hashes, strict=True)]
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
@@ -52,15 +52,26 @@ class PushWorker:
 
     Make it with `worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then put
     `@worker.job("name")` on functions of one argument, async or not. `url` is the address at which the master reaches
-    this application. `token` is an access token of the master with the role `work`. `GET /openapi.json` describes the
-    application.
+    this application. `queues` are the queues whose jobs it gets; empty: the master's queue of LightJQ jobs. `token` is
+    an access token of the master with the role `work`. `GET /openapi.json` describes the application.
     """
 
     def __init__(
-        self, master: str, *, url: str, name: str = "push-worker", max_jobs: int = 10, token: str = ""
+        self,
+        master: str,
+        *,
+        url: str,
+        name: str = "push-worker",
+        max_jobs: int = 10,
+        queues: Sequence[str] = (),
+        token: str = "",
     ) -> None:
+        if isinstance(queues, str):
+            raise TypeError(f"queues must be a sequence of names, not a string; give [{queues!r}].")
         self._master = MasterClient(master, token)
-        self._description = {"name": name, "max_jobs": max_jobs, "url": url}
+        self._description: dict[str, Any] = {"name": name, "max_jobs": max_jobs, "url": url}
+        if queues:
+            self._description["queues"] = list(queues)
         self._max_jobs = max_jobs
         self._handlers: dict[str, Callable[[Any], Any]] = {}
         self._running: set[str] = set()  # ids of jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.errors import BadInput, CrossPartition, UnknownLimit
-from windlass.core.limits.limit import Level, Limit, LimitHolders, LimitState
+from windlass.core.limits.limit import Level, Limit, LimitHolders, LimitState, join_limit_key
 from windlass.core.validation.bounds import PAGE_MAX, UINT32_MAX
 from windlass.core.validation.limits import LIMIT_NAME_MAX, check_limit
 from windlass.core.validation.values import check_integer, check_text
@@ -79,7 +79,7 @@ class LimitOperations(Facet):
                         raise BadInput(
                             f"The limit {name!r} is per key: name a key." if limit.key else f"{name!r} has no keys."
                         )
-                    limit_key = str(number) if key is None else f"{number}:{key}"
+                    limit_key = join_limit_key(number, limit, key or "")
                     return (yield limits.holders(limit_key, start, most, partition))  # type: ignore[no-any-return]
         raise UnknownLimit(f"There is no limit {name!r}.")
 

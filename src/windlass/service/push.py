@@ -48,7 +48,12 @@ class PushOperations(Facet):
                 break
             more = yield from push_waiting.dispatch_flow(most - len(found.jobs), accept_ms, partition)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
-            found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
+            found = Dispatch(
+                found.jobs + more.taken.jobs,
+                found.workers | more.workers,
+                min(instants, default=None),
+                found.fixed_leases_ms | more.fixed_leases_ms,
+            )
         return found
 
     def pushed(self, requests: Sequence[PushReport]) -> BatchOperation[calls.PushedState]:

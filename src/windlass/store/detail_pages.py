@@ -34,7 +34,7 @@ class _PartialDetails:
         assert first is not None  # noqa: S101 — the flow ends when every job is answered
         if isinstance(first, Refusal):
             return first
-        return TakenDetails(first.number, first.parent, tuple(self._children))
+        return TakenDetails(first.number, first.deadline_at_ms, first.parent, tuple(self._children))
 
 
 def read_details(

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from windlass.core.errors import BadInput
 from windlass.core.limits.condition import Condition, Scalar
 from windlass.core.limits.limit import Limit, LimitState, Matcher
 from windlass.core.validation.bounds import DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX, UINT32_MAX
@@ -17,6 +18,7 @@ from .fields import Id
 from .shape import RequestShape, ResponseShape, component_name, to_shape
 
 AGGREGATION_KEY_MAX = 64 * 1024
+MATCHER_EXAMPLE = '{"name": {"prefix": "send_"}, "payload": {"size": {"gt": 1000}}}'
 PayloadPath: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
 ScalarValue: TypeAlias = (
     Annotated[str, Meta(max_length=VALUE_MAX)] | Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | float | bool | None
@@ -239,6 +241,19 @@ def limit_state_shape(state: LimitState) -> LimitStateShape:
 
 def matcher_of(shape: LimitMatcherShape | MatchesShape) -> Matcher:
     return msgspec.convert(msgspec.to_builtins(shape), Matcher)
+
+
+def parse_matcher(text: str) -> Matcher:
+    """Parse a matcher in JSON, as people type it. Raise BadInput if it is none."""
+    try:
+        return matcher_of(msgspec.json.decode(text.encode(), type=LimitMatcherShape))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise BadInput(f"{text!r:.80} is not a matcher: {error}. An example: {MATCHER_EXAMPLE}") from error
+
+
+def format_matcher(matches: Matcher) -> str:
+    """Return a matcher as JSON that `parse_matcher` reads."""
+    return msgspec.json.encode(matches).decode()
 
 
 def matcher_shape(matches: Matcher) -> LimitMatcherShape:

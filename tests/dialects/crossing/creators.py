@@ -126,3 +126,5 @@ CANCELS: Final[dict[Dialect, Cancel]] = {
     "native": cancel_by_native,
     "sdk": cancel_by_sdk,
 }
+# Bedrock and LightJQ cancel no running job. The processor's answer to `del_job` would mix with its worker's messages.
+CANCELS_OF_RUNNING: Final[dict[Dialect, Cancel]] = {"jobber": cancel_by_jobber, "sdk": cancel_by_sdk}

@@ -10,7 +10,7 @@ import pytest
 from windlass.core.ids import parse_id
 from windlass.store.store import Store
 
-from .creators import CANCELS, CREATORS, cancel_by_native
+from .creators import CANCELS, CANCELS_OF_RUNNING, CREATORS, cancel_by_native
 from .crossing_table import CROSSINGS, DIALECTS, OUTCOMES, WORKS, Dialect, Outcome, queue_of
 from .deployment import Deployment, open_deployment, until
 from .watchers import Watched, assert_all_see, names_of, watch_by_native
@@ -34,16 +34,22 @@ async def test_crossing(deployment: Deployment, creator: Dialect, worker: Dialec
     await assert_all_see(deployment, job, "queued")
     if outcome == "cancel":
         await _cancel(deployment, creator, job)
-        job = await _create(deployment, creator, queue)
+        job = await _create(deployment, creator, queue)  # the worker gets this one, and it is cancelled while it runs
     async with WORKERS[worker](deployment, queue) as side:
-        await _work(deployment, side, job, outcome)
+        await _work(deployment, side, job, creator, outcome)
 
 
-async def _work(deployment: Deployment, side: WorkerSide, job: Watched, outcome: Outcome) -> None:
+async def _work(deployment: Deployment, side: WorkerSide, job: Watched, creator: Dialect, outcome: Outcome) -> None:
     run = await side.take()
     assert deployment.order["url"] in run.payload
     assert "seven" in run.payload
     await assert_all_see(deployment, job, "running")
+    if outcome == "cancel":
+        await CANCELS_OF_RUNNING.get(creator, cancel_by_native)(deployment, job.queue, job.key)
+        await run.stop()
+        await _until_state(deployment, job, "cancelled")
+        await assert_all_see(deployment, job, "cancelled")
+        return
     if outcome == "failure":
         await run.fail()
         await _until_state(deployment, job, "failed")

@@ -25,13 +25,16 @@ JOB_NAMES = (NAME, "crossing", "download")  # as the creators name their jobs
 
 
 class Run(Protocol):
-    """A job that a worker holds. `payload`: all that the worker was given, as text."""
+    """A job that a worker holds. `payload`: all that the worker was given, as text.
+
+    `stop` ends a job whose cancel was requested, as a worker of the dialect learns of the request."""
 
     payload: str
 
     async def finish(self) -> None: ...
     async def fail(self) -> None: ...
     async def retry(self) -> None: ...
+    async def stop(self) -> None: ...
 
 
 class WorkerSide(Protocol):
@@ -48,13 +51,16 @@ class ProcessorRun:
         self._uuid = job["uuid"]
         self.payload = str(job)
 
-    async def say(self, word: str, **fields: Any) -> None:
+    async def say(self, word: str, **fields: Any) -> list[str]:
+        """Send a message. Return the topics of the messages that follow from it."""
         named = {"queue_name": self._queue, "uuid": self._uuid} | fields
         processor = self._deployment.processor
         processor.send(message_line(f"job_queue/workers/{W}/{word}", named))
         processor.send(message_line("job_queue/list_queue_jobs", {"queue_name": self._queue}))
-        while not (await processor.receive())["topic"].endswith("list_queue_jobs_response"):
-            pass  # an assignment: the worker is idle after the end of a job
+        topics = [(await processor.receive())["topic"]]
+        while not topics[-1].endswith("list_queue_jobs_response"):
+            topics.append((await processor.receive())["topic"])
+        return topics[:-1]  # such as an assignment: the worker is idle after the end of a job
 
     async def finish(self) -> None:
         await self.say("job_finished", answer=RESULT)
@@ -64,6 +70,10 @@ class ProcessorRun:
 
     async def retry(self) -> None:
         await self.say("job_failed", message=ERROR, should_retry=True)
+
+    async def stop(self) -> None:
+        assert any(topic.endswith("/job_cancelled") for topic in await self.say("worker_progress", progress=0.5))
+        await self.say("job_failed", message=ERROR)
 
 
 class ProcessorSide:
@@ -109,6 +119,10 @@ class BedrockRun:
     async def retry(self) -> None:
         await self._report("RetryJob")
 
+    async def stop(self) -> None:
+        """Give the job back: the dialect has no word for the request."""
+        await self.retry()
+
 
 class BedrockSide:
     def __init__(self, deployment: Deployment, queue: str) -> None:
@@ -143,6 +157,10 @@ class LightJqRun:
 
     async def retry(self) -> None:
         await self._fail(should_retry=True)
+
+    async def stop(self) -> None:
+        """Give the job back: the dialect has no word for the request."""
+        await self.retry()
 
     async def _fail(self, *, should_retry: bool) -> None:
         failed = await self._lightjq.fail(self._worker, self._job_id, message=ERROR, should_retry=should_retry)
@@ -202,6 +220,9 @@ class DownloadRun:
     async def retry(self) -> None:
         self._held.status.set_result("503 Service Unavailable")
 
+    async def stop(self) -> None:
+        """Do nothing: the downloader drops the request by itself."""
+
 
 class DownloadSide:
     def __init__(self, deployment: Deployment) -> None:
@@ -225,9 +246,10 @@ class NativeRun:
         self._token = job["lease_token"]
         self.payload = str(job)
 
-    async def _report(self, word: str, **fields: Any) -> None:
+    async def _report(self, word: str, **fields: Any) -> Any:
         answered = await self._api.post(f"{self._path}/{word}", {"token": self._token} | fields)
         assert answered.status < 300, answered
+        return answered.body
 
     async def finish(self) -> None:
         await self._report("finish", result=RESULT)
@@ -237,6 +259,10 @@ class NativeRun:
 
     async def retry(self) -> None:
         await self._report("fail", then="retry", delay_ms=1, error={"message": ERROR})
+
+    async def stop(self) -> None:
+        assert (await self._report("extend"))["is_cancel_requested"]
+        await self._report("fail", then="cancelled")
 
 
 class NativeSide:
@@ -268,6 +294,11 @@ class SdkRun:
 
     async def retry(self) -> None:
         self.outcome.set_exception(Retry(1, ERROR))
+
+    async def stop(self) -> None:
+        """Wait until the worker has stopped the code."""
+        await asyncio.wait([self.outcome], timeout=LIMIT_S)
+        assert self.outcome.cancelled()
 
 
 class SdkSide:

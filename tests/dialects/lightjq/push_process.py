@@ -1,4 +1,4 @@
-"""Push worker process, built with the SDK: `python push_process.py <master> <port> <max_jobs>`."""
+"""Push worker process, built with the SDK: `python push_process.py <master> <port> <max_jobs> [<queue> …]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass import GiveUp
 from windlass.sdk.push import PushWorker
 
 master, port, max_jobs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-worker = PushWorker(master, url=f"http://127.0.0.1:{port}", name="library", max_jobs=max_jobs)
+worker = PushWorker(master, url=f"http://127.0.0.1:{port}", name="library", max_jobs=max_jobs, queues=sys.argv[4:])
 
 
 @worker.job("echo")

@@ -7,7 +7,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from windlass import Windlass
 from windlass.core.ids import parse_id
 from windlass.core.operations import Finish, Take
 from windlass.core.states import State
+from windlass.sdk.push import PushWorker
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
@@ -77,12 +78,12 @@ async def until_running(service: Service, job_id: str) -> None:
 
 @contextlib.asynccontextmanager
 async def worker_process(
-    service: Service, server_url: str, *, max_jobs: int = 4, port: int = 0
+    service: Service, server_url: str, *, max_jobs: int = 4, port: int = 0, queues: Sequence[str] = ()
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a worker process, and wait until it is registered."""
     known = {worker.id for worker in await service.workers()}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROGRAM), server_url + "/lightjq", str(port or _free_port()), str(max_jobs)
+        sys.executable, str(PROGRAM), server_url + "/lightjq", str(port or _free_port()), str(max_jobs), *queues
     )
     try:
         while not {worker.id for worker in await service.workers()} - known:
@@ -103,6 +104,21 @@ async def test_a_job_is_pushed_and_its_result_is_reported(master: Master, servic
         ended = await master.end(await master.push("thread"))
         assert ended["result"].startswith("windlass-push")
     assert await service.workers() == []  # it has said that it leaves
+
+
+async def test_a_worker_gets_the_jobs_of_the_queues_that_it_names(
+    master: Master, service: Service, server_url: str
+) -> None:
+    async with worker_process(service, server_url, queues=["mail", "reports"]):
+        (worker,) = await service.workers()
+        assert worker.info.queues == ("mail", "reports")
+        other = await master.push("echo", 0)
+        for queue in ("mail", "reports"):
+            ended = await master.end(await master.push("echo", queue, queue=queue))
+            assert (ended["status"], ended["result"]) == ("done", queue)
+        assert await master.status(other) == "queued", "it serves only the queues that it names"
+    with pytest.raises(TypeError, match="sequence of names"):
+        PushWorker("http://127.0.0.1:1/lightjq", url="http://127.0.0.1:2", queues="mail")
 
 
 async def test_failures_are_reported_with_their_reason(master: Master, service: Service, server_url: str) -> None:

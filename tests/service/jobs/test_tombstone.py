@@ -125,8 +125,9 @@ def test_a_replaced_job_follows_its_new_content(service: Service, before: int, a
 
 def few_tombstones() -> Library:
     known = library()
-    source = re.sub(r"TOMBSTONES_MAX = \d+", "TOMBSTONES_MAX = 3", known.source).replace(known.suffix, "_few")
-    return Library(f"{known.name}_few", source, "_few")
+    suffix = f"{known.suffix}_few"
+    source = re.sub(r"TOMBSTONES_MAX = \d+", "TOMBSTONES_MAX = 3", known.source).replace(known.suffix, suffix)
+    return Library(f"{known.name}_few", source, suffix)
 
 
 def test_their_number_is_bounded(engine: EngineProcess) -> None:

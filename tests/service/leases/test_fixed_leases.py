@@ -157,14 +157,24 @@ def test_a_silent_worker_loses_the_job_before_its_lease_ends(service: Service, q
     assert read(service, job.id).state is State.QUEUED
 
 
-@pytest.mark.parametrize(("lease_ms", "is_set"), [(4 * LEASE_MS, True), (FOREVER_MS, False)])
-def test_the_details_of_a_taken_job(service: Service, queue: str, lease_ms: int, is_set: bool) -> None:
-    """A lease that depends on the calendar is set after the take. A lease is not made endless."""
-    job = taken(service, queue)
+@pytest.mark.parametrize("lease_ms", [LEASE_MS // 2, 4 * LEASE_MS, FOREVER_MS])
+@pytest.mark.parametrize("rule", ["", "+1 DAY, START OF DAY"])
+def test_the_details_of_a_taken_job(service: Service, queue: str, rule: str, lease_ms: int) -> None:
+    """A lease by the job's own rule is set after the take; any other fixed lease stays."""
+    put(service, new(queue=queue, lease_rule=rule, lease_ms=LEASE_MS))
+    (job,) = take(service, queue)
     (found,) = service.taken_details(queue, [TakenRef(job.id, job.lease_token, lease_ms)]).wait()
     assert not isinstance(found, Refusal)
-    assert (deadline(service, job) != job.lease_deadline_at_ms) is is_set
-    assert deadline(service, job) is not None
+    assert found.deadline_at_ms == (deadline(service, job) or 0)
+    assert (found.deadline_at_ms != job.lease_deadline_at_ms) is bool(rule)
+
+
+def test_a_lease_without_end_is_not_fixed(service: Service, queue: str) -> None:
+    put(service, new(queue=queue, lease_ms=FOREVER_MS))
+    (job,) = take(service, queue)
+    (found,) = service.taken_details(queue, [TakenRef(job.id, job.lease_token, LEASE_MS)]).wait()
+    assert not isinstance(found, Refusal)
+    assert found.deadline_at_ms == deadline(service, job) == (job.started_at_ms or 0) + LEASE_MS
 
 
 def test_explain_says_it(service: Service, queue: str) -> None:

@@ -100,7 +100,7 @@ def test_a_parent_is_sent_once(service: Service) -> None:
         return (yield command)
 
     answers, parents = service.store.run_sync(flow())
-    assert ([answer[1] for answer in answers], len(parents)) == ([parent.id] * 3, 1)
+    assert ([answer[2] for answer in answers], len(parents)) == ([parent.id] * 3, 1)
 
 
 @pytest.mark.parametrize("parent_first", [True, False])

@@ -12,7 +12,7 @@ from tests.service.admin.doctor_findings import assert_healthy
 from tests.service.helpers import new, put, take
 from windlass.core.errors import UnknownLimit, UnknownLimitKey
 from windlass.core.job import Blob, Cap, Job, NewJob
-from windlass.core.limits.limit import Aggregation, Limit, Matcher
+from windlass.core.limits.limit import Aggregation, Limit, Matcher, encode_key
 from windlass.core.operations import Finish, Take, Taken
 from windlass.service import Service
 from windlass.store.store import Store
@@ -43,6 +43,16 @@ def test_a_higher_cap_lets_more_jobs_start(service: Service) -> None:
     assert len(take(service, most=10)) == 2
     assert service.aggregation("each", "a").wait().cap == 3
     assert_healthy(service)
+
+
+def test_the_jobs_of_a_key_with_its_own_cap_are_listed(service: Service) -> None:
+    put(service, *(job(key, cap=2) for key in ("a", "a", "a", "b")))
+    held = take(service, most=10)
+    for key, count in (("a", 2), ("b", 1), ("c", 0)):
+        found = service.holders("each", key=encode_key(key)).wait()
+        assert found.count == count
+        wanted = {one.id for one in held if json.loads(one.payload.data)["aggr"] == key}
+        assert {holder.id for holder in found.holders} == wanted
 
 
 def test_a_lower_cap_lets_running_jobs_end(service: Service) -> None:

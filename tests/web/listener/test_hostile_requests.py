@@ -62,6 +62,7 @@ MALFORMED = {
     "chunked not last": POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
     "coding of 1.0": b"POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "bad chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "chunk size in full-width digits": POST + "Transfer-Encoding: chunked\r\n\r\n１\r\na\r\n0\r\n\r\n".encode(),
     "signed chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n",
     "huge chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
     "chunk longer than announced": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,3 +51,13 @@ def test_byte_by_byte(body: bytes) -> None:
     _, written = drive_connection([stream[at : at + 1] for at in range(len(stream))])
     assert [status for status, _ in parse_all_answers(written)] == [200, 200, 200]
     assert [answer[12:] for _, answer in parse_all_answers(written)] == [body, body + body, body]
+
+
+@pytest.mark.parametrize("rest", [b"0\r\n\r\n", b"zz\r\n", "１\r\n".encode()], ids=["valid", "letters", "full-width"])
+def test_a_refusal_does_not_depend_on_the_chunks_that_follow(rest: bytes) -> None:
+    head = b"POST /forbidden HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    stream = head + b"3\r\nabc\r\n" + rest
+    for cut in range(1, len(stream)):
+        _, written = drive_connection([stream[:cut], stream[cut:]])
+        assert b"\r\nConnection: close\r\n" in written
+        assert parse_all_answers(written) == [(401, b"no")]

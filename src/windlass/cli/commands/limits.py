@@ -11,13 +11,14 @@ from windlass.cli.connection import with_service
 from windlass.cli.output import Column, InstantCell, format_count, json_option, print_json_line, print_table, print_text
 from windlass.cli.parameters import ASSIGNMENT, RATE
 from windlass.cli.records import to_record
+from windlass.core.errors import BadInput
 from windlass.core.limits.condition import Scalar
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher
 from windlass.core.text import limit_text
 from windlass.core.text.codecs import compact_json
 from windlass.core.validation.bounds import UINT32_MAX
 from windlass.service import Service
-from windlass.wire.limits import LimitMatcherShape, matcher_of
+from windlass.wire.limits import parse_matcher
 
 COLUMNS = (
     Column("limit", shrinks=12),
@@ -135,9 +136,9 @@ def set_limit(
 
 def _parse_matcher(text: str) -> Matcher:
     try:
-        return matcher_of(msgspec.json.decode(text.encode(), type=LimitMatcherShape))
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise click.UsageError(f"--matches is not a matcher: {error}") from error
+        return parse_matcher(text)
+    except BadInput as error:
+        raise click.UsageError(f"--matches: {error}") from error
 
 
 def _parse_scalar(text: str) -> Scalar:

@@ -150,13 +150,13 @@ def _details(report: MigrationReport) -> Iterator[str]:
     """Yield a sentence for each fact that is not as usual."""
     jobs = functools.partial(format_count, what="job")
     facts = (
-        (report.callbacks, f"{jobs(report.callbacks)} had ended and wait for the callback."),
-        (report.in_flight, f"{jobs(report.in_flight)} had been given to a worker; they are queued again, in front."),
-        (report.moved_before, f"{jobs(report.moved_before)} had been moved before, or were listed twice."),
+        (report.callbacks, f"{jobs(report.callbacks)} had ended, and Windlass delivers the callback."),
+        (report.in_flight, f"{jobs(report.in_flight)} had been given to a worker, and will run again first."),
+        (report.moved_before, f"{jobs(report.moved_before)} had been moved before, or occurred twice in the lists."),
         (report.existing, f"{jobs(report.existing)} existed here already."),
         (report.changed_ids, f"{jobs(report.changed_ids)} got another id, to fit the partitions of this deployment."),
-        (report.done, f"{jobs(report.done)} had ended and need nothing."),
-        (report.files, f"{format_count(report.files, 'file')} wait for deletion in the source; delete them there."),
+        (report.done, f"{jobs(report.done)} had ended, with nothing left to do."),
+        (report.files, f"Delete {format_count(report.files, 'file')} in the source yourself: it had planned to."),
         (sum(report.workers.values()), "Workers are not moved; they announce themselves again."),
         (report.running, f"{jobs(report.running)} left: a worker has each of them. Stop it, and repeat the command."),
     )

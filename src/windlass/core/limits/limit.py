@@ -158,10 +158,13 @@ def _digest(data: bytes) -> str:
     return "#" + hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
+def join_limit_key(number: int, limit: Limit, key: str) -> str:
+    """Return the limit key of an encoded key; of the limit as a whole if it has no keys."""
+    return f"{number}{'=' if limit.own_caps else ':'}{key}" if limit.key else str(number)
+
+
 def _limit_key(number: int, limit: Limit, content: Any) -> str:
-    if not limit.key:
-        return str(number)
-    return f"{number}{'=' if limit.own_caps else ':'}{encode_key(get_field(content, limit.key))}"
+    return join_limit_key(number, limit, encode_key(get_field(content, limit.key)) if limit.key else "")
 
 
 def _display_key_in(payload: Blob, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Set, change and remove limits."""
+"""Set, change and remove limits, and change the caps of their keys."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import msgspec
 from windlass.core.errors import BadInput, UnknownLimit
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.text.durations import parse_duration_ms
-from windlass.core.text.limit_text import describe_cap
+from windlass.core.text.limit_text import describe_cap, describe_matcher
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
+from windlass.wire.limits import parse_matcher
 
 routes = DashboardRoutes()
 
 
 class LimitForm(Form, frozen=True, kw_only=True):
     name: str = ""
-    queue: str = ""
-    job: str = ""
-    key: str = ""
     running: str = ""
     rate: str = ""
     per: str = ""
+    matches: str = ""  # a matcher in JSON; empty: none was typed
 
     def caps(self) -> dict[str, int | None]:
         if bool(self.running) == bool(self.rate):
@@ -31,13 +30,23 @@ class LimitForm(Form, frozen=True, kw_only=True):
         return {"running": None, "rate": _parse_int(self.rate), "per_ms": parse_duration_ms(self.per)}
 
 
-@routes.action("set-limit", LimitForm)
-async def set_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
+class NewLimitForm(LimitForm, frozen=True, kw_only=True):
+    queue: str = ""
+    job: str = ""
+    key: str = ""
+
+    def matcher(self) -> Matcher:
+        if not self.matches.strip():
+            return Matcher(queue=self.queue, name=self.job)
+        if self.queue or self.job:
+            raise BadInput("Enter either conditions, or a queue and a job name. Conditions can name both.")
+        return parse_matcher(self.matches)
+
+
+@routes.action("set-limit", NewLimitForm)
+async def set_limit(page: PageContext[None], form: NewLimitForm) -> ActionResult:
     """Add a limit on running jobs, or on starts per time."""
-    wanted = msgspec.convert(
-        {"name": form.name, "matches": Matcher(queue=form.queue, name=form.job), "key": form.key} | form.caps(),
-        Limit,
-    )
+    wanted = msgspec.convert({"name": form.name, "matches": form.matcher(), "key": form.key} | form.caps(), Limit)
     if any(state.limit.name == form.name for state in await page.service.limits()):
         raise BadInput(f"A limit named {form.name!r} exists already: change it, or use another name.")
     return await _set(page, wanted)
@@ -45,18 +54,37 @@ async def set_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
 
 @routes.action("change-limit", LimitForm)
 async def change_limit(page: PageContext[None], form: LimitForm) -> ActionResult:
-    """Change the number of jobs that a limit allows."""
+    """Change the number of jobs that a limit allows, and the jobs that it applies to."""
+    changes = form.caps() | ({"matches": parse_matcher(form.matches)} if form.matches.strip() else {})
     for state in await page.service.limits():
         if state.limit.name == form.name:
-            return await _set(page, msgspec.structs.replace(state.limit, **form.caps()))
+            return await _set(page, msgspec.structs.replace(state.limit, **changes))
     raise UnknownLimit(f"There is no limit {form.name!r}.")
 
 
 async def _set(page: PageContext[None], limit: Limit) -> ActionResult:
     page.context.check_all_queues()
-    page.context.audit_target, page.context.audit_detail = limit.name, describe_cap(limit)
+    said = f"{describe_cap(limit)}, for {describe_matcher(limit.matches)}"
+    page.context.audit_target, page.context.audit_detail = limit.name, said
     await page.service.limit(limit)
-    return ActionResult(f"{limit.name} allows {describe_cap(limit)}.")
+    return ActionResult(f"{limit.name} allows {said}.")
+
+
+class CapForm(Form, frozen=True, kw_only=True):
+    name: str = ""
+    key: str = ""
+    running: str = ""
+
+
+@routes.action("set-cap", CapForm)
+async def set_cap(page: PageContext[None], form: CapForm) -> ActionResult:
+    """Change the cap of one key of a limit."""
+    page.context.check_all_queues()
+    running = _parse_int(form.running)
+    page.context.audit_target = form.name
+    page.context.audit_detail = msgspec.json.encode({"running": running, "key": form.key}).decode()
+    changed = await page.service.set_cap(form.name, form.key, running=running)
+    return ActionResult(f"{changed.key} may have {running:,} running at once.")
 
 
 class NamedForm(Form, frozen=True, kw_only=True):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.errors import UnknownLimit
-from windlass.core.limits.limit import Aggregation
+from windlass.core.limits.limit import Aggregation, encode_key
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
+from windlass.outbound.urls import split_credentials
 
 routes = DashboardRoutes()
 
@@ -61,6 +62,15 @@ class AggregationsView(msgspec.Struct, frozen=True):
     following: str
     instances: list[Instance]
     default_limit: int = AGGREGATION_LIMIT
+    limit: str = AGGREGATIONS
+
+    def key_of(self, row: Aggregation) -> str:
+        """Return the key of the page of an aggregation."""
+        return encode_key(row.key)
+
+    def proxy_of(self, row: Aggregation) -> str:
+        """Return the proxy without its user and password."""
+        return split_credentials(row.note)[0]
 
 
 @routes.page("/aggregations", "aggregations.html", section="aggregations", query=AggregationsQuery)

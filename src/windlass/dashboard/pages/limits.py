@@ -9,10 +9,11 @@ import msgspec
 
 from windlass.core.errors import Refusal, UnknownLimit
 from windlass.core.ids import format_id
-from windlass.core.limits.limit import Level, LimitHolders, LimitState
+from windlass.core.limits.limit import Aggregation, Level, LimitHolders, LimitState, display_key, encode_key
 from windlass.core.text import limit_text
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.wire.limits import MATCHER_EXAMPLE, format_matcher
 
 routes = DashboardRoutes()
 
@@ -30,6 +31,11 @@ class LimitRow(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.state.limit.name
+
+    @property
+    def conditions(self) -> str:
+        """The matcher, as the form has it."""
+        return format_matcher(self.state.limit.matches)
 
     @property
     def most(self) -> int:
@@ -60,6 +66,7 @@ class LimitRow(msgspec.Struct, frozen=True):
 class LimitsView(msgspec.Struct, frozen=True):
     now_ms: int
     rows: list[LimitRow]
+    example: str = MATCHER_EXAMPLE
 
 
 @routes.page("/limits", "limits.html", section="limits")
@@ -87,6 +94,7 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     row: LimitRow
     key: str | None
+    own_key: Aggregation | None  # the key, if it can have its own cap
     count: int
     holders: list[HolderRow]
     start: int
@@ -112,11 +120,19 @@ async def limit(page: PageContext[LimitQuery]) -> LimitView:
         now_ms=now_ms,
         row=limit_row(state),
         key=key,
+        own_key=await _own_key(page, state, key),
         count=held.count,
         holders=await _holders(page, held),
         start=start,
         following=following,
     )
+
+
+async def _own_key(page: PageContext[LimitQuery], state: LimitState, key: str | None) -> Aggregation | None:
+    """Return the counts and the cap of a key that can have its own cap. Only keys that are text can have one."""
+    if key is None or not state.limit.own_caps or encode_key(display_key(key)) != key:
+        return None
+    return await page.service.aggregation(state.limit.name, display_key(key))
 
 
 async def _holders(page: PageContext[LimitQuery], held: LimitHolders) -> list[HolderRow]:

@@ -1,8 +1,6 @@
 // Checks JSON while the user types, and before the form is sent. The text is sent as typed: JavaScript numbers would lose
 // digits.
 
-const NOTE = "JSON. Numbers are stored as typed.";
-
 function syntaxError(field) {
   if (!field.value.trim()) return "";
   try {
@@ -17,7 +15,8 @@ function validate(field) {
   const error = syntaxError(field);
   field.setAttribute("aria-invalid", String(error !== ""));
   const note = field.parentElement.querySelector("[data-json-note]");
-  note.textContent = error || NOTE;
+  note.dataset.usual ??= note.textContent;
+  note.textContent = error || note.dataset.usual;
   note.classList.toggle("bad", error !== "");
   return error === "";
 }

@@ -8,23 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.job import Job
-from windlass.core.queue import FOREVER_MS, has_fixed_leases_by_default
+from windlass.core.queue import FOREVER_MS
 from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.validation.bounds import DURATION_MAX
 
 from . import times
-from .verbs import QUEUE
 
 FIRST_LEASE_MS = 60_000  # of a job whose lease depends on the calendar, until GetJob sets its deadline
 
 
-def stored_lease_ms(rule: str, queue: str = QUEUE) -> int:
-    """Return the lease to store with a new job that has this rule.
-
-    Without a rule it has no end in Bedrock's own queue. In another queue any worker may take the job: there the lease
-    of the queue (0) returns the job of a worker that dies."""
+def stored_lease_ms(rule: str) -> int:
+    """Return the lease to store with a new job that has this rule. Without a rule it is the lease of the queue (0),
+    which has no end in Bedrock's own queue unless the queue is configured."""
     if not rule:
-        return FOREVER_MS if queue == QUEUE else 0
+        return 0
     fixed_ms = parse_modifiers(rule).fixed_ms
     return FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
 
@@ -49,12 +46,13 @@ def new_lease_ms(job: Job, default_ms: int) -> int:
     """Return the length that the lease of a taken job must have, from the take on. 0: it stays as it is.
 
     Bedrock clients do not extend leases, so a lease that the queue or another dialect chose does not count: a job
-    without a rule gets the default, or a lease without end. A lease that depends on the calendar is computed here."""
+    without a rule gets the default, or a lease without end. The engine leaves the lease of a queue that does not renew
+    leases. A lease that depends on the calendar is computed here."""
     if job.started_at_ms is None:
         return 0
     if job.lease_rule:
         return _lease_ms_by_rule(job, job.started_at_ms)
-    if job.retake or has_fixed_leases_by_default(job.queue):
+    if job.retake:
         return 0
     deadline_at_ms, wanted_ms = job.lease_deadline_at_ms, default_ms or FOREVER_MS
     given_ms = FOREVER_MS if deadline_at_ms is None else deadline_at_ms - job.started_at_ms
@@ -69,11 +67,11 @@ def _lease_ms_by_rule(job: Job, started_at_ms: int) -> int:
     return min(max(1, until_ms - started_at_ms), DURATION_MAX)
 
 
-def expiry_after_take(job: Job, lease_ms: int) -> int | None:
-    """Return when a taken job expires if its lease gets a new length. 0: the length stays."""
-    if not lease_ms or job.started_at_ms is None:
+def expiry_after_take(job: Job, deadline_at_ms: int | None) -> int | None:
+    """Return when a taken job expires. `deadline_at_ms`: of its new lease (0: none), or None if it kept its lease."""
+    if deadline_at_ms is None:
         return expires_at_ms(job)
-    return None if job.retake or lease_ms == FOREVER_MS else job.started_at_ms + lease_ms
+    return None if job.retake else deadline_at_ms or None
 
 
 def fields(job: Job, default_ms: int, at_ms: int | None) -> dict[str, Any]:

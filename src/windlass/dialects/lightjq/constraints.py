@@ -253,14 +253,14 @@ async def constraints(context: RequestContext[None, None]) -> list[ConstraintSha
 )  # fmt: skip
 async def remove_constraint(context: RequestContext[None, None]) -> None:
     """Remove a constraint by its id or name. Jobs that waited for it may start."""
-    context.check_queue(QUEUE)
+    context.check_all_queues()  # the constraint may apply to any queue
     context.audit_target = NAME_PREFIX + context.path["id"]
-    await context.service.unlimit(_parse_constraint_name(context.path["id"]))
+    try:
+        await context.service.unlimit(_parse_constraint_name(context.path["id"]))
+    except (errors.BadInput, errors.TooLarge, errors.UnknownLimit) as error:
+        raise errors.UnknownLimit("There is no constraint of this id or name.") from error
 
 
 def _parse_constraint_name(text: str) -> str:
-    try:
-        check_new_name("name", text, CONSTRAINT_NAME_MAX)
-    except errors.Refusal as error:
-        raise errors.UnknownLimit("There is no constraint of this id or name.") from error
+    check_new_name("name", text, CONSTRAINT_NAME_MAX)
     return NAME_PREFIX + (str(uuid.UUID(text)) if _is_uuid(text) else text)

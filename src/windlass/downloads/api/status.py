@@ -10,7 +10,6 @@ from msgspec import Meta
 from windlass.core import errors
 from windlass.core.callbacks.callback import JobCallbacks
 from windlass.core.errors import AlreadyEnded, UnknownJob
-from windlass.core.ids import number_of_download_id
 from windlass.core.job import Job, Timeline
 from windlass.core.states import State
 from windlass.downloads.worker.order import QUEUE, download_id_of, order_or_none
@@ -88,8 +87,8 @@ def _unknown() -> NotFound:
 
 async def _status(service: Service, timeline: Timeline, name: str) -> DownloadStatus:
     job, order = timeline.job, order_or_none(timeline.job)
-    if number_of_download_id(name) is not None and await download_id_of(service, job, order) != name:
-        raise _unknown()  # the order names another id
+    if await download_id_of(service, job, order) != name:
+        raise _unknown()  # the name is a unique key or a number, and the download has another id
     report = await _report(service, timeline, name)
     callback = await _callback_status(service, job)
     return DownloadStatus(

@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping
 
 from windlass.outbound import AddressForbidden, InvalidRedirect, RequestFailed, ResponseTooLarge, TlsFailed
-
-from .resume import parse_http_date
+from windlass.outbound.retry_after import retry_after_ms
 
 PREPARING = "preparing the request"
 TOO_MANY_REQUESTS = 429
@@ -52,17 +51,8 @@ def status_failure(status: int, reason: str, headers: Mapping[str, str]) -> Down
         is_retriable=status >= 500 or status == TOO_MANY_REQUESTS,
         response_code=status,
         counted_as=f".{status}",
-        retry_after_ms=parse_retry_after(headers.get("Retry-After", ""), time.time()) if may_say_when else None,
+        retry_after_ms=retry_after_ms(headers, time.time(), most_ms=RETRY_AFTER_MAX_MS) if may_say_when else None,
     )
-
-
-def parse_retry_after(text: str, now_s: float) -> int | None:
-    """Return the delay that a Retry-After header asks for: seconds, or a date. None: it is missing or invalid."""
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return min(int(text[:18]) * 1000, RETRY_AFTER_MAX_MS)
-    date = parse_http_date(text)
-    return None if date is None else min(max(0, round((date.timestamp() - now_s) * 1000)), RETRY_AFTER_MAX_MS)
 
 
 def connection_failure(error: RequestFailed, response_code: int) -> DownloadFailure:

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import msgspec
 
 from windlass.outbound import IncomingResponse
+from windlass.outbound.retry_after import parse_http_date
 
 PARTIAL_CONTENT = 206
 RANGE_NOT_SATISFIABLE = 416
@@ -67,14 +66,6 @@ def _validator_of(headers: Mapping[str, str]) -> str:
     if changed_at is None or sent_at is None or (sent_at - changed_at).total_seconds() < CLOCK_STEP_S:
         return ""
     return changed
-
-
-def parse_http_date(text: str) -> datetime | None:
-    try:
-        found = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def continued_length(point: ResumePoint, incoming: IncomingResponse) -> int | None:

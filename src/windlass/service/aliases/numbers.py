@@ -108,7 +108,8 @@ class NumberOperations(Facet):
             return NumberedJob(shown.job, self._public(shown.number, shown.job.id))
 
         parent = None if details.parent is None else public(details.parent)
-        return TakenDetails(self._public(details.number, job_id), parent, tuple(map(public, details.children)))
+        children = tuple(map(public, details.children))
+        return TakenDetails(self._public(details.number, job_id), details.deadline_at_ms, parent, children)
 
     def numbered_id(self, queue: str, number: int) -> bytes:
         """Return the id of a job of the queue that was created under this number. This sends no command."""

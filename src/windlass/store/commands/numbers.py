@@ -55,6 +55,7 @@ class DetailsPage(NamedTuple):
     """Details of one job. Pages after the first are about its children only. `following` asks for the next page."""
 
     number: int
+    deadline_at_ms: int | None
     parent: NumberedJob | None
     children: list[NumberedJob]
     following: DetailsRequest | None
@@ -79,9 +80,10 @@ def _read_details(requests: Sequence[DetailsRequest], reply: Any) -> list[Detail
     parents = {found.job.id: found for found in map(_read_numbered, shown)}
 
     def read(lease: TakenRef, parts: Any) -> DetailsPage:
-        number, parent_id, score, member, children = parts
+        number, deadline, parent_id, score, member, children = parts
         return DetailsPage(
             _read_number(lease.id, number),
+            int(deadline) if deadline else None,
             parents.get(parent_id),
             [_read_numbered(child) for child in children],
             DetailsRequest(TakenRef(lease.id, lease.token), score, member) if score else None,

@@ -24,6 +24,7 @@ class DispatchResult(NamedTuple):
     taken: Taken
     workers: dict[bytes, WorkerInfo]
     places: frozenset[Place]
+    fixed_leases_ms: dict[bytes, int]
 
     @property
     def due_in_s(self) -> float | None:
@@ -31,7 +32,7 @@ class DispatchResult(NamedTuple):
 
     @property
     def dispatch(self) -> Dispatch:
-        return Dispatch(self.taken.jobs, self.workers, self.taken.next_due_at_ms)
+        return Dispatch(self.taken.jobs, self.workers, self.taken.next_due_at_ms, self.fixed_leases_ms)
 
 
 def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
@@ -39,12 +40,14 @@ def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def read_dispatch_result(reply: Any) -> DispatchResult:
-    now_ms, next_due, entries, descriptions, places = reply
+    now_ms, next_due, entries, descriptions, places, lengths_ms = reply
+    jobs = [unpack(entry) for entry in entries]
     return DispatchResult(
         now_ms,
-        Taken([unpack(entry) for entry in entries], next_due or None),
+        Taken(jobs, next_due or None),
         {worker: read_info(description) for worker, description in _pairs(descriptions)},
         frozenset((queue.decode(), wanted.decode()) for queue, wanted in _pairs(places)),
+        {job.id: length_ms for job, length_ms in zip(jobs, lengths_ms, strict=False) if length_ms},
     )
 
 
@@ -79,5 +82,6 @@ def redirect(request: Redirect, partition: int) -> Command[Dispatch | Literal["l
 def _redirected(reply: Any) -> Dispatch | Literal["later", "no_worker"]:
     if isinstance(reply, bytes):
         return "later" if reply == b"later" else "no_worker"
-    _, entry, worker, description = reply
-    return Dispatch([unpack(entry)], {worker: read_info(description)}, None)
+    _, entry, worker, description, length_ms = reply
+    job = unpack(entry)
+    return Dispatch([job], {worker: read_info(description)}, None, {job.id: length_ms} if length_ms else {})

@@ -133,6 +133,8 @@ class RequestReader(asyncio.Protocol):
         plan = self._plan(in_flight)
         if isinstance(plan, Response):
             in_flight.refusal = plan
+            if in_flight.length is None:
+                in_flight.keep_alive = False  # the answer must not depend on whether a malformed chunk has arrived yet
         elif plan.streams_body:
             in_flight.plan = plan
             in_flight.stream = BodyStream(self._continue_reading, self._loop)

@@ -60,8 +60,12 @@ RESPONSES: dict[str, Any] = {
         "this worker for a pause: that of `Retry-After`, or one that grows from 0.25 to 4 seconds.",
         "headers": {
             "Retry-After": {
-                "description": f"Seconds, at most {BUSY_PAUSE_MAX // 1000}.",
-                "schema": {"type": "integer", "minimum": 0},
+                "description": f"Seconds, or a date of HTTP; at most {BUSY_PAUSE_MAX // 1000} seconds from now.",
+                "schema": {"type": "string"},
+                "examples": {
+                    "seconds": {"value": "2"},
+                    "date": {"value": "Wed, 21 Oct 2026 07:28:00 GMT"},
+                },
             }
         },
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -210,10 +211,35 @@ async def test_a_taken_job_of_another_queue_does_not_expire(bedrock: BedrockComm
     assert await bedrock.state(number) == "RUNNING"
 
 
-async def test_a_queue_with_a_fixed_visibility_timeout_keeps_it(bedrock: BedrockCommands) -> None:
-    number = await _foreign(bedrock, "job_queue_mail", lease_ms=1_000)
-    await bedrock.get("*", queue="job_queue_mail")
+@pytest.mark.parametrize(
+    ("queue", "settings", "state"),
+    [
+        ("job_queue_mail", {}, "QUEUED"),
+        ("job_queue_mail", {"lease_renewal": True}, "RUNNING"),
+        ("mail", {"lease_renewal": False}, "QUEUED"),
+    ],
+)
+async def test_a_queue_with_a_fixed_visibility_timeout_keeps_it(
+    bedrock: BedrockCommands, queue: str, settings: dict[str, Any], state: str
+) -> None:
+    if settings:
+        await bedrock.service.configure(queue, settings)
+    number = await _foreign(bedrock, queue, lease_ms=1_000)
+    await bedrock.get("*", queue=queue)
     bedrock.advance(2)
+    await bedrock.service.recover()
+    assert await bedrock.state(number) == state
+
+
+async def test_a_job_with_a_timeout_has_it_also_where_leases_are_fixed(bedrock: BedrockCommands) -> None:
+    await bedrock.service.configure("mail", {"lease_renewal": False})
+    number = await bedrock.create("send", queue="mail", jobTimeout="+1 HOUR")
+    taken = await bedrock.get("*", queue="mail")
+    assert taken["expires"] == (await bedrock.query(number))["expires"]
+    bedrock.advance(3_590)
+    await bedrock.service.recover()
+    assert await bedrock.state(number) == "RUNNING"
+    bedrock.advance(20)
     await bedrock.service.recover()
     assert await bedrock.state(number) == "QUEUED"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.dialects.bedrock.timeouts.test_job_timeout import seconds_between
 from windlass.core.errors import BadSetting
 from windlass.core.job import NewJob
 from windlass.core.operations import Take
+from windlass.core.queue import FOREVER_MS
 from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings, load
@@ -47,6 +49,40 @@ async def test_a_stuck_job_is_queued_again(limited: BedrockCommands) -> None:
     assert "expires" not in await limited.query(number)
     assert await limited.state(number) == "QUEUED"
     assert (await limited.get("job"))["data"] == {"a": 1}
+
+
+@pytest.mark.parametrize("queue", ["bedrock", "mail"])
+async def test_a_queue_has_a_default_of_its_own(bedrock: BedrockCommands, queue: str) -> None:
+    number = await bedrock.create("job", queue=queue)
+    await bedrock.service.configure(queue, {"lease_ms": 60_000, "lease_renewal": False})
+    await bedrock.get("*", queue=queue)
+    query = "SELECT expires FROM jobs WHERE queue = '{}';"
+    assert (await bedrock.ok("Query", query=query.format(queue))).body != [[""]]
+    bedrock.advance(61)
+    await bedrock.service.recover()
+    assert await bedrock.state(number) == "QUEUED"
+
+
+@only_valkey
+@pytest.mark.parametrize(
+    ("queue", "settings", "seconds"),
+    [
+        ("mail", {"lease_renewal": False, "lease_ms": 60_000}, 60),
+        ("mail", {"lease_renewal": False, "lease_ms": FOREVER_MS}, TIMEOUT_S),
+        ("job_queue_mail", {"lease_renewal": True}, TIMEOUT_S),
+        ("job_queue_mail", {}, 30),
+    ],
+)
+async def test_a_fixed_lease_precedes_the_default(
+    limited: BedrockCommands, queue: str, settings: dict[str, Any], seconds: int
+) -> None:
+    if settings:
+        await limited.service.configure(queue, settings)
+    number = await limited.create("job", queue=queue)
+    taken = await limited.get("*", queue=queue)
+    row = await limited.query(number)
+    assert row["expires"] == taken["expires"]
+    assert seconds - 1 <= seconds_between(row["lastRun"], row["expires"]) <= seconds + 1
 
 
 @only_valkey

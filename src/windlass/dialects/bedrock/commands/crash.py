@@ -5,16 +5,15 @@ forgets them."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Job
 from windlass.core.operations import CompleteWithChildren, Taken
+from windlass.core.text.glob import compile_glob
 from windlass.core.validation.values import check_glob
 from windlass.dialects.bedrock.client import BedrockClient
 from windlass.dialects.bedrock.parameters import Parameters
@@ -32,17 +31,17 @@ REASON = "crashed"
 class CrashCommands:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._patterns: dict[str, None] = {}  # in the order of their arrival
+        self._patterns: dict[str, Callable[[str], bool]] = {}  # tests of names by GLOB
 
     async def crash_jobs(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         _check_local(client)
-        names = [name for part in Parameters.from_request(request).get("names").split(",") if (name := part.strip(" "))]
+        parts = Parameters.from_request(request).get("names").split(",")
+        names = list(dict.fromkeys(name for part in parts if (name := part.strip(" "))))
         for name in names:
             _check_pattern(name)
-        patterns = self._patterns | dict.fromkeys(names)
-        if len(patterns) > PATTERNS_MAX:
+        if len({*self._patterns, *names}) > PATTERNS_MAX:
             raise CommandRefused(402, "Too many names")
-        self._patterns = patterns
+        self._patterns |= {name: compile_glob(name) for name in names}
         if names:
             log.warning(
                 "GetJob fails due jobs with these names: %s. ClearCrashedBedrockJobs ends it.", ", ".join(names)
@@ -60,7 +59,8 @@ class CrashCommands:
 
     async def without_crashed(self, taken: Taken) -> Taken:
         """Fail the taken jobs whose name matches a pattern, and return the others."""
-        names = self._matching({job.name for job in taken.jobs})
+        tests = self._patterns.values()
+        names = {name for name in {job.name for job in taken.jobs} if any(matches(name) for matches in tests)}
         crashed = [job for job in taken.jobs if job.name in names]
         if not crashed:
             return taken
@@ -72,14 +72,6 @@ class CrashCommands:
         await self._service.complete_with_children(
             [CompleteWithChildren(id=job.id, token=job.lease_token, then="fail", reason=REASON) for job in jobs]
         )
-
-    def _matching(self, names: set[str]) -> set[str]:
-        with contextlib.closing(sqlite3.connect(":memory:")) as matcher:
-            return {
-                name
-                for name in names
-                if any(matcher.execute("SELECT ? GLOB ?", (name, pattern)).fetchone()[0] for pattern in self._patterns)
-            }
 
 
 def _check_local(client: BedrockClient) -> None:

@@ -201,7 +201,7 @@ def _job_template(
             unique_check="refuse" if is_unique else "none",
             unique_while_kept=True,
             retry=Backoff(tries=DELIVERIES_MAX) if is_counted else ENDLESS,
-            lease_ms=timeouts.stored_lease_ms(lease_rule, queue),
+            lease_ms=timeouts.stored_lease_ms(lease_rule),
             lease_rule=lease_rule,
             retake=bool(retry_after),
             hidden=is_mocked,

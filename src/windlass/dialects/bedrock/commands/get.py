@@ -83,14 +83,15 @@ class GetCommands:
             leases_ms = [timeouts.new_lease_ms(job, self._job_timeout_ms) for job in taken.jobs]
             rows: list[dict[str, Any]] = []
             found = await self._details(taken.jobs, leases_ms)
-            for job, lease_ms, details in zip(taken.jobs, leases_ms, found, strict=True):
+            for job, details in zip(taken.jobs, found, strict=True):
                 if isinstance(details, Refusal):
                     continue  # deleted in between, and its number is not known
                 row = record.fields_before_take(job, details.number, taken.started_before.get(job.id))
                 row |= _parent_fields(details.parent, principal)
                 row |= _children_fields(details.children, principal)
                 if job.lease_rule or self._job_timeout_ms:
-                    row |= timeouts.fields(job, self._job_timeout_ms, timeouts.expiry_after_take(job, lease_ms))
+                    expires_at_ms = timeouts.expiry_after_take(job, details.deadline_at_ms)
+                    row |= timeouts.fields(job, self._job_timeout_ms, expires_at_ms)
                 if with_token:
                     row["leaseToken"] = job.lease_token
                 rows.append(row)

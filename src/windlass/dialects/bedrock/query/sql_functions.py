@@ -93,8 +93,8 @@ def _trim(text: Value, characters: Value, at_start: bool, at_end: bool) -> str |
     return source[start:end]
 
 
-# A connection with SQLite's own printf.
-_sqlite = sqlite3.connect(":memory:", check_same_thread=False)
+# A connection with SQLite's own printf. A cached statement would keep its arguments, which are up to 8 MiB each.
+_sqlite = sqlite3.connect(":memory:", check_same_thread=False, cached_statements=0)
 _sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_BYTES_MAX)
 
 

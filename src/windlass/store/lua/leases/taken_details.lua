@@ -4,9 +4,9 @@
 -- arguments: children_max (to look at), bytes_max (about), queue; then per job: id, token, lease_ms (since it was
 --            taken; 0: the deadline stays), parent ('': none), cursor score ('0': the first page of children, '': no
 --            children), cursor member
--- returns:   {per job {number ('': the id contains it), id of its parent ('': none is shown), cursor score, cursor
---            member ('' at the end), {child, ...}} or a refusal, {parent, ...}}; a child or parent is {number, id +
---            record}
+-- returns:   {per job {number ('': the id contains it), deadline as text ('0': none; '': no lease_ms was given), id of
+--            its parent ('': none is shown), cursor score, cursor member ('' at the end), {child, ...}} or a refusal,
+--            {parent, ...}}; a child or parent is {number, id + record}
 -- refusals:  unknown_job, already_ended (only of a job that changes: it gets a deadline or a number)
 -- flags: allow-oom
 local STATE = require('constants').STATE
@@ -69,16 +69,19 @@ local function ended_children(view, owner, score, member)
 end
 
 local function details_of(view, id, token, lease_ms, parent, score, member)
-  local number = ''
+  local number, deadline = '', ''
   if lease_ms > 0 or not numbers.number_in(id) then
     local job = record.load(id)
     if not job then return ending.missing(id) end
-    if lease_ms > 0 and reports.find_held(id, token) then lease.set_length(job, lease_ms) end
+    if lease_ms > 0 then
+      if reports.find_held(id, token) then lease.set_length(job, lease_ms) end
+      deadline = string.format('%.0f', job.deadline)
+    end
     number, view.is_changed = number_to_show(view, job), true
   end
   local shown_parent = show_parent(view, parent)
-  if score == '' then return {number, shown_parent, '', '', {}} end
-  return {number, shown_parent, ended_children(view, id, score, member)}
+  if score == '' then return {number, deadline, shown_parent, '', '', {}} end
+  return {number, deadline, shown_parent, ended_children(view, id, score, member)}
 end
 
 return function(arguments, children_max, bytes_max, queue)

@@ -1,5 +1,5 @@
 -- Return a page of the jobs that run under a limit, or under one key of it, longest running first.
--- arguments: limit_key (number, or number:key), from (how many to skip), most
+-- arguments: limit_key (number, number:key, or number=key for a limit with own caps), from (how many to skip), most
 -- returns:   {how many there are, {id, since, ...}}
 -- refusals:  none
 -- flags: no-writes

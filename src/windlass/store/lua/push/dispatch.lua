@@ -3,7 +3,8 @@
 -- arguments: most, accept_ms, wakeup_list ('': do not register), registered_ms, stays_registered ('1': others wait on
 --            the same wakeup list)
 -- returns:   {now, next instant at which something may be due (0: none), {id + record, ...}, {worker, description,
---            ...}, {queue, filter, ... where the dispatcher waits}}
+--            ...}, {queue, filter, ... where the dispatcher waits}, {length of its fixed lease in ms (0: it is
+--            renewed), ... per job}}
 -- refusals:  partition_stopped (instead of the answer)
 -- flags: allow-oom
 local clock = require 'clock'
@@ -11,6 +12,7 @@ local propagation = require 'dependencies.propagation'
 local due = require 'due'
 local ending = require 'jobs.ending'
 local keys = require 'keys'
+local lease = require 'leases.lease'
 local take = require 'leases.take'
 local configuration = require 'queues.configuration'
 local push_workers = require 'workers.push_workers'
@@ -75,17 +77,19 @@ local function lease_by_room(candidates, most, accept_ms)
   return taken, following
 end
 
--- Return the records of these jobs, and {worker, description, ...} of the workers that hold them.
+-- Return the records of these jobs, {worker, description, ...} of the workers that hold them, and their fixed leases.
 local function describe(taken, candidates)
-  local records, descriptions, is_holder = {}, {}, {}
-  for i, job in ipairs(taken) do records[i], is_holder[job.worker] = job.id .. job.raw, true end
+  local records, descriptions, fixed_leases, is_holder = {}, {}, {}, {}
+  for i, job in ipairs(taken) do
+    records[i], fixed_leases[i], is_holder[job.worker] = job.id .. job.raw, lease.fixed_ms(job) or 0, true
+  end
   for _, candidate in ipairs(candidates) do
     if is_holder[candidate.worker] then
       descriptions[#descriptions + 1] = candidate.worker
       descriptions[#descriptions + 1] = candidate.description
     end
   end
-  return records, descriptions
+  return records, descriptions, fixed_leases
 end
 
 return function(_, most, accept_ms, wakeup_list, registered_ms, stays_registered)
@@ -105,6 +109,6 @@ return function(_, most, accept_ms, wakeup_list, registered_ms, stays_registered
   end
   wake_takers.wake_all()
   ending.trim_histories()
-  local records, descriptions = describe(taken, candidates)
-  return {clock.now_ms, due.answer(following), records, descriptions, places}
+  local records, descriptions, fixed_leases = describe(taken, candidates)
+  return {clock.now_ms, due.answer(following), records, descriptions, places, fixed_leases}
 end

@@ -1,6 +1,7 @@
 -- Record the outcomes of pushes.
 -- arguments: per job: id, token, worker (16 bytes), outcome ('accepted', 'unknown': the worker does not know the name,
---            'busy', 'unreachable', 'gone'), duration_ms (accepted: of the lease; busy: of the pause, 0: a growing one)
+--            'busy', 'unreachable', 'gone'), duration_ms (accepted: of the lease, unless it is fixed, 0: the job's or
+--            the queue's; busy: of the pause, 0: a growing one)
 -- returns:   per job 'running', 'queued', 'scheduled', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
@@ -42,7 +43,7 @@ local function record_push(id, token, worker, outcome, duration_ms)
   if not job then return refused end
   -- A late answer does not change a running job.
   if outcome == 'accepted' or job.state ~= STATE.dispatched then
-    lease.accept(id, token, outcome == 'accepted' and duration_ms or 0)
+    lease.accept(id, token, lease.fixed_ms(job) or (outcome == 'accepted' and duration_ms or 0))
     return 'running'
   end
   return outcome == 'unknown' and give_back_unknown(job) or reports.release(job)

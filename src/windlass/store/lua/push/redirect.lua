@@ -1,7 +1,8 @@
 -- Lease a pushed job that its worker refused to another worker that knows its name, with a new token.
 -- arguments: id, token, accept_ms; then workers that have refused it
--- returns:   {now, id + record, worker, description}; or 'later': other workers have no free slot now, so the job waits
---            in its queue, without a spent attempt; or 'nobody': all workers have refused it, and it is left unchanged
+-- returns:   {now, id + record, worker, description, length of its fixed lease in ms (0: it is renewed)}; or 'later':
+--            other workers have no free slot now, so the job waits in its queue, without a spent attempt; or 'nobody':
+--            all workers have refused it, and it is left unchanged
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 local STATE = require('constants').STATE
@@ -63,5 +64,5 @@ return function(arguments, id, token, accept_ms)
   lease_to(best.worker, job, tonumber(accept_ms))
   commit.run()
   local whole = lease.load_whole({id})[1]
-  return {clock.now_ms, whole.id .. whole.raw, best.worker, best.description}
+  return {clock.now_ms, whole.id .. whole.raw, best.worker, best.description, lease.fixed_ms(whole) or 0}
 end

@@ -3,7 +3,7 @@
 -- arguments: most, accept_ms, dispatch_counts ('1': a dispatch spends an attempt even if it is not accepted),
 --            wakeup_list ('': do not register), registered_ms; then queues
 -- returns:   {now, next instant at which something may be due (0: none), {id + record, ...}, {worker, description,
---            ...}, {}}
+--            ...}, {}, {}}
 -- refusals:  partition_stopped (instead of the answer)
 -- flags: allow-oom
 local clock = require 'clock'
@@ -59,5 +59,5 @@ return function(arguments, most, accept_ms, dispatch_counts, wakeup_list, regist
   wake_takers.wake_all()
   ending.trim_histories()
   local records, descriptions = describe(taken)
-  return {clock.now_ms, due.answer(following), records, descriptions, {}}
+  return {clock.now_ms, due.answer(following), records, descriptions, {}, {}}
 end

@@ -60,16 +60,26 @@ function lease.may_start(job)
   return true
 end
 
--- A negative length in the terms is for jobs that have no own lease with an end.
+local function usual_ms(job)
+  local own = record.policy_of(job).lease_ms
+  return own > 0 and own or configuration.of(job.queue).lease_ms
+end
+
+-- Return the length of a lease that no report extends. nil: the queue renews leases, or the lease has no end.
+function lease.fixed_ms(job)
+  if configuration.of(job.queue).lease_renewal ~= 0 then return nil end
+  local length_ms = usual_ms(job)
+  return length_ms < record.FOREVER_MS and length_ms or nil
+end
+
+-- A negative length in the terms is for jobs that have no own lease with an end, and no fixed one.
 local function lease_ms_of(job, terms)
   local asked_ms = terms.lease_ms
   if asked_ms > 0 then return asked_ms end
   local own = record.policy_of(job).lease_ms
-  local of_queue = configuration.of(job.queue)
   local has_no_end = own == 0 or own >= record.FOREVER_MS
-  if asked_ms < 0 and has_no_end and of_queue.lease_renewal ~= 0 then return -asked_ms end
-  if own > 0 then return own end
-  return of_queue.lease_ms
+  if asked_ms < 0 and has_no_end and not lease.fixed_ms(job) then return -asked_ms end
+  return usual_ms(job)
 end
 
 -- Return the deadline of a lease that begins at an instant; 0: none.

@@ -8,7 +8,6 @@ local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
 local lease = require 'leases.lease'
 local limits = require 'limits.limits'
-local configuration = require 'queues.configuration'
 
 local reported_jobs = {}
 
@@ -34,11 +33,9 @@ function reported_jobs.of_worker(worker, state)
   return found
 end
 
-local function has_fixed_leases(job) return configuration.of(job.queue).lease_renewal == 0 end
-
--- Return the length of a lease that a message starts. A fixed lease is not extended by messages, so its length is the
--- job's or the queue's (0). A silent worker loses its jobs before that (recover.lua).
-local function lease_ms_of(job, silent_ms) return has_fixed_leases(job) and 0 or silent_ms end
+-- Return the length of a lease that a message starts. Messages do not extend a fixed lease, so it has its full length.
+-- A silent worker loses its jobs before that (recover.lua).
+local function lease_ms_of(job, silent_ms) return lease.fixed_ms(job) or silent_ms end
 
 local function lease_again(job, worker, silent_ms)
   local own_limits = record.links_of(job).limits
@@ -60,7 +57,7 @@ function reported_jobs.hold(job, worker, silent_ms, is_acceptance)
   end
   if record.is_ended(job) then return nil, 'already_ended' end
   if job.state ~= STATE.queued then return nil, 'wrong_state' end
-  if not is_acceptance and has_fixed_leases(job) then return nil, 'stale_lease' end
+  if not is_acceptance and lease.fixed_ms(job) then return nil, 'stale_lease' end
   return lease_again(job, worker, silent_ms)
 end
 
