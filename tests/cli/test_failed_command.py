@@ -109,7 +109,8 @@ def fail_chain(service: Service, message: str) -> list[bytes]:
 
 def test_consequences_are_shown_with_their_cause_and_not_retried(service: Service) -> None:
     charge, *_ = fail_chain(service, "declined")
-    rows = {row[2]: row[-1] for row in run_ok(service, "failed", "ls").rows}
+    assert [row[2] for row in run_ok(service, "failed", "ls").rows] == ["charge"]
+    rows = {row[2]: row[-1] for row in run_ok(service, "failed", "ls", "--later").rows}
     assert rows["charge"] == "CardError: declined"
     assert rows["notify"] == rows["ship"] == f"because of charge (job {format_id(charge)}): CardError: declined"
     groups = run_ok(service, "failed", "groups")
@@ -120,11 +121,10 @@ def test_consequences_are_shown_with_their_cause_and_not_retried(service: Servic
     only = run_ok(service, "failed", "groups", "--name", "ship")
     assert "1 job failed because of jobs that are not shown here." in only.err
     done = run_ok(service, "failed", "retry", "--name", "ship")
-    assert "Left out 1 job that failed because of another job" in done.err
+    assert done.out == "Retried 0 jobs. 1 later step follows its cause.\n"
     assert counts(service, "mail") == {"failed": 3}
     done = run_ok(service, "failed", "retry", "--yes")
-    assert done.out == "Retried 1 job.\n"
-    assert "Left out 2 jobs" in done.err
+    assert done.out == "Retried 1 job. 2 later steps follow their causes.\n"
     assert counts(service, "mail") == {"queued": 1, "waiting": 2}
 
 
