@@ -81,6 +81,7 @@ read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
 read produce work  GET /api/v1/jobs/{id}/result
 read produce work  GET /api/v1/jobs/{id}/explain
+read produce work  GET /api/v1/jobs/{id}/cause
 read produce work  GET /api/v1/jobs/{id}/logs
 read produce work  GET /api/v1/jobs/{id}/members
 read produce work  GET /api/v1/jobs/{id}/callbacks
