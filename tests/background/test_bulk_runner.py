@@ -66,6 +66,19 @@ async def test_all_that_match_are_retried_in_steps(service: Service) -> None:
     assert (await service.actions())[0].id == found.id
 
 
+@pytest.mark.parametrize("queue", ["", "q"])
+@pytest.mark.parametrize("step", [1, 3])
+async def test_a_retry_takes_causes_and_leaves_consequences_alone(service: Service, queue: str, step: int) -> None:
+    first, last = service.store.new_ids(["q", "q"])
+    await service.enqueue([NewJob(queue="q", name="a", id=first), NewJob(queue="q", name="b", id=last, after=(first,))])
+    [job] = (await service.take(Take(queues=("q",)))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token)])
+    assert await counts(service) == (0, 2, 0)
+    found = await done(service, retry(queue=queue), step=step)
+    assert (found.state, found.done, found.refused) == ("finished", 1, 0)
+    assert [timeline.job.state.label for timeline in await service.job([first, last])] == ["queued", "waiting"]  # type: ignore[union-attr]
+
+
 async def test_an_error_can_choose(service: Service) -> None:
     await fail(service, 3, error=b'"no room"')
     await fail(service, 4, error=b'"order 5 is gone"')

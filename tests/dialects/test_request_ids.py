@@ -41,7 +41,8 @@ WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # Text that names nothing by an id, or names it within a queue that is checked.
 NO_IDS = {
     "body all_but", "body destination", "body error_base64", "body finished_at", "body glob", "body headers",
-    "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body note", "body only",
+    "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body names", "body note",
+    "body only",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body result_base64",
     "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",

@@ -161,6 +161,16 @@ class TimelineShape(ResponseShape, frozen=True, kw_only=True):
     attempts: list[AttemptShape]
 
 
+class CauseShape(ResponseShape, frozen=True, kw_only=True):
+    """The job that caused the end of a job."""
+
+    cause: Annotated[
+        TimelineShape | None,
+        Meta(description="null: the job ended by itself, has not ended, its cause is gone, or the cause is hidden."),
+    ]
+    is_hidden: Annotated[bool, Meta(description="The cause is in a queue that the token may not use.")] = False
+
+
 def timeline_shape(timeline: Timeline, encoding: Encoding) -> TimelineShape:
     return TimelineShape(
         job=job_shape(timeline.job, encoding),

@@ -27,7 +27,7 @@ from windlass.cli.parameters import DURATION_OR_INSTANT, DurationOrInstant
 from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
-from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup, Failures
 from windlass.service import Service
 
 READ_AT_ONCE = 100
@@ -47,6 +47,7 @@ GROUP_COLUMNS = (
     Column("name", rank=1, shrinks=12),
     Column("last", rank=3),
     Column("error", shrinks=30),
+    Column("later steps", is_right=True, rank=4),
 )
 
 
@@ -147,7 +148,8 @@ def ls(service: Service, job_filter: FailedFilter, later: bool, limit: int, as_j
 def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     """Group the newest failed jobs by error.
 
-    Ids, numbers and quoted texts in errors are masked. The largest group comes first. With --json, one object per line.
+    Ids, numbers and quoted texts in errors are masked. Later steps failed because of jobs of the group. The largest
+    group comes first. With --json, one object per line.
 
     \b
     Example:
@@ -161,12 +163,25 @@ def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     else:
         rows = (_group_row(group, now_ms) for group in found.groups)
         print_table(GROUP_COLUMNS, rows, empty="No failed jobs.")
+        if consequences := _describe_consequences(found):
+            print_note(consequences)
     if not found.is_all:
         print_note(f"Only the newest {format_count(found.looked_at, 'failed job')} were grouped.")
 
 
 def _group_row(group: FailureGroup, now_ms: int) -> tuple[object, ...]:
-    return group.count, group.queue, group.name, InstantCell(group.last_at_ms, now_ms), group.error_shape
+    last = InstantCell(group.last_at_ms, now_ms)
+    return group.count, group.queue, group.name, last, group.error_shape, group.consequences or ""
+
+
+def _describe_consequences(found: Failures) -> str:
+    """Return a sentence about the jobs that are in no group, or nothing."""
+    later = sum(group.consequences for group in found.groups)
+    failed = sum(group.count for group in found.groups)
+    parts = [f"{failed:,} failed, {format_count(later, 'later step')} failed because of them."] if later else []
+    if found.other_consequences:
+        parts.append(f"{format_count(found.other_consequences, 'job')} failed because of jobs that are not shown here.")
+    return " ".join(parts)
 
 
 def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
@@ -181,7 +196,7 @@ def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
 def retry(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     """Put all matching failed jobs back into their queues.
 
-    Later steps of a flow, which failed only because of another job, are not retried: they follow its retry.
+    Jobs that failed because of another job are left out: they wait again when that job is retried.
 
     \b
     Example:
@@ -258,6 +273,6 @@ def search(service: Service, job_filter: FailedFilter) -> Iterator[tuple[Job, st
     """Find jobs with their last errors."""
     source = _ended_in_time(service, job_filter)
     while batch := list(islice(source, READ_AT_ONCE)):
-        for job, error in with_errors(service, [job.id for job in batch]):
+        for job, error in with_errors(service, [job.id for job in batch], with_causes=True):
             if job_filter.error.casefold() in error.casefold():
                 yield job, error
