@@ -14,8 +14,8 @@ from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.flow_blockers import Blockers, find_blockers
-from windlass.dashboard.views.flow_drawing import draw_graph
 from windlass.dashboard.views.flow_fold import fold, show_all
+from windlass.dashboard.views.flow_svg import render_graph
 from windlass.dashboard.views.gantt import Gantt, chart_of
 from windlass.web.listener.messages import Response
 
@@ -59,7 +59,7 @@ async def flow(page: PageContext[FlowQuery]) -> FlowView | Response:
     shows_all = page.query.steps == "all"
     graph = show_all(found.steps) if shows_all else fold(found.steps)
     unfolded = page.link("flows", found.summary.key, steps="all")
-    drawn = draw_graph(graph, found.steps, found.now_ms, lambda key: page.link("jobs", key), unfolded)
+    drawn = render_graph(graph, found.steps, found.now_ms, lambda key: page.link("jobs", key), unfolded)
     return FlowView(found, drawn, graph.is_folded, shows_all, chart_of(found), await find_blockers(page, found))
 
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from tests.dashboard.views.made_flows import chain, group, layers, make_flow, make_step, random_flow
 from windlass.core.flow import Flow
 from windlass.core.states import State
-from windlass.dashboard.views.flow_drawing import draw_graph
 from windlass.dashboard.views.flow_fold import fold, show_all
+from windlass.dashboard.views.flow_svg import render_graph
 from windlass.dashboard.views.gantt import chart_of, draw_row
 
 LOOSE_S = 2.0  # the page must take less than 0.2 s; a busy machine needs longer
 UNFOLDED = "/flows/x?steps=all"
 
 
-def draw(flow: Flow, *, shows_all: bool = False) -> ElementTree.Element:
+def render(flow: Flow, *, shows_all: bool = False) -> ElementTree.Element:
     graph = show_all(flow.steps) if shows_all else fold(flow.steps)
-    text = draw_graph(graph, flow.steps, flow.now_ms, lambda key: f"/jobs/{key}", UNFOLDED)
+    text = render_graph(graph, flow.steps, flow.now_ms, lambda key: f"/jobs/{key}", UNFOLDED)
     return ElementTree.fromstring(text)  # noqa: S314 (it is ours)
 
 
@@ -37,17 +37,17 @@ def texts(box: ElementTree.Element) -> list[str]:
 @given(st.integers(1, 200), st.integers(0, 300), st.integers(0, 1000))
 def test_every_step_is_drawn_once_or_counted_in_a_fold(count: int, edges: int, seed: int) -> None:
     flow = random_flow(count, edges, seed)
-    folds = [box for box in boxes(draw(flow)) if "is-fold" in box.attrib["class"]]
+    folds = [box for box in boxes(render(flow)) if "is-fold" in box.attrib["class"]]
     counted = [int(texts(box)[0].strip("+ more").replace("\u202f", "")) for box in folds]
-    steps = [box for box in boxes(draw(flow)) if "is-fold" not in box.attrib["class"]]
+    steps = [box for box in boxes(render(flow)) if "is-fold" not in box.attrib["class"]]
     keys = [box.attrib["data-key"] for box in steps]
     assert len(set(keys)) == len(keys)
     assert len(keys) + sum(counted) == count
-    assert len(boxes(draw(flow, shows_all=True))) == count
+    assert len(boxes(render(flow, shows_all=True))) == count
 
 
 def test_a_step_links_to_its_job_and_tells_its_state_in_words() -> None:
-    drawn = draw(make_flow([make_step(0), make_step(1, [0], State.RUNNING, progress=0.4, attempt=2)]))
+    drawn = render(make_flow([make_step(0), make_step(1, [0], State.RUNNING, progress=0.4, attempt=2)]))
     first, second = boxes(drawn)
     assert first.get("href") == f"/jobs/{first.attrib['data-key']}"
     assert texts(first) == ["step 0", "finished · 800\u202fms"]
@@ -57,13 +57,13 @@ def test_a_step_links_to_its_job_and_tells_its_state_in_words() -> None:
 
 
 def test_a_step_without_a_record_is_no_link() -> None:
-    (box,) = boxes(draw(make_flow([make_step(0, state=None)])))
+    (box,) = boxes(render(make_flow([make_step(0, state=None)])))
     assert box.tag == "g"
     assert texts(box) == ["step 0", "deleted"]
 
 
 def test_a_consequence_is_muted_and_names_its_cause() -> None:
-    drawn = boxes(draw(chain(4, fails_at=1)))
+    drawn = boxes(render(chain(4, fails_at=1)))
     assert "is-cause" in drawn[1].attrib["class"]
     for box in drawn[2:]:
         assert "box-consequence" in box.attrib["class"]
@@ -73,13 +73,13 @@ def test_a_consequence_is_muted_and_names_its_cause() -> None:
 
 def test_hostile_texts_are_escaped() -> None:
     hostile = '"><script>a()</script>\u202e'
-    (box,) = boxes(draw(make_flow([make_step(0, step=hostile, name=hostile, queue=hostile)])))
+    (box,) = boxes(render(make_flow([make_step(0, step=hostile, name=hostile, queue=hostile)])))
     assert "<script>" in box.attrib["aria-label"]
     assert "\u202e" not in ElementTree.tostring(box, encoding="unicode")
 
 
 def test_a_fold_leads_to_the_graph_without_folds() -> None:
-    (folded,) = [box for box in boxes(draw(group(200))) if "is-fold" in box.attrib["class"]]
+    (folded,) = [box for box in boxes(render(group(200))) if "is-fold" in box.attrib["class"]]
     assert folded.get("href") == UNFOLDED
     assert "finished" in folded.attrib["aria-label"]
 
@@ -93,7 +93,7 @@ def test_a_fold_leads_to_the_graph_without_folds() -> None:
 def test_graph_and_chart_are_drawn_in_time(flow: Flow, shows_all: bool) -> None:
     """With 2,000 steps they take 10 to 130 ms on an idle machine. The bound is loose."""
     began_s = time.perf_counter()
-    draw(flow, shows_all=shows_all)
+    render(flow, shows_all=shows_all)
     chart = chart_of(flow)
     for row in chart.rows:
         draw_row(row, chart)

@@ -28,14 +28,14 @@ _CLIP = (
 )
 
 
-def draw_graph(
+def render_graph(
     graph: FlowGraph, steps: Sequence[FlowStep], now_ms: int, job_link: Callable[[str], str], unfolded_link: str
 ) -> Markup:
     """Draw the graph. `steps` are all steps of the flow, `job_link` builds the address of a job's page, and
     `unfolded_link` leads to the graph without folds."""
     layout = lay_out(len(graph.boxes), graph.edges)
     boxes = _Boxes(find_causes(steps), now_ms, job_link, unfolded_link)
-    drawn = [boxes.draw(box, corner) for box, corner in zip(graph.boxes, layout.corners, strict=True)]
+    drawn = [boxes.render(box, corner) for box, corner in zip(graph.boxes, layout.corners, strict=True)]
     layers = max(layout.layers, default=-1) + 1
     label = f"Graph of {pluralize(len(steps), 'step')} in {pluralize(layers, 'layer')}, from left to right"
     return Markup(
@@ -110,7 +110,7 @@ class _Boxes:
         self._job_link = job_link
         self._unfolded_link = unfolded_link
 
-    def draw(self, box: Sequence[FlowStep], corner: Point) -> str:
+    def render(self, box: Sequence[FlowStep], corner: Point) -> str:
         return self._fold(box, corner) if len(box) > 1 else self._step(box[0], corner)
 
     def _step(self, step: FlowStep, corner: Point) -> str:
