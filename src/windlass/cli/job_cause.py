@@ -11,8 +11,6 @@ from windlass.core.job import Job, Timeline
 from windlass.core.states import State
 from windlass.service import Service
 
-HOPS_MAX = 20  # from a job to its cause, without a flow
-
 
 class JobCause(NamedTuple):
     id: bytes
@@ -25,7 +23,7 @@ def find_cause(service: Service, job: Job) -> JobCause | None:
     """Return the job that failed, was cancelled or was deleted by itself, and so ended a job."""
     if not job.is_consequence:
         return None
-    return _find_in_flow(service, job) or _find_among_members(service, job)
+    return _find_in_flow(service, job) or _find_by_attempts(service, job)
 
 
 def _find_in_flow(service: Service, job: Job) -> JobCause | None:
@@ -39,16 +37,12 @@ def _find_in_flow(service: Service, job: Job) -> JobCause | None:
     return None if step is None else JobCause(step.job_id, step.label, bool(step.step), step.state)
 
 
-def _find_among_members(service: Service, job: Job) -> JobCause | None:
-    for _ in range(HOPS_MAX):
-        members = service.list_members(job.id, (State.FAILED, State.CANCELLED), most=1).wait().members
-        if not members:
-            return None
-        job = members[0].job
-        if not job.is_consequence:
-            step = job.flow.step if job.flow else ""
-            return JobCause(job.id, step or job.name, bool(step), job.state)
-    return None
+def _find_by_attempts(service: Service, job: Job) -> JobCause | None:
+    found = service.find_cause(job.id).wait()
+    if found is None:
+        return None
+    step = found.job.flow.step if found.job.flow else ""
+    return JobCause(found.job.id, step or found.job.name, bool(step), found.job.state)
 
 
 def describe_cause(job: Job, cause: JobCause) -> str:
