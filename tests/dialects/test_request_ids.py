@@ -36,7 +36,7 @@ OPEN = [route for route in Router(ROUTES).routes if route.roles is not None and 
 
 JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "query alias", "query copy", "query q",
            "form id", "form ids", "path id"}  # fmt: skip
-FLOW_IDS = {"body id of a flow", "path id of a flow"}
+FLOW_IDS = {"body id of a flow", "form id of a flow", "path id of a flow"}
 WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # Text that names nothing by an id, or names it within a queue that is checked.
 NO_IDS = {
@@ -101,7 +101,7 @@ class RequestField(NamedTuple):
         """What an id belongs to, if not to a job."""
         if self.kind == "path":
             return next((noun for noun in ("worker", "flow") if f"/{noun}s/" in self.route.path), "")
-        return "flow" if "flow" in self.path else ""
+        return "flow" if "flow" in self.path or self.route.path.endswith("-flow") else ""
 
     def __str__(self) -> str:
         return f"{self.route.method} {self.route.path} {self.kind} {'.'.join(map(str, self.path))}"

@@ -49,6 +49,7 @@ ANSWERED = {
     "GET /metrics": (200, LISTS),
     "GET /": (200, LISTS),
     "GET /engine": (200, "nothing of queues"),
+    "GET /flows": (200, LISTS),
     "GET /queues": (200, LISTS),
     "GET /jobs/new": (200, "an empty form"),
     "GET /search": (200, LISTS),
@@ -118,7 +119,7 @@ def _body(route: Route, token: int) -> bytes | None:
     if route.method not in ("POST", "PUT", "PATCH"):
         return None
     if route.body is None:
-        return b"queue=mail&name=nightly&confirmed=1&ids=" + EXAMPLE_ID.encode()
+        return b"queue=mail&name=nightly&confirmed=1&ids=%b&id=%b" % (EXAMPLE_ID.encode(), EXAMPLE_ID.encode())
     paths = build_document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
     content = paths[route.path][route.method.lower()]["requestBody"]["content"]
     example = next(iter(content.values()))["example"]

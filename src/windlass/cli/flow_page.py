@@ -86,16 +86,21 @@ def describe(flow: FlowSummary) -> str:
     """Describe the state of a flow in a sentence."""
     if flow.state == "finished":
         return "Its only step finished." if flow.total == 1 else f"All {flow.total:,} steps finished."
-    counts = ((flow.failed, "failed"), (flow.cancelled, "cancelled"), (flow.deleted, "deleted"))
-    ends = [f"{count:,} {'was ' if count == 1 else 'were '}{word}" for count, word in counts[1:] if count]
-    ends = [f"{flow.failed:,} failed", *ends] if flow.failed else ends
-    later = f"{format_count(flow.consequences, 'later step')} did not run because of that" if flow.consequences else ""
-    problems = "; ".join(filter(None, (" and ".join(ends), later)))
-    start = f"{flow.ended:,} of {format_count(flow.total, 'step')} {'has' if flow.ended == 1 else 'have'} ended"
+    problems = _describe_problems(flow)
     if flow.state != "running":
-        start = f"Of {format_count(flow.total, 'step')}"
-        return f"{start}, {problems}."
-    return f"{start}: {problems}." if problems else f"{start}."
+        return f"Of {format_count(flow.total, 'step')}, {problems}."
+    if flow.total == 1:
+        return "Its only step has not ended."
+    ended = f"{flow.ended:,} of {flow.total:,} steps {'has' if flow.ended == 1 else 'have'} ended"
+    return f"{ended}: {problems}." if problems else f"{ended}."
+
+
+def _describe_problems(flow: FlowSummary) -> str:
+    ends = [f"{flow.failed:,} failed"] if flow.failed else []
+    for count, word in ((flow.cancelled, "cancelled"), (flow.deleted, "deleted")):
+        ends += [f"{count:,} {'was' if count == 1 else 'were'} {word}"] if count else []
+    later = f"{format_count(flow.consequences, 'later step')} did not run because of that" if flow.consequences else ""
+    return "; ".join(filter(None, (" and ".join(ends), later)))
 
 
 def _about(flow: Flow) -> Iterator[tuple[str, object]]:

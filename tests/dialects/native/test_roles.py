@@ -80,6 +80,7 @@ read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
 read produce work  GET /api/v1/jobs/{id}/result
+read produce work  GET /api/v1/jobs/{id}/cause
 read produce work  GET /api/v1/jobs/{id}/explain
 read produce work  GET /api/v1/jobs/{id}/cause
 read produce work  GET /api/v1/jobs/{id}/logs
