@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHARED = "plain,limited"
+FLOWS = "flows"
 JOBBER = "job_queue_faults"
-TAKEN = f"{SHARED},ticking,{JOBBER}"
+TAKEN = f"{SHARED},{FLOWS},ticking,{JOBBER}"
 # The queue `ordered` has one producer and one taker that releases nothing; a schedule fills `ticking`.
 ORDERED = ("--queues", "ordered", "--slots", "1", "--most", "1", "--steady")
 SHORT_LEASE = ("--lease-ms", "1000")  # abandoned jobs return soon
@@ -45,12 +46,13 @@ def quick_clients(ports: Ports) -> ClientSet:
         "producer-bedrock": ClientSpec("producer-bedrock", PACE),
         "producer-lightjq": ClientSpec("producer-lightjq", PACE),
         "producer-ordered": ClientSpec("producer-sdk", ("--queues", "ordered", *PACE)),
+        "producer-flows": ClientSpec("producer-flows", ("--queues", FLOWS, *SLOW_PACE)),
         "canceller": ClientSpec("canceller", ("--queues", "plain")),
     }
     others = {
         "worker-sdk": ClientSpec("worker-sdk", ("--queues", TAKEN, "--slots", "4", *SHORT_LEASE)),
-        "worker-app": ClientSpec("worker-app", ("--queues", "plain", "--slots", "4")),
-        "worker-http": ClientSpec("worker-http", ("--queues", SHARED, *SHORT_LEASE)),
+        "worker-app": ClientSpec("worker-app", ("--queues", f"plain,{FLOWS}", "--slots", "4")),
+        "worker-http": ClientSpec("worker-http", ("--queues", f"{SHARED},{FLOWS}", *SHORT_LEASE)),
         "worker-bedrock": ClientSpec("worker-bedrock"),
         "worker-push": ClientSpec("worker-push"),
         "worker-ordered": ClientSpec("worker-sdk", ORDERED),

@@ -75,6 +75,7 @@ def format_summary(report: Report) -> str:
         lines.append(
             f"{result.topology}: {sum(result.done.values())} faults ({done}); "
             f"{result.acknowledged:,} jobs acknowledged, {result.taken:,} leases, {result.ended:,} ends, "
+            f"{result.flows:,} flows ({result.resumed} resumes), "
             f"{result.lost} lost, {len(result.findings)} findings"
         )
     lines += [
