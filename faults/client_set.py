@@ -12,6 +12,7 @@ TAKEN = f"{SHARED},{FLOWS},ticking,{JOBBER}"
 ORDERED = ("--queues", "ordered", "--slots", "1", "--most", "1", "--steady")
 SHORT_LEASE = ("--lease-ms", "1000")  # abandoned jobs return soon
 PACE = ("--pause-s", "0.08")  # slow enough that a killed client returns in time
+FLOW_PACE = ("--pause-s", "0.2")  # of flows with about 4 jobs each
 SLOW_PACE = ("--pause-s", "0.3")
 EXCLUDED_FROM_DRAIN = ("ordered", "downloads", "downloads-files")  # their own clients drain these queues
 
@@ -46,7 +47,7 @@ def quick_clients(ports: Ports) -> ClientSet:
         "producer-bedrock": ClientSpec("producer-bedrock", PACE),
         "producer-lightjq": ClientSpec("producer-lightjq", PACE),
         "producer-ordered": ClientSpec("producer-sdk", ("--queues", "ordered", *PACE)),
-        "producer-flows": ClientSpec("producer-flows", ("--queues", FLOWS, *SLOW_PACE)),
+        "producer-flows": ClientSpec("producer-flows", ("--queues", FLOWS, *FLOW_PACE)),
         "canceller": ClientSpec("canceller", ("--queues", "plain")),
     }
     others = {

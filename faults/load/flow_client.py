@@ -118,7 +118,7 @@ async def resume_flow(context: ClientContext, service: Service, flow: Flow) -> i
     retried = set(answer.retried)
     facts = {job_id: JobFacts(outcome="queued") for job_id in retried}
     # A step that another client queued at the same time is refused. A lost answer may hide that we queued it.
-    facts |= {job_id: JobFacts(outcome="refused") for job_id in answer.refused}
+    facts |= {job_id: JobFacts(outcome=f"refused: {reason}") for job_id, reason in answer.refused.items()}
     pending.record_ok(facts.get(step.job_id, JobFacts(code="no_cause")) for step in flow.steps)
     return len(retried)
 

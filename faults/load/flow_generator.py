@@ -14,6 +14,7 @@ from .context import ClientContext
 from .job_generator import JobGenerator, JobMix, JobRequest
 
 NAME = "faults"
+TRIES = (1, 1, 3)  # few, so that lost leases and failed attempts end steps
 
 
 class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,8 @@ class FlowGenerator:
 
     def _next_request(self) -> JobRequest:
         """Return a plain request: the place in the flow decides when its job runs."""
-        return msgspec.structs.replace(self._jobs.next_job(self._queue), delay_ms=0, callback="")
+        tries = self._random.choice(TRIES)
+        return msgspec.structs.replace(self._jobs.next_job(self._queue), delay_ms=0, callback="", tries=tries)
 
     # A graph lists for each step the steps that it waits for. With it come the steps that only join others.
 
