@@ -27,7 +27,7 @@ STOPPED: tuple[FlowState, ...] = ("failed", "cancelled")
 
 
 async def run_flow_client(context: ClientContext, service: Service, mix: JobMix, *, pause_s: float = 0.3) -> None:
-    await asyncio.gather(_enqueue_flows(context, service, mix, pause_s), _resume_some(context, service))
+    await asyncio.gather(_enqueue_flows(context, service, mix, pause_s), _resume_flows(context, service))
 
 
 async def _enqueue_flows(context: ClientContext, service: Service, mix: JobMix, pause_s: float) -> None:
@@ -63,21 +63,26 @@ async def enqueue_flow(context: ClientContext, service: Service, request: FlowRe
     return True
 
 
-async def _resume_some(context: ClientContext, service: Service) -> None:
-    rng = context.random
+async def _resume_flows(context: ClientContext, service: Service) -> None:
     while not context.is_over:
         async with context.ignoring_failures():
-            stopped = await find_flows(service, *STOPPED)
-            for flow_id in rng.sample(stopped, min(len(stopped), RESUMED_AT_ONCE)):
-                flow = await _observe(context, service, flow_id)
-                resume = retry_steps if rng.random() < BY_RETRY else resume_flow
-                await resume(context, service, flow)
-            running = await find_flows(service, "running")
-            if running:
-                flow = await _observe(context, service, rng.choice(running))
-                if rng.random() < CANCELLED:
-                    await _cancel_flow(context, service, flow)
-        await context.pause(RESUME_PAUSE_S * 2 * rng.random())
+            await resume_some_flows(context, service)
+        await context.pause(RESUME_PAUSE_S * 2 * context.random.random())
+
+
+async def resume_some_flows(context: ClientContext, service: Service) -> None:
+    """Resume some flows that stopped, in two ways. Read one that runs, and cancel it now and then."""
+    rng = context.random
+    stopped = await find_flows(service, *STOPPED)
+    for flow_id in rng.sample(stopped, min(len(stopped), RESUMED_AT_ONCE)):
+        flow = await _observe(context, service, flow_id)
+        resume = retry_steps if rng.random() < BY_RETRY else resume_flow
+        await resume(context, service, flow)
+    running = await find_flows(service, "running")
+    if running:
+        flow = await _observe(context, service, rng.choice(running))
+        if rng.random() < CANCELLED:
+            await _cancel_flow(context, service, flow)
 
 
 async def find_flows(service: Service, *states: FlowState) -> list[bytes]:
