@@ -31,6 +31,7 @@ PAGES = {
     "jobs": "/jobs?state=running",
     "job": "/jobs/{failed}",
     "job-running": "/jobs/{running}",
+    "flow": "/flows/{flow}",
     "failures": "/failures",
     "workers": "/workers",
     "schedules": "/schedules",

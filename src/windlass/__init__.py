@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from .sdk.context import Context
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
     from .sdk.flows.flow import Chain, Group, group
-    from .sdk.flows.handle import FlowHandle, GroupHandle, Outcome
+    from .sdk.flows.handle import FlowHandle, GroupHandle, NamedFlowHandle, Outcome
     from .sdk.flows.inputs import Child
+    from .sdk.flows.named import NamedFlow, Step, flow
     from .sdk.handle import JobHandle
     from .sdk.tasks.depends import Depends
     from .sdk.tasks.limits import Limit, Rate
@@ -48,15 +49,19 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "Limit",
+    "NamedFlow",
+    "NamedFlowHandle",
     "Outcome",
     "Rate",
     "Refusal",
     "ResultGone",
+    "Step",
     "Task",
     "Testing",
     "Windlass",
     "WindlassError",
     "Worker",
+    "flow",
     "group",
     "verify_callback",
 ]
@@ -81,8 +86,12 @@ _HOMES = {
     "group": "sdk.flows.flow",
     "FlowHandle": "sdk.flows.handle",
     "GroupHandle": "sdk.flows.handle",
+    "NamedFlowHandle": "sdk.flows.handle",
     "Outcome": "sdk.flows.handle",
     "Child": "sdk.flows.inputs",
+    "NamedFlow": "sdk.flows.named",
+    "Step": "sdk.flows.named",
+    "flow": "sdk.flows.named",
     "JobHandle": "sdk.handle",
     "Limit": "sdk.tasks.limits",
     "Rate": "sdk.tasks.limits",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .core.callbacks.callback import FailedDelivery, LeasedCallback
     from .core.event import Emit
     from .core.ids import format_id, parse_id
-    from .core.job import Blob, Callback, Cap, Codec, Job, NewJob
+    from .core.job import Blob, Callback, Cap, Codec, FlowRef, Job, NewJob
     from .core.limits.condition import Condition
     from .core.limits.limit import Limit, Matcher
     from .core.log import Log, LogLine
@@ -53,6 +53,7 @@ __all__ = [
     "FailedDelivery",
     "Filter",
     "Finish",
+    "FlowRef",
     "Job",
     "LeaseRef",
     "LeasedCallback",
@@ -97,6 +98,7 @@ _HOMES = {
     "FailedDelivery": "core.callbacks.callback",
     "Filter": "core.operations",
     "Finish": "core.operations",
+    "FlowRef": "core.job",
     "Job": "core.job",
     "LeaseRef": "core.operations",
     "LeasedCallback": "core.callbacks.callback",

@@ -66,6 +66,19 @@ async def test_all_that_match_are_retried_in_steps(service: Service) -> None:
     assert (await service.actions())[0].id == found.id
 
 
+@pytest.mark.parametrize("queue", ["", "q"])
+@pytest.mark.parametrize("step", [1, 3])
+async def test_a_retry_takes_causes_and_leaves_consequences_alone(service: Service, queue: str, step: int) -> None:
+    first, last = service.store.new_ids(["q", "q"])
+    await service.enqueue([NewJob(queue="q", name="a", id=first), NewJob(queue="q", name="b", id=last, after=(first,))])
+    [job] = (await service.take(Take(queues=("q",)))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token)])
+    assert await counts(service) == (0, 2, 0)
+    found = await done(service, retry(queue=queue), step=step)
+    assert (found.state, found.done, found.refused) == ("finished", 1, 0)
+    assert [timeline.job.state.label for timeline in await service.job([first, last])] == ["queued", "waiting"]  # type: ignore[union-attr]
+
+
 async def test_an_error_can_choose(service: Service) -> None:
     await fail(service, 3, error=b'"no room"')
     await fail(service, 4, error=b'"order 5 is gone"')
@@ -219,3 +232,30 @@ def _go_on(flow: Flow[T], question: object) -> Flow[T]:
             question = flow.send(answer)
         except StopIteration as end:
             return cast(T, end.value)
+
+
+@pytest.mark.parametrize("step", [1, 2, 50])
+async def test_jobs_that_failed_because_of_another_job_follow_its_retry(service: Service, step: int) -> None:
+    """Whatever page their cause is on."""
+    for _ in range(3):
+        ids = service.store.new_ids(["q"] * 4)
+        chain = [NewJob(queue="q", name="n", id=id_, after=tuple(ids[:at][-1:])) for at, id_ in enumerate(ids)]
+        await service.enqueue(chain)
+    taken = (await service.take(Take(queues=("q",), most=3))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token) for job in taken])
+    found = await done(service, retry(queue="q"), step)
+    assert (found.done, found.refused, found.refusals) == (3, 0, {})
+    (stats,) = await service.stats(["q"])
+    assert (stats.queued, stats.waiting, stats.failed) == (3, 9, 0)
+
+
+async def test_a_retry_that_misses_the_cause_skips_its_consequences(service: Service) -> None:
+    first, second = service.store.new_ids(["q", "q"])
+    await service.enqueue(
+        [NewJob(queue="q", name="n", id=first), NewJob(queue="q", name="w", id=second, after=(first,))]
+    )
+    (job,) = (await service.take(Take(queues=("q",)))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token)])
+    found = await done(service, retry(queue="q", name="w"))
+    assert (found.done, found.skipped, found.refused) == (0, 1, 0)
+    assert await counts(service) == (0, 2, 0)

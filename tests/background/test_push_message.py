@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.background.push_message import outcome_of, pause_ms_of
-from windlass.wire.worker_document import RESPONSES
+from windlass.wire.push.worker_document import RESPONSES
 
 EXPECTED = {
     "202": "accepted", "2XX": "accepted", "400": None, "404": "unknown", "410": "gone", "413": None, "415": None,

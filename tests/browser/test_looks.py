@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(hostile_text(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
+    "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(hostile_text('one charge per customer'), safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
@@ -77,6 +78,9 @@ SHOWN = {
     "/jobs/{running}": ["encode_video", "pass 2 of 3", "frame 911 has no key, going on"],
     "/jobs/{finished}": ["October, all shops", "reports.example/2026-10.pdf", "monthly"],
     "/jobs/{parent}": ["close_month", "render_report", "import_feed"],
+    "/flows": ["checkout", "refund"],
+    "/flows/{flow}": ["checkout", "reserve_stock", "charge_card", "the card has expired"],
+    "/jobs/{flow step}": ["ship_order", "checkout", "charge_card"],
     "/workers": ["app-1", "app-2", "app-2.example", "edge-1.example"],
     "/schedules": ["nightly report", "warm the cache", "monthly invoices"],
     "/limits": ["two imports at once", "gentle with SMTP"],

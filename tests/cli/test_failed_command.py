@@ -7,6 +7,7 @@ import pytest
 
 from tests.service.helpers import counts, new, put, take
 from tests.support.console import run, run_ok
+from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Fail
 from windlass.service import Service
@@ -90,6 +91,41 @@ def test_retry_asks_for_confirmation_only_without_filters(filled: Service) -> No
     assert counts(filled, "mail") == {"failed": 5}
     assert run_ok(filled, "failed", "retry", "--queue", "mail").out == "Retried 5 jobs.\n"
     assert run_ok(filled, "failed", "retry", "--yes").out == "Retried 1 job.\n"
+
+
+def fail_chain(service: Service, message: str) -> list[bytes]:
+    """Fail the first of three jobs that wait for each other."""
+    ids = [service.store.new_id("mail") for _ in range(3)]
+    names = ("charge", "ship", "notify")
+    put(
+        service,
+        *(new("mail", name, id=ids[at], after=tuple(ids[max(0, at - 1) : at])) for at, name in enumerate(names)),
+    )
+    error = Blob(msgspec.json.encode({"type": "CardError", "message": message}))
+    (job,) = take(service, "mail")
+    service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).wait()
+    return ids
+
+
+def test_consequences_are_shown_with_their_cause_and_not_retried(service: Service) -> None:
+    charge, *_ = fail_chain(service, "declined")
+    assert [row[2] for row in run_ok(service, "failed", "ls").rows] == ["charge"]
+    rows = {row[2]: row[-1] for row in run_ok(service, "failed", "ls", "--later").rows}
+    assert rows["charge"] == "CardError: declined"
+    assert rows["notify"] == rows["ship"] == f"because of charge (job {format_id(charge)}): CardError: declined"
+    groups = run_ok(service, "failed", "groups")
+    assert [(*row[:3], row[-1]) for row in groups.rows] == [("1", "mail", "charge", "2")]
+    assert "1 failed, 2 later steps failed because of them." in groups.err
+    (line,) = run_ok(service, "failed", "groups", "--json").lines
+    assert (line["count"], line["consequences"]) == (1, 2)
+    only = run_ok(service, "failed", "groups", "--name", "ship")
+    assert "1 job failed because of jobs that are not shown here." in only.err
+    done = run_ok(service, "failed", "retry", "--name", "ship")
+    assert done.out == "Retried 0 jobs. 1 later step follows its cause.\n"
+    assert counts(service, "mail") == {"failed": 3}
+    done = run_ok(service, "failed", "retry", "--yes")
+    assert done.out == "Retried 1 job. 2 later steps follow their causes.\n"
+    assert counts(service, "mail") == {"queued": 1, "waiting": 2}
 
 
 def test_several_batches(service: Service) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.service.helpers import counts, new, put, take
 from tests.support.console import run, run_ok
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Fail, Finish
+from windlass.core.operations import Fail, Finish, WorkerInfo
 from windlass.core.queue import FOREVER_MS
 from windlass.service import Service
 
@@ -53,6 +53,18 @@ def test_show(service: Service) -> None:
     document = run_ok(service, "queues", "show", "mail", "--json").document
     assert (document["stats"]["queued"], document["last_hour"]["taken"], document["weights"]) == (1, 2, {"gold": 3})
     assert document["configuration"]["retention_ms"] == FOREVER_MS
+
+
+def test_show_reports_names_that_no_worker_knows(service: Service) -> None:
+    put(service, new("mail", "send_mial"))
+    assert "No worker" not in run_ok(service, "queues", "show", "mail").out
+    service.store.clock_offset_ms += 5_001
+    service.register(b"w" * 16, WorkerInfo(queues=("mail",), names=("send_mail",))).wait()
+    sentence = 'No worker has a task called "send_mial"; did you mean "send_mail"?'
+    assert sentence in run_ok(service, "queues", "show", "mail").out.splitlines()
+    assert run_ok(service, "queues", "show", "mail", "--json").document["unknown_names"] == [
+        {"name": "send_mial", "suggestion": "send_mail", "sentence": sentence}
+    ]
 
 
 def test_scale(service: Service) -> None:

@@ -396,6 +396,8 @@ def _takes() -> Iterator[Case]:
 def _reading() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "explain", f"id={value!r}", lambda service, value=value: service.explain(value)
+        yield "find_cause", f"id={value!r}", lambda service, value=value: service.find_cause(value)
+        yield "find_causes", f"id={value!r}", lambda service, value=value: service.find_causes([value])
         yield "result", f"id={value!r}", lambda service, value=value: service.result(value)
     for value in (-1, *WRONG_WHOLES):
         yield "result", f"wait_ms={value!r}", lambda service, value=value: service.result(OK_ID, wait_ms=value)
@@ -522,10 +524,14 @@ def _actions() -> Iterator[Case]:
 def _lanes() -> Iterator[Case]:
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "lanes", f"queue={value!r:.30}", lambda service, value=value: service.lanes(value)
+        yield "unknown_names", f"queue={value!r:.30}", lambda service, value=value: service.unknown_names(value)
+        yield "unknown_among", f"queue={value!r:.30}", lambda service, value=value: service.unknown_among(value, ["n"])
         yield "holders", f"name={value!r:.30}", lambda service, value=value: service.holders(value)
     for value in (0, 501, *WRONG_WHOLES):
         yield "lanes", f"most={value!r}", lambda service, value=value: service.lanes("q", most=value)
         yield "holders", f"most={value!r}", lambda service, value=value: service.holders("l", most=value)
+    for value in (["n"] * 101, ["n" * 1_021], [], *([text] for text in WRONG_TEXTS), *WRONG_LISTS):
+        yield "unknown_among", f"names={value!r:.30}", lambda service, value=value: service.unknown_among("q", value)
     for value in ("x", "ü", "x" * 10_000, *WRONG_TEXTS):
         yield "lanes", f"cursor={value!r:.30}", lambda service, value=value: service.lanes("q", cursor=value)
     for value in ("", 5, b"k", "a\0b", LONG):
@@ -605,6 +611,7 @@ def _queues_and_workers() -> Iterator[Case]:
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
         WorkerInfo(queues=("",)), WorkerInfo(queues=("q",) * 101), WorkerInfo(host=SURROGATE), WorkerInfo(url=5),  # type: ignore[arg-type]
+        WorkerInfo(names=["n"]), WorkerInfo(names=("",)), WorkerInfo(names=("n",) * 1_001), WorkerInfo(names=(LONG,)),  # type: ignore[arg-type]
         *(WorkerInfo(url=url) for url in WRONG_BASE_URLS),
     )  # fmt: skip
     for value in wrong_infos:

@@ -79,6 +79,19 @@ async def test_shows_a_queue_with_its_pauses_and_limits(service: Service, page_c
     assert (await page_client.get("/queues/mail?span=year")).status == 400
 
 
+async def test_a_queue_reports_names_that_no_worker_knows(service: Service, page_client: PageClient) -> None:
+    await service.enqueue([NewJob(queue="mail", name="send_mial"), NewJob(queue="mail", name=HOSTILE)])
+    await service.register(b"w" * 16, WorkerInfo(queues=("mail",), names=("send_mail",)))
+    page = await page_client.get("/queues/mail")
+    assert 'No worker has a task called "send_mial"; did you mean "send_mail"?' in page.text
+    assert HOSTILE in page.text
+    assert not page.all("img", src="x")
+    (link,) = [link["href"] for link in page.all("a") if "send_mial" in link["href"]]
+    listed = await page_client.get(link)
+    assert len([row for row in listed.all("tr") if "data-key" in row]) == 1
+    assert "No worker" not in (await page_client.get("/queues/other")).text
+
+
 async def test_configures_a_queue(service: Service, page_client: PageClient) -> None:
     page = await page_client.get("/queues/mail")
     after = await done(

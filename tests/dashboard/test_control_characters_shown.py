@@ -29,6 +29,7 @@ SHOWN = "\\x9b31m\\u202eturned\\u2066"
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(f'mail {EVIL}', safe='')}"],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "failed", "held", "scheduled", "after")],
+    "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {EVIL}', safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.dashboard.page_client import Page, PageClient
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import Refusal
 from windlass.core.ids import download_id_of_number, format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
@@ -371,6 +372,53 @@ async def test_search_finds_names_tags_and_queues(page_client: PageClient, servi
 
 
 # Failures
+
+
+def fail_chain(service: Service, *queues: str) -> list[str]:
+    """Enqueue jobs that wait for each other, one in each queue, and fail the first."""
+    ids = service.store.new_ids(list(queues))
+    enqueue(
+        service,
+        *(
+            NewJob(queue=queue, name=f"{queue}_step", id=ids[at], after=tuple(ids[max(0, at - 1) : at]), retry=ONCE)
+            for at, queue in enumerate(queues)
+        ),
+    )
+    fail(service, queues[0], "card 7 was declined")
+    return [format_id(job_id) for job_id in ids]
+
+
+async def test_consequences_are_folded_into_their_cause(page_client: PageClient, service: Service) -> None:
+    cause, ship, notify = fail_chain(service, "charge", "ship", "notify")
+    page = await page_client.get("/failures")
+    assert "1 group of errors" in page.text
+    assert "1 failed job, 2 later steps failed because of them" in page.text
+    assert "2 later steps failed because of it" in page.text
+    assert "2 failed because of jobs that are not listed here" not in page.text
+    elsewhere = await page_client.get("/failures?queue=notify")
+    assert "1 job failed because of other jobs" in elsewhere.text
+    listed = await page_client.get("/jobs?state=failed")
+    assert len(rows(listed)) == 3
+    assert listed.text.count("because of charge_step") == 2
+    assert len([link for link in listed.all("a") if link["href"].endswith(f"/jobs/{cause}")]) == 3
+    for consequence in (ship, notify):
+        shown = await page_client.get(f"/jobs/{consequence}")
+        assert f'because "charge_step" (job {cause} ) failed: ValueError: card 7 was declined' in shown.text
+        assert [link for link in shown.all("a") if link["href"].endswith(f"/jobs/{cause}")]
+
+
+async def test_a_cause_in_another_queue_is_not_shown(page_client: PageClient, service: Service) -> None:
+    cause, own = fail_chain(service, "charge", "mail")
+    made = await service.create_token(NewToken(name="r", roles=frozenset({Role.READ}), queues=("mail",)))
+    while (await page_client.get("/")).status == 200:  # until the server knows the token
+        pass
+    assert (await page_client.log_in(made.text)).status_code == 303
+    for path in ("/jobs?state=failed", f"/jobs/{own}"):
+        page = await page_client.get(path)
+        assert "because of a job of another queue" in page.text
+        for secret in ("charge", "declined"):
+            assert secret not in page.text
+    assert cause not in (await page_client.get("/jobs?state=failed")).answer.text
 
 
 async def test_groups_failures_and_links_their_jobs(page_client: PageClient, service: Service) -> None:

@@ -31,6 +31,7 @@ ABOUT = {
         f"/queues/{quote(f'{queue} {BREAKING}', safe='')}" for queue in ("mail", "feeds", "newsletters")
     ],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "failed", "held", "scheduled", "after")],
+    "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {BREAKING}', safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
@@ -44,6 +45,7 @@ LINKS = [
     "/jobs?state={}", "/jobs?name={}&queue={}&tag={}&error={}&since={}&cursor={}&trail={}", "/failures?queue={}",
     "/login?next={}", "/audit?q={}&cursor={}", "/jobs/new?queue={}&copy={}", "/callbacks?cursor={}", "/?{}={}",
     "/workers?cursor={}", "/limits?q={}", "/aggregations?limit={}&cursor={}", "/schedules?q={}",
+    "/flows/{}", "/flows/{}?steps={}", "/flows?name={}&cursor={}", "/flows?state={}",
 ]  # fmt: skip
 GETS = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
 

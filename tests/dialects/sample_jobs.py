@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.api_client import Api
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job, NewJob
@@ -66,3 +67,13 @@ async def until(is_so: Callable[[], Any]) -> None:
 
 def path(job_id: bytes | str, rest: str = "") -> str:
     return f"/api/v1/jobs/{job_id if isinstance(job_id, str) else format_id(job_id)}{rest}"
+
+
+async def wait_for_end(api: Api, action_id: str) -> dict[str, Any]:
+    """Wait until a bulk action has ended."""
+    async with asyncio.timeout(30):
+        while True:
+            found: dict[str, Any] = (await api.get(f"/api/v1/actions/{action_id}")).body
+            if found["state"] not in ("queued", "running"):
+                return found
+            await asyncio.sleep(0.02)

@@ -17,7 +17,7 @@ from tests.support.profiles import examples
 from tests.support.stores import make_store
 from tests.support.threaded_server import threaded_server
 from windlass.core.ids import format_id
-from windlass.core.job import Blob, NewJob
+from windlass.core.job import Blob, FlowRef, NewJob
 from windlass.core.operations import Take
 from windlass.server.server import ROUTES
 from windlass.service import Service
@@ -57,12 +57,16 @@ api.config.phases.coverage.enabled = False  # every edge of every field: minutes
 
 @pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """With jobs in it, some of them taken, so that ids and tokens lead somewhere."""
+    """With jobs in it, some of them taken, so that ids and tokens lead somewhere. The id of a taken job is also that of
+    a flow."""
     with EngineProcess("valkey") as engine:
         store = make_store(engine)
         service = Service(store)
         service.enqueue([NewJob(queue="q", name="n", payload=Blob(b"%d" % n)) for n in range(100)]).wait()
         taken = service.take(Take(queues=("q",), most=50, lease_ms=3_600_000)).wait().jobs
+        for job in taken:
+            steps = [NewJob(queue="f", name=step, flow=FlowRef(job.id, "flow", step)) for step in ("a", "b")]
+            service.enqueue(steps, whole=True).wait()
         waiting = service.take(Take(queues=("q",), most=1)).wait().jobs
         with threaded_server(store, Settings(port=0, bedrock_port=0, roles="api", token=TOKEN)) as url:
             yield url, [{"id": format_id(job.id), "token": job.lease_token} for job in (*taken, *waiting)]

@@ -18,6 +18,7 @@ import pytest
 from tests.dialects.sample_jobs import bearer, put
 from windlass.core.access.tokens import Role
 from windlass.core.ids import format_id, parse_id
+from windlass.core.job import FlowRef, NewJob
 from windlass.core.operations import Take, WorkerInfo
 from windlass.dialects.examples import EXAMPLES
 from windlass.server.server import ROUTES
@@ -35,13 +36,15 @@ OPEN = [route for route in Router(ROUTES).routes if route.roles is not None and 
 
 JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "query alias", "query copy", "query q",
            "form id", "form ids", "path id"}  # fmt: skip
+FLOW_IDS = {"body id of a flow", "path id of a flow"}
 WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # Text that names nothing by an id, or names it within a queue that is checked.
 NO_IDS = {
     "body all_but", "body destination", "body error_base64", "body finished_at", "body glob", "body headers",
-    "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body note", "body only",
+    "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body names", "body note",
+    "body only",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body result_base64",
-    "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
+    "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
     "query tag", "query trail", "query after",
@@ -51,12 +54,17 @@ NO_IDS = {
 }  # fmt: skip
 
 TAKEN = "an id is used once: the job is refused, and nothing is told of the one that has the id"
+TOGETHER = "jobs of a flow are enqueued by jobs:whole only"
 # What is answered otherwise than by 403, and why that gives nothing away.
 ANSWERED = {
     "POST /api/v1/jobs body id": (409, TAKEN),
     "POST /api/v1/jobs:whole body items.0.id": (409, TAKEN),
     "POST /api/v1/jobs:batch body items.0.id": (200, TAKEN),
     "POST /api/v1/jobs:stream body id": (200, TAKEN),
+    "POST /api/v1/jobs body flow.id": (400, TOGETHER),
+    "POST /api/v1/jobs:batch body items.0.flow.id": (400, TOGETHER),
+    "POST /api/v1/jobs:stream body flow.id": (200, TOGETHER),
+    "POST /api/v1/jobs:whole body items.0.flow.id": (409, TAKEN),
     "POST /api/v1/jobs:stream body parent": (200, "the line is refused with 403"),
     "POST /api/v1/jobs:stream body after.0": (200, "the line is refused with 403"),
     "GET /api/v1/actions/{id} path id": (404, "a job is no action"),
@@ -72,6 +80,9 @@ ANSWERED = {
 HAS_NONE = {"GET /api/v1/actions/{id} path id", "GET /actions/{id} path id", "GET /jobs/{id}/result path id"}
 
 
+FLOWS_ONLY_WHOLE = {"POST /api/v1/jobs body flow.id", "POST /api/v1/jobs:batch body items.0.flow.id"}
+
+
 class RequestField(NamedTuple):
     """Where a request holds a text."""
 
@@ -82,8 +93,15 @@ class RequestField(NamedTuple):
     @property
     def field(self) -> str:
         name = [str(part) for part in self.path if part != 0][-1]
-        is_worker = self.kind == "path" and name == "id" and "/workers/" in self.route.path
-        return f"{self.kind} {name}{' of a worker' if is_worker else ''}"
+        owner = self._owner if name == "id" else ""
+        return f"{self.kind} {name}{owner and f' of a {owner}'}"
+
+    @property
+    def _owner(self) -> str:
+        """What an id belongs to, if not to a job."""
+        if self.kind == "path":
+            return next((noun for noun in ("worker", "flow") if f"/{noun}s/" in self.route.path), "")
+        return "flow" if "flow" in self.path else ""
 
     def __str__(self) -> str:
         return f"{self.route.method} {self.route.path} {self.kind} {'.'.join(map(str, self.path))}"
@@ -116,27 +134,34 @@ def _places(route: Route) -> Iterator[RequestField]:
 
 
 PLACES = [place for route in OPEN for place in _places(route)]
-PROBED = [place for place in PLACES if place.field in JOB_IDS | WORKER_IDS]
+PROBED = [place for place in PLACES if place.field in JOB_IDS | WORKER_IDS | FLOW_IDS]
 
 
 def test_every_text_of_a_request_is_declared(engine: object) -> None:
     """A field of a new name fails here: say whether it can hold an id. If it can, it is probed below."""
-    assert {place.field for place in PLACES} == JOB_IDS | WORKER_IDS | NO_IDS
+    assert {place.field for place in PLACES} == JOB_IDS | WORKER_IDS | FLOW_IDS | NO_IDS
 
 
 class Party(NamedTuple):
-    """What a request is about: a running job with its lease, and a worker."""
+    """What a request is about: a running job with its lease, a worker, and a flow."""
 
     job: str
     token: int
     worker: str
+    flow: str
+
+    def id_for(self, field: str) -> str:
+        return self.worker if field in WORKER_IDS else self.flow if field in FLOW_IDS else self.job
 
 
 async def _party(service: Service, queue: str, worker: bytes) -> Party:
     await service.register(worker, WorkerInfo(queues=(queue,)), beat_ms=3_600_000)
     await put(service, queue=queue, name="n")
     (job,) = (await service.take(Take(queues=(queue,), worker=worker))).jobs
-    return Party(format_id(job.id), job.lease_token, format_id(worker))
+    flow_id = service.store.new_id(queue)
+    flow = [NewJob(queue=queue, name="n", flow=FlowRef(flow_id, queue, queue), delay_ms=3_600_000)]
+    await service.enqueue(flow, whole=True)
+    return Party(format_id(job.id), job.lease_token, format_id(worker), format_id(flow_id))
 
 
 async def _own(service: Service, place: RequestField) -> Party:
@@ -184,7 +209,7 @@ class RequestOutcome(NamedTuple):
 async def _send(client: httpx.AsyncClient, place: RequestField, value: str, own: Party) -> RequestOutcome:
     """Send what the route wants about our own job, but for one place."""
     route = place.route
-    names = {"id": own.worker if "/workers/" in route.path else own.job, "queue": "mine", "name": "n"}
+    names = {"id": own.id_for(RequestField(route, "path", ("id",)).field), "queue": "mine", "name": "n"}
     headers = {"content-type": route.body_media or "application/json", "accept": "*/*"}
     query: dict[str, Any] = EXAMPLES.queries.get(route.operation, {}) | {"wait_ms": 0, "timeout": 0, "queue": "mine"}
     body = _example(route, own)
@@ -250,8 +275,7 @@ async def test_an_id_of_another_queue_is_refused_wherever_it_stands(
     before = await _known_of(service, theirs)
     answers = {}
     for place in PROBED:
-        value = theirs.worker if place.field in WORKER_IDS else theirs.job
-        answers[str(place)] = await _send(scoped, place, value, await _own(service, place))
+        answers[str(place)] = await _send(scoped, place, theirs.id_for(place.field), await _own(service, place))
     assert [place for place, (_, said) in answers.items() if SECRET.encode() in said] == []
     expected = {place: status for place, (status, _) in ANSWERED.items()}
     assert {place: status for place, (status, _) in answers.items() if status != 403} == expected
@@ -261,7 +285,10 @@ async def test_an_id_of_another_queue_is_refused_wherever_it_stands(
 async def _known_of(service: Service, theirs: Party) -> list[Any]:
     """All that a request could have changed."""
     job_id, worker = parse_id(theirs.job), parse_id(theirs.worker)
-    about = [service.job([job_id]), service.list_members(job_id), service.worker(worker), service.stats([OTHERS])]
+    about = [
+        service.job([job_id]), service.list_members(job_id), service.worker(worker), service.stats([OTHERS]),
+        service.flows(queues=(OTHERS,)),
+    ]  # fmt: skip
     return [await one for one in about]
 
 
@@ -270,8 +297,10 @@ async def test_an_own_id_is_accepted_in_the_same_place(scoped: httpx.AsyncClient
     refused = {}
     for place in PROBED:
         own = await _own(service, place)
-        status, said = await _send(scoped, place, own.worker if place.field in WORKER_IDS else own.job, own)
+        status, said = await _send(scoped, place, own.id_for(place.field), own)
         is_unknown = status == 404 and str(place) not in HAS_NONE
+        if status == 400 and str(place) in FLOWS_ONLY_WHOLE:
+            continue
         if status in (400, 403) or is_unknown or status >= 500:
             refused[str(place)] = status, said[:300]
     assert refused == {}

@@ -12,7 +12,7 @@ import pytest
 
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
-from windlass.core.job import Blob, Callback, NewJob
+from windlass.core.job import Blob, Callback, FlowRef, NewJob
 from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
@@ -41,6 +41,7 @@ ANSWERED = {
     "POST /api/v1/jobs:stream": (200, "each line is refused for itself"),
     "GET /api/v1/actions": (200, LISTS),
     "GET /api/v1/actions/{id}": (404, NONE),
+    "GET /api/v1/flows": (200, LISTS),
     "GET /api/v1/queues": (200, LISTS),
     "GET /api/v1/limits": (200, LISTS),
     "GET /api/v1/schedules": (200, LISTS),
@@ -70,6 +71,8 @@ async def _populated(service: Service) -> int:
     secret = Blob(msgspec.json.encode({"secret": SECRET}))
     for name in ("mail", "job_queue_mail", "lightjq", "downloads"):
         await service.enqueue([NewJob(queue=name, name=SECRET, payload=secret, tags=(SECRET,), lane=SECRET)] * 2)
+    flow = FlowRef(parse_id(EXAMPLE_ID), SECRET, SECRET)
+    await service.enqueue([NewJob(queue="mail", name=SECRET, payload=secret, flow=flow)] * 2, whole=True)
     callback = Callback(url=f"http://192.0.2.1/{SECRET}")
     jobs = [
         NewJob(queue="mail", name="fails", payload=secret, priority=-9, retry=Backoff(tries=1), callback=callback),

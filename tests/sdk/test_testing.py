@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from windlass import Backoff, Context, JobFailed, Limit, Rate, Windlass
+from windlass import Backoff, Context, JobFailed, Limit, Rate, Windlass, flow
 from windlass.core.errors import BadInput
 from windlass.core.job import NewJob
 from windlass.core.operations import Take
@@ -643,3 +643,21 @@ def test_steps_of_a_flow_are_seen_as_they_were_enqueued(app: Windlass, t: Testin
     assert [(call.name, call.arguments) for call in t.enqueued] == [("double", {"number": 2}), ("add", {"other": 3})]
     t.run_all()
     assert whole.result() == 7
+
+
+def test_a_named_flow_runs_as_a_chain_does(app: Windlass, t: Testing) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return number * 2
+
+    @app.task
+    def add(number: int, other: int, more: int = 0) -> int:
+        return number + other + more
+
+    made = flow("sum")
+    one, two = made.step("one", double.call(1)), made.step("two", double.call(2))
+    made.step("sum", add, one, two, 10)
+    whole = made.enqueue()
+    assert [call.arguments for call in t.enqueued] == [{"number": 1}, {"number": 2}, {"more": 10}]
+    t.run_all()
+    assert whole.result() == {"sum": 16}

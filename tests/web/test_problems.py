@@ -40,6 +40,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownParent: 409,
     errors.ParentState: 409,
     errors.UnknownMember: 409,
+    errors.MemberFailed: 409,
     errors.FlowExists: 409,
     errors.FlowIncomplete: 409,
     errors.CrossPartition: 409,

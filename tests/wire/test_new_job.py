@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from windlass.core.ids import parse_id
-from windlass.core.job import Blob, Callback, Codec, NewJob
+from windlass.core.job import Blob, Callback, Codec, FlowRef, NewJob
 from windlass.core.retry import Backoff
 from windlass.wire.encoding import decode
 from windlass.wire.new_job import NewJobShape
@@ -23,6 +23,7 @@ GIVEN: dict[str, Any] = {
     "lease_ms": 13, "lease_rule": "r", "retake": True, "hidden": True, "timeout_ms": 14, "result_ttl_ms": 15,
     "tags": ["t"], "trace": "tr", "repeat": "rp", "parent": OTHER, "held": True, "after": [OTHER], "joins": True,
     "on_failure": "fail", "callback": {"url": "http://here/"},
+    "flow": {"id": OTHER, "name": "checkout", "step": "pay"},
 }  # fmt: skip
 
 
@@ -39,6 +40,7 @@ def test_each_field_arrives_under_its_name(field: str) -> None:
     expected = {
         "id": parse_id(ID), "retry": Backoff(tries=12, base_ms=1_000), "tags": ("t",), "parent": parse_id(OTHER),
         "after": (parse_id(OTHER),), "callback": Callback(url="http://here/"),
+        "flow": FlowRef(parse_id(OTHER), "checkout", "pay"),
     }.get(field, GIVEN[field])  # fmt: skip
     whole, alone = shape(**GIVEN), shape(**{field: GIVEN[field]})
     for item in (whole, alone):
@@ -56,7 +58,7 @@ def test_jobs_with_other_payloads_share_their_form() -> None:
     assert shape(payload=1, tags=["other"]).prepare(Codec.JSON).template is not first.template
 
 
-@pytest.mark.parametrize("field", ["id", "unique", "after", "callback"])
+@pytest.mark.parametrize("field", ["id", "unique", "after", "callback", "flow"])
 def test_what_there_is_only_once_is_not_remembered(field: str) -> None:
     first, second = (shape(**{field: GIVEN[field]}).prepare(Codec.JSON) for _ in range(2))
     assert first.template is not second.template

@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.core import bulk_action as actions
 from windlass.core.bulk_action import QUEUE, Action, ActionProgress
-from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob, WindlassError
+from windlass.core.errors import AlreadyEnded, MemberFailed, Refusal, UnknownJob, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish, LeaseRef, Page, Take, Update
 from windlass.retry_loop import RetryLoop
@@ -139,20 +139,22 @@ class BulkRunner:
     async def _run_step(self, service: Service, progress: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
         page: Page = await service.jobs(listing)
-        # Jobs of bulk actions are skipped: this action itself may be in the list.
-        ids = [job.id for job in page.jobs if job.queue != QUEUE]
+        # Jobs of bulk actions are left out: this action itself may be in the list.
+        jobs = [job for job in page.jobs if job.queue != QUEUE]
+        # Consequences follow the retry of their cause, which may be on another page.
+        ids = [job.id for job in jobs if progress.action.verb != "retry" or not job.is_consequence]
         answers = await _perform(service, progress.action, ids) if ids else []
-        refused = [answer for answer in answers if isinstance(answer, Refusal)]
-        gone = sum(isinstance(refusal, UnknownJob | AlreadyEnded) for refusal in refused)
-        codes = Counter(refusal.code for refusal in refused if not isinstance(refusal, UnknownJob | AlreadyEnded))
+        outcomes = Counter(_outcome_of(answer) for answer in answers)
+        codes = Counter(answer.code for answer in answers if _outcome_of(answer) == "refused")  # type: ignore[union-attr]
         return msgspec.structs.replace(
             progress,
             cursor=page.cursor,
             is_through=not page.cursor,
             looked_at=progress.looked_at + page.looked_at,
-            done=progress.done + len(answers) - len(refused),
-            gone=progress.gone + gone,
-            refused=progress.refused + len(refused) - gone,
+            done=progress.done + outcomes["done"],
+            gone=progress.gone + outcomes["gone"],
+            skipped=progress.skipped + outcomes["skipped"] + len(jobs) - len(ids),
+            refused=progress.refused + outcomes["refused"],
             refusals=dict(Counter(progress.refusals) + codes),
         )
 
@@ -175,6 +177,14 @@ class BulkRunner:
             await _report(service, job, Finish(job.id, job.lease_token))
         else:
             await _report(service, job, Fail(id=job.id, token=job.lease_token, then="cancelled", reason="cancelled"))
+
+
+def _outcome_of(answer: str | Refusal) -> str:
+    if not isinstance(answer, Refusal):
+        return "done"
+    if isinstance(answer, UnknownJob | AlreadyEnded):
+        return "gone"
+    return "skipped" if isinstance(answer, MemberFailed) else "refused"
 
 
 async def _report(service: Service, job: Job, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
+from windlass.core.errors import AlreadyEnded, MemberFailed, Refusal, UnknownJob
 from windlass.core.ids import format_id
 
 from .output import format_count, print_note, print_text
@@ -48,10 +48,13 @@ def batches(ids: Iterable[bytes], size: int = BATCH_SIZE) -> Iterator[list[bytes
         yield batch
 
 
-def run_in_batches(done: str, act: JobsAction, id_batches: Iterable[Sequence[bytes]], total: int) -> None:
-    """Run the action batch by batch, and report. Jobs that ended or were removed since are not errors; other refusals
-    are printed, and the exit code is then 1."""
-    outcomes: Counter[str] = Counter()
+def run_in_batches(
+    done: str, act: JobsAction, id_batches: Iterable[Sequence[bytes]], total: int, *, skipped: int = 0
+) -> None:
+    """Run the action batch by batch, and report. Jobs that ended or were removed since, and jobs that follow the retry
+    of their cause, are not errors; other refusals are printed, and the exit code is then 1. `skipped`: number of jobs
+    that follow their cause and are not in the batches."""
+    outcomes: Counter[str] = Counter(skipped=skipped)
     refused: list[str] = []  # the first REASONS_SHOWN
     with progress(done, total) as advance:
         for batch in id_batches:
@@ -60,6 +63,8 @@ def run_in_batches(done: str, act: JobsAction, id_batches: Iterable[Sequence[byt
                     outcomes[done] += 1
                 elif isinstance(answer, UnknownJob | AlreadyEnded):
                     outcomes["gone"] += 1
+                elif isinstance(answer, MemberFailed):
+                    outcomes["skipped"] += 1
                 else:
                     outcomes["refused"] += 1
                     refused += [f"{format_id(job_id)}: {answer}"] if len(refused) < REASONS_SHOWN else []
@@ -69,13 +74,19 @@ def run_in_batches(done: str, act: JobsAction, id_batches: Iterable[Sequence[byt
 
 def _report(done: str, outcomes: Counter[str], refused: list[str]) -> None:
     gone = f"; {format_count(outcomes['gone'], 'job')} had already ended or been removed" if outcomes["gone"] else ""
-    print_text(f"{done} {format_count(outcomes[done], 'job')}{gone}.")
+    print_text(f"{done} {format_count(outcomes[done], 'job')}{gone}.{_describe_skipped(outcomes['skipped'])}")
     for line in refused:
         print_note(f"windlass: {line}")
     if outcomes["refused"] > len(refused):
         print_note(f"windlass: … and {format_count(outcomes['refused'] - len(refused), 'more refusal')}.")
     if refused:
         raise click.exceptions.Exit(1)
+
+
+def _describe_skipped(number: int) -> str:
+    if not number:
+        return ""
+    return " 1 later step follows its cause." if number == 1 else f" {number:,} later steps follow their causes."
 
 
 def report_each(ids: Sequence[bytes], answers: Sequence[str | Refusal]) -> None:

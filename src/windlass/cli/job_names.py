@@ -20,14 +20,14 @@ from .output import ID, Column, print_note, print_table
 
 READ_AT_ONCE = 100  # jobs with their payloads
 _CANDIDATES = (ID, Column("queue", rank=1, shrinks=10), Column("name", shrinks=12), Column("state"))
-_queue_option = click.option("--queue", "-q", default="", help="Queue of the jobs, for a key that several queues use.")
+queue_option = click.option("--queue", "-q", default="", help="Queue of the jobs, for a key that several queues use.")
 
 
 def with_jobs(command: CommandFunction) -> CommandFunction:
     """Add the service and the argument ID… to a command; it gets the ids of the named jobs as `ids`."""
 
     @click.argument("ids", nargs=-1, required=True, metavar="ID…")
-    @_queue_option
+    @queue_option
     @with_service
     @functools.wraps(command)
     def wrapper(service: Service, ids: tuple[str, ...], queue: str, **options: Any) -> Any:
@@ -40,7 +40,7 @@ def with_job(command: CommandFunction) -> CommandFunction:
     """Add the service and the argument ID to a command; it gets the id of the named job as `job_id`."""
 
     @click.argument("job_id", metavar="ID")
-    @_queue_option
+    @queue_option
     @with_service
     @functools.wraps(command)
     def wrapper(service: Service, job_id: str, queue: str, **options: Any) -> Any:
@@ -62,7 +62,7 @@ def find_jobs(service: Service, names: Sequence[str], queue: str = "") -> tuple[
 
 def _read_by_id(service: Service, names: Sequence[str], queue: str) -> dict[str, bytes]:
     """Return the names that are ids of existing jobs. An id is preferred to other meanings of the same text."""
-    ids = {name: job_id for name in names if (job_id := _parse_id(name)) is not None}
+    ids = {name: job_id for name in names if (job_id := parse_job_id(name)) is not None}
     found: set[bytes] = set()
     for batch in batches(ids.values(), READ_AT_ONCE):
         timelines = [answer for answer in service.job(batch).wait() if isinstance(answer, Timeline)]
@@ -74,7 +74,7 @@ def _find(service: Service, name: str, queue: str) -> bytes | None:
     matches = service.find(name, queue=queue).wait()
     if len(matches.jobs) == 1 and matches.is_complete:
         return matches.jobs[0].id
-    if not matches.jobs and not queue and (job_id := _parse_id(name)) is not None:
+    if not matches.jobs and not queue and (job_id := parse_job_id(name)) is not None:
         return job_id  # the command reports why there is no such job, or no more
     if matches.jobs:
         _print_candidates(name, matches.jobs)
@@ -85,7 +85,8 @@ def _find(service: Service, name: str, queue: str) -> bytes | None:
     return None
 
 
-def _parse_id(name: str) -> bytes | None:
+def parse_job_id(name: str) -> bytes | None:
+    """Return the id that a name is, or None if it is another name."""
     try:
         return parse_id(name)
     except BadInput:

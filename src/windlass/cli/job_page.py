@@ -20,6 +20,7 @@ from windlass.core.text.error_text import error_line
 from windlass.service import Service
 
 from .blobs import blob_text, error_text
+from .job_cause import JobCause, describe_cause, find_cause
 from .output import (
     ID,
     Column,
@@ -50,6 +51,7 @@ class JobDetails(NamedTuple):
     members: list[Member]
     has_more_members: bool
     logs: Logs
+    cause: JobCause | None  # of a job that ended because of another job
 
 
 def read(service: Service, job_id: bytes) -> JobDetails:
@@ -62,7 +64,8 @@ def read(service: Service, job_id: bytes) -> JobDetails:
         page = service.list_members(job_id, most=MEMBERS_SHOWN).wait()
         members, cursor = page.members, page.cursor
     result = ending.result if ending else None
-    return JobDetails(timeline, aliases, explanation, result, members, bool(cursor), service.logs(job_id).wait())
+    logs, cause = service.logs(job_id).wait(), find_cause(service, timeline.job)
+    return JobDetails(timeline, aliases, explanation, result, members, bool(cursor), logs, cause)
 
 
 def as_record(details: JobDetails) -> dict[str, Any]:
@@ -73,6 +76,7 @@ def as_record(details: JobDetails) -> dict[str, Any]:
     found["members"] = [_member_record(member) for member in details.members]
     found["has_more_members"] = details.has_more_members
     found["logs"] = msgspec.to_builtins(details.logs)
+    found["cause"] = to_record(details.cause)
     return found | {"explanation": msgspec.to_builtins(details.explanation)}
 
 
@@ -85,6 +89,8 @@ def show(details: JobDetails, all_errors: bool) -> None:
     job, now_ms = details.timeline.job, details.explanation.at_ms
     print_title(job.key, job.state.label, job.name)
     print_text(details.explanation.summary)
+    if details.cause is not None:
+        print_text(describe_cause(job, details.cause))
     print_heading("About")
     print_fields((*_names(job, details.aliases), *_properties(job, now_ms)))
     print_heading("Timeline")
@@ -106,6 +112,8 @@ def _names(job: Job, aliases: JobAliases) -> Iterator[tuple[str, object]]:
 
 def _properties(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "queue", job.queue
+    yield "flow", f"{format_id(job.flow.id)}  {job.flow.name}".rstrip() if job.flow else ""
+    yield "step", job.flow.step if job.flow else ""
     yield "lane", job.lane
     yield "priority", job.priority
     yield "attempt", f"{job.attempt} of {job.retry.tries or 'unlimited'}"

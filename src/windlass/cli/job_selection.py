@@ -79,10 +79,25 @@ def with_whole_payloads(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:
             yield read.job if isinstance(read, Timeline) else job
 
 
-def with_errors(service: Service, jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-    """Yield each job with the error of its last attempt. Jobs that were removed since are left out."""
-    for start in range(0, len(jobs), WHOLE_BATCH_SIZE):
-        for answer in service.job([job.id for job in jobs[start : start + WHOLE_BATCH_SIZE]]).wait():
-            if isinstance(answer, Timeline):
-                last = answer.attempts[-1] if answer.attempts else None
-                yield answer.job, error_line(last.reason, last.error) if last else ""
+def with_errors(service: Service, ids: Sequence[bytes], *, with_causes: bool = False) -> Iterator[tuple[Job, str]]:
+    """Yield each job with the error of its last attempt. Jobs that were removed since are left out. With causes, a job
+    that ended because of another job has the error of that job."""
+    for start in range(0, len(ids), WHOLE_BATCH_SIZE):
+        answers = service.job(ids[start : start + WHOLE_BATCH_SIZE]).wait()
+        found = [answer for answer in answers if isinstance(answer, Timeline)]
+        consequences = [timeline.job.id for timeline in found if with_causes and timeline.job.is_consequence]
+        causes = service.find_causes(consequences).wait() if consequences else {}
+        for timeline in found:
+            yield timeline.job, _error_text(timeline, causes.get(timeline.job.id))
+
+
+def _error_text(timeline: Timeline, cause: Timeline | None) -> str:
+    error = _last_error(timeline)
+    if cause is None:
+        return error
+    return f"because of {cause.job.name} (job {cause.job.key}): {_last_error(cause)}"
+
+
+def _last_error(timeline: Timeline) -> str:
+    last = timeline.attempts[-1] if timeline.attempts else None
+    return error_line(last.reason, last.error) if last else ""

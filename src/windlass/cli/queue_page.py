@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from windlass.core.explain.unknown_names import UnknownName
 from windlass.core.limits.limit import LimitState
 from windlass.core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats, default_configuration
 from windlass.core.text import humanize, limit_text
 from windlass.core.text.durations import format_duration
 from windlass.service import Service
 
-from .output import format_brief, print_fields, print_heading, print_title
+from .output import format_brief, print_fields, print_heading, print_text, print_title
 
 COUNTS = ("queued", "scheduled", "waiting", "running", "failed", "cancelled", "finished", "history")
 COUNTERS = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
@@ -39,6 +40,7 @@ class QueuePage(NamedTuple):
     configuration: Configuration
     weights: dict[str, int]
     limits: list[LimitState]
+    unknown_names: list[UnknownName]
 
 
 def read(service: Service, queue: str) -> QueuePage:
@@ -54,6 +56,7 @@ def read(service: Service, queue: str) -> QueuePage:
         service.configuration(queue).wait(),
         service.set_weights(queue, {}).wait(),
         [state for state in service.limits().wait() if state.limit.matches.may_match_queue(queue)],
+        service.unknown_names(queue).wait(),
     )
 
 
@@ -71,6 +74,8 @@ def compute_rates(minutes: Sequence[Minute], now_ms: int) -> Rates:
 def show(page: QueuePage) -> None:
     stats = page.stats
     print_title(stats.queue, "paused" if stats.is_paused else "")
+    for unknown in page.unknown_names:
+        print_text(unknown.sentence)
     print_heading("Counts")
     print_fields(_count_fields(stats, page.now_ms))
     print_heading("Per minute, and in the last hour")

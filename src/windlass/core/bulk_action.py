@@ -44,6 +44,7 @@ class ActionProgress(msgspec.Struct, frozen=True, kw_only=True):
     looked_at: int = 0
     done: int = 0
     gone: int = 0  # had left the list before the action reached them
+    skipped: int = 0  # of a retry: jobs that ended because of another job, and follow its retry
     refused: int = 0
     refusals: dict[str, int] = {}  # error code -> number of refusals
 
@@ -65,6 +66,7 @@ class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
     looked_at: int
     done: int
     gone: int
+    skipped: int
     refused: int
     refusals: dict[str, int]
 
@@ -101,6 +103,7 @@ def read_status(job: Job) -> ActionStatus | None:
         looked_at=progress.looked_at,
         done=progress.done,
         gone=progress.gone,
+        skipped=progress.skipped,
         refused=progress.refused,
         refusals=progress.refusals,
     )

@@ -226,6 +226,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 1
     name: str = ""
     url: str = ""  # where jobs are pushed to it; empty: it takes them itself
+    names: tuple[str, ...] = ()  # names of the jobs that it can run; empty: not given, it may run jobs of any name
 
 
 class Dispatch(msgspec.Struct, frozen=True):

@@ -74,6 +74,10 @@ MOVES: tuple[Move, ...] = (
     Move(_S.WAITING, "settle", _S.FAILED, "a member failed, and its policy is `fail`"),
     Move(_S.WAITING, "settle", _S.CANCELLED, "a member was cancelled, and its policy is `fail`"),
     *(Move(state, "settle", _S.CANCELLED, "its parent failed or was cancelled") for state in (_S.SCHEDULED, _S.QUEUED)),
+    *(
+        Move(state, "settle", _S.WAITING, "it ended because of a job that it waited for, and that job was retried")
+        for state in (_S.FAILED, _S.CANCELLED)
+    ),
     *(Move(state, "settle", None, "its parent has read the outcome") for state in (_S.FINISHED, _S.CANCELLED)),
     Move(_S.WAITING, "wake", _S.QUEUED, "by a person"),
     Move(_S.WAITING, "wake", _S.SCHEDULED, "by a person; run_at is in the future"),
@@ -151,6 +155,10 @@ MOVES: tuple[Move, ...] = (
     Move(_S.FAILED, "cancel", _S.CANCELLED, "on request, after it failed"),
     Move(_S.FAILED, "retry", _S.QUEUED, "by a person"),
     Move(_S.CANCELLED, "retry", _S.QUEUED, "by a person"),
+    *(
+        Move(state, "retry", _S.WAITING, "by a person; it needs jobs that have not ended")
+        for state in (_S.FAILED, _S.CANCELLED)
+    ),
     *(Move(state, "requeue", _S.QUEUED, "by a person") for state in _S),
     *(Move(state, "delete", None) for state in _S),
     *(Move(state, "clean", None, "retention time over") for state in (_S.FINISHED, _S.FAILED, _S.CANCELLED)),

@@ -8,6 +8,7 @@ from . import live, login, static_files
 from .actions import bulk as matching_actions
 from .actions import callbacks as callback_actions
 from .actions import doctor
+from .actions import flows as flow_actions
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
 from .actions import limits as limit_actions
@@ -22,6 +23,8 @@ from .pages import (
     callbacks,
     engine,
     failures,
+    flow,
+    flows,
     job,
     job_forms,
     jobs,
@@ -37,11 +40,11 @@ from .rendering import prepare
 __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
-    overview, queues, jobs, job, job_forms, search, failures, actions, workers, schedules, limits, aggregations,
-    callbacks, engine, audit,
+    overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
+    aggregations, callbacks, engine, audit,
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
-    callback_actions, doctor,
+    callback_actions, flow_actions, doctor,
 )  # fmt: skip
 ROUTES = tuple(subject.routes for subject in (static_files, login, live, *_PAGES, *_ACTIONS))

@@ -9,12 +9,13 @@ import jinja2
 from markupsafe import Markup, escape
 
 from windlass import __version__
+from windlass.core.ids import format_id
 from windlass.core.text.control_characters import escape_control
 from windlass.web.listener.messages import Response
 
 from .assets import ASSETS
 from .page_context import PageContext
-from .views import charts, formats, icons, timeline, values
+from .views import charts, flow_steps, formats, gantt, icons, timeline, values
 
 HTML = "text/html; charset=utf-8"
 _POLICY = (
@@ -53,6 +54,9 @@ def environment() -> jinja2.Environment:
         "icon": icons.icon,
         "charts": charts,
         "timeline": timeline,
+        "gantt": gantt,
+        "flow_steps": flow_steps,
+        "key_of": format_id,
         "version": __version__,
         "NAVIGATION": icons.NAVIGATION,
     }

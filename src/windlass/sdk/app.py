@@ -172,6 +172,10 @@ class Windlass(AppConnection, ScheduleDecorators):
         """Return the queues that a worker serves when none are given."""
         return tuple(sorted({task.queue for task in self.tasks.values()})) or (DEFAULT_QUEUE,)
 
+    def known_names(self) -> tuple[str, ...]:
+        """Return the names of all tasks, for the registration of a worker. Empty: tasks are looked up on demand."""
+        return tuple(sorted(self.tasks))
+
     def middleware(self, function: M) -> M:
         """Register a middleware that is called around each job: `async def timed(ctx, call_next): …`."""
         require_async_function(function)

@@ -12,14 +12,14 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from windlass.core.errors import BadInput
+from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job
 
 from .driver import run_flow, run_flow_sync
 from .durations import Duration, duration_ms
 from .failures import Retry
-from .flows.flow import FlowPart
 from .flows.inputs import Child
-from .flows.spawn import ChildHandle, FlowParts, spawn
+from .flows.spawn import ChildHandle, FlowParts, Spawned, spawn
 from .tasks.codec import encode
 
 if TYPE_CHECKING:
@@ -88,6 +88,20 @@ class Context:
         return self._job.attempt if self._job else 1
 
     @property
+    def flow_id(self) -> str:
+        """Id of the flow that the job belongs to. Empty: none."""
+        return format_id(self._job.flow.id) if self._job and self._job.flow else ""
+
+    @property
+    def flow_name(self) -> str:
+        return self._job.flow.name if self._job and self._job.flow else ""
+
+    @property
+    def step(self) -> str:
+        """Name of the job in its flow. Steps of chains and groups have no name."""
+        return self._job.flow.step if self._job and self._job.flow else ""
+
+    @property
     def cancelled(self) -> bool:
         """True if the job must stop: it was cancelled, its time is over, or another worker has its lease."""
         self.has_seen_stop = self._is_cancelled
@@ -131,15 +145,15 @@ class Context:
         self.has_upstream_results = job is not self._job if has_upstream_results is None else has_upstream_results
         self._job, self.children = job, children
 
-    def spawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
-        """Create a child of this job: a call, a chain or a group.
+    def spawn(self, part: Spawned, *, key: str = "") -> ChildHandle:
+        """Create a child of this job: a call, a chain, a group or a named flow.
 
         The child starts when this run ends well. The job then waits for its children and runs again. With a key, a
         repeated run does not spawn the child a second time.
         """
         return self.spawn_many({key: part} if key else [part])[0]
 
-    async def aspawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
+    async def aspawn(self, part: Spawned, *, key: str = "") -> ChildHandle:
         return (await self.aspawn_many({key: part} if key else [part]))[0]
 
     def spawn_many(self, parts: FlowParts) -> list[ChildHandle]:

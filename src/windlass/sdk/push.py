@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from windlass import __version__
-from windlass.wire.worker_document import encode_worker_document
+from windlass.wire.push.worker_document import encode_worker_document
 
 from .failures import GiveUp
 from .push_master import MasterClient

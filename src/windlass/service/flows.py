@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from windlass.core.access.tokens import is_queue_allowed
@@ -73,7 +74,9 @@ class FlowOperations(JobOperations, EnqueueOperations):
         refused = {step.job_id: _GONE for step in causes if not step.is_kept}
         ids = [step.job_id for step in causes if step.is_kept]
         store = self.store
-        answers = yield from requeue_jobs(store.limit_cache, ids, store.partition_of_job, job_admin.retry)
+        # In one call: a step may wait again if the call retries all steps that it waits for.
+        retry = partial(job_admin.retry, is_whole=True)
+        answers = yield from requeue_jobs(store.limit_cache, ids, store.partition_of_job, retry)
         given = dict(zip(ids, answers, strict=True))
         refused |= {job_id: str(answer) for job_id, answer in given.items() if isinstance(answer, Refusal)}
         return ResumedFlow(retried=[job_id for job_id in ids if job_id not in refused], refused=refused)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import Refusal
 from windlass.core.explain.inputs import Facts
 from windlass.core.explain.reasons import Explanation
 from windlass.core.explain.rules import explain
+from windlass.core.flow.cause import direct_cause, trace_cause
 from windlass.core.job import Ending, Timeline
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
@@ -32,6 +35,7 @@ from .facet import send_or_raise
 from .queues import QueueOperations
 
 MERGED_MAX = 1_000  # queues in one list
+CAUSE_STEPS_MAX = 50  # from a job to its cause
 
 
 class JobOperations(QueueOperations):
@@ -109,7 +113,44 @@ class JobOperations(QueueOperations):
             for other, queue in zip(others, found, strict=True)
             if isinstance(queue, str) and is_queue_allowed(queue, queues)
         }
-        return explain(facts.hide(set(others) - seen))
+        facts = facts.hide(set(others) - seen)
+        if not facts.is_consequence:
+            return explain(facts)
+        cause = (yield from self._causes_flow([job_id])).get(job_id)
+        is_hidden = cause is not None and not is_queue_allowed(cause.job.queue, queues)
+        return explain(msgspec.structs.replace(facts, cause=None if is_hidden else cause, is_cause_hidden=is_hidden))
+
+    def find_cause(self, job_id: bytes) -> Operation[Timeline | None]:
+        """Return the job that caused the end of a job which ended because of a job that it waited for: the first job of
+        the chain, as far as it can be read within 50 steps. None: the job ended by itself, has not ended, or its cause
+        is gone."""
+        check_id("id", job_id)
+        return Operation(self.store, lambda: self._cause_flow(job_id))
+
+    def _cause_flow(self, job_id: bytes) -> Flow[Timeline | None]:
+        return (yield from self._causes_flow([job_id])).get(job_id)
+
+    def find_causes(self, ids: Sequence[bytes]) -> Operation[dict[bytes, Timeline]]:
+        """Return the causes of many jobs by their ids, as `find_cause` finds them, without jobs that have none."""
+        check_list("ids", ids)
+        for job_id in ids:
+            check_id("id", job_id)
+        return Operation(self.store, lambda: self._causes_flow(ids))
+
+    def _causes_flow(self, ids: Sequence[bytes]) -> Flow[dict[bytes, Timeline]]:
+        """Read all chains at once, step by step: chains of one flow mostly share their causes."""
+        known: dict[bytes, Timeline] = {}
+        unread = list(dict.fromkeys(ids))
+        for _ in range(CAUSE_STEPS_MAX + 1):
+            if not unread:
+                break
+            answers: list[Timeline | Refusal] = yield from self._job_flow(unread)
+            found = [answer for answer in answers if isinstance(answer, Timeline)]
+            known |= {timeline.job.id: timeline for timeline in found}
+            members = dict.fromkeys(direct_cause(timeline) for timeline in found)
+            unread = [member for member in members if member is not None and member not in known]
+        causes = {job_id: trace_cause(job_id, known) for job_id in ids}
+        return {job_id: cause for job_id, cause in causes.items() if cause is not None}
 
     def jobs(self, listing: Listing) -> Operation[Page]:
         """Return one page of jobs: by state, of one queue or merged over all queues (the first 1,000 that have such

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from windlass.core.explain.unknown_names import NameFacts, UnknownName, find_unknown_names
 from windlass.core.queue import Configuration, Lanes, Minute, Pause, QueueStats
 from windlass.core.scale import Load, Scale, ScaleTarget, wanted_workers
-from windlass.core.validation.bounds import PAGE_MAX, QUEUE_MAX
+from windlass.core.validation.bounds import NAME_MAX, PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.limits import PAUSE_REASON_MAX, check_pause, check_resume, check_weights
 from windlass.core.validation.queues import (
     HISTORY_HOURS_MAX,
@@ -15,7 +16,7 @@ from windlass.core.validation.queues import (
     check_scale_target,
 )
 from windlass.core.validation.values import check_integer, check_list, check_new_name, check_text
-from windlass.store.commands import lanes, limits, queues
+from windlass.store.commands import explain, lanes, limits, queues
 from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import StoredLimits
 from windlass.store.operation import Operation
@@ -24,6 +25,7 @@ from windlass.store.waiting.take import group_by_partition
 from .facet import Facet, send, send_or_raise
 
 OVERVIEW_MS = 1_000
+UNKNOWN_NAMES_MS = 5_000
 PLACING = {"name_lanes", "aging_ms", "fair_share"}  # properties that change the place of waiting jobs
 
 
@@ -123,6 +125,29 @@ class QueueOperations(Facet):
         partition = self.store.partition_of_queue(queue)
         known: StoredLimits = yield limits.limits(partition)
         return (yield lanes.lanes(queue, cursor, most, known.table, partition))  # type: ignore[no-any-return]
+
+    def unknown_names(self, queue: str) -> Operation[list[UnknownName]]:
+        """Return names of queued jobs that no worker of the queue knows, at most 20. Only the first jobs and lanes are
+        examined, in one bounded read. This process caches an answer for 5 seconds."""
+        check_text("queue", queue, QUEUE_MAX)
+        key = ("unknown_names", queue)
+        return Operation(
+            self.store,
+            lambda: self.store.ttl_cache.read(key, UNKNOWN_NAMES_MS, lambda _: self._unknown_names_flow(queue, ())),
+        )
+
+    def unknown_among(self, queue: str, names: Sequence[str]) -> Operation[list[UnknownName]]:
+        """Return those of at most 100 names that no worker of the queue knows."""
+        check_text("queue", queue, QUEUE_MAX)
+        check_list("names", names)
+        check_integer("number of names", len(names), 1, explain.NAMES_LOOKED_AT)
+        for name in names:
+            check_text("name", name, NAME_MAX)
+        return Operation(self.store, lambda: self._unknown_names_flow(queue, names))
+
+    def _unknown_names_flow(self, queue: str, names: Sequence[str]) -> Flow[list[UnknownName]]:
+        facts: NameFacts = yield explain.unknown_names(queue, names, self.store.partition_of_queue(queue))
+        return find_unknown_names(facts)
 
     def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:
         """Change properties of a queue at run time and return all of them. None restores the default."""

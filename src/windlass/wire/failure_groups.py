@@ -31,6 +31,9 @@ class FailureGroupShape(ResponseShape, frozen=True, kw_only=True):
         str, Meta(description="The first line of the error, with ids, numbers and quoted texts masked.")
     ]
     count: int
+    consequences: Annotated[
+        int, Meta(description="Examined jobs that failed only because of the jobs of this group; not in `count`.")
+    ] = 0
     first_at_ms: int
     last_at_ms: int
     sample: Annotated[Id, Meta(description="The job of the group that failed last.")]
@@ -42,6 +45,9 @@ class FailuresShape(ResponseShape, frozen=True, kw_only=True):
     `error_shape`."""
 
     groups: list[FailureGroupShape]
+    other_consequences: Annotated[
+        int, Meta(description="Examined jobs that failed only because of jobs that were not examined; in no group.")
+    ] = 0
     looked_at: int
     is_all: Annotated[bool, Meta(description="All failed jobs were examined.")]
     at_ms: Annotated[int, Meta(description="When the jobs were read; the answer may be 5 seconds old.")]
@@ -53,6 +59,7 @@ def failure_group_shape(group: FailureGroup) -> FailureGroupShape:
         name=group.name,
         error_shape=group.error_shape,
         count=group.count,
+        consequences=group.consequences,
         first_at_ms=group.first_at_ms,
         last_at_ms=group.last_at_ms,
         sample=format_id(group.sample),

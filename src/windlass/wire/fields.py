@@ -22,6 +22,9 @@ from windlass.core.validation.bounds import (
 Id: TypeAlias = Annotated[
     str, Meta(description="The id of a job, a UUID.", examples=["01890a5d-ac96-774b-bcce-b302099a8057"])
 ]
+FlowId: TypeAlias = Annotated[
+    str, Meta(description="The id of a flow, a UUID.", examples=["01890a5d-ac96-774b-bcce-b302099a8058"])
+]
 QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=QUEUE_MAX, examples=["mail"])]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, examples=["send"])]
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX, description="Milliseconds since 1970, UTC.")]

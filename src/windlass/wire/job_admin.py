@@ -157,7 +157,8 @@ class ActionShape(RequestShape, frozen=True, kw_only=True):
 
 
 class ActionStatusShape(ResponseShape, frozen=True, kw_only=True):
-    """The current state of an action. `gone`: jobs that changed their state before the action reached them."""
+    """The current state of an action. `gone`: jobs that changed their state before the action reached them. `skipped`:
+    jobs that a retry leaves out, because they ended only because of another job and follow its retry."""
 
     id: Id
     verb: Verb
@@ -173,6 +174,7 @@ class ActionStatusShape(ResponseShape, frozen=True, kw_only=True):
     looked_at: int
     done: int
     gone: int
+    skipped: int
     refused: int
     refusals: Annotated[dict[str, int], Meta(description="Number of refusals, by code.")]
 

@@ -15,7 +15,7 @@ from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG
 
 from .encoding import Encoding
 from .fields import WAIT_MAX_MS, Cursor, Id, Instant, PageSize, StateName, format_optional_id
-from .new_job import CallbackShape, RetryShape, callback_shape
+from .new_job import CallbackShape, FlowRefShape, RetryShape, callback_shape, flow_ref_shape
 from .shape import RequestShape, ResponseShape, component_name
 from .values import CodecName, Value, encode_bytes, encode_value
 
@@ -58,6 +58,10 @@ class JobShape(ResponseShape, frozen=True, kw_only=True):
     joins: bool
     has_members: bool
     on_failure: OnFailure
+    flow: FlowRefShape | None
+    is_consequence: Annotated[
+        bool, Meta(description="The job ended because a job that it waited for failed or was cancelled.")
+    ]
     callback: CallbackShape | None
     attempt: int
     revision: int
@@ -107,6 +111,8 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         joins=job.joins,
         has_members=job.has_members,
         on_failure=job.on_failure,
+        flow=flow_ref_shape(job.flow),
+        is_consequence=job.is_consequence,
         callback=None if job.callback is None else callback_shape(job.callback),
         attempt=job.attempt,
         revision=job.revision,
@@ -153,6 +159,16 @@ class TimelineShape(ResponseShape, frozen=True, kw_only=True):
 
     job: JobShape
     attempts: list[AttemptShape]
+
+
+class CauseShape(ResponseShape, frozen=True, kw_only=True):
+    """The job that caused the end of a job."""
+
+    cause: Annotated[
+        TimelineShape | None,
+        Meta(description="null: the job ended by itself, has not ended, its cause is gone, or the cause is hidden."),
+    ]
+    is_hidden: Annotated[bool, Meta(description="The cause is in a queue that the token may not use.")] = False
 
 
 def timeline_shape(timeline: Timeline, encoding: Encoding) -> TimelineShape:

@@ -10,15 +10,24 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from windlass.core.ids import parse_id
-from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, NewJob, OnFailure, UniqueCheck
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, FlowRef, NewJob, OnFailure, UniqueCheck
 from windlass.core.job_template import JobTemplate, PreparedJob, prepare_single
 from windlass.core.retry import ENDLESS, Backoff
-from windlass.core.validation.bounds import AFTER_MAX, LANE_MAX, PAUSE_MAX, TAGS_MAX, TRACE_MAX, UINT32_MAX, UNIQUE_MAX
+from windlass.core.validation.bounds import (
+    AFTER_MAX,
+    FLOW_NAME_MAX,
+    LANE_MAX,
+    PAUSE_MAX,
+    TAGS_MAX,
+    TRACE_MAX,
+    UINT32_MAX,
+    UNIQUE_MAX,
+)
 from windlass.core.validation.callbacks import TYPE_MAX
 
 from .encoding import Encoding
-from .fields import Duration, DurationOrForever, Id, Instant, Name, Priority, QueueName
+from .fields import Duration, DurationOrForever, FlowId, Id, Instant, Name, Priority, QueueName
 from .shape import RequestShape
 from .values import CodecName, Value, decode_payload
 
@@ -65,6 +74,24 @@ def callback_shape(callback: Callback) -> CallbackShape:
     )
 
 
+class FlowRefShape(RequestShape, frozen=True, kw_only=True):
+    """Place of a job in a flow. The jobs of a flow are enqueued together, by POST /jobs:whole."""
+
+    id: FlowId
+    name: Annotated[str, Meta(max_length=FLOW_NAME_MAX, description="Name of the flow.", examples=["checkout"])] = ""
+    step: Annotated[
+        str, Meta(max_length=FLOW_NAME_MAX, description="Name of the job in the flow.", examples=["pay"])
+    ] = ""
+
+
+def flow_ref_of(shape: FlowRefShape | None) -> FlowRef | None:
+    return None if shape is None else FlowRef(parse_id(shape.id), shape.name, shape.step)
+
+
+def flow_ref_shape(flow: FlowRef | None) -> FlowRefShape | None:
+    return None if flow is None else FlowRefShape(id=format_id(flow.id), name=flow.name, step=flow.step)
+
+
 _CONVERTED_FIELDS = [NewJob.__struct_fields__.index(name) for name in ("id", "retry", "parent", "after", "callback")]
 _ID, _RETRY, _PARENT, _AFTER, _CALLBACK = _CONVERTED_FIELDS
 _pick_converted = itemgetter(*_CONVERTED_FIELDS)
@@ -108,13 +135,14 @@ class NewJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
     joins: bool = False
     on_failure: OnFailure | Literal[""] = ""
     callback: CallbackShape | None = None
+    flow: FlowRefShape | None = None
 
     def new_job(self, encoding: Encoding) -> NewJob:
         return _new_job(self._payload(encoding), self._fields())
 
     def prepare(self, encoding: Encoding) -> PreparedJob:
         """Convert to a prepared job. Jobs that differ only in their payloads share a cached template."""
-        if self.id is not None or self.unique or self.after or self.callback is not None:
+        if self.id is not None or self.unique or self.after or self.callback is not None or self.flow is not None:
             return prepare_single(self.new_job(encoding))  # no other job has these fields
         payload = self._payload(encoding)
         return PreparedJob(_template(self._fields()), payload)
@@ -125,13 +153,13 @@ class NewJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
         return decode_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
 
     def _fields(self) -> tuple[Any, ...]:
-        """Return the fields of NewJob without the payload, in the order of NewJob."""
+        """Return the fields of NewJob without the payload, in the order of NewJob; the flow is the last."""
         fields = msgspec.structs.astuple(self)
         return fields[:2] + fields[5:]
 
 
 def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
-    queue, name, *others = fields
+    queue, name, *others, flow = fields
     values = [queue, name, payload, *others]
     job_id, retry, parent, after, callback = _pick_converted(values)
     values[_ID] = b"" if job_id is None else parse_id(job_id)
@@ -139,7 +167,7 @@ def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
     values[_PARENT] = b"" if parent is None else parse_id(parent)
     values[_AFTER] = tuple(map(parse_id, after))
     values[_CALLBACK] = None if callback is None else callback_of(callback)
-    return NewJob(*values)
+    return NewJob(*values, flow=flow_ref_of(flow))  # type: ignore[misc]  # the values end before it
 
 
 @lru_cache(TEMPLATES_MAX)

@@ -109,6 +109,14 @@ class PausesShape(ResponseShape, frozen=True, kw_only=True):
     pauses: list[ActivePauseShape]
 
 
+class UnknownNameShape(ResponseShape, frozen=True, kw_only=True):
+    """A name of queued jobs that no worker of the queue knows."""
+
+    name: str
+    suggestion: Annotated[str, Meta(description="A name that a worker knows and that is spelt alike; may be empty.")]
+    sentence: str
+
+
 class QueueShape(ResponseShape, frozen=True, kw_only=True):
     """A queue: its contents, configuration and pauses, and the lane weights other than 1."""
 
@@ -116,6 +124,13 @@ class QueueShape(ResponseShape, frozen=True, kw_only=True):
     configuration: ConfigurationShape
     pauses: list[ActivePauseShape]
     weights: dict[str, int]
+    unknown_names: Annotated[
+        tuple[UnknownNameShape, ...],
+        Meta(
+            description="Names of queued jobs that no worker of the queue knows, at most 20. Only the first jobs and "
+            "lanes are examined, and the list may be 5 seconds old."
+        ),
+    ] = ()
 
 
 class QueuesShape(ResponseShape, frozen=True, kw_only=True):

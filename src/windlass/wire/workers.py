@@ -8,7 +8,14 @@ from msgspec import Meta
 
 from windlass.core.ids import format_id
 from windlass.core.operations import Worker
-from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, QUEUES_PER_TAKE, UINT32_MAX
+from windlass.core.validation.bounds import (
+    DURATION_MAX,
+    NAME_MAX,
+    NAMES_PER_WORKER,
+    PAGE_MAX,
+    QUEUES_PER_TAKE,
+    UINT32_MAX,
+)
 
 from .fields import Id, QueueName
 from .shape import RequestShape, ResponseShape, component_name
@@ -24,6 +31,14 @@ class WorkerShape(RequestShape, frozen=True, kw_only=True):
     queues: Annotated[tuple[QueueName, ...], Meta(max_length=QUEUES_PER_TAKE)] = ()
     slots: Annotated[int, Meta(ge=0, le=1_000_000, description="Jobs that it runs at the same time.")] = 1
     name: Annotated[str, Meta(max_length=255)] = ""
+    names: Annotated[
+        tuple[Annotated[str, Meta(max_length=NAME_MAX)], ...],
+        Meta(
+            max_length=NAMES_PER_WORKER,
+            description="Names of the jobs that it can run. Jobs with a name that no worker of their queue knows are "
+            "reported. Empty: it may run jobs of any name.",
+        ),
+    ] = ()
     beat_ms: Annotated[
         int,
         Meta(
@@ -53,6 +68,7 @@ class RegisteredShape(ResponseShape, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     slots: int
     name: str
+    names: Annotated[tuple[str, ...], Meta(description="Names of the jobs that it can run; empty: any.")] = ()
     url: Annotated[str, Meta(description="The URL to which jobs are pushed; empty: the worker takes jobs itself.")] = ""
     started_at_ms: int
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost without a further heartbeat.")]
@@ -121,6 +137,7 @@ def registered_shape(worker: Worker) -> RegisteredShape:
         queues=info.queues,
         slots=info.slots,
         name=info.name,
+        names=info.names,
         url=info.url,
         started_at_ms=worker.started_at_ms,
         silent_at_ms=worker.silent_at_ms,

@@ -23,7 +23,7 @@ from tests.dialects.test_generated_clients import PROGRAMS, ROOT, _run, _types_o
 from windlass import __version__
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.service import Service
-from windlass.wire.worker_document import build_worker_document
+from windlass.wire.push.worker_document import build_worker_document
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 DOCUMENT = build_worker_document(__version__)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from tests.dialects.sample_jobs import ABSENT, bearer, failed
+from tests.dialects.sample_jobs import ABSENT, bearer, failed, wait_for_end
 from tests.support.api_client import Api
 from windlass.core.bulk_action import Action
 from windlass.core.ids import format_id
@@ -15,15 +14,6 @@ from windlass.core.operations import Listing
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
-
-
-async def wait_for_end(api: Api, action_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(30):
-        while True:
-            found: dict[str, Any] = (await api.get(f"/api/v1/actions/{action_id}")).body
-            if found["state"] not in ("queued", "running"):
-                return found
-            await asyncio.sleep(0.02)
 
 
 async def test_the_server_carries_out_what_is_asked_for_and_it_is_audited(api: Api, service: Service) -> None:

@@ -46,6 +46,23 @@ async def test_queues_are_listed_with_what_they_hold(native_api: NativeApi, serv
     assert [item["queued"] for item in answer["queues"]] == [0, 2]
 
 
+async def test_a_queue_reports_names_that_no_worker_knows(native_api: NativeApi, service: Service) -> None:
+    await service.enqueue([NewJob(queue="mail", name="send_mial")])
+    worker = "/workers/01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
+    await native_api.ok("PUT", worker, {"queues": ["mail"], "names": ["send_mail"]})
+    assert (await native_api.get("/workers"))["workers"][0]["names"] == ["send_mail"]
+    assert (await native_api.get("/queues/mail"))["unknown_names"] == [
+        {
+            "name": "send_mial",
+            "suggestion": "send_mail",
+            "sentence": 'No worker has a task called "send_mial"; did you mean "send_mail"?',
+        }
+    ]
+    for names in (["n"] * 1_001, ["x" * 2_000], [""], [7], "n"):
+        assert (await native_api("PUT", worker, {"queues": ["mail"], "names": names})).status == 400
+    assert (await native_api.get("/workers"))["workers"][0]["names"] == ["send_mail"]
+
+
 async def test_many_queues_come_in_pages(native_api: NativeApi, service: Service) -> None:
     names = sorted(f"q{number}" for number in range(7))
     for name in names:

@@ -67,6 +67,11 @@ produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/failures
+read               GET /api/v1/flows
+read produce work  GET /api/v1/flows/{id}
+-                  POST /api/v1/flows/{id}/resume
+produce            POST /api/v1/flows/{id}/cancel
+produce            POST /api/v1/flows/{id}/rerun
 -                  POST /api/v1/actions
 read               GET /api/v1/actions
 read               GET /api/v1/actions/{id}
@@ -187,6 +192,11 @@ read               GET /search
 read               GET /failures
 read               GET /actions
 read               GET /actions/{id}
+read               GET /flows
+read               GET /flows/{id}
+-                  POST /do/resume-flow
+produce            POST /do/cancel-flow
+produce            POST /do/rerun-flow
 produce            POST /do/enqueue-job
 -                  POST /do/edit-job
 -                  POST /do/retry-jobs
@@ -244,7 +254,7 @@ async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient
     found.pop("GET /readyz")  # the loops need a moment to tick
     assert [route for route, status in found.items() if status in (401, 429) or status >= 500] == []
     if role != "admin":  # besides the forms of the dashboard
-        assert {entry.what for entry in service.audits().wait().entries} <= {"enqueue_job"}
+        assert {entry.what for entry in service.audits().wait().entries} <= {"enqueue_job", "rerun_flow"}
 
 
 @pytest.mark.anyio

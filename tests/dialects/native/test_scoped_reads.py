@@ -11,7 +11,7 @@ from tests.dialects.sample_jobs import bearer, failed, path, put, running
 from windlass.core.ids import format_id
 from windlass.core.job import Blob
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Take, WorkerInfo
+from windlass.core.operations import Fail, Take, WorkerInfo
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -42,6 +42,51 @@ async def test_the_state_of_a_parent_in_another_queue_is_hidden(scoped: httpx.As
     assert found["reasons"][0]["kind"] == "held_by_parent"
     assert found["reasons"][0]["parent"] == {"id": format_id(parent.id), "state": "hidden"}
     assert "running" not in str(found)
+
+
+async def _failed_chain(service: Service, *queues: str) -> list[bytes]:
+    """Enqueue jobs that wait for each other, one in each queue, and fail the first."""
+    ids: list[bytes] = []
+    for queue in queues:
+        ids.append(await put(service, queue=queue, name=f"step of {queue}", after=tuple(ids[-1:])))
+    (job,) = (await service.take(Take(queues=(queues[0],)))).jobs
+    error = Blob(b'{"type":"CardError","message":"declined"}')
+    await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
+    return ids
+
+
+async def test_a_cause_in_another_queue_is_hidden(scoped: httpx.AsyncClient, service: Service) -> None:
+    theirs, _, own = await _failed_chain(service, "other", "mine-too", "mine")
+    answer = await scoped.get(path(own, "/cause"))
+    assert answer.json() == {"cause": None, "is_hidden": True}
+    found = await _explain(scoped, own)
+    assert found["reasons"][0]["cause"]["state"] == "hidden"
+    assert "because of a job of another queue" in found["summary"]
+    for secret in ("other.", "CardError", "declined", "step of other", format_id(theirs)):
+        assert secret not in str(found)
+    assert (await scoped.get(path(theirs, "/cause"))).status_code == 403
+    groups = (await scoped.get("/api/v1/failures")).json()
+    assert (groups["groups"], groups["other_consequences"]) == ([], 2)
+
+
+async def test_a_cause_in_an_own_queue_is_shown(scoped: httpx.AsyncClient, service: Service) -> None:
+    """The chain leads through a queue that the token may not see."""
+    cause, _, own = await _failed_chain(service, "mine", "other", "mine-too")
+    answer = (await scoped.get(path(own, "/cause"))).json()
+    assert answer["is_hidden"] is False
+    assert answer["cause"]["job"]["id"] == format_id(cause)
+    assert answer["cause"]["attempts"][0]["error"] == {"type": "CardError", "message": "declined"}
+    found = await _explain(scoped, own)
+    assert found["reasons"][0]["cause"] == {
+        "id": format_id(cause),
+        "queue": "mine",
+        "name": "step of mine",
+        "state": "failed",
+        "error": "CardError: declined",
+    }
+    assert (await scoped.get(path(cause, "/cause"))).json() == {"cause": None, "is_hidden": False}
+    (group,) = (await scoped.get("/api/v1/failures")).json()["groups"]
+    assert (group["count"], group["consequences"]) == (1, 0)
 
 
 async def test_the_states_of_members_in_other_queues_are_hidden(scoped: httpx.AsyncClient, service: Service) -> None:

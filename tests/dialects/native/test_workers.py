@@ -34,7 +34,8 @@ async def test_a_worker_registers_and_is_shown_with_what_it_holds(native_api: Na
     [known] = service.workers().wait()
     assert known.silent_at_ms == answer["silent_at_ms"]
     assert shown == {
-        "id": str(WORKER), "host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "url": "",
+        "id": str(WORKER), "host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "names": [],
+            "url": "",
         "started_at_ms": known.started_at_ms, "silent_at_ms": known.silent_at_ms,
         "beat_at_ms": answer["now_ms"], "running_count": 1,
         "running": [{"id": format_id(job), "since_ms": known.running[0].since_ms}],

@@ -1,8 +1,22 @@
 """Input of a type checker, never run. Each marked line must be refused with the given error, and no other line."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
-from windlass import Chain, Context, FlowHandle, Group, GroupHandle, JobHandle, Outcome, Windlass, group
+from windlass import (
+    Chain,
+    Context,
+    FlowHandle,
+    Group,
+    GroupHandle,
+    JobHandle,
+    NamedFlow,
+    NamedFlowHandle,
+    Outcome,
+    Step,
+    Windlass,
+    flow,
+    group,
+)
 
 app = Windlass()
 
@@ -73,3 +87,82 @@ app.cron("0 3 * * *", overlap="never")  # error: arg-type
 
 @app.every("1h")  # error: type-var
 async def function() -> None: ...
+
+
+# Named flows
+
+
+@app.task
+async def send(ctx: Context, number: int, word: str, note: str = "") -> bool:
+    return True
+
+
+@app.task
+async def mix(numbers: list[int], word: str) -> bool:
+    return True
+
+
+@app.task
+async def mix_last(word: str, numbers: list[int], *, note: str = "") -> bool:
+    return True
+
+
+@app.task
+async def lists(numbers: list[int], words: list[str]) -> bool:
+    return True
+
+
+@app.task
+async def three(a: int, b: str, c: bool) -> float:
+    return 1.0
+
+
+@app.task
+async def four(a: int, b: str, c: bool, d: list[int], e: str = "") -> float:
+    return 1.0
+
+
+shop = flow("shop")
+assert_type(shop, NamedFlow)
+number = shop.step("number", double.call(1))
+word = shop.step("word", read.call("x"))
+assert_type(number, Step[int])
+assert_type(shop.step("chain", double.call(1).then(show)), Step[str])
+numbers = shop.step("group", group(double.call(1), double.call(2)))
+assert_type(numbers, Step[list[int]])
+outcomes = shop.step("outcomes", group(double.call(1), on_failure="collect"))
+assert_type(outcomes, Step[list[Outcome[int]]])
+assert_type(shop.step("look", look, outcomes), Step[str])
+assert_type(shop.step("known", known, shop.step("nulls", group(double.call(1), on_failure="ignore"))), Step[bool])
+assert_type(shop.step("show", show, number, mark="x"), Step[str])
+sent = shop.step("send", send.using(queue="mail"), number, word, "note")
+assert_type(sent, Step[bool])
+assert_type(sent.after(number, word), Step[bool])
+assert_type(shop.step("total", total, [number, number]), Step[int])
+assert_type(shop.step("sum", total, numbers), Step[int])
+assert_type(shop.step("mix", mix, [number], word), Step[bool])
+assert_type(shop.step("mix last", mix_last, word, [number], note="x"), Step[bool])
+assert_type(shop.step("lists", lists, [number], [word, word]), Step[bool])
+assert_type(shop.step("three", three, number, word, sent), Step[float])
+assert_type(shop.step("four", four, number, word, sent, numbers, e="x"), Step[float])
+assert_type(shop.enqueue(), NamedFlowHandle)
+assert_type(shop.enqueue().result(), dict[str, Any])
+assert_type(shop.enqueue().steps[sent], JobHandle[bool])
+assert_type(shop.enqueue().steps[number].result(), int)
+assert_type(shop.enqueue().steps["send"], JobHandle[Any])
+assert_type(shop.enqueue().flow_id, str)
+
+shop.step("a", double)  # error: call-overload
+shop.step("b", read, number)  # error: call-overload
+shop.step("c", send, word, number)  # error: call-overload
+shop.step("d", send, number)  # error: call-overload
+shop.step("e", send, number, word, 5)  # error: call-overload
+shop.step("f", show, number, marc="x")  # error: call-overload
+shop.step("g", nothing, number)  # error: call-overload
+shop.step("h", total, outcomes)  # error: call-overload
+shop.step("i", total, [word])  # error: call-overload
+shop.step("j", three, number, word, word)  # error: call-overload
+shop.step("k", double.call(1), number)  # error: call-overload
+shop.step("l", 5)  # error: call-overload
+shop.step(6, double.call(1))  # error: call-overload
+number.after("word")  # error: arg-type

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.service.admin.doctor_findings import assert_healthy, findings
+from tests.service.flows.flow_builders import put_flow
 from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
 from tests.service.schedules.schedule_builders import now_ms, scheduled
@@ -23,7 +24,7 @@ DERIVED = (
     "ready", "lane", "laned", "heads", "names", "parked", "parked_at", "parked_in", "room", "rates", "held", "holders",
     "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history", "u", "t", "wj", "expiry", "timers",
     "queues", "schedules", "schedule_names", "owed", "od", "owed_to", "token", "seq", "c", "d",
-    "caps", "keyed", "under", "idle_caps",
+    "caps", "keyed", "under", "idle_caps", "flow", "flows", "flow_retention", "flow_steps",
 )  # fmt: skip
 SEEDS = range(16)
 JUDGED = {"loops_behind", "waits_forever"}
@@ -61,6 +62,9 @@ def furnish(service: Service, chance: random.Random) -> None:
     children = put(service, *[new("p", parent=parent.id, held=chance.random() < 0.5) for _ in range(3)])
     put(service, new("p", after=(children[0].id, children[1].id)))
     service.finish([Finish(parent.id, parent.lease_token)]).one().wait()
+    for graph in ({"a": (), "b": ("a",), "c": ("b",)}, {"a": (), "b": ()}, {"only": ()}):
+        _, jobs = put_flow(service, graph, queue="p")
+        service.delete([job_id for job_id in jobs.values() if len(graph) < 3 or chance.random() < 0.2]).wait()
     for queue in ("q", "h", "p"):
         for job in take(service, queue, most=4, worker=bytes(15) + b"w"):
             report(service, chance, job)

@@ -14,7 +14,7 @@ from tests.service.machines import invariants
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import examples
 from tests.support.stores import make_store
-from windlass.core.job import Blob, Codec
+from windlass.core.job import Blob, Codec, FlowRef
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef
 from windlass.core.retry import Backoff
@@ -37,7 +37,7 @@ class World:
         getattr(self, what)(first, second)
 
     def _add(self, **kw: Any) -> None:
-        (answer,) = self.service.enqueue([new(**kw)]).wait()
+        (answer,) = self.service.enqueue([new(**kw)], whole="flow" in kw).wait()
         if isinstance(answer, Enqueued) and answer.status not in ("existing", "ended"):
             self.ids.append(answer.id)
 
@@ -71,6 +71,18 @@ class World:
             on_failure = ("fail", "collect", "ignore")[first % 3]
             self._add(queue=QUEUES[second % 2], after=tuple(after), on_failure=on_failure, joins=second % 3 == 0)
 
+    def step(self, first: int, second: int) -> None:
+        """Add a flow of one step that may wait for jobs outside of it."""
+        after = (self.ids[first % len(self.ids)],) if self.ids and second % 3 else ()
+        flow = FlowRef(self.service.store.new_id("a"), f"f{first % 3}", "only")
+        self._add(
+            queue=QUEUES[second % 2],
+            after=after,
+            flow=flow,
+            result_ttl_ms=(0, 60_000)[first % 2],
+            joins=second % 5 == 1,
+        )
+
     def take(self, first: int, second: int) -> None:
         self.leases += [
             LeaseRef(job.id, job.lease_token) for job in take(self.service, QUEUES[first % 2], second % 3 + 1)
@@ -99,7 +111,21 @@ class World:
         self.service.recover().wait()
 
 
-STEPS = ("plain", "plain", "plain", "child", "waiter", "take", "take", "finish", "fail", "on_any", "later")
+STEPS = (
+    "plain",
+    "plain",
+    "plain",
+    "child",
+    "waiter",
+    "step",
+    "step",
+    "take",
+    "take",
+    "finish",
+    "fail",
+    "on_any",
+    "later",
+)
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.integers(0, 99)), min_size=5, max_size=60)
 
 

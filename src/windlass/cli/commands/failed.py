@@ -27,7 +27,7 @@ from windlass.cli.parameters import DURATION_OR_INSTANT, DurationOrInstant
 from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
-from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup, Failures
 from windlass.service import Service
 
 READ_AT_ONCE = 100
@@ -47,6 +47,7 @@ GROUP_COLUMNS = (
     Column("name", rank=1, shrinks=12),
     Column("last", rank=3),
     Column("error", shrinks=30),
+    Column("later steps", is_right=True, rank=4),
 )
 
 
@@ -94,12 +95,27 @@ def failed() -> None:
     """Find failed jobs; retry or delete them."""
 
 
+class _Skipper:
+    """Filter of jobs that failed only because of another job. It remembers whether there was one."""
+
+    def __init__(self) -> None:
+        self.has_skipped = False
+
+    def skip_consequences(self, found: Iterator[tuple[Job, str]]) -> Iterator[tuple[Job, str]]:
+        for job, error in found:
+            if job.is_consequence:
+                self.has_skipped = True
+            else:
+                yield job, error
+
+
 @failed.command("ls")
 @filter_options
+@click.option("--later", is_flag=True, help="Also list later steps, which failed only because of another job.")
 @limit_option
 @json_option
 @with_service
-def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) -> None:
+def ls(service: Service, job_filter: FailedFilter, later: bool, limit: int, as_json: bool) -> None:
     """List failed jobs with their errors.
 
     Newest first within each queue. With --json, one object per line.
@@ -109,7 +125,9 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
       windlass failed ls --queue mail --error timeout --since 1h
     """
     now_ms = service.now().wait()
+    skipper = _Skipper()
     found = search(service, job_filter)
+    found = found if later else skipper.skip_consequences(found)
     shown = islice(found, limit) if limit else found
     if as_json:
         for job, error in shown:
@@ -118,6 +136,8 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
         print_table(COLUMNS, (_row(job, error, now_ms) for job, error in shown), empty="No failed jobs.")
     if limit and next(found, None) is not None:
         print_note(f"Only the first {format_count(limit, 'job')}: --limit 0 shows all.")
+    if skipper.has_skipped:
+        print_note("Later steps, which failed only because of another job, are left out: --later shows them.")
 
 
 @failed.command("groups")
@@ -128,7 +148,8 @@ def ls(service: Service, job_filter: FailedFilter, limit: int, as_json: bool) ->
 def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     """Group the newest failed jobs by error.
 
-    Ids, numbers and quoted texts in errors are masked. The largest group comes first. With --json, one object per line.
+    Ids, numbers and quoted texts in errors are masked. Later steps failed because of jobs of the group. The largest
+    group comes first. With --json, one object per line.
 
     \b
     Example:
@@ -142,12 +163,25 @@ def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     else:
         rows = (_group_row(group, now_ms) for group in found.groups)
         print_table(GROUP_COLUMNS, rows, empty="No failed jobs.")
+        if consequences := _describe_consequences(found):
+            print_note(consequences)
     if not found.is_all:
         print_note(f"Only the newest {format_count(found.looked_at, 'failed job')} were grouped.")
 
 
 def _group_row(group: FailureGroup, now_ms: int) -> tuple[object, ...]:
-    return group.count, group.queue, group.name, InstantCell(group.last_at_ms, now_ms), group.error_shape
+    last = InstantCell(group.last_at_ms, now_ms)
+    return group.count, group.queue, group.name, last, group.error_shape, group.consequences or ""
+
+
+def _describe_consequences(found: Failures) -> str:
+    """Return a sentence about the jobs that are in no group, or nothing."""
+    later = sum(group.consequences for group in found.groups)
+    failed = sum(group.count for group in found.groups)
+    parts = [f"{failed:,} failed, {format_count(later, 'later step')} failed because of them."] if later else []
+    if found.other_consequences:
+        parts.append(f"{format_count(found.other_consequences, 'job')} failed because of jobs that are not shown here.")
+    return " ".join(parts)
 
 
 def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
@@ -162,14 +196,16 @@ def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
 def retry(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     """Put all matching failed jobs back into their queues.
 
+    Jobs that failed because of another job are left out: they wait again when that job is retried.
+
     \b
     Example:
       windlass failed retry --queue mail --error "connection refused"
     """
-    ids = _collect_ids(service, job_filter)
+    ids, skipped = _collect_causes(service, job_filter)
     if ids and job_filter.is_everything:
         confirm(f"Retry {format_count(len(ids), 'failed job')} of all queues?", yes)
-    _run("Retried", lambda step: service.retry(step).wait(), ids)
+    _run("Retried", lambda step: service.retry(step).wait(), ids, skipped)
 
 
 @failed.command()
@@ -189,22 +225,35 @@ def delete(service: Service, job_filter: FailedFilter, yes: bool) -> None:
     _run("Deleted", lambda step: service.delete(step).wait(), ids)
 
 
-def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes]) -> None:
-    if ids:
-        run_in_batches(done, act, batches(ids), len(ids))
+def _run(done: str, act: Callable[[Sequence[bytes]], list[str | Refusal]], ids: list[bytes], skipped: int = 0) -> None:
+    if ids or skipped:
+        run_in_batches(done, act, batches(ids), len(ids), skipped=skipped)
     else:
         print_note("No failed jobs match.")
 
 
 def _collect_ids(service: Service, job_filter: FailedFilter) -> list[bytes]:
+    causes, consequences = _collect(service, job_filter)
+    return causes + consequences
+
+
+def _collect_causes(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], int]:
+    """Return the ids of jobs that failed by themselves, and the number of the others."""
+    causes, consequences = _collect(service, job_filter)
+    return causes, len(consequences)
+
+
+def _collect(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], list[bytes]]:
     """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only
-    ids, because there may be a million jobs."""
-    found = []
+    ids, because there may be a million jobs. Returns jobs that failed by themselves, and jobs that failed because of
+    another job."""
+    causes: list[bytes] = []
+    consequences: list[bytes] = []
     with progress("Searching", None) as advance:
         for job in _candidates(service, job_filter):
-            found.append(job.id)
+            (consequences if job.is_consequence else causes).append(job.id)
             advance(1)
-    return found
+    return causes, consequences
 
 
 def _candidates(service: Service, job_filter: FailedFilter) -> Iterator[Job]:
@@ -224,6 +273,6 @@ def search(service: Service, job_filter: FailedFilter) -> Iterator[tuple[Job, st
     """Find jobs with their last errors."""
     source = _ended_in_time(service, job_filter)
     while batch := list(islice(source, READ_AT_ONCE)):
-        for job, error in with_errors(service, batch):
+        for job, error in with_errors(service, [job.id for job in batch], with_causes=True):
             if job_filter.error.casefold() in error.casefold():
                 yield job, error

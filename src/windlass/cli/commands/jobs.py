@@ -10,6 +10,7 @@ import click
 from windlass.cli import job_page
 from windlass.cli.bulk import confirm, report_each, yes_option
 from windlass.cli.connection import with_service
+from windlass.cli.job_cause import with_cause
 from windlass.cli.job_names import with_job, with_jobs
 from windlass.cli.job_selection import LISTS, JobSelection, find, with_whole_payloads
 from windlass.cli.output import (
@@ -171,11 +172,14 @@ def further_reasons(explanation: Explanation) -> list[str]:
 def retry(service: Service, ids: tuple[bytes, ...]) -> None:
     """Put failed or cancelled jobs back into their queues.
 
+    Later steps of a flow that did not run because of such a job wait for it again.
+
     \b
     Example:
       windlass jobs retry 01a1e1bf-329d-7000-8375-65a8ab1b4cf2
     """
-    report_each(ids, service.retry(ids).wait())
+    answers = service.retry(ids).wait()
+    report_each(ids, [with_cause(service, *pair) for pair in zip(ids, answers, strict=True)])
 
 
 @jobs.command()

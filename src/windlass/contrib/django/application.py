@@ -53,6 +53,9 @@ class DjangoApplication(Windlass):
     def queues(self) -> tuple[str, ...]:
         return tuple(self.params.get("QUEUES", ())) or (DEFAULT_QUEUE,)
 
+    def known_names(self) -> tuple[str, ...]:
+        return ()
+
     def find(self, path: str) -> Any:
         """Return Django's task. Raises TaskNotFound."""
         return find_task(path, self.modules)

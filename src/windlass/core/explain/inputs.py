@@ -6,7 +6,8 @@ from collections.abc import Set
 
 import msgspec
 
-from windlass.core.job import Attempt, Job
+from windlass.core.flow.cause import direct_cause
+from windlass.core.job import Attempt, Job, Timeline
 from windlass.core.limits.limit import Limit
 from windlass.core.operations import Filter, WorkerInfo
 from windlass.core.queue import Pause
@@ -92,6 +93,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[Step] = []
     removed_at_ms: int | None = None
     is_needed: bool = False
+    cause: Timeline | None = None  # of an end because of another job
+    is_cause_hidden: bool = False  # it is in a queue that the caller may not see
+
+    @property
+    def is_consequence(self) -> bool:
+        """Return whether the job ended because of another job."""
+        return direct_cause(Timeline(self.job, [self.last_attempt] if self.last_attempt else [])) is not None
 
     def others(self) -> list[bytes]:
         """Return the ids of the other jobs in these facts."""

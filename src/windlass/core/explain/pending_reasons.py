@@ -13,6 +13,7 @@ from windlass.core.text.humanize import (
     quote_text,
     shorten,
 )
+from windlass.core.text.similar_names import describe_missing_task
 
 from .reason import TEXT_SHOWN, ReasonBase, describe_attempt
 
@@ -144,19 +145,15 @@ class Unwanted(ReasonBase, frozen=True, kw_only=True):
 
 
 class NameUnknown(ReasonBase, frozen=True, kw_only=True):
-    """Jobs of the queue are pushed to workers, and none of these workers knows the name."""
+    """Workers serve the queue, and none of them knows the name."""
 
     queue: str
     name: str
     workers: int
+    suggestion: str = ""  # a name that they know and that is spelt alike
 
     def describe(self, now_ms: int) -> str:
-        who = "The only worker" if self.workers == 1 else f"None of the {self.workers} workers"
-        does = "does not know" if self.workers == 1 else "knows"
-        queue, name = quote_text(self.queue), quote_text(self.name)
-        return (
-            f"{who} that jobs of queue {queue} are pushed to {does} the name {name}: register a worker that knows it."
-        )
+        return describe_missing_task("No worker has a", self.name, self.suggestion)
 
 
 class WorkersBusy(ReasonBase, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from .pending_reasons import (
     WorkersBusy,
 )
 from .reason import ReasonBase, describe_attempt
+from .references import Cause
 
 __all__ = [
     "Ahead",
@@ -66,12 +67,13 @@ class Ended(ReasonBase, frozen=True, kw_only=True):
     max_attempts: int
     kept: Literal["until", "always", "history", "needed"]
     kept_until_at_ms: int | None = None
+    cause: Cause | None = None  # if it ended because of another job
     is_blocking: ClassVar[bool] = False
 
     def describe(self, now_ms: int) -> str:
         how = {"finished": "It finished", "failed": "It failed", "cancelled": "It was cancelled"}[self.how]
         attempt = f" in {describe_attempt(self.attempt, self.max_attempts)}" if self.attempt else ""
-        why = f": {shorten(self.reason)}" if self.reason else ""
+        why = f" {self.cause.describe()}" if self.cause else f": {shorten(self.reason)}" if self.reason else ""
         return f"{how} at {humanize_instant(self.at_ms, now_ms)}{attempt}{why}; {self._describe_retention(now_ms)}."
 
     def _describe_retention(self, now_ms: int) -> str:

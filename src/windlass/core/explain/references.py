@@ -8,6 +8,8 @@ import msgspec
 
 from windlass.core.text.humanize import quote_text, shorten
 
+from .reason import TEXT_SHOWN
+
 
 class Related(msgspec.Struct, frozen=True):
     id: str
@@ -15,6 +17,24 @@ class Related(msgspec.Struct, frozen=True):
 
 
 HIDDEN = "hidden"
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Job that caused the end of another job. For a job in a queue that the caller may not see, only the state is set:
+    to `hidden`."""
+
+    id: str = ""
+    queue: str = ""
+    name: str = ""
+    state: str
+    error: str = ""  # its last error in one line
+
+    def describe(self) -> str:
+        if self.state == HIDDEN:
+            return "because of a job of another queue"
+        how = "failed" if self.state == "failed" else "was cancelled" if self.state == "cancelled" else "did not finish"
+        error = f": {shorten(self.error, TEXT_SHOWN)}" if self.error else ""
+        return f"because {quote_text(self.name)} (job {self.id}) {how}{error}"
 
 
 # States of a parent that has not handed over, or will hand over again.

@@ -16,7 +16,9 @@ from windlass.core.job import End, Job
 from windlass.core.operations import Filter
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import State
+from windlass.core.text.error_text import error_line
 from windlass.core.text.humanize import quote_text
+from windlass.core.text.similar_names import suggest_name
 
 from .inputs import Facts, RegisteredWorker, RelatedJob
 from .reasons import (
@@ -46,7 +48,8 @@ from .reasons import (
     WorkersBusy,
     WorkerSilent,
 )
-from .references import HIDDEN, Holder, Related, Step
+from .references import HIDDEN, Cause, Holder, Related, Step
+from .unknown_names import known_names, knows_name, live_workers
 
 
 def explain(facts: Facts) -> Explanation:
@@ -75,12 +78,14 @@ def _summary(state: State, reasons: list[Reason]) -> str:
     if blocking and not first.is_blocking:
         text += f"; {_as_clause(blocking.pop(0))}"
     count = len(blocking)
-    more = f"; {count} more {'reason' if count == 1 else 'reasons'}" if count else ""
-    return f"The job is {state.label}: {text}{more}."
+    more = f"{count} more {'reason' if count == 1 else 'reasons'}" if count else ""
+    if text.endswith("?"):
+        return f"The job is {state.label}: {text}" + (f" There {'is' if count == 1 else 'are'} {more}." if more else "")
+    return f"The job is {state.label}: {text}{f'; {more}' if more else ''}."
 
 
 def _as_clause(reason: Reason) -> str:
-    return reason.sentence[0].lower() + reason.sentence[1:-1]
+    return reason.sentence[0].lower() + reason.sentence[1:].removesuffix(".")
 
 
 def _reasons(facts: Facts) -> Iterator[Reason]:
@@ -91,7 +96,7 @@ def _reasons(facts: Facts) -> Iterator[Reason]:
         leased = chain(_dispatched(facts) if state is State.DISPATCHED else _running(facts), _lease_problems(facts))
         return chain(leased, _untaken(facts)) if facts.job.is_overdue else leased
     if state is State.SCHEDULED:
-        pending: Iterator[Reason] = chain(_scheduled(facts), _paused(facts), _no_worker(facts))
+        pending: Iterator[Reason] = chain(_scheduled(facts), _paused(facts), _no_worker(facts), _name_unknown(facts))
     else:
         pending = _untaken(facts) if state is State.QUEUED else _waiting(facts)
     return chain(_expired(facts), pending, _expires(facts))
@@ -134,8 +139,9 @@ def _untaken(facts: Facts) -> Iterator[Reason]:
     blocked = [*_paused(facts), *_limited(facts)]
     yield from blocked
     yield from _no_worker(facts)
-    yield from (*_name_unknown(facts),) or _unwanted(facts)
-    yield from _position(facts, is_blocked=bool(blocked))
+    unwanted = (*_name_unknown(facts),) or (*_unwanted(facts),)
+    yield from unwanted
+    yield from _position(facts, is_blocked=bool(blocked), is_unwanted=bool(unwanted))
 
 
 def _paused(facts: Facts) -> Iterator[Reason]:
@@ -168,18 +174,10 @@ def _limited(facts: Facts) -> Iterator[Reason]:
             yield LimitFull(limit=limit.name, key=full.key, cap=cap, running=full.running, holders=holders)
 
 
-def _workers_of_queue(facts: Facts, *, alive: bool) -> list[RegisteredWorker]:
-    return [
-        worker
-        for worker in facts.workers
-        if facts.job.queue in worker.info.queues and (worker.silent_at_ms > facts.now_ms) == alive
-    ]
-
-
 def _no_worker(facts: Facts) -> Iterator[Reason]:
     # With too many workers not all were read: the others may serve the queue.
-    if facts.takers.waiting == 0 and not _workers_of_queue(facts, alive=True) and not facts.has_more_workers:
-        silent = len(_workers_of_queue(facts, alive=False))
+    if facts.takers.waiting == 0 and not _live_workers(facts) and not facts.has_more_workers:
+        silent = sum(facts.job.queue in worker.info.queues for worker in facts.workers)
         yield NoWorker(queue=facts.job.queue, silent_workers=silent, served=facts.takers.served)
 
 
@@ -192,11 +190,24 @@ def _unwanted(facts: Facts) -> Iterator[Reason]:
 
 def _name_unknown(facts: Facts) -> Iterator[Reason]:
     """Report an unknown name only if no other taker or worker could take the job."""
-    workers = _workers_of_queue(facts, alive=True)
+    workers, name = _live_workers(facts), facts.job.name
     if not workers or facts.takers.wanting or facts.has_more_workers:
         return
-    if all(worker.info.url and worker.id in facts.workers_without_name for worker in workers):
-        yield NameUnknown(queue=facts.job.queue, name=facts.job.name, workers=len(workers))
+    if not _workers_with_name(facts):
+        suggestion = suggest_name(name, known_names(workers, facts.takers.other_filters))
+        yield NameUnknown(queue=facts.job.queue, name=name, workers=len(workers), suggestion=suggestion)
+
+
+def _live_workers(facts: Facts) -> list[RegisteredWorker]:
+    return live_workers(facts.workers, facts.job.queue, facts.now_ms)
+
+
+def _workers_with_name(facts: Facts) -> list[RegisteredWorker]:
+    return [
+        worker
+        for worker in _live_workers(facts)
+        if knows_name(worker.info, facts.job.name) and worker.id not in facts.workers_without_name
+    ]
 
 
 def describe_filter(wants: Filter) -> str:
@@ -213,7 +224,7 @@ def describe_filter(wants: Filter) -> str:
     return " with ".join(parts)
 
 
-def _position(facts: Facts, *, is_blocked: bool) -> Iterator[Reason]:
+def _position(facts: Facts, *, is_blocked: bool, is_unwanted: bool) -> Iterator[Reason]:
     job, position = facts.job, facts.position
     if position is None:
         return
@@ -229,12 +240,13 @@ def _position(facts: Facts, *, is_blocked: bool) -> Iterator[Reason]:
         )
     if not is_blocked:
         yield from _busy(facts)
-    if not position.ahead and not is_blocked and not (position.is_fair and position.lanes > 1):
+    is_first = not position.ahead and not (position.is_fair and position.lanes > 1)
+    if is_first and not is_blocked and not is_unwanted:
         yield Next(queue=job.queue)
 
 
 def _busy(facts: Facts) -> Iterator[Reason]:
-    workers = [worker for worker in _workers_of_queue(facts, alive=True) if worker.id not in facts.workers_without_name]
+    workers = _workers_with_name(facts)
     if workers and not facts.takers.wanting:
         slots, running = sum(worker.info.slots for worker in workers), sum(worker.running for worker in workers)
         yield WorkersBusy(queue=facts.job.queue, workers=len(workers), slots=slots, running=running)
@@ -364,7 +376,18 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         max_attempts=job.retry.tries,
         kept=_retention(facts),
         kept_until_at_ms=facts.removed_at_ms,
+        cause=_cause(facts),
     )
+
+
+def _cause(facts: Facts) -> Cause | None:
+    if facts.is_cause_hidden:
+        return Cause(state=HIDDEN)
+    if facts.cause is None:
+        return None
+    job, last = facts.cause.job, facts.cause.attempts[-1] if facts.cause.attempts else None
+    error = error_line(last.reason, last.error).strip().partition("\n")[0] if last and job.state.is_ended else ""
+    return Cause(id=job.key, queue=job.queue, name=job.name, state=job.state.label, error=error)
 
 
 def _retention(facts: Facts) -> Literal["until", "always", "history", "needed"]:

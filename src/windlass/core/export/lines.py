@@ -100,6 +100,14 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     text: str
 
 
+class FlowRefEntry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Place of a job in a flow."""
+
+    id: str
+    name: str = ""
+    step: str = ""
+
+
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A job in its current state. A leased job is written as if it had been released."""
 
@@ -148,9 +156,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     is_consequence: bool = False  # it ended because of a job that it waits for
     is_odd_round: bool = False
 
-    flow: str = ""  # id of the flow that it belongs to
-    flow_name: str = ""
-    flow_step: str = ""
+    flow: FlowRefEntry | None = None
 
 
 class AwaitedEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -28,6 +28,7 @@ FLOW_NAME_MAX = 255  # also of a step
 FLOW_AFTER_MAX = 20_000  # dependencies of all jobs of a flow
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
+NAMES_PER_WORKER = 1000
 WILDCARDS_MAX = 16
 PAGE_MAX = 500
 SOUGHT_MAX = 255  # search text in errors

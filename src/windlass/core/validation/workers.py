@@ -9,7 +9,17 @@ from windlass.core.callbacks.urls import URL_MAX, is_base_url
 from windlass.core.errors import BadInput
 from windlass.core.operations import AfterFailure, WorkerInfo, WorkerReport, WorkerReportKind
 
-from .bounds import DURATION_MAX, ERROR_MAX, HELD_MAX, QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
+from .bounds import (
+    DURATION_MAX,
+    ERROR_MAX,
+    HELD_MAX,
+    NAME_MAX,
+    NAMES_PER_WORKER,
+    QUEUE_MAX,
+    QUEUES_PER_TAKE,
+    RESULT_MAX,
+    UNIQUE_MAX,
+)
 from .values import (
     check_id,
     check_instance,
@@ -52,6 +62,12 @@ def check_worker_info(info: WorkerInfo) -> None:
         raise BadInput(f"queues must be a tuple of at most {QUEUES_PER_TAKE} names.")
     for queue in info.queues:
         check_text("queue", queue, QUEUE_MAX)
+    if type(info.names) is not tuple or len(info.names) > NAMES_PER_WORKER:
+        raise BadInput(
+            f"names must be a tuple of at most {NAMES_PER_WORKER} names; a worker that knows more gives none."
+        )
+    for name in info.names:
+        check_text("name", name, NAME_MAX)
 
 
 def check_worker_report(request: WorkerReport) -> None:

@@ -32,6 +32,8 @@ class FailuresView(msgspec.Struct, frozen=True):
     queue: str
     rows: list[GroupRow]
     total: int
+    consequences: int  # jobs that failed because of those of the groups
+    other_consequences: int
     looked_at: int
     is_all: bool
     is_cached: bool  # some seconds old: the page must refresh
@@ -49,7 +51,11 @@ async def failures(page: PageContext[FailuresQuery]) -> FailuresView:
     largest = max((group.count for group in groups), default=1)
     rows = [GroupRow(group, format_id(group.sample), group.count / largest, _filter(group)) for group in groups]
     total = sum(group.count for group in groups)
-    return FailuresView(queue, rows, total, found.looked_at, found.is_all, found.at_ms < page.now_ms)
+    consequences = sum(group.consequences for group in groups)
+    is_cached = found.at_ms < page.now_ms
+    return FailuresView(
+        queue, rows, total, consequences, found.other_consequences, found.looked_at, found.is_all, is_cached
+    )
 
 
 def _filter(group: FailureGroup) -> dict[str, Any]:

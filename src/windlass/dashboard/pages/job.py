@@ -11,8 +11,8 @@ from markupsafe import Markup, escape
 
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
-from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
-from windlass.core.explain.references import Holder
+from windlass.core.explain.reasons import AwaitsMembers, Ended, Explanation, HeldByParent, LimitFull, Reason, Running
+from windlass.core.explain.references import Cause, Holder
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from windlass.core.job_aliases import JobAliases
@@ -103,6 +103,13 @@ class JobView(msgspec.Struct, frozen=True):
         return Markup("").join(parts)
 
     @property
+    def cause(self) -> Cause | None:
+        """The job because of which this one could not run. None: it ended by itself, has not ended, or the cause is
+        gone or in a queue that the principal may not use."""
+        causes = (reason.cause for reason in self.explanation.reasons if isinstance(reason, Ended))
+        return next((cause for cause in causes if cause is not None and cause.id), None)
+
+    @property
     def waited_ms(self) -> int:
         return timeline.waited_ms(self.phases)
 
@@ -117,6 +124,8 @@ def _job_ids_in(reason: Reason) -> list[str]:
         return reason.holders
     if isinstance(reason, AwaitsMembers):
         return [member.id for member in reason.members]
+    if isinstance(reason, Ended):
+        return [reason.cause.id] if reason.cause else []
     return [reason.parent.id] if isinstance(reason, HeldByParent) else []
 
 

@@ -6,7 +6,9 @@ import asyncio
 
 import msgspec
 
+from windlass.core.explain.unknown_names import UnknownName
 from windlass.core.queue import Lanes, Pause, QueueStats
+from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.forms.queue_settings import Property, properties
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
@@ -63,6 +65,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Lanes
     properties: list[Property]
     weights: dict[str, int]
+    unknown_names: list[UnknownName]
 
     @property
     def pause(self) -> Pause | None:
@@ -81,6 +84,14 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
         return any(item.field == "name_lanes" and bool(item.value) for item in self.properties)
 
     @property
+    def unknown_names_with_filters(self) -> list[tuple[UnknownName, dict[str, str]]]:
+        """Names that no worker knows, each with the query of the list of its jobs."""
+        return [
+            (unknown, {"state": "queued", "queue": self.queue, "name": exact_name(unknown.name)})
+            for unknown in self.unknown_names
+        ]
+
+    @property
     def partial_pauses(self) -> list[Pause]:
         """Pauses of lanes and names."""
         return [pause for pause in self.pauses if pause.lane or pause.name]
@@ -96,7 +107,9 @@ async def queue(page: PageContext[QueueQuery]) -> QueueView:
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), reading_histories)
     reading_lanes = service.lanes(name, most=LANES_PER_PAGE, cursor=page.query.lanes)
     pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), reading_lanes)
-    configuration, weights = await asyncio.gather(service.configuration(name), service.set_weights(name, {}))
+    configuration, weights, unknown_names = await asyncio.gather(
+        service.configuration(name), service.set_weights(name, {}), service.unknown_names(name)
+    )
     page.now_ms = now_ms
     return QueueView(
         now_ms=now_ms,
@@ -108,4 +121,5 @@ async def queue(page: PageContext[QueueQuery]) -> QueueView:
         lanes=lanes,
         properties=properties(name, configuration),
         weights=weights,
+        unknown_names=unknown_names,
     )

@@ -1,4 +1,4 @@
-"""Search: an id of any dialect redirects to its job; other words are searched in tags, names and queues."""
+"""Search: an id of any dialect redirects to its job or flow; other words are searched in tags, names and queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 
 import msgspec
 
-from windlass.core.errors import BadInput
+from windlass.core.errors import BadInput, Forbidden, UnknownFlow
+from windlass.core.ids import parse_id
 from windlass.core.job_aliases import AliasMatches
 from windlass.core.operations import Listing
 from windlass.core.validation.bounds import NAME_MAX, TAG_MAX, UNIQUE_MAX
@@ -16,6 +17,8 @@ from windlass.dashboard.rendering import HEADERS, HTML
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
 from windlass.web.listener.messages import Response
+
+from .flow import read_flow
 
 routes = DashboardRoutes()
 
@@ -54,6 +57,8 @@ async def search(page: PageContext[SearchQuery]) -> SearchView | Response:
     found = await _by_alias(page, q)
     if len(found.jobs) == 1:
         return _redirect(page.link("jobs", found.jobs[0].key))
+    if not found.jobs and (flow := await _flow_by_id(page, q)):
+        return _redirect(page.link("flows", flow))
     page.now_ms = await page.service.now()
     hits = await _by_words(page, q)
     return SearchView(
@@ -76,6 +81,14 @@ async def _by_alias(page: PageContext[SearchQuery], q: str) -> AliasMatches:
         return await page.service.find_within(q, page.principal.queues)
     except BadInput:  # control characters
         return AliasMatches([])
+
+
+async def _flow_by_id(page: PageContext[SearchQuery], q: str) -> str:
+    """Return the id of the flow with this id, if there is one that the principal may see; else an empty text."""
+    try:
+        return (await read_flow(page, parse_id(q))).summary.key
+    except (BadInput, UnknownFlow, Forbidden):
+        return ""
 
 
 async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:

@@ -91,11 +91,11 @@ async function refresh() {
   }
 }
 
-// The job of the page was removed: the page keeps its last content.
+// The job or flow of the page was removed: the page keeps its last content.
 function end() {
   isOver = true;
   stopListening();
-  setBanner(true, "This job has ended and was removed. The page shows its last known state.");
+  setBanner(true, "It has ended and was removed. The page shows its last known state.");
   banner.classList.add("lost-quiet");
 }
 

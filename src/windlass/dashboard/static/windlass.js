@@ -5,5 +5,6 @@ import "./selection.js";
 import "./keyboard.js";
 import "./json_field.js";
 import "./clipboard.js";
+import "./flow_graph.js";
 import "./live.js";
 import "./chart_tooltip.js";

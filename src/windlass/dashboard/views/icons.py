@@ -10,6 +10,7 @@ _PATHS = {
     "overview": "M2 13V9M6 13V5M10 13V7M14 13V3",
     "queues": "M2 4h12M2 8h12M2 12h7",
     "jobs": "M3 3h10v10H3zM5.5 8l2 2 3.5-4",
+    "flows": "M2 6h4v4H2zM10 2h4v4h-4zM10 10h4v4h-4zM6 8h2M10 4H8v8h2",
     "failures": "M8 2l6.5 11.5h-13zM8 6.5v3M8 11.6v.1",
     "workers": "M4 4h8v8H4zM6 1.5V4M10 1.5V4M6 12v2.5M10 12v2.5M1.5 6H4M1.5 10H4M12 6h2.5M12 10h2.5",
     "schedules": "M8 2a6 6 0 100 12A6 6 0 008 2zM8 4.8V8l2.2 1.6",
@@ -47,6 +48,7 @@ _PATHS = {
     "cancelled": "M8 2.5a5.5 5.5 0 100 11 5.5 5.5 0 000-11zM4.2 4.2l7.6 7.6",
     "paused": "M5.5 3.5v9M10.5 3.5v9",
     "gone": "M3 8h10",
+    "consequence": "M4 2.5v6.5h8M9 6l3 3-3 3",  # a step of a flow that could not run
 }
 
 
@@ -64,6 +66,7 @@ NAVIGATION = (
     NavigationItem("overview", "Overview", "", "o"),
     NavigationItem("queues", "Queues", "queues", "q"),
     NavigationItem("jobs", "Jobs", "jobs", "j"),
+    NavigationItem("flows", "Flows", "flows", "d"),
     NavigationItem("failures", "Failures", "failures", "f"),
     NavigationItem("workers", "Workers", "workers", "w"),
     NavigationItem("schedules", "Schedules", "schedules", "s"),
@@ -73,6 +76,11 @@ NAVIGATION = (
     NavigationItem("engine", "Engine", "engine", "e"),
     NavigationItem("audit", "Audit", "audit", "u", "admin"),
 )
+
+
+def outline(name: str) -> str:
+    """Return the outline of an icon as the data of an SVG path, for drawings that contain icons."""
+    return _PATHS[name]
 
 
 def icon(name: str, title: str = "") -> Markup:

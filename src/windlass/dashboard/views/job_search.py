@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,9 +19,20 @@ TIME_MAX_S = 1.5
 LINE_MAX = 400  # characters
 
 
+class CauseLink(NamedTuple):
+    """Job that caused the end of another job."""
+
+    id: str
+    name: str
+
+
+HIDDEN_CAUSE = CauseLink("", "")  # it is in a queue that the principal may not use
+
+
 class JobSearchResult(msgspec.Struct, frozen=True):
     jobs: list[Job]
     errors: dict[bytes, str]  # id -> last error in one line
+    causes: dict[bytes, CauseLink]  # id -> job because of which it ended
     cursor: str  # empty: no more jobs
     looked_at: int
 
@@ -39,7 +52,17 @@ async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: in
         listing = msgspec.structs.replace(listing, cursor=batch.cursor)
         is_enough = looked_at >= scanned_max or (bool(page.principal.queues) and reads >= READS_MAX)
         if not batch.cursor or len(jobs) >= listing.most or is_enough or time.monotonic() > until_s:
-            return JobSearchResult(jobs, errors, batch.cursor, looked_at)
+            return JobSearchResult(jobs, errors, await _causes(page, jobs), batch.cursor, looked_at)
+
+
+async def _causes(page: PageContext[None], jobs: Sequence[Job]) -> dict[bytes, CauseLink]:
+    consequences = [job.id for job in jobs if job.is_consequence]
+    if not consequences:
+        return {}
+    return {
+        job_id: CauseLink(cause.job.key, cause.job.name) if page.may_use(cause.job.queue) else HIDDEN_CAUSE
+        for job_id, cause in (await page.service.find_causes(consequences)).items()
+    }
 
 
 def _error_text(attempt: Attempt) -> str:

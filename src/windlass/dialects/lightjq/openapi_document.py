@@ -8,7 +8,7 @@ from windlass import __version__
 from windlass.web.app.router import Route
 from windlass.web.docs.dialect_document import TAG, build_dialect_document, serve_document
 from windlass.web.docs.openapi import DocumentInfo, Examples
-from windlass.wire.worker_document import PUSHED_JOB, build_worker_document, push_operation
+from windlass.wire.push.worker_document import PUSHED_JOB, build_worker_document, push_operation
 
 from .protocol import PREFIX, make_routes
 

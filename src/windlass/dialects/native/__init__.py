@@ -10,6 +10,7 @@ from . import (
     enqueue,
     events,
     failures,
+    flows,
     history,
     job_admin,
     jobs,
@@ -21,6 +22,6 @@ from . import (
     workers,
 )
 
-_JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, events, job_admin, bulk_actions, take, reports)
+_JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, flows, events, job_admin, bulk_actions, take, reports)
 _OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, admin)
 ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_OTHER_ROUTES))

@@ -20,14 +20,15 @@ routes = Routes("/api/v1", tag="Producing")
     refuses=(
         errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.UnknownParent,
         errors.ParentState, errors.UnknownMember, errors.CrossPartition, errors.Unsettled, errors.WrongState,
-        errors.BadSetting,
+        errors.BadSetting, errors.FlowExists,
     ),
 )  # fmt: skip
 async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> AcceptedWholeShape:
     """Enqueue up to 2,000 jobs atomically: all are accepted, or none.
 
     The jobs may wait for each other (`after`, `parent`) by ids that the client generates. All must be in one partition,
-    and none may have a unique key. A repeated request with the same ids changes nothing."""
+    and none may have a unique key. A repeated request with the same ids changes nothing. Jobs with the same `flow.id`
+    form a flow; one request enqueues all jobs of a flow."""
     for item in context.body.items:
         context.check_queue(item.queue)
     jobs = [prepare_single(item.new_job(context.body_encoding)) for item in context.body.items]

@@ -24,6 +24,7 @@ async def failures(context: RequestContext[None, ListFailuresQuery]) -> Failures
     found = await operation
     return FailuresShape(
         groups=[failure_group_shape(group) for group in found.groups],
+        other_consequences=found.other_consequences,
         looked_at=found.looked_at,
         is_all=found.is_all,
         at_ms=found.at_ms,

@@ -80,7 +80,7 @@ async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Retry a failed or cancelled job.
 
     Jobs that ended because of it wait for it again. A job that ended because of another job is refused with
-    `member_failed`: retry that other job."""
+    `member_failed`: retry that other job, or resume the flow."""
     return await _run_grouped(pairs, context.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
 
 

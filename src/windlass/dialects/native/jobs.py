@@ -16,6 +16,7 @@ from windlass.core.states import State
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import JOB_CONTROLLERS, JOB_READERS, READERS, Answer, Routes
 from windlass.wire.jobs import (
+    CauseShape,
     EndingShape,
     ListJobsQuery,
     MembersQuery,
@@ -111,6 +112,23 @@ async def explain(context: RequestContext[None, None]) -> Explanation:
     job_id = context.job_id
     await context.check_jobs([job_id])
     return await read_job(context.service.explain_within(job_id, context.principal.queues))
+
+
+@routes.get("/jobs/{id}/cause", roles=JOB_READERS, response=CauseShape, refuses=ABSENT)
+async def cause(context: RequestContext[None, None]) -> CauseShape:
+    """Find the job because of which a job failed or was cancelled.
+
+    A job that waits for other jobs ends when one of them fails or is cancelled. The answer is the first job of such a
+    chain, with its unsuccessful attempts."""
+    job_id = context.job_id
+    await context.check_jobs([job_id])
+    await read_job(context.service.queue_of([job_id]).one())
+    found = await context.service.find_cause(job_id)
+    if found is None:
+        return CauseShape(cause=None)
+    if not context.principal.may_use(found.job.queue):
+        return CauseShape(cause=None, is_hidden=True)
+    return CauseShape(cause=timeline_shape(found, context.response_encoding))
 
 
 @routes.get("/jobs/{id}/logs", roles=JOB_READERS, response=Logs, refuses=ABSENT)

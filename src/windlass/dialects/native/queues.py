@@ -34,6 +34,7 @@ from windlass.wire.queues import (
     ResumeShape,
     ScaleQuery,
     ScaleShape,
+    UnknownNameShape,
     WasPausedShape,
     WeightsShape,
 )
@@ -78,6 +79,7 @@ async def queue(context: QueueContext) -> QueueShape:
         configuration=to_shape(await context.service.configuration(name), ConfigurationShape),
         pauses=[to_shape(pause, ActivePauseShape) for pause in await context.service.pauses(name)],
         weights=await context.service.set_weights(name, {}),
+        unknown_names=tuple(to_shape(found, UnknownNameShape) for found in await context.service.unknown_names(name)),
     )
 
 

@@ -44,7 +44,9 @@ async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
     for queue in body.queues:
         context.check_queue(queue)
     await context.check_worker(worker, with_jobs=True)
-    info = WorkerInfo(host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name)
+    info = WorkerInfo(
+        host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name, names=body.names
+    )
     now_ms = await context.service.register(worker, info, beat_ms=body.beat_ms)
     return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
 

@@ -1,26 +1,24 @@
-"""Chains and groups, and the jobs that the engine gets for them.
+"""Chains and groups.
 
-A flow is a description until it is enqueued. Then all of its jobs are accepted, or none. `inputs.py` passes results to
-the next step.
+A flow is a description until it is enqueued. Then all of its jobs are accepted, or none (`plan.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from windlass.core.errors import BadInput, Refusal, TooLarge
-from windlass.core.ids import format_id
-from windlass.core.job import Durability, NewJob, OnFailure
-from windlass.core.operations import Enqueued
-from windlass.core.validation.bounds import AFTER_MAX, WHOLE_MAX
-from windlass.sdk.handle import JobHandle
+from windlass.core.errors import BadInput, TooLarge
+from windlass.core.job import OnFailure
+from windlass.core.validation.bounds import AFTER_MAX
 from windlass.sdk.tasks.arguments import Signature
 
 from .handle import FlowHandle, GroupHandle, Outcome
+from .labels import chain_label, group_label
+from .plan import FlowPlan, Upstream, aenqueue, enqueue
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
@@ -30,95 +28,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R2 = TypeVar("R2")
 R_co = TypeVar("R_co", covariant=True)
-JOIN = "windlass.group"  # name of jobs that only wait for others
-
-
-class Upstream(msgspec.Struct, frozen=True):
-    """Jobs that a step waits for, and the form in which it gets their results."""
-
-    ids: tuple[bytes, ...]
-    is_list: bool = False
-    on_failure: OnFailure = "fail"
-    passes: bool = True  # the results are the first argument
-
-    def meta(self) -> dict[str, Any]:
-        form = (
-            "one" if not self.is_list else {"fail": "list", "ignore": "nulls", "collect": "outcomes"}[self.on_failure]
-        )
-        return {"results": {"ids": [format_id(job_id) for job_id in self.ids], "form": form}}
-
-
-class FlowPlan:
-    """Jobs of a flow, each listed after the jobs it waits for. With a parent, they are its children."""
-
-    def __init__(self, app: Windlass, new_id: Callable[[str], bytes], parent: bytes = b"") -> None:
-        self.app = app
-        self.jobs: list[NewJob] = []
-        self.handles: dict[bytes, JobHandle[Any]] = {}
-        self._calls: list[Call[Any]] = []  # one per handle, in the same order
-        self.flow_handle: FlowHandle[Any] | None = None
-        self._durability: set[Durability | None] = set()
-        self._new_id = new_id
-        self._parent: dict[str, Any] = {"parent": parent, "held": True} if parent else {}
-
-    def add(self, call: Call[Any], upstream: Upstream | None) -> Upstream:
-        _refuse_shared_jobs(call)
-        fields = self._fields(call.queue, upstream)
-        if upstream is not None and upstream.passes:
-            fields["meta"] = upstream.meta()
-        self._append(_make_job(call, fields))
-        self._durability.add(call.durability)
-        self._calls.append(call)
-        job_id: bytes = fields["id"]
-        self.handles[job_id] = JobHandle(
-            self.app,
-            job_id,
-            result_type=call.task.result_type,
-            is_kept=call.options.keeps_result,
-        )
-        return Upstream((job_id,))
-
-    def join(self, upstream: Upstream) -> Upstream:
-        """Add one job that waits for all upstream jobs and stands for them."""
-        queue = next(job.queue for job in reversed(self.jobs) if job.id == upstream.ids[-1])
-        self._append(NewJob(queue=queue, name=JOIN, joins=True, **self._fields(queue, upstream)))
-        return Upstream((self.jobs[-1].id,))
-
-    def _fields(self, queue: str, upstream: Upstream | None) -> dict[str, Any]:
-        awaited = {"after": upstream.ids, "on_failure": upstream.on_failure} if upstream else {}
-        return {"id": self._new_id(queue), **awaited, **self._parent}
-
-    def _append(self, job: NewJob) -> None:
-        if len(self.jobs) == WHOLE_MAX:
-            raise TooLarge(f"A flow has at most {WHOLE_MAX} jobs; let a job of it spawn the others (ctx.spawn_many).")
-        self.jobs.append(job)
-
-    @property
-    def durability(self) -> Durability | None:
-        """The strongest level that any of the calls asks for."""
-        levels: tuple[Durability, ...] = ("replica", "fsync", "memory")
-        return next((level for level in levels if level in self._durability), None)
-
-    def apply_answers(self, answers: Iterable[Enqueued | Refusal]) -> None:
-        for job, answer in zip(self.jobs, answers, strict=True):
-            if isinstance(answer, Refusal):
-                raise answer
-            for handle in (self.handles.get(job.id), self.flow_handle):
-                if handle is not None and handle.id_bytes == job.id:
-                    handle.status = answer.status
-        self.app.notify_enqueued(self._calls, list(self.handles.values()))
-
-
-def _make_job(call: Call[Any], fields: dict[str, Any]) -> NewJob:
-    try:
-        return call.new_job(**fields)
-    except TypeError as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(
-            f"{call.task.name}: its computed key or tenant needs an argument that is known only after the previous "
-            f"step has ended ({error}). Use a fixed key or tenant, or pass that argument explicitly."
-        ) from error
 
 
 class FlowPart(Generic[R_co]):
@@ -126,17 +35,33 @@ class FlowPart(Generic[R_co]):
 
     __slots__ = ()
 
+    is_always_flow = False
+
     @property
     def app(self) -> Windlass:
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """Readable name, made of the names of tasks."""
         raise NotImplementedError
 
     @property
     def ends_in_group(self) -> bool:
         return False
 
+    @property
+    def on_failure(self) -> OnFailure:
+        """Effect of a failure at the end of this part on the next part."""
+        return "fail"
+
     def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
         """Add the part's jobs to the plan and return the upstream of the next step."""
         raise NotImplementedError
+
+    def plan_whole(self, plan: FlowPlan) -> FlowHandle[R_co]:
+        """Add the jobs of a flow that consists of this part alone."""
+        return plan.end_part(self.plan(plan, None))
 
     def then(self: FlowPart[R], task: Task[Concatenate[R, P], R2], *args: P.args, **kwargs: P.kwargs) -> Chain[R2]:
         """Run the task when this part has ended well, with its result as the first argument."""
@@ -152,20 +77,29 @@ class FlowPart(Generic[R_co]):
 class Chain(FlowPart[R_co]):
     """Sequence of two parts."""
 
-    __slots__ = ("_first", "_passes", "_second")
+    __slots__ = ("_first", "_label", "_passes", "_second")
 
     def __init__(self, first: FlowPart[Any], second: FlowPart[R_co], *, passes: bool) -> None:
         self._first = first
         self._second = second
         self._passes = passes
+        self._label = chain_label(first.label, second.label)
 
     @property
     def app(self) -> Windlass:
         return self._first.app
 
     @property
+    def label(self) -> str:
+        return self._label
+
+    @property
     def ends_in_group(self) -> bool:
         return self._second.ends_in_group
+
+    @property
+    def on_failure(self) -> OnFailure:
+        return self._second.on_failure
 
     def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
         before = self._first.plan(plan, upstream)
@@ -182,19 +116,27 @@ class Chain(FlowPart[R_co]):
 class Group(FlowPart[R_co]):
     """Parts that run in parallel. The group's result is the list of their results, in the given order."""
 
-    __slots__ = ("_parts", "on_failure")
+    __slots__ = ("_on_failure", "_parts")
 
     def __init__(self, parts: list[FlowPart[Any]], on_failure: OnFailure) -> None:
         self._parts = parts
-        self.on_failure = on_failure
+        self._on_failure = on_failure
 
     @property
     def app(self) -> Windlass:
         return self._parts[0].app
 
     @property
+    def label(self) -> str:
+        return group_label([part.label for part in self._parts])
+
+    @property
     def ends_in_group(self) -> bool:
         return True
+
+    @property
+    def on_failure(self) -> OnFailure:
+        return self._on_failure
 
     def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
         # Without a join, each part would wait for each upstream job: their product, not their sum.
@@ -245,65 +187,26 @@ def group(*parts: FlowPart[Any] | Iterable[FlowPart[Any]], on_failure: OnFailure
 
 
 def _make_next_call(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R2]:
-    from windlass.sdk.tasks.task import Call, Task
+    from windlass.sdk.tasks.task import Task
 
     if not isinstance(task, Task):
         raise BadInput("then takes a task and its further arguments: then(task, …). For a call, use and_then.")
-    signature = _without_first(task.function, task.signature.injected, task.signature.first, task.name)
+    if not task.signature.leading:
+        raise BadInput(f"{task.name} has no parameter for the result: use and_then({task.name}.call(…)).")
+    return make_call_with_results(task, 1, args, kwargs)
+
+
+def make_call_with_results(
+    task: Task[..., R2], results: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Call[R2]:
+    """Make a call whose first arguments are results that are known only when it starts."""
+    from windlass.sdk.tasks.task import Call
+
+    filled = frozenset(task.signature.leading[:results])
+    signature = _without(task.function, task.signature.injected | filled, task.name)
     return Call(task, signature.bind(args, kwargs), task.options, signature)
 
 
 @lru_cache(4096)
-def _without_first(function: Any, injected: frozenset[str], first: str, name: str) -> Signature:
-    if not first:
-        raise BadInput(f"{name} has no parameter for the result: use and_then({name}.call(…)).")
-    return Signature.of(function, injected | {first}, name=name)
-
-
-def _refuse_shared_jobs(call: Call[Any]) -> None:
-    """Refuse options that let several calls share a job, or that keep a job from ending."""
-    options = call.options
-    for option, is_set, off in (
-        ("debounce", options.fields.get("debounce_ms"), "0"),
-        ("throttle", options.fields.get("throttle_ms"), "0"),
-        ("unique", options.unique, "False"),
-        ("repeat", options.fields.get("repeat"), "''"),
-    ):
-        if is_set:
-            raise BadInput(
-                f"{call.task.name} has the option {option}, which a job of a flow cannot have: "
-                f"use {call.task.name}.using({option}={off}) there."
-            )
-
-
-# Enqueuing
-
-
-def plan_flow(
-    part: FlowPart[Any], new_id: Callable[[str], bytes], parent: bytes = b""
-) -> tuple[FlowPlan, FlowHandle[Any]]:
-    """Plan the jobs of a flow. Returns the plan and the handle of the whole flow."""
-    plan = FlowPlan(part.app, new_id, parent)
-    last = part.plan(plan, None)
-    (whole,) = plan.join(last).ids if last.is_list else last.ids
-    ids, steps = [job.id for job in plan.jobs], list(plan.handles.values())
-    if last.is_list:
-        members = [plan.handles[job_id] for job_id in last.ids]
-        plan.flow_handle = GroupHandle(plan.app, whole, steps, ids, members=members, on_failure=last.on_failure)
-    else:
-        plan.flow_handle = FlowHandle(plan.app, whole, steps, ids, like=plan.handles[whole])
-    return plan, plan.flow_handle
-
-
-def enqueue(part: FlowPart[Any]) -> FlowHandle[Any]:
-    app = part.app
-    plan, handle = plan_flow(part, app.new_id)
-    plan.apply_answers(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
-    return handle
-
-
-async def aenqueue(part: FlowPart[Any]) -> FlowHandle[Any]:
-    service = await part.app.aservice()
-    plan, handle = plan_flow(part, service.store.new_id)
-    plan.apply_answers(await service.enqueue(plan.jobs, durability=plan.durability, whole=True))
-    return handle
+def _without(function: Any, skip: frozenset[str], name: str) -> Signature:
+    return Signature.of(function, skip, name=name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MEMBERS_AT_ONCE = 200
 _META, _RESULTS = META.encode(), b"results"
 _NIL = msgspec.Raw(b"\xc0")
+# Stored form of an argument: {ids, form} for the results of jobs, {parts} for a list of such arguments. A payload has
+# one form, or {arguments} with several.
+Form: TypeAlias = dict[str, Any]
 
 
 class Child:
@@ -97,16 +100,26 @@ def collect_inputs(service: Service, tasks: Mapping[str, Task[..., Any]], job: J
     wanted = meta.pop("results", None)
     if not wanted:
         return JobInputs(job, children)
+    forms = wanted.get("arguments", [wanted])
     by_id = {
         member.job.key: MemberResult(member.job.state.label, member.result, member.last_attempt) for member in members
     }
-    for job_id in wanted["ids"]:
+    for job_id in (job_id for form in forms for job_id in _ids_of(form)):
         if job_id not in by_id:
             by_id[job_id] = yield from _fetch_result(service, job_id)
-    value = _combine_results(wanted["form"], wanted["ids"], [by_id[job_id] for job_id in wanted["ids"]])
+    values = {name: _make_argument(name, form, by_id) for name, form in _parameters(tasks[job.name], forms)}
     rest = {name: raw for name, raw in arguments.items() if name != META} | ({META: meta} if meta else {})
-    payload = Blob(pack({tasks[job.name].signature.first: value, **rest}), Codec.MSGPACK)
+    payload = Blob(pack({**values, **rest}), Codec.MSGPACK)
     return JobInputs(msgspec.structs.replace(job, payload=payload), children)
+
+
+def _parameters(task: Task[..., Any], forms: Sequence[Form]) -> Iterable[tuple[str, Form]]:
+    names = task.signature.leading
+    if len(names) < len(forms):
+        raise BadArguments(
+            f"{task.name}: the job passes {len(forms)} results, and the task has {len(names)} parameters for them."
+        )
+    return zip(names, forms, strict=False)
 
 
 def _list_members(service: Service, job: Job) -> OperationFlow[list[Member]]:
@@ -143,14 +156,29 @@ def _decode_arguments(payload: Blob) -> dict[str, msgspec.Raw]:
     return found
 
 
-def _combine_results(form: str, ids: Sequence[str], found: Sequence[MemberResult]) -> Any:
+def _ids_of(form: Form) -> list[str]:
+    """Return the ids of the jobs whose results make an argument."""
+    if "parts" in form:
+        return [job_id for part in form["parts"] for job_id in _ids_of(part)]
+    ids: list[str] = form["ids"]
+    return ids
+
+
+def _make_argument(parameter: str, form: Form, by_id: Mapping[str, MemberResult]) -> Any:
+    """Make the argument that a stored form describes: of results, or a list of such arguments."""
+    if "parts" in form:
+        return [_make_argument(parameter, part, by_id) for part in form["parts"]]
+    return _combine_results(parameter, form["form"], form["ids"], [by_id[job_id] for job_id in form["ids"]])
+
+
+def _combine_results(parameter: str, form: str, ids: Sequence[str], found: Sequence[MemberResult]) -> Any:
     if form == "outcomes":
         return [_make_outcome(*pair) for pair in zip(ids, found, strict=True)]
     if form != "nulls":
         for job_id, result in zip(ids, found, strict=True):
             if result.state != "finished":
                 raise BadArguments(
-                    f"The first argument, the result of job {job_id}, is missing: that job is {result.state}. "
+                    f"The argument {parameter}, the result of job {job_id}, is missing: that job is {result.state}. "
                     "Enqueue the flow again."
                 )
     values = [_encode_result(result) for result in found]

@@ -20,12 +20,17 @@ from windlass.sdk.durations import Duration
 from windlass.sdk.handle import JobHandle
 from windlass.service import Service
 
-from .flow import FlowPart, FlowPlan, plan_flow
+from .flow import FlowPart
+from .handle import WholeFlowHandle
+from .named import NamedFlow
+from .plan import FlowPlan, plan_flow
 
 if TYPE_CHECKING:
     from windlass.sdk.context import Context
 
-FlowParts: TypeAlias = Iterable[FlowPart[Any]] | Mapping[str, FlowPart[Any]]
+Spawned: TypeAlias = FlowPart[Any] | NamedFlow
+Planned: TypeAlias = tuple[FlowPlan, WholeFlowHandle[Any]]
+FlowParts: TypeAlias = Iterable[Spawned] | Mapping[str, Spawned]
 
 
 class ChildHandle(JobHandle[Any]):
@@ -44,7 +49,8 @@ class ChildHandle(JobHandle[Any]):
 def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow[list[ChildHandle]]:
     """Create all children, or none. A part with a key is spawned once, however often the code runs."""
     keyed = list(parts.items()) if isinstance(parts, Mapping) else [("", part) for part in parts]
-    plans = [_make_plan(service, context.job, key, part) for key, part in keyed]
+    planned = [_make_plan(service, context.job, key, part) for key, part in keyed]
+    plans = [plan for plan, _ in planned]
     yield from _store_received_results(service, context)
     jobs = [job for plan in plans for job in plan.jobs]
     try:
@@ -53,19 +59,22 @@ def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow
         for plan in plans:
             plan.apply_answers([next(at) for _ in plan.jobs])
     except IdConflict:
-        yield from _enqueue_separately(service, plans)
-    return [_make_handle(context, plan) for plan in plans]
+        yield from _enqueue_separately(service, planned)
+    return [ChildHandle(context.app, handle.id_bytes, status=handle.status) for _, handle in planned]
 
 
-def _make_plan(service: Service, parent: Job, key: str, part: FlowPart[Any]) -> FlowPlan:
-    if not isinstance(part, FlowPart):
-        raise BadInput("ctx.spawn takes a call, a chain or a group: ctx.spawn(task.call(…)).")
+def _make_plan(service: Service, parent: Job, key: str, part: Spawned) -> Planned:
+    if not isinstance(part, FlowPart | NamedFlow):
+        raise BadInput("ctx.spawn takes a call, a chain, a group or a named flow: ctx.spawn(task.call(…)).")
     numbers = count()
 
     def new_id(queue: str) -> bytes:
         return _make_keyed_id(service, parent, queue, f"{key}\0{next(numbers)}") if key else service.store.new_id(queue)
 
-    return plan_flow(part, new_id, parent.id)[0]
+    def new_flow_id(queue: str) -> bytes:
+        return _make_keyed_id(service, parent, queue, f"{key}\0flow") if key else service.store.new_id(queue)
+
+    return plan_flow(part, new_id, parent.id, new_flow_id)
 
 
 def _make_keyed_id(service: Service, parent: Job, queue: str, key: str) -> bytes:
@@ -85,21 +94,15 @@ def _store_received_results(service: Service, context: Context) -> OperationFlow
         context.has_upstream_results = False
 
 
-def _enqueue_separately(service: Service, plans: list[FlowPlan]) -> OperationFlow[None]:
+def _enqueue_separately(service: Service, planned: list[Planned]) -> OperationFlow[None]:
     """Enqueue each plan separately. A key that was spawned before with other arguments keeps its existing job."""
-    for plan in plans:
+    for plan, handle in planned:
         try:
             plan.apply_answers((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))
         except IdConflict:
-            if plan.flow_handle is not None:
-                plan.flow_handle.status = "existing"
+            handle.status = "existing"
 
 
 def _strongest_durability(plans: list[FlowPlan]) -> Any:
     asked = {plan.durability for plan in plans}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)
-
-
-def _make_handle(context: Context, plan: FlowPlan) -> ChildHandle:
-    assert plan.flow_handle is not None  # noqa: S101
-    return ChildHandle(context.app, plan.flow_handle.id_bytes, status=plan.flow_handle.status)

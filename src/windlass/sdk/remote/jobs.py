@@ -21,7 +21,7 @@ from windlass.core.text.codecs import as_json
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.admin import InfoShape
 from windlass.wire.fields import WAIT_MAX_MS
-from windlass.wire.jobs import AttemptShape, MemberShape, MembersShape, PageShape, TimelineShape, WantedItem
+from windlass.wire.jobs import AttemptShape, CauseShape, MemberShape, MembersShape, PageShape, TimelineShape, WantedItem
 
 from .facet import RemoteFacet
 from .request import RequestFlow, get
@@ -59,6 +59,14 @@ class RemoteJobOperations(RemoteFacet):
     def explain(self, job_id: bytes) -> Operation[Explanation]:
         super().explain(job_id)
         return self._single(get(f"/jobs/{format_id(job_id)}/explain", Explanation), _unchanged)
+
+    def find_cause(self, job_id: bytes) -> Operation[Timeline | None]:
+        super().find_cause(job_id)
+        return self._single(get(f"/jobs/{format_id(job_id)}/cause", CauseShape), _cause)
+
+    def find_causes(self, ids: Sequence[bytes]) -> Operation[dict[bytes, Timeline]]:
+        super().find_causes(ids)
+        return Operation(self.remote, lambda: _find_causes(ids))
 
     def jobs(self, listing: Listing) -> Operation[Page]:
         super().jobs(listing)
@@ -105,6 +113,22 @@ def _with_json_payload(job: Job) -> Job:
     """Return a job with a payload as a processor stores it. Answers of a server have it as MessagePack."""
     payload = as_json(job.payload)
     return job if payload is None else msgspec.structs.replace(job, payload=Blob(bytes(payload)))
+
+
+def _cause(shape: CauseShape) -> Timeline | None:
+    return None if shape.cause is None else timeline_of(shape.cause)
+
+
+def _find_causes(ids: Sequence[bytes]) -> RequestFlow[dict[bytes, Timeline]]:
+    found: dict[bytes, Timeline] = {}
+    for job_id in ids:
+        try:
+            cause = _cause((yield get(f"/jobs/{format_id(job_id)}/cause", CauseShape)))
+        except Refusal:  # the job is gone
+            continue
+        if cause is not None:
+            found[job_id] = cause
+    return found
 
 
 def _unchanged(response: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from windlass.core.explain.unknown_names import UnknownName
 from windlass.core.queue import Configuration, Minute, Pause, QueueStats
 from windlass.core.scale import Scale, ScaleTarget
 from windlass.core.validation.bounds import PAGE_MAX
@@ -69,6 +70,11 @@ class RemoteQueueOperations(RemoteFacet):
         super().pauses(queue)
         request = get(f"{_path(queue)}/pauses", PausesShape)
         return self._single(request, lambda reply: [copy_fields(pause, Pause) for pause in reply.pauses])
+
+    def unknown_names(self, queue: str) -> Operation[list[UnknownName]]:
+        super().unknown_names(queue)
+        request = get(_path(queue), QueueShape)
+        return self._single(request, lambda reply: [copy_fields(found, UnknownName) for found in reply.unknown_names])
 
 
 def _path(queue: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .enqueue import RemoteEnqueueOperations
 from .events import RemoteEventStream
+from .flows import RemoteFlowOperations
 from .job_admin import RemoteJobAdminOperations
 from .jobs import RemoteJobOperations
 from .leases import RemoteLeaseOperations
@@ -20,6 +21,7 @@ class RemoteService(
     RemoteLeaseOperations,
     RemoteJobAdminOperations,
     RemoteJobOperations,
+    RemoteFlowOperations,
     RemoteWorkerOperations,
     RemoteQueueOperations,
     RemoteLimitOperations,

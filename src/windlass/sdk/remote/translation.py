@@ -59,7 +59,7 @@ def blob_of(value: Raw | UnsetType, in_base64: str | UnsetType, codec: str | Uns
 _COPIED_FIELDS = tuple(
     name
     for name in NewJobShape.__struct_fields__
-    if name not in ("payload", "payload_base64", "payload_codec", "id", "retry", "parent", "after", "callback")
+    if name not in ("payload", "payload_base64", "payload_codec", "id", "retry", "parent", "after", "callback", "flow")
 )
 
 
@@ -70,6 +70,7 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
         parent=format_optional_id(job.parent or None),
         after=tuple(map(format_id, job.after)),
         callback=None if job.callback is None else _callback_shape(job.callback),
+        flow=new_job.flow_ref_shape(job.flow),
         **value_fields("payload", None if job.payload == NULL_BLOB else job.payload),
         **{name: getattr(job, name) for name in _COPIED_FIELDS},
     )
@@ -102,6 +103,7 @@ _CONVERTED_JOB_FIELDS = (
     "retry",
     "parent",
     "callback",
+    "flow",
     "worker",
 )
 _COPIED_JOB_FIELDS = tuple(name for name in JobShape.__struct_fields__ if name not in _CONVERTED_JOB_FIELDS)
@@ -116,6 +118,7 @@ def job_of(shape: JobShape) -> Job:
         retry=Backoff(**msgspec.structs.asdict(shape.retry)),
         parent=id_of(shape.parent),
         callback=callback_of(shape.callback),
+        flow=new_job.flow_ref_of(shape.flow),
         limits=(),
         worker=id_of(shape.worker),
         **{name: getattr(shape, name) for name in _COPIED_JOB_FIELDS},

@@ -27,7 +27,13 @@ class RemoteWorkerOperations(RemoteFacet):
     def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Operation[int]:
         super().register(worker, info, beat_ms=beat_ms)
         body = WorkerShape(
-            host=info.host, pid=info.pid, queues=info.queues, slots=info.slots, name=info.name, beat_ms=beat_ms
+            host=info.host,
+            pid=info.pid,
+            queues=info.queues,
+            slots=info.slots,
+            name=info.name,
+            names=info.names,
+            beat_ms=beat_ms,
         )
         request = ApiRequest(method="PUT", path=f"/workers/{format_id(worker)}", response_type=ExpectedShape, body=body)
         return self._single(request, lambda reply: reply.now_ms)
@@ -81,7 +87,13 @@ def _worker(shape: RegisteredShape) -> Worker:
     return Worker(
         id=parse_id(shape.id),
         info=WorkerInfo(
-            host=shape.host, pid=shape.pid, queues=shape.queues, slots=shape.slots, name=shape.name, url=shape.url
+            host=shape.host,
+            pid=shape.pid,
+            queues=shape.queues,
+            slots=shape.slots,
+            name=shape.name,
+            names=shape.names,
+            url=shape.url,
         ),
         started_at_ms=shape.started_at_ms,
         silent_at_ms=shape.silent_at_ms,

@@ -72,9 +72,9 @@ class Signature:
         self._make_decoders()
 
     @property
-    def first(self) -> str:
-        """Parameter that receives the result of the previous step. Empty if there is none."""
-        return next((name for name in self._order if name != self._variadic), "")
+    def leading(self) -> tuple[str, ...]:
+        """Parameters that can receive results of previous steps, the first result in the first parameter."""
+        return tuple(name for name in self._order if name != self._variadic)
 
     @property
     def injected(self) -> frozenset[str]:

@@ -15,7 +15,9 @@ from windlass.core.job_template import PreparedJob
 from windlass.core.retry import ENDLESS
 from windlass.sdk.context import Context
 from windlass.sdk.durations import duration_ms
-from windlass.sdk.flows.flow import FlowPart, FlowPlan, Upstream
+from windlass.sdk.flows.flow import FlowPart
+from windlass.sdk.flows.labels import shorten
+from windlass.sdk.flows.plan import FlowPlan, Upstream
 
 from .arguments import DecodedCall, Signature
 from .depends import depends_on_context, find_dependencies
@@ -102,6 +104,10 @@ class Call(FlowPart[R_co]):
     @property
     def app(self) -> Windlass:
         return self.task.app
+
+    @property
+    def label(self) -> str:
+        return shorten(self.task.name)
 
     @property
     def queue(self) -> str:

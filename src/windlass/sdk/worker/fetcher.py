@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, WindlassError
 from windlass.core.job import Job
 from windlass.core.operations import ANY_JOB, Fail, Filter, Finish, FinishedAndTaken, LeaseRef, Take
 from windlass.core.states import State
+from windlass.core.text.similar_names import describe_missing_task, suggest_name
 from windlass.core.validation.bounds import NAMES_PER_FILTER, TAKE_MAX
 from windlass.retry_loop import RetryLoop
 from windlass.service import Service
@@ -42,8 +43,8 @@ EndedRun = tuple[Run, Finish | Fail | LeaseRef]
 class Fetcher:
     """Connects a worker's slots with the engine.
 
-    `admit` gets the jobs of a take and returns those that may start. `start` gets these and returns jobs whose task
-    this worker does not know.
+    `names` are those of the worker's tasks. `admit` gets the jobs of a take and returns those that may start. `start`
+    gets these and returns jobs whose task this worker does not know.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Fetcher:
         queues: Sequence[str],
         slots: int,
         *,
+        names: Collection[str],
         admit: Callable[[list[Job]], list[Job]],
         start: Callable[[list[Job]], list[Job]],
         on_reported: Callable[[Sequence[Run]], None],
@@ -62,6 +64,7 @@ class Fetcher:
         self._worker = worker
         self._queues = tuple(queues)
         self._slots = slots
+        self._names = names
         self._report_size = min((slots + 1) // 2 if slots >= HALVE_FROM else slots, TAKE_MAX)  # outcomes per call
         self._admit = admit
         self._start = start
@@ -336,10 +339,11 @@ class Fetcher:
 
     async def _exclude_names(self, jobs: list[Job]) -> None:
         """Return jobs of unknown tasks to their own lane, where they wait for a worker that knows them."""
-        names = {*self._wants.all_but, *(job.name for job in jobs)}
-        log.warning(
-            "This worker does not know the tasks %s. Their jobs wait for a worker that does.", ", ".join(sorted(names))
-        )
+        unknown = {job.name for job in jobs}
+        for name in sorted(unknown):
+            missing = describe_missing_task("This worker has no", name, suggest_name(name, self._names))
+            log.warning("%s Its jobs wait for a worker that has it.", missing)
+        names = {*self._wants.all_but, *unknown}
         if len(names) > NAMES_PER_FILTER:  # the filter cannot hold all names: delay the next take of these jobs
             await asyncio.sleep(UNKNOWN_PAUSE_S)
         leases = [LeaseRef(job.id, job.lease_token) for job in jobs]

@@ -17,7 +17,7 @@ from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.core.job import Job
 from windlass.core.operations import WorkerInfo
 from windlass.core.text.humanize import pluralize
-from windlass.core.validation.bounds import QUEUES_PER_TAKE, TAKE_MAX
+from windlass.core.validation.bounds import NAMES_PER_WORKER, QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.pool import ChildPool
 from windlass.retry_loop import RetryLoop
 from windlass.sdk.durations import Duration, duration_ms
@@ -113,6 +113,7 @@ class Worker:
             self.id,
             self.queues,
             self.concurrency,
+            names=self.app.tasks,
             admit=self._held.reconciler.admit,
             start=self._start,
             on_reported=self._on_reported,
@@ -171,8 +172,14 @@ class Worker:
 
     def _new_heartbeat(self) -> HeartbeatThread:
         is_engine = isinstance(self.app.any_store, Store)  # else a server runs the loops
+        names = self.app.known_names()
         info = WorkerInfo(
-            host=socket.gethostname()[:255], pid=os.getpid(), queues=self.queues, slots=self.concurrency, name=self.name
+            host=socket.gethostname()[:255],
+            pid=os.getpid(),
+            queues=self.queues,
+            slots=self.concurrency,
+            name=self.name,
+            names=names if len(names) <= NAMES_PER_WORKER else (),
         )
         return HeartbeatThread(
             self.app.any_store,

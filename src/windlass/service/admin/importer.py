@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
 from windlass.core.ids import parse_id, with_partition
-from windlass.core.job import NewJob
+from windlass.core.job import FlowRef, NewJob
 from windlass.core.limits.limit import Limit
 from windlass.core.validation.bounds import MIB
 from windlass.core.validation.export_lines import (
@@ -229,8 +229,9 @@ class Importer:
 
     def _content(self, entry: export_lines.JobEntry, partition: int) -> NewJob:
         parent = self._with_partition(entry.parent, partition) if entry.parent else b""
-        flow_id = self._with_partition(entry.flow, partition) if entry.flow else b""
-        return stored_entries.new_job_of(entry, self._with_partition(entry.id, partition), parent, flow_id)
+        flow = entry.flow
+        place = FlowRef(self._with_partition(flow.id, partition), flow.name, flow.step) if flow else None
+        return stored_entries.new_job_of(entry, self._with_partition(entry.id, partition), parent, place)
 
     def _with_partition(self, text: str, partition: int) -> bytes:
         return with_partition(parse_id(text), partition, self._store.partitions)

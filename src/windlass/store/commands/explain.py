@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.errors import Refusal
@@ -16,6 +17,7 @@ from windlass.core.explain.inputs import (
     Takers,
 )
 from windlass.core.explain.references import Step
+from windlass.core.explain.unknown_names import NameFacts
 from windlass.core.limits.limit import parse_key
 from windlass.core.operations import ANY_JOB, Filter
 from windlass.core.queue import Pause
@@ -30,6 +32,8 @@ from .workers import read_info
 
 LISTED = 10  # holders of a limit, members
 WORKERS_LOOKED_AT = 500
+NAMES_LOOKED_AT = 100
+JOBS_LOOKED_AT = 200  # for their names: the first of the default lane, and the heads of so many lanes without names
 _STEPS: dict[bytes, Step] = {
     b"r.": "releasing",
     b"f0": "clearing",
@@ -55,7 +59,7 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
     found: dict[bytes, list[Any]] = defaultdict(list)
     for kind, *fact in facts:
         found[kind].append(fact)
-    all_workers, workers = _only(found[b"workers"], (0, []))
+    all_workers, workers, name_lists = _only(found[b"workers"], (0, [], []))
     lease_ms, is_lease_fixed, holder = _only(found[b"holder"], (0, 0, []))
     removed_at_ms, is_needed = _only(found[b"kept"], (0, 0))
     return Facts(
@@ -66,7 +70,7 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
         limits=[_limit(fact) for fact in found[b"limit"]],
         position=_place(_only(found[b"place"], None)),
         takers=_takers(_only(found[b"takers"], (0, 0, 0, []))),
-        workers=[_worker(row) for row in workers],
+        workers=_workers(workers, name_lists),
         workers_without_name=_only(found[b"strangers"], ([],))[0],
         has_more_workers=all_workers > len(workers),
         queue_lease_ms=lease_ms,
@@ -128,10 +132,34 @@ def read_filter(text: str) -> Filter:
     )
 
 
-def _worker(row: Any) -> RegisteredWorker:
+def _worker(row: Any, names: bytes = b"") -> RegisteredWorker:
     worker, silent_at, beat_ms, description, running = row
     return RegisteredWorker(
-        id=worker, info=read_info(description), silent_at_ms=silent_at, beat_ms=beat_ms, running=running
+        id=worker, info=read_info(description, names), silent_at_ms=silent_at, beat_ms=beat_ms, running=running
+    )
+
+
+def _workers(rows: Any, name_lists: Any) -> list[RegisteredWorker]:
+    """Read workers. The last field of a row is the index of the worker's names, from 1; 0: it gave none."""
+    lists = [b"", *name_lists]
+    return [_worker(row[:-1], lists[row[-1]]) for row in rows]
+
+
+def unknown_names(queue: str, names: Sequence[str], partition: int) -> Command[NameFacts]:
+    """Read who knows these names, or without names the first names of queued jobs."""
+    args: list[Argument] = [queue, NAMES_LOOKED_AT, JOBS_LOOKED_AT, WORKERS_LOOKED_AT, *names]
+    return Command("unknown_names", args, lambda reply: _name_facts(queue, reply), partition=partition)
+
+
+def _name_facts(queue: str, reply: Any) -> NameFacts:
+    now_ms, rows, filters, all_workers, workers, name_lists = reply
+    return NameFacts(
+        now_ms=now_ms,
+        queue=queue,
+        names={name.decode(): frozenset(strangers) for name, strangers in rows},
+        taker_filters=[read_filter(text.decode()) for text in filters],
+        workers=_workers(workers, name_lists),
+        has_more_workers=all_workers > len(workers),
     )
 
 

@@ -18,9 +18,16 @@ def cancel(
     return BatchCommand("cancel", (), items, reply_parser(decode_text), partition=partition)
 
 
-def retry(matches: Sequence[LimitMatch], version: int, partition: int) -> BatchCommand[str | Refusal]:
+def retry(
+    matches: Sequence[LimitMatch], version: int, partition: int, *, is_whole: bool = False
+) -> BatchCommand[str | Refusal]:
     return BatchCommand(
-        "retry", (version,), [match_item(match) for match in matches], reply_parser(decode_text), partition=partition
+        "retry",
+        (version,),
+        [match_item(match) for match in matches],
+        reply_parser(decode_text),
+        partition=partition,
+        is_whole=is_whole,
     )
 
 

@@ -30,7 +30,10 @@ def register(
 ) -> Command[int]:
     """Register a worker. Without a share, this partition pushes it no jobs."""
     push = "\1".join((str(share.slots), *share.queues)) if share else ""
-    return Command("register", [worker, beat_ms, wakeup_list, _encode(info), push], int, partition=partition)
+    # Names are apart from the description, because explain reads the same names of many workers only once.
+    names = "".join(f"\0{name}" for name in info.names) + "\0" if info.names else ""
+    description = _encode(msgspec.structs.replace(info, names=()))
+    return Command("register", [worker, beat_ms, wakeup_list, description, push, names], int, partition=partition)
 
 
 def beat(workers: Sequence[bytes], partition: int) -> BatchCommand[bool | Refusal]:
@@ -76,15 +79,16 @@ def forget(worker: bytes, partition: int) -> Command[tuple[int, bool] | Refusal]
     )
 
 
-def read_info(description: bytes) -> WorkerInfo:
-    return _decode_info(description) if description else WorkerInfo()
+def read_info(description: bytes, names: bytes = b"") -> WorkerInfo:
+    info = _decode_info(description) if description else WorkerInfo()
+    return msgspec.structs.replace(info, names=tuple(names.decode()[1:-1].split("\0"))) if names else info
 
 
 def _worker(row: Any) -> Worker:
-    worker, silent_at, started_at, description, running_count, jobs, stopping_at, beat_ms = row
+    worker, silent_at, started_at, description, running_count, jobs, stopping_at, beat_ms, names = row
     return Worker(
         id=worker,
-        info=read_info(description),
+        info=read_info(description, names),
         started_at_ms=started_at,
         silent_at_ms=silent_at,
         beat_at_ms=silent_at - beat_ms,

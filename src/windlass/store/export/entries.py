@@ -186,9 +186,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         joins=job.joins,
         on_failure=job.on_failure,
         callback=job.callback,
-        flow=format_id(job.flow.id) if job.flow else "",
-        flow_name=job.flow.name if job.flow else "",
-        flow_step=job.flow.step if job.flow else "",
+        flow=lines.FlowRefEntry(format_id(job.flow.id), job.flow.name, job.flow.step) if job.flow else None,
     )
 
 
@@ -224,7 +222,7 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
     )
 
 
-def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes, flow_id: bytes) -> NewJob:
+def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes, flow: FlowRef | None) -> NewJob:
     """Return the content of an exported job as a new job, which can be validated like an enqueued job."""
     return NewJob(
         queue=entry.queue,
@@ -252,7 +250,7 @@ def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes, flow_id: byt
         joins=entry.joins,
         on_failure=entry.on_failure,
         callback=entry.callback,
-        flow=FlowRef(flow_id, entry.flow_name, entry.flow_step) if flow_id else None,
+        flow=flow,
     )
 
 

@@ -1,10 +1,14 @@
-"""Stored form of the steps of a flow. lua/lib/flows/flow_record.lua has the same layout."""
+"""Stored form of the steps of a flow, and of the reference of a job to its flow.
+
+lua/lib/flows/flow_record.lua has the same layouts.
+"""
 
 from __future__ import annotations
 
 import struct
 from typing import NamedTuple
 
+from windlass.core.job import FlowRef
 from windlass.core.states import State
 
 # Sequence, joins, policy for failures, length of the queue. Queue, task, step and ids of awaited jobs follow.
@@ -35,6 +39,16 @@ class StepEnd(NamedTuple):
     created_at_ms: int
     started_at_ms: int
     ended_at_ms: int
+
+
+def pack_flow_ref(flow: FlowRef) -> bytes:
+    name = flow.name.encode()
+    return flow.id + bytes([len(name)]) + name + flow.step.encode()
+
+
+def unpack_flow_ref(packed: bytes) -> FlowRef:
+    step_at = 17 + packed[16]
+    return FlowRef(packed[:16], packed[17:step_at].decode(), packed[step_at:].decode())
 
 
 def unpack_node(packed: bytes) -> FlowNode:

@@ -14,10 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.core.callbacks.callback import destination_digest
-from windlass.core.job import NULL_BLOB, Blob, Callback, Codec, Flag, FlowRef, Job, NewJob, OnFailure
+from windlass.core.job import NULL_BLOB, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import LEASED, State
 
+from .flow_record import pack_flow_ref, unpack_flow_ref
 from .holder_ids import NO_ID, visible_worker
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
@@ -113,11 +114,7 @@ def _links(job: NewJob, limits: str) -> bytes:
     if not job.parent and not limits and on_failure == "collect" and job.flow is None:
         return b""
     links = (job.parent or NO_ID) + bytes([ON_FAILURE.index(on_failure)]) + _long(limits.encode())
-    return links if job.flow is None else links + _flow(job.flow)
-
-
-def _flow(flow: FlowRef) -> bytes:
-    return flow.id + _short(flow.name.encode()) + flow.step.encode()
+    return links if job.flow is None else links + pack_flow_ref(job.flow)
 
 
 def _labels(job: NewJob) -> bytes:
@@ -282,7 +279,6 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         rule, planned, extras_bytes = _read_repeat(extras_bytes)
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
-    parent, on_failure, limits, flow = _read_links(links) if links else _NO_LINKS
     return Job(
         id=NO_ID,
         state=State.QUEUED,
@@ -309,11 +305,7 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         repeat=rule,
         schedule=extras.schedule,
         planned_at_ms=(planned if rule else extras.planned_at_ms) or None,
-        parent=parent,
-        on_failure=on_failure,
-        flow=flow,
         callback=extras.callback,
-        limits=limits,
         attempt=0,
         revision=0,
         progress=0.0,
@@ -321,6 +313,7 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         worker=None,
         lease_token=0,
         lease_deadline_at_ms=None,
+        **(_read_links(links) if links else _NO_LINKS),
         **_read_flags(flags, policy),
     )
 
@@ -354,19 +347,17 @@ def _read_strings(tail: bytes) -> tuple[bytes, ...]:
 
 
 _NO_POLICY = (0, 0, 0, 0, 0)
-_NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...], FlowRef | None] = (None, "collect", (), None)
+_NO_LINKS: dict[str, Any] = {"parent": None, "on_failure": "collect", "limits": (), "flow": None}
 
 
-def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...], FlowRef | None]:
-    parent = links[:16] if links[:16] != NO_ID else None
+def _read_links(links: bytes) -> dict[str, Any]:
     joined, at = _read_long(links, 17)
-    limits = tuple(joined.decode().split(LIMITS_SEPARATOR)) if joined else ()
-    return parent, ON_FAILURE[links[16]], limits, _read_flow(links[at:]) if at < len(links) else None
-
-
-def _read_flow(suffix: bytes) -> FlowRef:
-    name, at = _read_short(suffix, 16)
-    return FlowRef(suffix[:16], name.decode(), suffix[at:].decode())
+    return {
+        "parent": links[:16] if links[:16] != NO_ID else None,
+        "on_failure": ON_FAILURE[links[16]],
+        "limits": tuple(joined.decode().split(LIMITS_SEPARATOR)) if joined else (),
+        "flow": unpack_flow_ref(links[at:]) if at < len(links) else None,
+    }
 
 
 def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:

@@ -5,7 +5,8 @@
 --            {'limit', limit key, definition, running, next token at (0: none), {holder's id, ...}, own cap (0: none)},
 --            {'place', jobs ahead, 1 when the queue is fair, lanes, blocked lanes, weight of its lane},
 --            {'takers', waiting, of those that want it, leased jobs of the queue, {filter that does not match, ...}},
---            {'workers', all, {{worker, silent at, heartbeat interval in ms, description, jobs held}, ...}},
+--            {'workers', all, {{worker, silent at, heartbeat interval in ms, description, jobs held, index of its names
+--            (0: none)}, ...}, {names, ...}},
 --            {'strangers', {push worker that does not know its name, ...}},
 --            {'holder', lease_ms of the queue, 1 when the lease is fixed, its worker as above or nothing},
 --            {'parent', id, state (0: it is gone)},
@@ -36,7 +37,7 @@ end
 local function add_takers(facts, job, most, most_workers)
   add(facts, 'takers', unpack(candidates.waiting_takers(job, most)))
   add(facts, 'workers', redis.call('ZCARD', keys.workers()), candidates.registered_workers(most_workers))
-  add(facts, 'strangers', candidates.workers_without_name(job, most_workers))
+  add(facts, 'strangers', candidates.workers_without_name(job.name, most_workers))
 end
 
 local function add_position(facts, job, most)

@@ -108,7 +108,8 @@ function dependencies.notify_end(job, ignores_waiting)
   if record.has(job, 'has_dependents') then dependencies.notify_dependents(job.state, job.id) end
 end
 
--- Return whether a job that ends keeps its links. A retry then finds the results that it needs, or waits for them again.
+-- Return whether a job that ends keeps its links. A retry then finds the results that it needs, or waits for them
+-- again.
 local function keeps_links(job, reach)
   return record.has(job, 'awaits_only') and job.state ~= STATE.finished and reach ~= 'all'
 end

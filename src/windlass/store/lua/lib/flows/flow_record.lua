@@ -100,6 +100,16 @@ local function begin(id, key, name, created_at)
   call('ZADD', keys.flows(), created_at, id)
 end
 
+-- Return why a new job cannot join its flow, or nil. A flow is created by one call: a new job cannot join a flow that
+-- exists, which may have jobs in queues that the caller may not use. `begun`: flows of this list of jobs, to which the
+-- flow is added; nil: flows that this call has written.
+function flow_record.refusal_of(job, begun)
+  local id = flow_record.id_of(job)
+  if not id or (begun or written)[id] then return nil end
+  if begun then begun[id] = true end
+  return call('EXISTS', keys.flow(id)) == 1 and 'flow_exists' or nil
+end
+
 -- Add a new job to its flow. `after`: ids of the jobs that it waits for, joined.
 function flow_record.add(job, after)
   local id, rest = flow_record.id_of(job)

@@ -58,17 +58,26 @@ local function are_ends_equal(ends, right_ends)
   return true
 end
 
+local function is_retention_right(id, kept)
+  local removed_at = redis.call('ZSCORE', keys.flow_retention(), id)
+  if kept > 0 then return not removed_at end
+  return removed_at and tonumber(removed_at) <= clock.now_ms + flow_retention.KEPT_MS
+end
+
 local function is_listed(id, fields)
   local created_at = redis.call('ZSCORE', keys.flows(), id)
-  local is_in_retention = redis.call('ZSCORE', keys.flow_retention(), id) ~= false
   return created_at and fields.created_at and tonumber(created_at) == tonumber(fields.created_at)
-    and is_in_retention == (tonumber(fields.kept) == 0)
+    and is_retention_right(id, tonumber(fields.kept or 0))
+end
+
+local function created_at_of(id, fields)
+  return tonumber(fields.created_at or redis.call('ZSCORE', keys.flows(), id) or 0)
 end
 
 -- Return whether the fields of a flow are right.
 function flow_repair.is_right(id)
   local fields, nodes, ends = flow_record.read(id)
-  local expected, right_ends = expect(tonumber(fields.created_at or 0), nodes, ends)
+  local expected, right_ends = expect(created_at_of(id, fields), nodes, ends)
   for field, number in pairs(expected) do
     if tonumber(fields[field] or 0) ~= number then return false end
   end
@@ -79,7 +88,7 @@ end
 function flow_repair.recount(id)
   local fields, nodes, ends = flow_record.read(id)
   if next(nodes) == nil then return flow_retention.remove(id) end
-  local key, created_at = keys.flow(id), tonumber(fields.created_at or 0)
+  local key, created_at = keys.flow(id), created_at_of(id, fields)
   local expected, right_ends, queues, last_at = expect(created_at, nodes, ends)
   flow_retention.keep(id)
   for field, number in pairs(expected) do redis.call('HSET', key, field, as_text(number)) end

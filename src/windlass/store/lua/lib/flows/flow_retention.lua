@@ -6,7 +6,7 @@ local keys = require 'keys'
 
 local flow_retention = {}
 
-local KEPT_MS = 86400000 -- after its last record
+flow_retention.KEPT_MS = 86400000 -- after its last record
 local STEPS_MAX = 100000 -- per partition, of flows without records
 local TRIMMED_AT_ONCE = 20 -- flows, per flow that loses its last record
 
@@ -58,7 +58,7 @@ end
 
 -- The last record of a flow was removed.
 function flow_retention.leave(id)
-  if redis.call('ZADD', keys.flow_retention(), clock.now_ms + KEPT_MS, id) == 0 then return end
+  if redis.call('ZADD', keys.flow_retention(), clock.now_ms + flow_retention.KEPT_MS, id) == 0 then return end
   change_steps(total_of(id))
   flow_retention.trim(TRIMMED_AT_ONCE)
 end

@@ -6,7 +6,6 @@ local insert = require 'jobs.insert'
 local new_record = require 'jobs.new_record'
 local record = require 'jobs.record'
 local unique_keys = require 'jobs.unique_keys'
-local keys = require 'keys'
 local caps = require 'limits.caps'
 local configuration = require 'queues.configuration'
 
@@ -23,14 +22,6 @@ function atomic_batch.own_terms(terms)
   if string.byte(terms) ~= CAPPED then return terms, nil end
   local size = struct.unpack('>I2', terms, 2)
   return string.sub(terms, size + 4), string.sub(terms, 4, size + 3)
-end
-
--- A flow is created by one call: a new job cannot join a flow that exists.
-local function flow_refusal(job, before)
-  local id = flow_record.id_of(job)
-  if not id or before[id] then return nil end
-  before[id] = true
-  return redis.call('EXISTS', keys.flow(id)) == 1 and 'flow_exists' or nil
 end
 
 local function parent_refusal(job, before)
@@ -80,7 +71,7 @@ function atomic_batch.refusal_of(first, last, entries, all_terms, has_ended)
       local terms, cap = atomic_batch.own_terms(all_terms[i])
       if caps.names_no_limit(cap) then return 'unknown_limit' end
       local refusal = parent_refusal(job, before) or awaited_refusal(terms, before) or key_refusal(job, terms, before)
-        or flow_refusal(job, before) or room_refusal(job, needed)
+        or flow_record.refusal_of(job, before) or room_refusal(job, needed)
       if refusal then return refusal end
     end
     before[job.id] = true

@@ -43,10 +43,10 @@ end
 
 -- Remove everything of a job that has left the index of its state.
 function ending.remove(job)
+  flow_record.drop(job)
   batch.delete(keys.job(job.id))
   if job.links ~= '' or not record.is_unflagged(job) then dependencies.unlink(job) end
   if not record.is_unflagged(job) then drop_belongings(job) end
-  flow_record.drop(job)
   unique_keys.release(job)
   ending.each_tag(job, function(key) batch.z_remove(key, job.id) end)
   ended_ids.note(job.id)

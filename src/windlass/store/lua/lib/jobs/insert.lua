@@ -52,6 +52,7 @@ local function add(job, sequence, after)
   if is_full(job, config) then return {'queue_full', job.id, 0} end
   if flow_record.is_closed(job) then return {'flow_exists', job.id, 0} end
   local refusal, links = link_dependencies.find(job, after)
+  refusal = refusal or flow_record.refusal_of(job)
   if refusal then return {refusal, job.id, 0} end
   job.sequence, job.created_at = sequence, clock.now_ms
   if job.ready_at == 0 then job.ready_at = clock.now_ms end

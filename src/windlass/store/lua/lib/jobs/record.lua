@@ -14,8 +14,8 @@ local STRINGS = 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
 local LAYOUT = record.HEADER .. STRINGS
 record.POLICY = '>I4I6I6I6I6'
 record.POLICY_BYTES = 28 -- the time of a tombstone may follow (tombstones.lua)
--- Parent, policy for failed members, limits joined by \2. The flow of the job may follow: its id, B + its name, the name
--- of the job in it.
+-- Parent, policy for failed members, limits joined by \2. The flow of the job may follow: its id, B + its name, the
+-- name of the job in it.
 local LINKS = '>c16BI2c0'
 local LINKS_BYTES = 19 -- without the limits and the flow
 record.FORMAT = 1

@@ -10,6 +10,7 @@ local record = require 'jobs.record'
 local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
 local caps = require 'limits.caps'
+local script = require 'script'
 
 local requeue = {}
 
@@ -97,17 +98,22 @@ function requeue.wait_again(job)
   if not has_lost_key(job) then reopen(job, STATE.waiting) end
 end
 
+local waits_soon -- jobs that this call lets wait again as soon as their members are notified
+script.on_start(function() waits_soon = script.clean(waits_soon) end)
+
 -- Return the answer to a retry of a job that a member has ended or would end; nil: there is no such member. A member
 -- without a record can never succeed: the job then runs without its result.
 local function answer_for_member(job)
   local culprits = dependencies.find_culprits(job)
   if #culprits == 0 then return nil end
   for _, member in ipairs(culprits) do
-    if not dependencies.is_unsettled(member, 'd0') then return 'member_failed' end
+    if not waits_soon[member] and not dependencies.is_unsettled(member, 'd0') then return 'member_failed' end
   end
   -- This call has retried them all. Their notifications let the job wait again.
   record.mark(job, 'ended_by_member')
   record.save(job)
+  flow_record.note_end(job)
+  waits_soon[job.id] = true
   return 'waiting'
 end
 

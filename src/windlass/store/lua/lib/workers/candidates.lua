@@ -6,21 +6,50 @@ local wakeups = require 'workers.wakeups'
 
 local candidates = {}
 
+local NAME_LISTS_MAX = 20 -- different lists of names in one answer; workers with other lists count as without names
+
+-- Return the names that a worker knows (register.lua), or ''.
+local function names_of(worker) return redis.call('HGET', keys.worker(worker), 'names') or '' end
+
+-- Return the filter of a waiting taker. The worker behind a taker that accepts a direct handoff is known: if it gave
+-- its names, these are its filter, although it asks for jobs of any name.
+local function filter_of(waiter)
+  local wakeup_list, filter = string.match(waiter, '^([^\1]*)\1(.*)$')
+  local worker = redis.call('GET', keys.handoff(wakeup_list))
+  local names = worker and names_of(worker) or ''
+  return names == '' and filter or '\1only\1' .. string.sub(names, 2, -2)
+end
+
+-- Return {filter, number of takers that wait with it, ...} of a queue.
+function candidates.waiting_filters(queue)
+  local found, place = {}, {}
+  local list = wakeups.load_waiters(queue)
+  for i = 1, #list, 2 do
+    if tonumber(list[i + 1]) >= clock.now_ms then
+      local filter = filter_of(list[i])
+      if not place[filter] then
+        found[#found + 1] = filter
+        found[#found + 1] = 0
+        place[filter] = #found
+      end
+      found[place[filter]] = found[place[filter]] + 1
+    end
+  end
+  return found
+end
+
 -- Return how many takers wait, how many of them want this job, how many jobs of its queue are leased, and the first
 -- filters that do not match it.
 function candidates.waiting_takers(job, most)
-  local waiting, wanting, unfit, is_wanted = 0, 0, {}, {}
-  local list = wakeups.load_waiters(job.queue)
-  for i = 1, #list, 2 do
-    if tonumber(list[i + 1]) >= clock.now_ms then
-      local filter = string.match(list[i], '^[^\1]*\1(.*)$')
-      -- Many takers wait with the same filter.
-      if is_wanted[filter] == nil then
-        is_wanted[filter] = taker_filter.matches(taker_filter.parse(filter), job)
-        if not is_wanted[filter] and #unfit < most then unfit[#unfit + 1] = filter end
-      end
-      waiting = waiting + 1
-      if is_wanted[filter] then wanting = wanting + 1 end
+  local waiting, wanting, unfit = 0, 0, {}
+  local filters = candidates.waiting_filters(job.queue)
+  for i = 1, #filters, 2 do
+    local filter, number = filters[i], filters[i + 1]
+    waiting = waiting + number
+    if taker_filter.matches(taker_filter.parse(filter), job) then
+      wanting = wanting + number
+    elseif #unfit < most then
+      unfit[#unfit + 1] = filter
     end
   end
   return {waiting, wanting, redis.call('ZCARD', keys.running(job.queue)), unfit}
@@ -35,20 +64,27 @@ function candidates.describe_worker(worker)
   return {worker, tonumber(silent_at), tonumber(beat_ms or 0), description or '', jobs_held}
 end
 
--- If there are very many, return those with the latest heartbeat deadlines.
+-- If there are very many, return those with the latest heartbeat deadlines: each as above, and the index of its names
+-- (0: not given) in the second table, because workers of one program have the same names.
 function candidates.registered_workers(most)
-  local found = {}
+  local found, lists, place = {}, {}, {}
   for i, worker in ipairs(redis.call('ZREVRANGE', keys.workers(), 0, most - 1)) do
+    local names = names_of(worker)
+    if names ~= '' and not place[names] and #lists < NAME_LISTS_MAX then
+      lists[#lists + 1] = names
+      place[names] = #lists
+    end
     found[i] = candidates.describe_worker(worker)
+    found[i][6] = place[names] or 0
   end
-  return found
+  return found, lists
 end
 
--- Return the push workers that reported that they do not know its name.
-function candidates.workers_without_name(job, most)
+-- Return the push workers that reported that they do not know this name.
+function candidates.workers_without_name(name, most)
   local found = {}
   for _, worker in ipairs(redis.call('ZRANGE', keys.push_workers(), 0, most - 1)) do
-    if redis.call('ZSCORE', keys.unknown_names(worker), job.name) then found[#found + 1] = worker end
+    if redis.call('ZSCORE', keys.unknown_names(worker), name) then found[#found + 1] = worker end
   end
   return found
 end

@@ -9,8 +9,7 @@ import msgspec
 
 from windlass.core.validation.bounds import NAME_MAX
 from windlass.core.validation.push import BUSY_PAUSE_MAX
-
-from .encoding import MSGPACK
+from windlass.wire.encoding import MSGPACK
 
 WORKER_ID = "worker-id"
 SCHEMA = "PushedJob"

@@ -1,0 +1,1 @@
+"""Commands about access to a server: tokens, and the audit log."""
