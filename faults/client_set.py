@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHARED = "plain,limited"
+FLOWS = "flows"
 JOBBER = "job_queue_faults"
-TAKEN = f"{SHARED},ticking,{JOBBER}"
+TAKEN = f"{SHARED},{FLOWS},ticking,{JOBBER}"
 # The queue `ordered` has one producer and one taker that releases nothing; a schedule fills `ticking`.
 ORDERED = ("--queues", "ordered", "--slots", "1", "--most", "1", "--steady")
 SHORT_LEASE = ("--lease-ms", "1000")  # abandoned jobs return soon
 PACE = ("--pause-s", "0.08")  # slow enough that a killed client returns in time
+FLOW_PACE = ("--pause-s", "0.2")  # of flows with about 4 jobs each
 SLOW_PACE = ("--pause-s", "0.3")
 EXCLUDED_FROM_DRAIN = ("ordered", "downloads", "downloads-files")  # their own clients drain these queues
 
@@ -45,12 +47,13 @@ def quick_clients(ports: Ports) -> ClientSet:
         "producer-bedrock": ClientSpec("producer-bedrock", PACE),
         "producer-lightjq": ClientSpec("producer-lightjq", PACE),
         "producer-ordered": ClientSpec("producer-sdk", ("--queues", "ordered", *PACE)),
+        "producer-flows": ClientSpec("producer-flows", ("--queues", FLOWS, *FLOW_PACE)),
         "canceller": ClientSpec("canceller", ("--queues", "plain")),
     }
     others = {
         "worker-sdk": ClientSpec("worker-sdk", ("--queues", TAKEN, "--slots", "4", *SHORT_LEASE)),
-        "worker-app": ClientSpec("worker-app", ("--queues", "plain", "--slots", "4")),
-        "worker-http": ClientSpec("worker-http", ("--queues", SHARED, *SHORT_LEASE)),
+        "worker-app": ClientSpec("worker-app", ("--queues", f"plain,{FLOWS}", "--slots", "4")),
+        "worker-http": ClientSpec("worker-http", ("--queues", f"{SHARED},{FLOWS}", *SHORT_LEASE)),
         "worker-bedrock": ClientSpec("worker-bedrock"),
         "worker-push": ClientSpec("worker-push"),
         "worker-ordered": ClientSpec("worker-sdk", ORDERED),

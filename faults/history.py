@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 CallName: TypeAlias = Literal[
-    "enqueue", "take", "extend", "finish", "fail", "release", "cancel", "requeue", "run", "callback", "fire", "note"
-]
+    "enqueue", "take", "extend", "finish", "fail", "release", "cancel", "requeue", "run", "callback", "fire", "note",
+    "observe",
+]  # fmt: skip
 Phase: TypeAlias = Literal["begun", "ok", "refused", "unknown"]
 
 
@@ -44,6 +45,32 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""  # why this job was refused, in a call about many
     delivery: str = ""  # id of a callback, the same in every attempt
     digest: str = ""  # of the content of a callback
+    flow: str = ""  # id of the flow that the job belongs to
+    after: tuple[str, ...] = ()  # ids of the jobs of its flow that it waits for
+    joins: bool = False  # a group: no worker runs it
+
+
+class StepFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job of a flow, as the record of the flow shows it."""
+
+    id: str
+    after: tuple[str, ...] = ()
+    joins: bool = False
+    state: str = ""  # empty: deleted before it ended
+    is_consequence: bool = False
+    is_kept: bool = False
+    started_at_ms: int = 0  # by the engine's clock; 0: it has not started
+    ended_at_ms: int = 0
+
+
+class FlowFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The record of a flow, read at one instant."""
+
+    id: str
+    state: str
+    steps: tuple[StepFacts, ...]
+    counts: dict[str, int] = {}  # total, and the numbers of steps by their end
+    ended_at_ms: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,6 +82,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     jobs: tuple[JobFacts, ...] = ()
     code: str = ""  # of a refusal, or the reason of a missing answer
     connection: str = ""  # of a call over a connection that leases are bound to
+    flow: FlowFacts | None = None  # that the client has read
 
 
 _encode = msgspec.json.Encoder().encode
@@ -89,6 +117,13 @@ class Recorder:
         """Record something that the client observed without a call."""
         self._last += 1
         PendingCall(self, self._last, call, "").write("ok", tuple(jobs))
+
+    def record_flow(self, flow: FlowFacts) -> None:
+        """Record the state of a flow that the client has read."""
+        self._last += 1
+        self.write(
+            Entry(at_ns=time.monotonic_ns(), client=self.client, n=self._last, call="observe", phase="ok", flow=flow)
+        )
 
     def write(self, entry: Entry) -> None:
         os.write(self._file, _encode(entry) + b"\n")

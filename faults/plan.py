@@ -27,19 +27,36 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def make_plan(topology: str, seed: int, seconds: float, only: Sequence[str] = (), without: Sequence[str] = ()) -> Plan:
-    """Make a plan that has each suitable fault once, in random order, and then chooses faults by weight."""
+def make_plan(
+    topology: str,
+    seed: int,
+    seconds: float,
+    only: Sequence[str] = (),
+    without: Sequence[str] = (),
+    certain: Sequence[str] = (),
+) -> Plan:
+    """Make a plan that has each suitable fault once, in random order, and then chooses faults by weight. The faults in
+    `certain` come early, so that a short plan has them too."""
     rng = random.Random(f"{seed} {topology}")  # noqa: S311 (it must be repeatable)
     faults = [fault for fault in faults_for(topology, only) if fault.name not in without]
-    return Plan(topology, seed, seconds, tuple(_steps(rng, faults, seconds)))
+    return Plan(topology, seed, seconds, tuple(_steps(rng, faults, certain, seconds)))
 
 
 def faults_for(topology: str, only: Sequence[str] = ()) -> list[Fault]:
     return [fault for fault in FAULTS.values() if topology in fault.topologies and (not only or fault.name in only)]
 
 
-def _steps(rng: random.Random, faults: list[Fault], seconds: float) -> Iterator[Step]:
-    first = rng.sample(faults, len(faults))
+def _order(rng: random.Random, faults: list[Fault], certain: Sequence[str]) -> list[Fault]:
+    """Return the faults in random order. The certain ones are among the first, mixed with as many others."""
+    order = rng.sample(faults, len(faults))
+    early = [fault for fault in order if fault.name in certain]
+    others = [fault for fault in order if fault.name not in certain]
+    mixed = [*early, *others[: len(early)]]
+    return [*rng.sample(mixed, len(mixed)), *others[len(early) :]]
+
+
+def _steps(rng: random.Random, faults: list[Fault], certain: Sequence[str], seconds: float) -> Iterator[Step]:
+    first = _order(rng, faults, certain)[::-1]
     at_s = 1.0
     while faults:
         fault = first.pop() if first else rng.choices(faults, [fault.weight for fault in faults])[0]

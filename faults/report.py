@@ -75,6 +75,7 @@ def format_summary(report: Report) -> str:
         lines.append(
             f"{result.topology}: {sum(result.done.values())} faults ({done}); "
             f"{result.acknowledged:,} jobs acknowledged, {result.taken:,} leases, {result.ended:,} ends, "
+            f"{result.flows:,} flows ({result.resumed} resumes), "
             f"{result.lost} lost, {len(result.findings)} findings"
         )
     lines += [
@@ -168,12 +169,23 @@ def _verdict(report: Report) -> str:
             if forgotten
             else []
         ),
+        *_flows(report.results),
         "Producers and workers of several front ends ran during the faults, and each recorded the answers it received.",
         "Afterwards the run judged these histories and the state of the engine.",
     )
     if report.findings:
         text += "\n" + "\n".join(f"- {finding[:300]}" for finding in report.findings[:50]) + "\n"
     return text
+
+
+def _flows(results: Sequence[Result]) -> list[str]:
+    flows, resumed = sum(result.flows for result in results), sum(result.resumed for result in results)
+    if not flows:
+        return []
+    return [
+        f"Many of the jobs belong to {flows:,} flows (chains, groups and diamonds), which were resumed {resumed:,}",
+        "times after failed or cancelled steps.",
+    ]
 
 
 def _faults(results: Sequence[Result]) -> str:

@@ -48,6 +48,8 @@ class Result(msgspec.Struct, kw_only=True):
     unknown: int  # calls without an answer
     drained_in_s: float
     findings: list[str]
+    flows: int = 0  # acknowledged
+    resumed: int = 0  # times that steps of a flow were queued again
     forgotten: int | None = None  # acknowledged jobs lost in a failover where that is allowed; None: it is not
 
     @property
@@ -69,8 +71,9 @@ def run_scenario(
     only: Sequence[str] = (),
     clients: Callable[[Ports], ClientSet] = all_clients,
     without: Sequence[str] = (),
+    certain: Sequence[str] = (),
 ) -> Result:
-    plan = make_plan(topology, seed, seconds, only, without)
+    plan = make_plan(topology, seed, seconds, only, without, certain)
     began_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     show(f"{topology}: starting")
     with Deployment(topology, folder, seed=seed) as deployment:
@@ -210,4 +213,10 @@ def _result(
         clients=client_set.names, calls=counts["begun"], acknowledged=counts["enqueue jobs"],
         taken=counts["take jobs"], ended=counts["finish jobs"] + counts["fail jobs"], refused=counts["refused"],
         unknown=counts["unknown"], drained_in_s=drained_in_s, findings=findings,
+        flows=len({job.flow for entry in entries if entry.phase == "ok" for job in entry.jobs if job.flow}),
+        resumed=sum(_is_resume(entry) for entry in entries),
     )  # fmt: skip
+
+
+def _is_resume(entry: Entry) -> bool:
+    return entry.call == "requeue" and entry.phase == "ok" and any(job.outcome == "queued" for job in entry.jobs)

@@ -16,6 +16,7 @@ from . import (
     double_lease,
     duplicate_jobs,
     ended_twice,
+    flows,
     left_behind,
     limits,
     lost,
@@ -52,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     callbacks.check,
     order.check,
     attempts.check,
+    flows.check,
     doctor.check,
 )
 

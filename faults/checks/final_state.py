@@ -10,14 +10,18 @@ import msgspec
 
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.diagnosis import MEANINGS
+from windlass.core.flow import Flow, FlowStep
+from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Listing
 from windlass.service import Service
 
+from ..history import FlowFacts, StepFacts
 from .job_identity import job_identity
 
 STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PAGE = 100
+FLOW_COUNTS = ("total", "finished", "failed", "cancelled", "consequences", "deleted")
 _DECODERS: dict[Codec, Callable[[bytes], Any]] = {
     Codec.JSON: msgspec.json.decode,
     Codec.MSGPACK: msgspec.msgpack.decode,
@@ -41,6 +45,7 @@ class FinalState(msgspec.Struct, kw_only=True, dict=True):
     limits: Mapping[str, int] = {}  # limit -> jobs that count as running
     fired: Mapping[str, int] = {}  # schedule -> jobs that it made
     doctor: tuple[str, ...] = ()  # descriptions of what is wrong
+    flows: Mapping[str, FlowFacts] = {}  # by identity
 
     def find(self, job_id: str, keys: Collection[str]) -> FinalJob | None:
         """Find a job by id, or by key where the front end shows no id."""
@@ -67,6 +72,7 @@ async def read_final_state(service: Service) -> FinalState:
             for finding in diagnosis.findings
             if finding.code in MEANINGS
         ),
+        flows={flow.id: flow for flow in await _flows(service)},
     )
 
 
@@ -94,6 +100,37 @@ async def _pending_callbacks(service: Service) -> list[PendingCallback]:
             if not cursor:
                 break
     return found
+
+
+async def _flows(service: Service) -> list[FlowFacts]:
+    found: list[FlowFacts] = []
+    cursor = ""
+    while True:
+        page = await service.flows(most=PAGE, cursor=cursor)
+        found += [flow_facts(await service.flow(flow.id)) for flow in page.flows]
+        cursor = page.cursor
+        if not cursor:
+            return found
+
+
+def flow_facts(flow: Flow) -> FlowFacts:
+    summary = flow.summary
+    return FlowFacts(
+        id=job_identity(summary.key), state=summary.state, steps=tuple(map(_step_facts, flow.steps)),
+        counts={name: getattr(summary, name) for name in FLOW_COUNTS}, ended_at_ms=summary.ended_at_ms or 0,
+    )  # fmt: skip
+
+
+def _step_facts(step: FlowStep) -> StepFacts:
+    return StepFacts(
+        id=_identity(step.job_id), after=tuple(map(_identity, step.after)), joins=step.joins,
+        state=step.state.label if step.state is not None else "", is_consequence=step.is_consequence,
+        is_kept=step.is_kept, started_at_ms=step.started_at_ms or 0, ended_at_ms=step.ended_at_ms or 0,
+    )  # fmt: skip
+
+
+def _identity(job_id: bytes) -> str:
+    return job_identity(format_id(job_id))
 
 
 def final_job(job: Job) -> FinalJob:

@@ -1,4 +1,4 @@
-"""Every acknowledged job has ended, or is still visible."""
+"""Every acknowledged job has ended, or is still visible. Groups end by themselves: flows.py checks them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def lost(history: HistoryIndex, final: FinalState) -> list[JobCall]:
     return [
         enqueue
         for enqueue in history.enqueues
-        if enqueue.is_ok and enqueue.facts.outcome not in NOT_MADE and not _exists(enqueue, history, final)
+        if enqueue.is_ok
+        and enqueue.facts.outcome not in NOT_MADE
+        and not enqueue.facts.joins
+        and not _exists(enqueue, history, final)
     ]
 
 

@@ -14,6 +14,7 @@ from windlass.store.store import Store
 from .callback_receiver import callback_receiver
 from .canceller import run_canceller
 from .context import ClientContext
+from .flow_client import run_flow_client
 from .front_ends import sdk_worker
 from .front_ends.bedrock import QUEUE as BEDROCK
 from .front_ends.bedrock import BedrockClient, BedrockProducer, BedrockWorker
@@ -45,6 +46,11 @@ async def _producer_sdk(context: ClientContext, options: Options) -> None:
     async with _service(options) as service:
         producer = EngineProducer(service, cast(Durability | None, options.durability or None))
         await run_producer(context, producer, options.mix, pause_s=options.pause_s)
+
+
+async def _producer_flows(context: ClientContext, options: Options) -> None:
+    async with _service(options) as service:
+        await run_flow_client(context, service, options.mix, pause_s=options.pause_s)
 
 
 async def _producer_http(context: ClientContext, options: Options) -> None:
@@ -140,6 +146,7 @@ async def _origin(context: ClientContext, options: Options) -> None:
 
 CLIENT_KINDS: dict[str, Callable[[ClientContext, Options], Awaitable[None]]] = {
     "producer-sdk": _producer_sdk,
+    "producer-flows": _producer_flows,
     "producer-http": _producer_http,
     "producer-bedrock": _producer_bedrock,
     "producer-lightjq": _producer_lightjq,

@@ -1,4 +1,4 @@
-"""The drain at the end of a run: all remaining jobs are run until none waits or runs."""
+"""The drain at the end of a run: all remaining jobs are run until none waits or runs, and all flows have finished."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from windlass.service import Service
 
 from ..checks import Guarantees
 from .context import CallRefused, CallUnanswered, ClientContext
+from .flow_client import resume_stopped_flows
 from .front_ends.engine import EngineWorker, call_engine
 from .worker import WorkerProfile, record_report, take_jobs
 
@@ -22,7 +23,8 @@ LONG_LIVED_QUEUES = Guarantees().long_lived_queues
 async def drain(
     context: ClientContext, service: Service, *, excluded: Collection[str] = (), limit_s: float = 60.0
 ) -> bool:
-    """Take and finish all jobs, and wait until leases of other workers expire. Return False after the time limit.
+    """Take and finish all jobs, wait until leases of other workers expire, and resume flows until all have finished.
+    Return False after the time limit.
 
     The background loops must run in some process. Other clients drain the queues in `excluded`."""
     give_up_at_s = time.monotonic() + limit_s
@@ -32,7 +34,9 @@ async def drain(
             names = await call_engine(service.queues())
             queues = tuple(queue for queue in names if queue not in LONG_LIVED_QUEUES)
             if await _is_empty(service, queues):
-                return True
+                if not await resume_stopped_flows(context, service):
+                    return True
+                continue
             if await _finish_batch(context, worker, tuple(queue for queue in queues if queue not in excluded)):
                 continue
         except (CallRefused, CallUnanswered):

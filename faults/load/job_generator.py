@@ -67,9 +67,9 @@ class JobGenerator:
 
     def next_batch(self) -> list[JobRequest]:
         queue = self._random.choice(self._mix.queues)
-        return [self._next_job(queue) for _ in range(self._random.randint(1, self._mix.most))]
+        return [self.next_job(queue) for _ in range(self._random.randint(1, self._mix.most))]
 
-    def _next_job(self, queue: str) -> JobRequest:
+    def next_job(self, queue: str) -> JobRequest:
         rng, key = self._random, f"{self._prefix}-{next(self._numbers)}"
         if self._mix.is_bare or queue.startswith("ordered"):
             return JobRequest(key=key, queue=queue)

@@ -12,7 +12,7 @@ from windlass.service import Service
 from ..checks import Guarantees
 from .job_generator import limit_key
 
-PLAIN, LIMITED, ORDERED, TICKING = "plain", "limited", "ordered", "ticking"
+PLAIN, LIMITED, ORDERED, TICKING, FLOWS = "plain", "limited", "ordered", "ticking", "flows"
 LIMIT, CAP, GROUPS = "of a group", 2, 2
 SCHEDULE, EVERY_MS = "every second", 1_000
 

@@ -119,6 +119,36 @@ BUGS = (
         "  or select(2, schedules.create_job(name, tonumber(planned_at), entry, terms))",
         "not fired",
     ),
+    PlantedBug(
+        "a step does not wait",
+        "dependencies.count_blockers(id, ignores_waiting) > 0 then return end",
+        "dependencies.count_blockers(id, ignores_waiting) > 1 then return end",
+        "flow out of turn",
+    ),
+    PlantedBug(
+        "a retried step leaves its consequences",
+        "if record.has(job, 'has_dependents') then dependencies.notify_dependents(dependencies.NOT_ENDED, job.id) end",
+        "",
+        "flow without cause",
+    ),
+    PlantedBug(
+        "a consequence does not wait again",
+        "if not has_lost_key(job) then reopen(job, STATE.waiting) end",
+        "",
+        "flow unfinished",
+    ),
+    PlantedBug(
+        "a retried step stays counted in its flow",
+        "  call('HINCRBY', key, flow_record.count_of(known), -1)\n",
+        "\n",
+        "flow disagrees",
+    ),
+    PlantedBug(
+        "a flow goes with its last record",
+        "if redis.call('ZADD', keys.flow_retention(), clock.now_ms + KEPT_MS, id) == 0 then return end",
+        "if id then return flow_retention.remove(id) end",
+        "lost flow",
+    ),
 )  # fmt: skip
 
 

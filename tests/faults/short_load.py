@@ -16,10 +16,12 @@ from faults.history import JobFacts, Recorder
 from faults.load.canceller import run_canceller
 from faults.load.context import ClientContext
 from faults.load.drain import drain
+from faults.load.flow_client import enqueue_flow, resume_some_flows
+from faults.load.flow_generator import FlowGenerator
 from faults.load.front_ends.engine import EngineProducer, EngineWorker
 from faults.load.job_generator import JobGenerator, JobMix
 from faults.load.producer import enqueue_batch
-from faults.load.setup import LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
+from faults.load.setup import FLOWS, LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
 from faults.load.worker import JobAction, WorkerProfile, run_worker
 from tests.support.engine_process import EngineProcess
 from windlass.background import runner
@@ -40,6 +42,7 @@ ACTIONS: tuple[JobAction, ...] = (
 )
 NOWHERE = "http://127.0.0.1:9/"
 BATCHES = 20
+FLOW_ACTIONS: tuple[JobAction, ...] = (*("finish",) * 4, "give_up")
 
 
 class LoadRun:
@@ -131,6 +134,24 @@ async def _wait_settled(service: Service, limit_s: float) -> bool:
             break
         await asyncio.sleep(0.02)
     return not pending
+
+
+async def run_flows(run: LoadRun, *, drain_s: float = 30.0) -> list[Finding]:
+    """Run flows with failing steps, and resume them."""
+    service = run.service
+    guarantees = await set_up(service, has_schedule=False)
+    async with _background_loops(service), asyncio.timeout(300):
+        producer, workers, resumer = (run.add_client(name) for name in ("producer", "workers", "resumer"))
+        profile = WorkerProfile(queues=(FLOWS,), most=1, lease_ms=10_000, work_ms=2, wait_ms=50, actions=FLOW_ACTIONS)
+        working = asyncio.create_task(run_worker(workers, [EngineWorker(service)] * 3, profile))
+        generator = FlowGenerator(producer, JobMix(queues=(FLOWS,)), service.store)
+        for _ in range(BATCHES):
+            await enqueue_flow(producer, service, generator.next_flow())
+            await resume_some_flows(resumer, service)
+        workers.end()
+        await working
+        is_drained = await drain(run.add_client("drain"), service, limit_s=drain_s)
+    return await _check(run, guarantees, is_drained=is_drained, has_every_lease=True, slack_ms=50)
 
 
 async def run_engine_crash(run: LoadRun, engine: EngineProcess) -> list[Finding]:

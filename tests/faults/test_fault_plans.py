@@ -44,6 +44,13 @@ def test_a_plan_of_chosen_faults() -> None:
     assert names == {"worker-kill", "failover"}
 
 
+def test_certain_faults_come_early() -> None:
+    certain = ["worker-kill", "engine-kill"]
+    for seed in range(20):
+        names = [step.fault.name for step in make_plan("standalone", seed, 60, certain=certain).steps]
+        assert set(certain) <= set(names[: 2 * len(certain)])
+
+
 def test_every_fault_has_a_topology() -> None:
     assert {fault.name for topology in ALL_TOPOLOGIES for fault in faults_for(topology)} == set(FAULTS)
 

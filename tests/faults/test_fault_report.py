@@ -51,6 +51,15 @@ def test_every_figure_is_in_the_document() -> None:
     assert "Limits of the guarantees" in text
 
 
+def test_flows_are_counted() -> None:
+    with_flows = msgspec.structs.replace(_result(), flows=41, resumed=7)
+    found = report.Report(seed=7, command="again", results=[with_flows, with_flows])
+    assert "41 flows (7 resumes)" in report.format_summary(found)
+    assert "82 flows (chains, groups and diamonds)" in " ".join(report.render(found).split())
+    assert "resumed 14 times after" in " ".join(report.render(found).split())
+    assert "flows" not in report.render(report.Report(seed=7, command="again", results=[_result()]))
+
+
 def test_a_finding_is_shown_and_counted() -> None:
     found = report.Report(seed=7, command="again", results=[_result(findings=("lost: some job: It is gone.",))])
     assert found.findings == ["standalone: lost: some job: It is gone."]

@@ -19,7 +19,7 @@ from faults.load.drain import drain
 from faults.load.front_ends.downloads import file_server
 from faults.load.job_generator import JobMix
 from faults.load.options import Options
-from faults.load.setup import LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
+from faults.load.setup import FLOWS, LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
 from faults.load.worker import MIXED_ACTIONS, WorkerProfile
 from windlass.server import Server, open_server
 from windlass.service import Service
@@ -33,6 +33,7 @@ EXCLUDED_FROM_DRAIN = ("downloads",)
 # Calls of each client that must have been answered, or begun where there is no answer.
 EXPECTED_CALLS: dict[str, tuple[str, ...]] = {
     "producer-sdk": ("enqueue ok",),
+    "producer-flows": ("enqueue ok", "observe ok", "requeue ok"),
     "producer-http": ("enqueue ok",),
     "producer-bedrock": ("enqueue ok",),
     "producer-lightjq": ("enqueue ok",),
@@ -126,7 +127,9 @@ async def _wait_for_callbacks(service: Service) -> None:
 def _options(name: str, store: Store, server: Server, callback: str, origin: str) -> Options:
     is_worker, queues = name.startswith("worker"), (PLAIN, LIMITED)
     if name in ("worker-sdk", "producer-sdk"):
-        queues = (PLAIN, LIMITED, ORDERED, "job_queue_faults") if is_worker else (PLAIN, LIMITED, ORDERED)
+        queues = (PLAIN, LIMITED, ORDERED, FLOWS, "job_queue_faults") if is_worker else (PLAIN, LIMITED, ORDERED)
+    if name == "producer-flows":
+        queues = (FLOWS,)
     actions = tuple(action for action in MIXED_ACTIONS if action not in ("sleep", "abandon", "release"))
     return Options(
         kind=name, url=str(store.endpoint), namespace=store.namespace, http=server.url, bedrock=server.bedrock,

@@ -10,7 +10,7 @@ import pytest
 
 from faults.checks import Finding
 from tests.faults.planted_bugs import BUGS, PlantedBug, plant
-from tests.faults.short_load import LoadRun, run_jobs, run_schedules
+from tests.faults.short_load import LoadRun, run_flows, run_jobs, run_schedules
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import discard, make_store
 from windlass.service import Service
@@ -47,6 +47,12 @@ async def test_the_correct_engine_fires_once(services: list[Service], tmp_path: 
         assert not findings, format_findings(findings)
 
 
+async def test_the_correct_engine_finishes_flows(services: list[Service], tmp_path: Path) -> None:
+    async with services[0].store, services[1].store:
+        findings = await run_flows(LoadRun(services[0], tmp_path, seed=1))
+        assert not findings, format_findings(findings)
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 async def test_a_planted_bug_is_found(bug: PlantedBug, engine: EngineProcess, tmp_path: Path) -> None:
     for seed in range(ROUNDS):
@@ -67,4 +73,6 @@ async def _run_load(bug: PlantedBug, services: list[Service], directory: Path, s
     async with services[0].store, services[1].store:
         if bug.rule in SCHEDULE_RULES:
             return await run_schedules(run, services)
+        if "flow" in bug.rule:
+            return await run_flows(run, drain_s=1.0)
         return await run_jobs(run, drain_s=1.0)
