@@ -13,7 +13,7 @@ from tests.service.flows.flow_builders import put_flow, states_of
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, FlowRef, Job, NewJob
-from windlass.core.operations import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.sdk.failures import encode_error
 from windlass.service import Service
 
@@ -82,6 +82,15 @@ class TestOneFlow:
         page = await page_client.get(f"/flows/{format_id(flow_id)}")
         (reason, *_) = service.explain(jobs["reserve"]).wait().reasons
         assert f"reserve is queued. {reason.sentence}" in page.text.replace(" .", ".")
+
+    async def test_names_tasks_that_no_worker_has(self, page_client: PageClient, service: Service) -> None:
+        """The step waits for another step, so that it would fail to start only later."""
+        flow_id, _ = put_flow(service, {"first": (), "mial": ("first",), "last": ("mial",)})
+        known = WorkerInfo(queues=("q",), names=("do_first", "do_mail", "do_last"))
+        service.register(b"w" * 16, known, beat_ms=600_000).wait()
+        page = await page_client.get(f"/flows/{format_id(flow_id)}")
+        assert 'mial cannot run. No worker has a task called "do_mial"; did you mean "do_mail"?' in page.text
+        assert page.text.count("No worker has a task") == 1
 
     async def test_explains_one_step_of_each_task(self, page_client: PageClient, service: Service) -> None:
         steps: dict[str, tuple[str, ...]] = {f"part {at}": () for at in range(9)}

@@ -1,4 +1,5 @@
-"""What blocks a flow: failed and cancelled steps, running steps, steps that no worker takes, and deleted steps."""
+"""What blocks a flow: failed and cancelled steps, running steps, steps that no worker takes or knows, and deleted
+steps."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ CAUSES_SHOWN = 5
 RUNNING_SHOWN = 5
 EXPLAINED = 3  # steps that wait in a queue, of different tasks; each costs a call to the engine
 DELETED_SHOWN = 5
+QUEUES_EXAMINED = 3  # for names that no worker knows; each costs a call to the engine
+NAMES_EXAMINED = 100  # of a queue
 LINE_MAX = 400  # characters of an error
 
 
@@ -37,6 +40,13 @@ class Pending(NamedTuple):
     sentence: str
 
 
+class UnknownTask(NamedTuple):
+    """A task that no worker has, and the first step that needs it."""
+
+    step: FlowStep
+    sentence: str
+
+
 class Blockers(NamedTuple):
     """Steps to show, and the number of all such steps or of those that are not shown."""
 
@@ -44,6 +54,7 @@ class Blockers(NamedTuple):
     cause_count: int
     running: list[FlowStep]
     running_count: int
+    unknown: list[UnknownTask]
     pending: list[Pending]
     more_pending: int  # steps that are not explained
     deleted: list[FlowStep]
@@ -51,11 +62,11 @@ class Blockers(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        return not (self.cause_count or self.running_count or self.pending or self.deleted_count)
+        return not (self.cause_count or self.running_count or self.unknown or self.pending or self.deleted_count)
 
 
 async def find_blockers(page: PageContext[Any], flow: Flow) -> Blockers:
-    """Find what blocks the flow, with at most 1 + EXPLAINED calls to the engine."""
+    """Find what blocks the flow, with at most 1 + EXPLAINED + QUEUES_EXAMINED calls to the engine."""
     steps = flow.steps
     causes = [step for step in steps if step.is_cause]
     running = [step for step in steps if step.state in (State.RUNNING, State.DISPATCHED)]
@@ -63,12 +74,16 @@ async def find_blockers(page: PageContext[Any], flow: Flow) -> Blockers:
     deleted = [step for step in steps if step.state is None]
     if not pending and not running:
         pending = [step for step in steps if step.state is State.WAITING][:1]  # waits for something outside the flow
+    unknown = await _find_unknown(page, steps)
+    missing = {(task.step.queue, task.step.name) for task in unknown}
+    pending = [step for step in pending if (step.queue, step.name) not in missing]
     explained = await _explain(page, pending)
     return Blockers(
         await _describe_causes(page, steps, causes[:CAUSES_SHOWN]),
         len(causes),
         running[:RUNNING_SHOWN],
         len(running),
+        unknown,
         explained,
         len(pending) - sum(1 + found.alike for found in explained),
         deleted[:DELETED_SHOWN],
@@ -92,6 +107,20 @@ def _last_error(found: object) -> str:
     if last.error is None and last.reason == "error":
         return ""  # its worker gave no message
     return error_line(last.reason, last.error).strip().partition("\n")[0][:LINE_MAX]
+
+
+async def _find_unknown(page: PageContext[Any], steps: Sequence[FlowStep]) -> list[UnknownTask]:
+    """Find tasks that no worker has, also of steps that wait for other steps."""
+    wanted: dict[str, dict[str, FlowStep]] = {}
+    for step in steps:
+        if not step.is_ended and not step.joins:
+            wanted.setdefault(step.queue, {}).setdefault(step.name, step)
+    found = []
+    for queue, by_name in list(wanted.items())[:QUEUES_EXAMINED]:
+        names = list(by_name)[:NAMES_EXAMINED]
+        unknown = await page.service.unknown_among(queue, names)
+        found += [UnknownTask(by_name[name.name], name.sentence) for name in unknown]
+    return found
 
 
 async def _explain(page: PageContext[Any], steps: Sequence[FlowStep]) -> list[Pending]:
