@@ -141,12 +141,16 @@ class DependencyModel:
         del self.jobs[job.id]
         self.gone.add(job.id)
         if job.state in ENDED and job.is_linked:
-            self.drop_links(job)
+            self._later.append(lambda: self._orphan(job))
 
-    def drop_links(self, job: DependencyJob) -> None:
-        job.is_linked = job.awaits_only = False
+    def drop_culprits(self, job: DependencyJob) -> None:
+        """Cut the links to members that would end the job again."""
         job.deleted = {}
-        self._later.append(lambda: self._orphan(job))
+        if job.policy != "fail":
+            return
+        for member in self.of(job, State.FAILED, State.CANCELLED):
+            self._later.append(lambda member=member: self._let_go(job, member, False))  # type: ignore[misc]
+            job.members.discard(member.id)
 
     def _part(self, owner: DependencyJob, reaches_all: bool) -> None:
         """Cut the links of an ended job: its children are cancelled unless it finished, and it has no members any
@@ -278,8 +282,8 @@ class DependencyModel:
         if job is None or job.joins:
             return "wrong_state" if job else self.missing(job_id)
         if job.state in ENDED:
-            if job.is_linked and self.verdict(job):
-                self.drop_links(job)
+            if job.is_linked:
+                self.drop_culprits(job)
             job.run_at = self.now_ms
             self.reopen(job, State.QUEUED)
         job.state, job.token, job.is_held, job.is_asked_to_stop = State.QUEUED, 0, False, False
@@ -295,7 +299,10 @@ class DependencyModel:
         if job.is_linked:
             if job.policy == "fail" and self.of(job, State.FAILED, State.CANCELLED):
                 return "member_failed"
-            if not self.verdict(job) and (job.joins or self.pending(job)):
+            if job.joins and self.verdict(job):
+                return "wrong_state"
+            if job.joins or self.pending(job):
+                self.drop_culprits(job)
                 job.run_at = self.now_ms
                 self.reopen(job, State.WAITING)
                 self.look(job.id)

@@ -125,14 +125,6 @@ function dependencies.release_members(job, reach)
   dependencies.begin_step(job.state == STATE.finished and 'el' or reach == 'all' and 'ea' or 'ek', job.id)
 end
 
--- Drop the links that an ended job has kept.
-function dependencies.drop_links(job)
-  record.unmark(job, 'has_members')
-  record.unmark(job, 'awaits_only')
-  record.unmark(job, 'odd_round')
-  dependencies.begin_step('el', job.id)
-end
-
 -- Unlink a job that is removed: its parent forgets it, and its dependents are notified if it has not ended.
 function dependencies.unlink(job)
   local parent = dependencies.parent_of(job)
@@ -184,16 +176,29 @@ function dependencies.imposed_end(job)
   return nil
 end
 
--- Return the failed and cancelled members with a record that impose an end on a job.
 local MEMBERS_READ = 1000 -- as many as a job may wait for
-function dependencies.find_culprits(job)
+local function find_imposing(job)
   if not fails_with_members(job) then return {} end
+  return redis.call('ZRANGEBYSCORE', keys.members(job.id), STATE.failed, '+inf', 'LIMIT', 0, MEMBERS_READ)
+end
+
+-- Return the failed and cancelled members with a record that impose an end on a job.
+function dependencies.find_culprits(job)
   local found = {}
-  local ids = redis.call('ZRANGEBYSCORE', keys.members(job.id), STATE.failed, '+inf', 'LIMIT', 0, MEMBERS_READ)
-  for _, id in ipairs(ids) do
+  for _, id in ipairs(find_imposing(job)) do
     if record.load(id) then found[#found + 1] = id end
   end
   return found
+end
+
+-- Cut the links of an ended job to the members that would end it again. All at once: a step that is left for later
+-- would meet the children of its next run.
+function dependencies.drop_culprits(job)
+  for _, id in ipairs(find_imposing(job)) do
+    batch.z_remove(keys.members(job.id), id)
+    batch.z_remove(keys.dependents(id), job.id)
+    dependencies.unclaimed[#dependencies.unclaimed + 1] = id
+  end
 end
 
 return dependencies

@@ -86,7 +86,7 @@ end
 function requeue.requeue(job, revision, limits)
   local refused = record.has(job, 'joins') and 'wrong_state' or refusal_of(job, revision)
   if refused then return refused end
-  if dependencies.imposed_end(job) then dependencies.drop_links(job) end
+  dependencies.drop_culprits(job)
   adopt_limits(job, limits)
   job.ready_at = clock.now_ms
   reopen(job, STATE.queued)
@@ -102,7 +102,7 @@ local waits_soon -- jobs that this call lets wait again as soon as their members
 script.on_start(function() waits_soon = script.clean(waits_soon) end)
 
 -- Return the answer to a retry of a job that a member has ended or would end; nil: there is no such member. A member
--- without a record can never succeed: the job then runs without its result.
+-- without a record can never succeed: the job does not wait for it.
 local function answer_for_member(job)
   local culprits = dependencies.find_culprits(job)
   if #culprits == 0 then return nil end
@@ -123,7 +123,9 @@ function requeue.retry(job, revision, limits)
   local answer = answer_for_member(job) or refusal_of(job, revision)
   if answer then return answer end
   local must_wait = record.has(job, 'joins') or dependencies.count_blockers(job.id) > 0
-  if not must_wait or dependencies.imposed_end(job) then return requeue.requeue(job, revision, limits) end
+  if not must_wait then return requeue.requeue(job, revision, limits) end
+  if record.has(job, 'joins') and dependencies.imposed_end(job) then return 'wrong_state' end
+  dependencies.drop_culprits(job)
   adopt_limits(job, limits)
   job.ready_at = clock.now_ms
   reopen(job, STATE.waiting)
