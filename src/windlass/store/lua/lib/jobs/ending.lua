@@ -43,7 +43,7 @@ end
 
 -- Remove everything of a job that has left the index of its state.
 function ending.remove(job)
-  flow_record.drop(job)
+  if job.links ~= '' then flow_record.drop(job) end
   batch.delete(keys.job(job.id))
   if job.links ~= '' or not record.is_unflagged(job) then dependencies.unlink(job) end
   if not record.is_unflagged(job) then drop_belongings(job) end
@@ -162,7 +162,7 @@ end
 -- Store a job that has ended and left its old index: keep it for the jobs that need it and notify them, or apply its
 -- retention.
 function ending.settle(job, ignores_waiting)
-  flow_record.note_end(job)
+  if job.links ~= '' then flow_record.note_end(job) end
   if dependencies.is_needed(job) then
     keep(job, record.FOREVER_MS)
     dependencies.notify_end(job, ignores_waiting)

@@ -50,7 +50,7 @@ end
 local function add(job, sequence, after)
   local config = configuration.of(job.queue)
   if is_full(job, config) then return {'queue_full', job.id, 0} end
-  if flow_record.is_closed(job) then return {'flow_exists', job.id, 0} end
+  if job.links ~= '' and flow_record.is_closed(job) then return {'flow_exists', job.id, 0} end
   local refusal, links = link_dependencies.find(job, after)
   if refusal then return {refusal, job.id, 0} end
   job.sequence, job.created_at = sequence, clock.now_ms
@@ -58,7 +58,7 @@ local function add(job, sequence, after)
   if links then link_dependencies.link(job, links) else job.state = index.state_by_time(job) end
   index.enter(job)
   new_record.write(job)
-  flow_record.add(job, after)
+  if job.links ~= '' then flow_record.add(job, after) end
   unique_keys.hold(job)
   ending.each_tag(job, function(key) batch.z_add(key, clock.now_ms, job.id) end)
   note_growth(job, config)
