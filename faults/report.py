@@ -42,6 +42,8 @@ LIMITS_OF_GUARANTEES = """\
   answered ([topologies.md](topologies.md)). At `replica` a job is lost if the replica that confirmed it is not the
   replica that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by
   a replica: after a failover a job whose end was acknowledged may run again.
+- **A flow is lost whole or not at all.** It is written in one step, so a failover loses all of its jobs or none. A step
+  that a failover forgets runs again, never before the steps that it waits for.
 - **A primary without a file must not restart by itself.** If a primary keeps nothing on disk and restarts before the
   sentinels or the cluster have noticed its death, it is an empty primary, and its replicas copy its empty data. Give
   it an append-only file, or do not restart it at once.

@@ -72,14 +72,15 @@ class FlowOperations(JobOperations, EnqueueOperations):
         found = yield from self._read_flow(flow_id)
         causes = [step for step in found.steps if step.is_cause]
         refused = {step.job_id: _GONE for step in causes if not step.is_kept}
-        ids = [step.job_id for step in causes if step.is_kept]
+        ids = _steps_to_retry(found.steps)
         store = self.store
         # In one call: a step may wait again if the call retries all steps that it waits for.
         retry = partial(job_admin.retry, is_whole=True)
         answers = yield from requeue_jobs(store.limit_cache, ids, store.partition_of_job, retry)
         given = dict(zip(ids, answers, strict=True))
-        refused |= {job_id: str(answer) for job_id, answer in given.items() if isinstance(answer, Refusal)}
-        return ResumedFlow(retried=[job_id for job_id in ids if job_id not in refused], refused=refused)
+        kept = [step.job_id for step in causes if step.is_kept]
+        refused |= {job_id: str(answer) for job_id in kept if isinstance(answer := given[job_id], Refusal)}
+        return ResumedFlow(retried=[job_id for job_id in kept if job_id not in refused], refused=refused)
 
     def cancel_flow(self, flow_id: bytes) -> Operation[str]:
         """Cancel all jobs of a flow that have not ended. The answer is `requested` if one of them is running, else
@@ -126,6 +127,17 @@ class FlowOperations(JobOperations, EnqueueOperations):
             if isinstance(answer, Refusal):
                 raise answer
         return new_id
+
+
+def _steps_to_retry(steps: Sequence[FlowStep]) -> list[bytes]:
+    """Return the causes, and the consequences that a cause waits for, each after the steps that it waits for. A cause
+    that was cancelled while it waited waits again only if the steps before it do."""
+    ids, awaited = list[bytes](), set[bytes]()
+    for step in reversed(steps):
+        if step.is_kept and (step.is_cause or (step.is_consequence and step.job_id in awaited)):
+            ids.append(step.job_id)
+            awaited.update(step.after)
+    return ids[::-1]
 
 
 def _follows_members(step: FlowStep) -> bool:

@@ -90,7 +90,7 @@ class FlowRun:
             chance.shuffle(ids)
             self.service.retry(ids).wait()
         elif action == "resume":
-            self.service.resume_flow(self.flow_id).wait()
+            assert self.service.resume_flow(self.flow_id).wait().refused == {}
         elif action == "cancel step":
             steps = [job_id for at, job_id in enumerate(self.ids) if at not in self.joins]
             self.service.cancel([chance.choice(steps)]).wait()
@@ -105,7 +105,7 @@ class FlowRun:
             run_all_steps(self.service)
             if self.service.flow(self.flow_id).wait().summary.state == "finished":
                 return
-            self.service.resume_flow(self.flow_id).wait()
+            assert self.service.resume_flow(self.flow_id).wait().refused == {}
         steps = [(step.label, step.state, step.is_consequence) for step in self.service.flow(self.flow_id).wait().steps]
         raise AssertionError(f"the flow does not end: {steps}")
 
