@@ -145,8 +145,8 @@ BUGS = (
     ),
     PlantedBug(
         "a flow goes with its last record",
-        "if redis.call('ZADD', keys.flow_retention(), clock.now_ms + KEPT_MS, id) == 0 then return end",
-        "if id then return flow_retention.remove(id) end",
+        "if call('HINCRBY', key, 'kept', -1) == 0 then flow_retention.leave(id) end",
+        "if call('HINCRBY', key, 'kept', -1) == 0 then flow_retention.remove(id) end",
         "lost flow",
     ),
 )  # fmt: skip
