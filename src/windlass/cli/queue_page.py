@@ -12,7 +12,7 @@ from windlass.core.text import humanize, limit_text
 from windlass.core.text.durations import format_duration
 from windlass.service import Service
 
-from .output import format_brief, print_fields, print_heading, print_text, print_title
+from .output import format_brief, format_count, print_fields, print_heading, print_text, print_title
 
 COUNTS = ("queued", "scheduled", "waiting", "running", "failed", "cancelled", "finished", "history")
 COUNTERS = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
@@ -100,7 +100,8 @@ def show(page: QueuePage) -> None:
 
 def _count_fields(stats: QueueStats, now_ms: int) -> Iterator[tuple[str, object]]:
     for count in COUNTS:
-        yield count, f"{getattr(stats, count):,}"
+        later = f", and {format_count(stats.consequences, 'later step')} because of them" if stats.consequences else ""
+        yield count, f"{stats.failures:,}{later}" if count == "failed" else f"{getattr(stats, count):,}"
     yield "bytes", f"{stats.bytes:,}"
     yield "oldest", "" if stats.oldest_age_ms is None else f"waiting for {format_brief(stats.oldest_age_ms)}"
     yield "next due", humanize.humanize_instant(stats.next_due_at_ms, now_ms) if stats.next_due_at_ms else ""

@@ -68,7 +68,7 @@ class Frame(NamedTuple):
 def read(service: Service, rows: int) -> Frame:
     now_ms = service.now().wait()
     stats = service.stats(service.queues().wait()).wait()
-    busiest = sorted(stats, key=lambda queue: (-(queue.queued + queue.running), -queue.failed, queue.queue))[:rows]
+    busiest = sorted(stats, key=lambda queue: (-(queue.queued + queue.running), -queue.failures, queue.queue))[:rows]
     workers = list(islice(all_workers(service), WORKERS_MAX + 1))
     found = service.store.deployment
     return Frame(
@@ -149,7 +149,7 @@ def _queue_row(line: TopQueue) -> tuple[object, ...]:
         name,
         stats.queued,
         stats.running,
-        stats.failed,
+        stats.failures,
         DurationCell(stats.oldest_age_ms),
         *(round(rate) for rate in per_minute),
         stats.scheduled,

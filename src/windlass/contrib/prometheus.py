@@ -110,7 +110,7 @@ def _gauges(found: Sequence[QueueStats]) -> Iterator[GaugeMetricFamily]:
     paused = GaugeMetricFamily("windlass_queue_paused", "1 while the queue is paused.", labels=("queue",))
     for stats in found:
         for state in _STATES:
-            jobs.add_metric((stats.queue, state), getattr(stats, state))
+            jobs.add_metric((stats.queue, state), stats.failures if state == "failed" else getattr(stats, state))
         oldest.add_metric((stats.queue,), (stats.oldest_age_ms or 0) / 1000)
         size.add_metric((stats.queue,), stats.bytes)
         paused.add_metric((stats.queue,), stats.is_paused)

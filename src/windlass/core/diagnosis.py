@@ -139,6 +139,12 @@ MEANINGS: dict[str, FindingMeaning] = {
         "Size limits refuse jobs too early or too late, and histories are trimmed wrongly.",
         _REPAIR,
     ),
+    "consequences_wrong": FindingMeaning(
+        _W,
+        "Queues count wrongly how many of their jobs failed because of another job.",
+        "Pages and metrics show a wrong number of failures.",
+        _REPAIR,
+    ),
     "queue_not_listed": FindingMeaning(
         _E, "Queues are not listed.", "They are not shown, and the janitor skips them.", _REPAIR
     ),

@@ -42,7 +42,8 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     running: int  # includes dispatched jobs
     finished: int
-    failed: int
+    failed: int  # includes consequences
+    consequences: int = 0  # failed jobs that failed only because of another job
     cancelled: int
     history: int
     bytes: int  # of jobs that have not ended
@@ -52,6 +53,11 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     next_due_at_ms: int | None
     blocked_lanes: int  # lanes blocked by a limit or a pause
     is_paused: bool
+
+    @property
+    def failures(self) -> int:
+        """Number of jobs that failed by themselves."""
+        return self.failed - self.consequences
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):

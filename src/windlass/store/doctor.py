@@ -150,8 +150,10 @@ def _recount(run: DoctorRun, queue: str, partition: int) -> Flow[None]:
         while step.status == "more":
             step = yield doctor.recount(queue, step.position, run.repair, partition)
         if step.status == "done":
-            if step.off or step.history_off:
+            if step.are_bytes_off:
                 run.record("bytes_wrong", f"queue {queue}", step.is_repaired)
+            if step.are_consequences_off:
+                run.record("consequences_wrong", f"queue {queue}", step.is_repaired)
             return
         if step.status == "unreadable":
             break

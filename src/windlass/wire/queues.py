@@ -35,7 +35,8 @@ class QueueStatsShape(ResponseShape, frozen=True, kw_only=True):
     waiting: Annotated[int, Meta(description="Jobs that wait for other jobs.")]
     running: Annotated[int, Meta(description="Jobs with a lease, including dispatched jobs.")]
     finished: Annotated[int, Meta(description="Finished jobs that are kept for their result.")]
-    failed: int
+    failed: Annotated[int, Meta(description="Failed jobs that are kept, including consequences.")]
+    consequences: Annotated[int, Meta(description="Failed jobs that failed only because of another job.")]
     cancelled: int
     history: Annotated[int, Meta(description="Finished jobs that are kept as history.")]
     bytes: Annotated[int, Meta(description="Bytes of jobs that have not ended.")]

@@ -311,6 +311,16 @@ def test_bytes_are_recounted(service: Service) -> None:
     assert_repairs(service, "bytes_wrong")
 
 
+def test_consequences_are_recounted(service: Service) -> None:
+    (first,) = put(service, new())
+    put(service, new(after=(first.id,)))
+    (job,) = take(service)
+    service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
+    assert_healthy(service)
+    raw(service, "HINCRBY", "q:q", "consequences", 5)
+    assert_repairs(service, "consequences_wrong")
+
+
 def test_a_job_that_stands_in_two_places_by_right_counts_once(service: Service) -> None:
     put(service, new(lease_ms=1_000, retake=True))
     take(service)

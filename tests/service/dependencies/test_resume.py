@@ -243,6 +243,8 @@ def test_failures_are_counted_once(service: Service) -> None:
     fail_next(service, "q0")
     failed = {queue: sum(minute.failed for minute in service.history(queue).wait()) for queue in ("q0", "q1")}
     assert failed == {"q0": 1, "q1": 0}
+    (first, second) = service.stats(["q0", "q1"]).wait()
+    assert (first.failed, first.failures, second.failed, second.failures) == (1, 1, 1, 0)
 
 
 def test_a_limit_that_came_while_the_job_had_failed(service: Service) -> None:

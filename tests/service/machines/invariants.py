@@ -284,6 +284,9 @@ def check_counts(found: Snapshot) -> None:
         bytes_now, kept_now = found.number(queue, b"bytes"), found.number(queue, b"history_bytes_now")
         assert bytes_now == live[queue], f"{queue!r} counts {bytes_now} bytes, not {live[queue]}"
         assert kept_now == history[queue], f"{queue!r} counts {kept_now} bytes of history, not {history[queue]}"
+        failed = [one.job for one in found.jobs.values() if one.index == "failed" and one.job.queue == queue]
+        later = sum(job.is_consequence for job in failed)
+        assert found.number(queue, b"consequences") == later, f"{queue!r} does not count {later} consequences"
 
 
 def check_owners(found: Snapshot) -> None:

@@ -83,7 +83,7 @@ def _row(stats: QueueStats) -> tuple[object, ...]:
         stats.scheduled,
         stats.waiting,
         stats.running,
-        stats.failed,
+        stats.failures,
         DurationCell(stats.oldest_age_ms),
         "paused" if stats.is_paused else "",
         stats.cancelled,

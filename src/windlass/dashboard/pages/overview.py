@@ -26,7 +26,7 @@ from windlass.web.app.app_state import AppState
 
 routes = DashboardRoutes()
 
-TOTALS = ("queued", "running", "scheduled", "waiting", "failed")
+TOTALS = ("queued", "running", "scheduled", "waiting", "failures")
 ROWS_MAX = 50  # the busiest queues
 QUEUES_MAX = 500  # in the charts: the busiest queues
 ABANDONED_AFTER_MS = 60_000  # age of the oldest waiting job
@@ -94,7 +94,7 @@ async def _read_data(state: AppState, chosen: TimeRange) -> OverviewData:
 
 
 def _busy_order(stats: QueueStats) -> tuple[int, int, str]:
-    return -(stats.queued + stats.running), -stats.failed, stats.queue
+    return -(stats.queued + stats.running), -stats.failures, stats.queue
 
 
 def _row(stats: QueueStats, history: Sequence[Minute], throughput: Throughput) -> QueueRow:

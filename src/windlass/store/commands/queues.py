@@ -116,6 +116,7 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
         due,
         blocked,
         is_paused,
+        consequences,
     ) = row
     return QueueStats(
         queue=queue,
@@ -125,6 +126,7 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
         running=running,
         finished=finished,
         failed=failed,
+        consequences=consequences,
         cancelled=cancelled,
         history=history,
         bytes=size,

@@ -89,10 +89,15 @@ def _write_engine(exposition: Exposition, seen: _EngineReading | None) -> None:
 def _write_jobs(exposition: Exposition, seen: _EngineReading) -> None:
     if seen.left_out:
         exposition.comment(f"{seen.left_out} queues are left out: a scrape lists at most {QUEUES_MAX}.")
-    exposition.metric("windlass_queue_jobs", "gauge", "Jobs of a queue by state; running ones include dispatched ones.")
+    exposition.metric(
+        "windlass_queue_jobs",
+        "gauge",
+        "Jobs of a queue by state; running ones include dispatched ones, failed ones are without consequences.",
+    )
     for stats, _ in seen.queues:
         for state in _STATES:
-            exposition.sample("windlass_queue_jobs", getattr(stats, state), queue=stats.queue, state=state)
+            jobs = stats.failures if state == "failed" else getattr(stats, state)
+            exposition.sample("windlass_queue_jobs", jobs, queue=stats.queue, state=state)
 
 
 def _write_gauges(exposition: Exposition, seen: _EngineReading) -> None:

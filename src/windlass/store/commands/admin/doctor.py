@@ -1,4 +1,4 @@
-"""Doctor commands: list keys (survey), check that keys agree (examine), count a queue's bytes (recount)."""
+"""Doctor commands: list keys (survey), check that keys agree (examine), check the counts of queues (recount)."""
 
 from __future__ import annotations
 
@@ -54,18 +54,24 @@ class RecountStep(NamedTuple):
 
     status: str  # more, changed, unreadable, done
     position: tuple[Argument, ...] = ()  # where to continue
-    off: int = 0
-    history_off: int = 0
+    are_bytes_off: bool = False
+    are_consequences_off: bool = False
     is_repaired: bool = False
 
 
-START: tuple[Argument, ...] = (1, 0, 0, 0, "")
+START: tuple[Argument, ...] = (1, 0, 0, 0, 0, "")
 
 
 def _read_recount(reply: Any) -> RecountStep:
     status = reply[0].decode()
     if status == "done":
-        return RecountStep(status, off=reply[1], history_off=reply[2], is_repaired=bool(reply[3]))
+        bytes_off, history_off, consequences_off, is_repaired = reply[1:]
+        return RecountStep(
+            status,
+            are_bytes_off=bool(bytes_off or history_off),
+            are_consequences_off=bool(consequences_off),
+            is_repaired=bool(is_repaired),
+        )
     return RecountStep(status, tuple(reply[1:]))
 
 

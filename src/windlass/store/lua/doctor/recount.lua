@@ -1,20 +1,23 @@
--- Add up the bytes of a queue's jobs, in steps, and compare the sums with the queue's counters. A sum over several
--- steps is valid only if nothing changed in between. The caller passes a witness from step to step, which detects
--- changes.
+-- Add up the bytes and the consequences of a queue's jobs, in steps, and compare the sums with its counters. A sum over
+-- several steps is valid only if nothing changed in between. The caller passes a witness from step to step, which
+-- detects changes.
 -- arguments: repairs ('1': repair), queue, most (jobs), index (to continue with; '1' to start), entries (of it that
---            were counted), bytes (so far), history_bytes (so far), witness ('' to start)
--- returns:   {'more', index, entries, bytes, history bytes, witness}, {'changed'}, {'unreadable'} or {'done', bytes
---            off, history bytes off, 1 when repaired}
+--            were counted), bytes (so far), history_bytes (so far), consequences (so far), witness ('' to start)
+-- returns:   {'more', index, entries, bytes, history bytes, consequences, witness}, {'changed'}, {'unreadable'} or
+--            {'done', bytes off, history bytes off, consequences off, 1 when repaired}
 -- refusals:  none
 -- flags: allow-oom
 local STATE = require('constants').STATE
 local expected_index = require 'doctor.expected_index'
+local record = require 'jobs.record'
 local keys = require 'keys'
 
-local COUNTED = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'history'}
+local COUNTED = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'history', 'failed'}
+local FIELDS = {'bytes', 'history_bytes_now', 'consequences'}
 
-local function witness_of(queue, bytes, history_bytes)
-  local parts = {redis.call('GET', keys.sequence()) or '', bytes or '', history_bytes or ''}
+local function witness_of(queue, counters)
+  local parts = {redis.call('GET', keys.sequence()) or ''}
+  for i = 1, #FIELDS do parts[#parts + 1] = counters[i] or '' end
   for _, index in ipairs(COUNTED) do parts[#parts + 1] = redis.call('ZCARD', keys.of_queue(index, queue)) end
   return table.concat(parts, ' ')
 end
@@ -24,7 +27,9 @@ local function count_entry(sum, queue, index, entry)
   local job = expected_index.safe_load(expected_index.id_of_entry(entry))
   if not job or job.queue ~= queue or not expected_index.entries_of(job)[keys.of_queue(index, queue)] then return end
   if index == 'history' then
-    sum.history_bytes = sum.history_bytes + job.bytes
+    sum.history_bytes_now = sum.history_bytes_now + job.bytes
+  elseif index == 'failed' then
+    sum.consequences = sum.consequences + (record.has(job, 'ended_by_member') and 1 or 0)
   elseif index == 'running' or job.state <= STATE.waiting then
     sum.bytes = sum.bytes + job.bytes
   end
@@ -45,29 +50,35 @@ local function correct(queue, field, off)
 end
 
 local function recount(sum, queue, counters, most, repairs, witness)
-  local bytes, history_bytes = unpack(counters)
-  local now = witness_of(queue, bytes, history_bytes)
+  local now = witness_of(queue, counters)
   if witness ~= '' and witness ~= now then return {'changed'} end
   count_page(sum, queue, most)
+  local answer = {'done'}
   if sum.index <= #COUNTED then
-    local bytes_text, history_text = string.format('%.0f', sum.bytes), string.format('%.0f', sum.history_bytes)
-    return {'more', sum.index, sum.entries, bytes_text, history_text, now}
+    answer = {'more', sum.index, sum.entries}
+    for _, field in ipairs(FIELDS) do answer[#answer + 1] = string.format('%.0f', sum[field]) end
+    answer[#answer + 1] = now
+    return answer
   end
-  local off, history_off = tonumber(bytes or 0) - sum.bytes, tonumber(history_bytes or 0) - sum.history_bytes
-  local is_repaired = repairs and (off ~= 0 or history_off ~= 0)
-  if is_repaired then
-    correct(queue, 'bytes', off)
-    correct(queue, 'history_bytes_now', history_off)
+  local is_repaired = 0
+  for i, field in ipairs(FIELDS) do
+    local off = tonumber(counters[i] or 0) - sum[field]
+    answer[#answer + 1] = off
+    if repairs and off ~= 0 then
+      correct(queue, field, off)
+      is_repaired = 1
+    end
   end
-  return {'done', off, history_off, is_repaired and 1 or 0}
+  answer[#answer + 1] = is_repaired
+  return answer
 end
 
-return function(_, repairs, queue, most, index, entries, bytes, history_bytes, witness)
+return function(_, repairs, queue, most, index, entries, bytes, history_bytes, consequences, witness)
   local sum = {
     index = tonumber(index), entries = tonumber(entries), bytes = tonumber(bytes),
-    history_bytes = tonumber(history_bytes),
+    history_bytes_now = tonumber(history_bytes), consequences = tonumber(consequences),
   }
-  local counters = redis.call('HMGET', keys.queue(queue), 'bytes', 'history_bytes_now')
+  local counters = redis.call('HMGET', keys.queue(queue), unpack(FIELDS))
   local is_readable, answer = pcall(recount, sum, queue, counters, tonumber(most), repairs == '1', witness)
   return is_readable and answer or {'unreadable'}
 end

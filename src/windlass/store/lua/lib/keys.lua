@@ -47,7 +47,7 @@ function keys.token() return P .. 'token' end -- string: lease token
 
 -- Queues
 function keys.queues() return P .. 'queues' end -- set: queues that hold something or are configured
-function keys.queue(queue) return P .. 'q:' .. queue end -- hash: configuration, `bytes`, `history_bytes_now`, marks
+function keys.queue(queue) return P .. 'q:' .. queue end -- hash: configuration, counts (`bytes` …), marks
 function keys.ready(queue) return P .. 'ready:' .. queue end -- zset: default lane; score priority, member (lanes.lua)
 function keys.lane(queue, lane) -- zset: a lane, same form
   if lane == '' then return P .. 'ready:' .. queue end

@@ -2,7 +2,7 @@
 -- arguments: queues
 -- returns:   {now, {{queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes, waiting
 --            takers, ready time of the oldest queued job (0: none), next due time (0: none), blocked lanes, 1 when it
---            is paused}, ... per queue}}
+--            is paused, failed jobs that failed because of another job}, ... per queue}}
 -- refusals:  none
 -- flags: no-writes
 local clock = require 'clock'
@@ -34,6 +34,7 @@ local function stats_of(queue)
     size('history', queue), tonumber(redis.call('HGET', keys.queue(queue), 'bytes') or 0), size('heads', queue),
     size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
     redis.call('HLEN', keys.blocked_by(queue)), redis.call('HEXISTS', keys.queue(queue), 'paused'),
+    tonumber(redis.call('HGET', keys.queue(queue), 'consequences') or 0),
   }
 end
 

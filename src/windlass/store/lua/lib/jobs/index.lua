@@ -112,6 +112,14 @@ function index.may_expire(job)
   return job.state <= STATE.waiting and job.attempt == 0 and record.policy_of(job).expires_at > 0
 end
 
+-- Count a failed job that has no failure of its own, while it is listed as failed.
+function index.count_consequence(job, delta)
+  local is_listed = job.state == STATE.failed and not record.has(job, 'in_history')
+  if is_listed and record.has(job, 'ended_by_member') then
+    batch.increment(keys.queue(job.queue), 'consequences', delta)
+  end
+end
+
 function index.enter(job)
   local state = job.state
   if state == STATE.queued then
@@ -126,6 +134,7 @@ function index.enter(job)
   else
     local kind = record.has(job, 'in_history') and 'history' or keys.STATE_INDEX[state]
     batch.z_add(keys.of_queue(kind, job.queue), job.ended_at, job.id)
+    index.count_consequence(job, 1)
   end
   if index.may_expire(job) then batch.z_add(keys.expiry(), record.policy_of(job).expires_at, job.id) end
   if job.links ~= '' then
@@ -145,7 +154,10 @@ function index.leave(job)
   else
     local kind = record.has(job, 'in_history') and 'history' or keys.STATE_INDEX[state]
     batch.z_remove(keys.of_queue(kind, job.queue), job.id)
-    if record.is_ended(job) then batch.z_remove(keys.retention(), job.id) end
+    if record.is_ended(job) then
+      batch.z_remove(keys.retention(), job.id)
+      index.count_consequence(job, -1)
+    end
   end
   if record.policy_of(job).expires_at > 0 and state <= STATE.waiting then batch.z_remove(keys.expiry(), job.id) end
 end

@@ -110,9 +110,12 @@ local function answer_for_member(job)
     if not waits_soon[member] and not dependencies.is_unsettled(member, 'd0') then return 'member_failed' end
   end
   -- This call has retried them all. Their notifications let the job wait again.
-  record.mark(job, 'ended_by_member')
-  record.save(job)
-  flow_record.note_end(job)
+  if not record.has(job, 'ended_by_member') then
+    record.mark(job, 'ended_by_member')
+    index.count_consequence(job, 1)
+    record.save(job)
+    flow_record.note_end(job)
+  end
   waits_soon[job.id] = true
   return 'waiting'
 end
