@@ -178,6 +178,7 @@ read               GET /callbacks
 -                  POST /do/set-limit
 -                  POST /do/change-limit
 -                  POST /do/delete-limit
+-                  POST /do/set-cap
 -                  POST /do/run-schedule
 -                  POST /do/pause-schedule
 -                  POST /do/resume-schedule

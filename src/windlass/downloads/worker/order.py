@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import BadInput, Refusal
-from windlass.core.ids import DOWNLOADS_QUEUE, download_id_of_number
+from windlass.core.ids import DOWNLOAD_ID_LENGTH, DOWNLOADS_QUEUE, download_id_of_number
 from windlass.core.job import Blob, Codec, Job
 from windlass.service import Service
 
@@ -109,10 +109,17 @@ async def download_id_of(service: Service, job: Job, order: Order | None) -> str
     long as its record."""
     if order is not None and order.id:
         return order.id
-    if order is None and job.unique and is_id(job.unique) and not job.payload_is_whole:
+    if order is None and job.unique and _may_be_own_id(job):
         return job.unique  # POST /download makes the id the unique key of its job
     (number,) = await service.number([job.id])
     return "" if isinstance(number, Refusal) else download_id_of_number(number)
+
+
+def _may_be_own_id(job: Job) -> bool:
+    """Tell whether the unique key of a job without a readable order may be its download id: the payload was cut, or a
+    worker of another dialect has replaced it."""
+    unique = job.unique or ""
+    return is_id(unique) and (not job.payload_is_whole or len(unique) == DOWNLOAD_ID_LENGTH)
 
 
 def order_or_none(job: Job) -> Order | None:
