@@ -255,7 +255,7 @@ class Worker:
                 self._fetcher.free_slot()
                 continue
             if not job.timeout_ms or not job.retry.tries:  # jobs of the SDK mostly have both
-                job = task.complete_policy(job)
+                task.complete_policy(job)
             run = self._runner.start(job, task, has_meta)
             self._runs[job.id] = run
             self._stopper.watch(run)
