@@ -103,7 +103,9 @@ class FinishCommands:
     async def _next_run(self, parameters: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> NextRun:
         if job.repeat and not ignores_repeat:
             now_ms = await self._service.now()
-            next_at_ms = parse(job.repeat).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
+            # A delivery with retryAfter moves the time of the job to the end of its lease.
+            planned_at_ms = (job.planned_at_ms if job.retake else None) or job.run_at_ms
+            next_at_ms = parse(job.repeat).next_at_ms(planned_at_ms, job.started_at_ms or now_ms, now_ms)
             return NextRun(next_at_ms, is_out_of_range=next_at_ms is None)
         if not is_retry:
             return NO_NEXT_RUN
