@@ -74,6 +74,7 @@ MOVES: tuple[Move, ...] = (
     Move(_S.WAITING, "settle", _S.FAILED, "a member failed, and its policy is `fail`"),
     Move(_S.WAITING, "settle", _S.CANCELLED, "a member was cancelled, and its policy is `fail`"),
     *(Move(state, "settle", _S.CANCELLED, "its parent failed or was cancelled") for state in (_S.SCHEDULED, _S.QUEUED)),
+    Move(_S.RUNNING, "settle", _S.CANCELLED, "overdue retake job; its parent failed or was cancelled"),
     *(
         Move(state, "settle", _S.WAITING, "it ended because of a job that it waited for, and that job was retried")
         for state in (_S.FAILED, _S.CANCELLED)

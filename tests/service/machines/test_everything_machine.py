@@ -493,8 +493,10 @@ class EverythingMachine(RuleBasedStateMachine):
         self.pass_time(15 * DAY_MS, True)
         for _ in self.jobs():  # the removal of a job releases the jobs that it has waited for
             self.pass_time(1, True)
+            self.settle()
         self.service.sweep().wait()
         self.pass_time(DAY_MS, True)
+        self.settle()
         while callbacks := self.service.take_callbacks(most=100).wait().callbacks:
             self.service.settle_callbacks([LeasedCallback(pending.id, pending.token) for pending in callbacks]).wait()
         self.look()
