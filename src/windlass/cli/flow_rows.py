@@ -44,7 +44,7 @@ class StepRow(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """What folded steps have in common."""
+    """Properties that folded steps have in common."""
 
     name: str
     state: str

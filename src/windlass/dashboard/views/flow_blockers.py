@@ -1,4 +1,4 @@
-"""What blocks a flow: failed and cancelled steps, running steps, steps that no worker takes or knows, and deleted
+"""Blockers of a flow: failed and cancelled steps, running steps, steps that no worker takes or knows, and deleted
 steps."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How steps of a flow are shown: kind, icon, words, importance, duration."""
+"""Look of a flow's steps: kind, icon, words, importance, duration."""
 
 from __future__ import annotations
 

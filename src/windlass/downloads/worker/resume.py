@@ -21,7 +21,7 @@ _OWN = frozenset({"range", "if-range"})
 
 
 class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a body whose transfer broke off."""
+    """Known facts about a body whose transfer broke off."""
 
     url: str  # of the order
     status: int  # of the answer that began it

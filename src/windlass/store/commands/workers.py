@@ -19,7 +19,7 @@ _decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
 class PushShare(NamedTuple):
-    """What one partition pushes to a worker: jobs of these queues, as many at once as it has slots there."""
+    """Share of one partition in the jobs of a push worker: its queues there, and its slots."""
 
     slots: int
     queues: list[str]
