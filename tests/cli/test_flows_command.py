@@ -153,11 +153,8 @@ def test_a_large_flow_is_folded(service: Service) -> None:
     fail(service)
     page = run_ok(service, "flows", "show", format_id(flow_id))
     rows = [line.split("\t") for line in page.out.splitlines() if "\t" in line]
-    assert [row[1:3] for row in rows if not row[0]] == [
-        ["✓ 400 × fetch", "finished"],
-        ["▶ 2 more × fetch", "running"],
-        ["○ 67 × fetch", "queued"],
-    ]
+    folded = sorted(row[1:3] for row in rows if not row[0])  # the order depends on the ids of the jobs
+    assert folded == [["▶ 2 more × fetch", "running"], ["○ 67 × fetch", "queued"], ["✓ 400 × fetch", "finished"]]
     assert len(rows) < 20
     assert "--all" in page.err
     everything = run_ok(service, "flows", "show", format_id(flow_id), "--all")
