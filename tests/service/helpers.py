@@ -9,7 +9,7 @@ from windlass.core.operations import Enqueued, Take
 from windlass.service import Service
 from windlass.store.store import Store
 
-COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+COUNTED = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
 
 
 def new(queue: str = "q", name: str = "n", **kw: Any) -> NewJob:

@@ -282,6 +282,36 @@ class TokenExists(Refusal):
     sentence = "A token with this name already exists; choose another name, or remove that token first."
 
 
+class StepsFull(Refusal):
+    """The steps of a job have reached their number or size. More would not be stored."""
+
+    code = "steps_full"
+    sentence = (
+        "The job has 1,000 steps, or their values have 16 MiB. Use fewer steps, or store large values elsewhere and "
+        "return references."
+    )
+
+
+class MailboxFull(Refusal):
+    code = "mailbox_full"
+    sentence = "The job has 100 unread signals. Send more when it has read some of them."
+
+
+class StreamFull(Refusal):
+    code = "stream_full"
+    sentence = "The stream of the job has 50,000 values, or 16 MiB. Write fewer or larger values, or references."
+
+
+class TooManySuspensions(Refusal):
+    code = "too_many_suspensions"
+    sentence = "The job was suspended 10,000 times. Continue in a new job."
+
+
+class UnknownStep(Refusal):
+    code = "unknown_step"
+    sentence = "The job has no stored step of this name."
+
+
 REFUSALS: dict[str, type[Refusal]] = {
     cls.code: cls
     for cls in (
@@ -319,6 +349,11 @@ REFUSALS: dict[str, type[Refusal]] = {
         TooManyRequests,
         UnknownToken,
         TokenExists,
+        StepsFull,
+        MailboxFull,
+        StreamFull,
+        TooManySuspensions,
+        UnknownStep,
     )
 }
 

@@ -22,9 +22,11 @@ class EventKind(IntEnum):
     FINISHED = State.FINISHED
     FAILED = State.FAILED
     CANCELLED = State.CANCELLED
+    SUSPENDED = State.SUSPENDED
     DELETED = 16  # on request; the end of a retention time emits no event
     PROGRESS = 17
     EMITTED = 18  # a value, from the holder of the lease
+    STREAMED = 19  # the stream of the job has grown
 
     @property
     def label(self) -> str:

@@ -53,6 +53,8 @@ class Flag(IntFlag):
     LEAVES_TOMBSTONE = 134217728  # its id is remembered after its record; the policy has six more bytes
     AWAITS_ONLY = 268435456  # all its members are jobs that it waits for; none is its child
     ENDED_BY_MEMBER = 536870912  # it ended because of a member, and waits again when that member is retried
+    DURABLE = 1073741824  # it has steps, signals or a stream (lua/lib/durable)
+    NEEDS_STEPS = 2147483648  # it has stored steps: only for takers that know them
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -205,6 +207,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     worker: bytes | None
     lease_token: int  # 0: not leased
     lease_deadline_at_ms: int | None
+    is_durable: bool = False  # it has steps, signals or a stream
+    needs_steps: bool = False  # it has stored steps: only for takers that know them
 
     @property
     def key(self) -> str:

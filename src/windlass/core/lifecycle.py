@@ -13,6 +13,7 @@ MEANINGS = {
     State.FINISHED: "succeeded; kept as long as its result or the history of the queue",
     State.FAILED: "failed permanently; kept for the retention time",
     State.CANCELLED: "ended by request; kept for the retention time",
+    State.SUSPENDED: "its code waits for a time, a signal or child jobs; no worker holds it",
 }
 EVERYWHERE = ("requeue", "delete")  # possible from every state: described in a sentence, not in the diagram
 

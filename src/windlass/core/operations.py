@@ -32,9 +32,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     glob: str = ""
     priority: int | None = None
     hidden: bool = False  # hidden jobs too
+    steps: bool = False  # the taker knows durable steps: jobs with stored steps too
 
 
 ANY_JOB = Filter()
+ANY_JOB_WITH_STEPS = Filter(steps=True)
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +189,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Request for a page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
 
     queue: str = ""  # empty, with a state: all queues, merged in the order of the list
-    state: str = ""  # queued, scheduled, waiting, running, finished, failed, cancelled, history
+    state: str = ""  # queued, scheduled, waiting, suspended, running, finished, failed, cancelled, history
     tag: str = ""
     name: str = ""  # GLOB
     created_from_ms: int = 0

@@ -40,6 +40,7 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     queued: int
     scheduled: int
     waiting: int
+    suspended: int = 0  # jobs whose code waits for a time, a signal or child jobs
     running: int  # includes dispatched jobs
     finished: int
     failed: int  # includes consequences

@@ -17,6 +17,7 @@ class State(IntEnum):
     FINISHED = 6  # succeeded; kept as long as its result or the history of the queue
     FAILED = 7  # failed permanently; kept for the retention time
     CANCELLED = 8  # ended by request; kept for the retention time
+    SUSPENDED = 9  # its code waits for a time, a signal or child jobs; no worker holds it
 
     @property
     def label(self) -> str:
@@ -149,6 +150,20 @@ MOVES: tuple[Move, ...] = (
     Move(_S.DISPATCHED, "recover", _S.QUEUED, "not accepted in time, attempt given back"),
     Move(_S.DISPATCHED, "recover", _S.SCHEDULED, "not accepted in time; run_at moved to the future"),
     Move(_S.DISPATCHED, "recover", _S.CANCELLED, "not accepted in time, after a cancel request"),
+    *(
+        Move(state, "suspend", target, note)
+        for state in (_S.RUNNING, _S.DISPATCHED)
+        for target, note in (
+            (_S.SUSPENDED, "its code waits; attempt given back"),
+            (_S.QUEUED, "its condition is already met; attempt given back"),
+            (_S.CANCELLED, "a requested cancel"),
+        )
+    ),
+    Move(_S.SUSPENDED, "promote", _S.QUEUED, "its sleep, or the time of its wait, is over"),
+    Move(_S.SUSPENDED, "signal", _S.QUEUED, "the signal that it waits for has come"),
+    Move(_S.SUSPENDED, "settle", _S.QUEUED, "the child jobs that it waits for have ended"),
+    Move(_S.SUSPENDED, "settle", _S.CANCELLED, "its parent failed or was cancelled"),
+    Move(_S.SUSPENDED, "cancel", _S.CANCELLED),
     Move(_S.SCHEDULED, "cancel", _S.CANCELLED),
     Move(_S.QUEUED, "cancel", _S.CANCELLED),
     Move(_S.WAITING, "cancel", _S.CANCELLED),

@@ -11,6 +11,7 @@ from .admin.audit import AuditOperations
 from .admin.doctor import DoctorOperations
 from .admin.export import ExportOperations
 from .admin.maintenance import MaintenanceOperations
+from .admin.signal_links import SignalLinkOperations
 from .admin.tokens import TokenOperations
 from .aggregations import AggregationOperations
 from .aliases.lookup import AliasOperations
@@ -18,6 +19,7 @@ from .aliases.numbers import NumberOperations
 from .assignments import AssignmentOperations
 from .bulk_actions import BulkActionOperations
 from .callbacks import CallbackOperations
+from .durable import DurableOperations
 from .events import EventOperations
 from .flows import FlowOperations
 from .job_admin import JobAdminOperations
@@ -44,6 +46,7 @@ class Service(
     AliasOperations,
     FlowOperations,
     LeaseOperations,
+    DurableOperations,
     JobAdminOperations,
     ExportOperations,
     LimitOperations,
@@ -57,6 +60,7 @@ class Service(
     EventOperations,
     MaintenanceOperations,
     DoctorOperations,
+    SignalLinkOperations,
     TokenOperations,
     AuditOperations,
 ):

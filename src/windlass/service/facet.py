@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Self, TypeAlias, TypeVar
 
+from windlass.core.durable import ReceiveSignal, Rewind, Signal, StoreStep, StreamWrite, Suspend
 from windlass.core.errors import Refusal
 from windlass.core.event import Emit
 from windlass.core.log import Log
@@ -17,7 +18,22 @@ from windlass.store.operation import BatchOperation
 from windlass.store.store import Store
 
 T = TypeVar("T")
-R = TypeVar("R", LeaseRef, Finish, Fail, Update, Emit, Log, Edit)
+R = TypeVar(
+    "R",
+    LeaseRef,
+    Finish,
+    Fail,
+    Update,
+    Emit,
+    Log,
+    Edit,
+    StoreStep,
+    Suspend,
+    ReceiveSignal,
+    Signal,
+    Rewind,
+    StreamWrite,
+)
 S = TypeVar("S")
 Builder: TypeAlias = Callable[[Sequence[S], int], BatchCommand[T | Refusal]]
 

@@ -22,7 +22,7 @@ from .job_pages import read_page
 R = TypeVar("R")
 T = TypeVar("T")
 C = TypeVar("C", Edit, CompleteWithChildren)
-LIVE_STATES = ("queued", "scheduled", "waiting", "running")
+LIVE_STATES = ("queued", "scheduled", "waiting", "suspended", "running")
 _LINKED_STATES = ("failed", "cancelled", "history")  # of ended jobs; those with links may wait again
 PAGE_SIZE = 200
 

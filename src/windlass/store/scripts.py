@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from windlass.core import durable
 from windlass.core.event import EventKind
 from windlass.core.job import Flag
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
@@ -131,6 +132,16 @@ def constants() -> str:
         "STATE": {state.label: state.value for state in State},
         "FLAG": {str(flag.name).lower(): flag.value for flag in Flag},
         "EVENT": {happening.label: happening.value for happening in EventKind},
+        "STEP_KIND": {kind.label: kind.value for kind in durable.StepKind},
+        "STEP_STATUS": {status.label: status.value for status in durable.StepStatus},
+        "DURABLE": {
+            "steps_max": durable.STEPS_MAX,
+            "steps_bytes_max": durable.STEPS_BYTES_MAX,
+            "suspensions_max": durable.SUSPENSIONS_MAX,
+            "signals_max": durable.SIGNALS_MAX,
+            "stream_values_max": durable.STREAM_VALUES_MAX,
+            "stream_bytes_max": durable.STREAM_BYTES_MAX,
+        },
         "LOG": {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT},
         "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__},
     }

@@ -13,7 +13,7 @@ from windlass.core.text.error_text import SHAPE_MAX
 from .bounds import CURSOR_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
 from .values import check_boolean, check_glob, check_instance, check_integer, check_text
 
-LISTS = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+LISTS = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
 
 
 def check_listing(request: Listing) -> None:

@@ -122,13 +122,16 @@ def read_filter(text: str) -> Filter:
     """Parse the text that `filter_text` writes."""
     if not text:
         return ANY_JOB
-    priority, kind, rest = text.split("\1", 2)
+    head, kind, rest = text.split("\1", 2)
+    priority = head.lstrip("hs")
     names = tuple(rest.split("\0")) if rest else ()
     return Filter(
         only=names if kind == "only" else (),
         all_but=names if kind == "except" else (),
         glob=rest if kind == "glob" else "",
         priority=int(priority) if priority else None,
+        hidden=head.startswith("h"),
+        steps="s" in head,
     )
 
 

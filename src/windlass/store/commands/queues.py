@@ -117,6 +117,7 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
         blocked,
         is_paused,
         consequences,
+        suspended,
     ) = row
     return QueueStats(
         queue=queue,
@@ -127,6 +128,7 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
         finished=finished,
         failed=failed,
         consequences=consequences,
+        suspended=suspended,
         cancelled=cancelled,
         history=history,
         bytes=size,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.errors import PartitionStopped, Refusal
-from windlass.core.operations import ANY_JOB, Fail, Filter, FinishedAndTaken, Take, Taken
+from windlass.core.operations import ANY_JOB, ANY_JOB_WITH_STEPS, Fail, Filter, FinishedAndTaken, Take, Taken
 from windlass.store.records.holder_ids import NO_ID
 from windlass.store.records.leased_record import unpack_leased
 
@@ -23,11 +23,20 @@ from .reports import (
 )
 
 
+_ANY_WITH_STEPS = "s\1\1"
+
+
 def filter_text(wants: Filter) -> str:
-    """Return the filter in the form that scripts read (lua/lib/workers/filter.lua)."""
+    """Return the filter in the form that scripts read (lua/lib/workers/taker_filter.lua)."""
+    if wants is ANY_JOB_WITH_STEPS:
+        return _ANY_WITH_STEPS
     if wants == ANY_JOB:
         return ""
-    priority = ("h" if wants.hidden else "") + ("" if wants.priority is None else str(wants.priority))
+    priority = (
+        ("h" if wants.hidden else "")
+        + ("s" if wants.steps else "")
+        + ("" if wants.priority is None else str(wants.priority))
+    )
     if wants.glob:
         return f"{priority}\1glob\1{wants.glob}"
     kind = "only" if wants.only else "except" if wants.all_but else ""

@@ -46,6 +46,7 @@ _CALLBACK_ON = {
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE, _LEAVES_TOMBSTONE = int(Flag.HAS_NOTE), int(Flag.LEAVES_TOMBSTONE)
 _ENDED_BY_MEMBER = int(Flag.ENDED_BY_MEMBER)
+_DURABLE, _NEEDS_STEPS = int(Flag.DURABLE), int(Flag.NEEDS_STEPS)
 REMEMBERED_BYTES = 512  # longer tails are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
@@ -330,6 +331,8 @@ def _read_flags(flags: int, policy: bytes) -> dict[str, Any]:
         "is_overdue": flags & _RETAKEABLE != 0,
         "is_history": flags & _IN_HISTORY != 0,
         "is_consequence": flags & _ENDED_BY_MEMBER != 0,
+        "is_durable": flags & _DURABLE != 0,
+        "needs_steps": flags & _NEEDS_STEPS != 0,
     }
 
 

@@ -1,4 +1,5 @@
-"""Token commands (create, revoke, read), their stored form (lua/lib/tokens.lua), and ended sessions."""
+"""Token commands (create, revoke, read), their stored form (lua/lib/tokens.lua), ended sessions, and the
+key of signed links."""
 
 from __future__ import annotations
 
@@ -65,6 +66,11 @@ def tokens(known: Tokens | None) -> Command[Tokens]:
 
 def end_session(ended: str, until_s: int) -> Command[int]:
     return Command("end_session", [ended, until_s], int, partition=HOME)
+
+
+def signing_key(new_key: bytes) -> Command[bytes]:
+    """Return the key of signed links. The first call stores the new key."""
+    return Command("signing_key", [new_key], bytes, partition=HOME)
 
 
 def _read_ended(flat: list[bytes]) -> dict[str, int]:

@@ -7,12 +7,11 @@
 --            {'done', bytes off, history bytes off, consequences off, 1 when repaired}
 -- refusals:  none
 -- flags: allow-oom
-local STATE = require('constants').STATE
 local expected_index = require 'doctor.expected_index'
 local record = require 'jobs.record'
 local keys = require 'keys'
 
-local COUNTED = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'history', 'failed'}
+local COUNTED = {'ready', 'laned', 'scheduled', 'waiting', 'suspended', 'running', 'history', 'failed'}
 local FIELDS = {'bytes', 'history_bytes_now', 'consequences'}
 
 local function witness_of(queue, counters)
@@ -27,11 +26,11 @@ local function count_entry(sum, queue, index, entry)
   local job = expected_index.safe_load(expected_index.id_of_entry(entry))
   if not job or job.queue ~= queue or not expected_index.entries_of(job)[keys.of_queue(index, queue)] then return end
   if index == 'history' then
-    sum.history_bytes_now = sum.history_bytes_now + job.bytes
+    sum.history_bytes_now = sum.history_bytes_now + record.total_bytes(job)
   elseif index == 'failed' then
     sum.consequences = sum.consequences + (record.has(job, 'ended_by_member') and 1 or 0)
-  elseif index == 'running' or job.state <= STATE.waiting then
-    sum.bytes = sum.bytes + job.bytes
+  elseif index == 'running' or index == 'suspended' or record.is_pending(job) then
+    sum.bytes = sum.bytes + record.total_bytes(job)
   end
 end
 

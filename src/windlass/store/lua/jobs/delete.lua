@@ -21,7 +21,7 @@ local function delete(id, even_leased, even_waiting)
   if job.state == STATE.waiting and not even_waiting then return 'wrong_state' end
   index.leave(job)
   if not record.is_ended(job) then
-    batch.increment(keys.queue(job.queue), 'bytes', -job.bytes)
+    batch.increment(keys.queue(job.queue), 'bytes', -record.total_bytes(job))
     ending.notify_awaiting(job)
   end
   record.unmark(job, 'leaves_tombstone')

@@ -29,8 +29,10 @@ local function edit(id, guard, any_state, name, priority, run_at, codec, payload
     token)
   local job = record.load(id)
   if not job then return ending.missing(id) end
-  local is_pending = job.state <= STATE.waiting
+  local is_pending = record.is_pending(job)
   if not is_pending and any_state ~= '1' then return 'wrong_state' end
+  -- Only its own waits decide when a job with steps continues.
+  if run_at ~= '' and record.has(job, 'needs_steps') then return 'wrong_state' end
   if token ~= '0' and not (record.is_leased(job) and tonumber(token) == job.token) then return 'stale_lease' end
   if guard ~= '0' and tonumber(guard) ~= job.revision then return 'revision_conflict' end
   if codec == '' then payload = record.payload_of(job) end

@@ -18,7 +18,7 @@ local function update(id, token, progress, has_note, note, has_payload, codec, p
   if progress ~= '' then job.progress = tonumber(progress) end
   if has_note == '1' then job_note.set(job, note) end
   if has_payload == '1' then
-    job.flags = bit.bor(bit.band(job.flags, bit.bnot(3)), tonumber(codec))
+    record.set_bits(job, record.CODEC_BITS, tonumber(codec))
     job.revision = job.revision + 1
     record.rewrite(job, payload)
   else

@@ -6,7 +6,7 @@ local script = require 'script'
 local keys = {}
 
 -- `keys.root` is a hash: layout version, partition count (in partition 0), test mark, `stopped` (stop.lua), `served_by`
--- (fencing.py).
+-- (fencing.py), `signing_key` (in partition 0, signing_key.lua).
 local P
 script.on_begin(function(root)
   keys.root = root
@@ -19,6 +19,9 @@ function keys.job(id) return P .. 'j:' .. id end -- string: its record (record.l
 function keys.attempts(id) return P .. 'a:' .. id end
 function keys.result(id) return P .. 'o:' .. id end -- string: kept result, with its codec
 function keys.log(id) return P .. 'l:' .. id end -- list: last log lines of its holders (job_log.lua)
+-- hash: its steps, unread signals and counters (durable/state.lua)
+function keys.durable(id) return P .. 'y:' .. id end
+function keys.stream(id) return P .. 'x:' .. id end -- stream: values it has written (durable/stream.lua)
 function keys.end_waiters(id) return P .. 'e:' .. id end -- set: wakeup lists to notify when the job ends
 -- zset: children and awaited jobs; score their state (dependencies.lua)
 function keys.members(id) return P .. 'c:' .. id end
@@ -70,6 +73,7 @@ function keys.turns(queue) return P .. 'turns:' .. queue end
 function keys.entered(queue) return P .. 'entered:' .. queue end
 function keys.scheduled(queue) return P .. 'scheduled:' .. queue end -- zset: score run_at
 function keys.waiting(queue) return P .. 'waiting:' .. queue end -- zset: score creation
+function keys.suspended(queue) return P .. 'suspended:' .. queue end -- zset: score instant at which it wakes, or +inf
 -- zset: dispatched and running; score the recoverer's check
 function keys.running(queue) return P .. 'running:' .. queue end
 function keys.finished(queue) return P .. 'finished:' .. queue end -- zset: score end
@@ -81,9 +85,11 @@ function keys.counters(queue, hour) return P .. 'm:' .. queue .. '\0' .. hour en
 function keys.idle(queue) return P .. 'idle:' .. queue end -- zset: worker -> until when it may be given a job; expires
 -- Return the index of a queue by its name: 'ready', 'laned', 'scheduled', 'finished', 'failed', …; 't' for a tag.
 function keys.of_queue(kind, queue) return P .. kind .. ':' .. queue end
-keys.STATE_INDEX = {'scheduled', nil, 'waiting', 'running', 'running', 'finished', 'failed', 'cancelled'}
--- zset: queue -> an instant not later than its next scheduled job ('due'), expired lease ('lease'), wakeup check
--- ('ring')
+keys.STATE_INDEX = {
+  'scheduled', nil, 'waiting', 'running', 'running', 'finished', 'failed', 'cancelled', 'suspended',
+}
+-- zset: queue -> an instant not later than its next scheduled or suspended job ('due'), expired lease ('lease'), wakeup
+-- check ('ring')
 function keys.timer(kind) return P .. 'timers:' .. kind end
 
 -- Limits

@@ -1,14 +1,18 @@
 -- The janitor's scan of queue names: forget queues that hold nothing and were never configured, trim histories that
--- were made smaller or switched off, and return the queues whose waiting jobs must be relaned.
+-- were made smaller or switched off, set timers of suspended jobs that an earlier version has reset, and return the
+-- queues whose waiting jobs must be relaned.
 -- arguments: cursor ('0' to start), count (about how many)
 -- returns:   {next cursor ('0' at the end), {queue to relane, ...}, queues forgotten}
 -- refusals:  none
 -- flags: allow-oom
 local ending = require 'jobs.ending'
+local index = require 'jobs.index'
 local keys = require 'keys'
 local configuration = require 'queues.configuration'
 
-local INDEXES = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'finished', 'failed', 'cancelled', 'history'}
+local INDEXES = {
+  'ready', 'laned', 'scheduled', 'waiting', 'suspended', 'running', 'finished', 'failed', 'cancelled', 'history',
+}
 
 local TRIMMED_PER_QUEUE = 50
 
@@ -21,8 +25,14 @@ end
 
 local function is_empty(queue)
   local indexes = {}
-  for i, index in ipairs(INDEXES) do indexes[i] = keys.of_queue(index, queue) end
+  for i, kind in ipairs(INDEXES) do indexes[i] = keys.of_queue(kind, queue) end
   return redis.call('EXISTS', unpack(indexes)) == 0
+end
+
+local function restore_timer(queue)
+  local first = redis.call('ZRANGE', keys.suspended(queue), 0, 0, 'WITHSCORES')
+  local at = tonumber(first[2] or math.huge)
+  if at < math.huge then index.lower_timer('due', queue, at) end
 end
 
 return function(_, cursor, count)
@@ -30,6 +40,7 @@ return function(_, cursor, count)
   local to_relane, forgotten = {}, 0
   for _, queue in ipairs(page[2]) do
     ending.trim_wanted[queue] = TRIMMED_PER_QUEUE
+    restore_timer(queue)
     if is_empty(queue) and not is_configured(queue) then
       redis.call('DEL', keys.queue(queue), keys.turns(queue))
       redis.call('SREM', keys.queues(), queue)

@@ -2,7 +2,7 @@
 -- arguments: queues
 -- returns:   {now, {{queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes, waiting
 --            takers, ready time of the oldest queued job (0: none), next due time (0: none), blocked lanes, 1 when it
---            is paused, failed jobs that failed because of another job}, ... per queue}}
+--            is paused, failed jobs that failed because of another job, suspended}, ... per queue}}
 -- refusals:  none
 -- flags: no-writes
 local clock = require 'clock'
@@ -25,16 +25,20 @@ local function oldest_in(key)
   return oldest
 end
 
+local function first_score(key)
+  return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or math.huge)
+end
+
 local function stats_of(queue)
   local oldest = math.min(oldest_in(keys.ready(queue)), oldest_in(keys.laned(queue)))
-  local due = redis.call('ZRANGE', keys.scheduled(queue), 0, 0, 'WITHSCORES')[2]
+  local due = math.min(first_score(keys.scheduled(queue)), first_score(keys.suspended(queue)))
   return {
     size('ready', queue) + size('laned', queue), size('scheduled', queue), size('waiting', queue),
     size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
     size('history', queue), tonumber(redis.call('HGET', keys.queue(queue), 'bytes') or 0), size('heads', queue),
-    size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
+    size('waiters', queue), oldest < math.huge and oldest or 0, due < math.huge and due or 0,
     redis.call('HLEN', keys.blocked_by(queue)), redis.call('HEXISTS', keys.queue(queue), 'paused'),
-    tonumber(redis.call('HGET', keys.queue(queue), 'consequences') or 0),
+    tonumber(redis.call('HGET', keys.queue(queue), 'consequences') or 0), size('suspended', queue),
   }
 end
 

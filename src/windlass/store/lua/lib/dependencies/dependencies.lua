@@ -92,6 +92,8 @@ end
 
 function dependencies.member_score(owner, job)
   if record.is_ended(job) then return dependencies.ended_score(owner, job.state) end
+  -- The scores of ends are above all others: a suspended member counts as one that waits for its time.
+  if job.state == STATE.suspended then return STATE.scheduled end
   return job.state + (record.has(job, 'held') and dependencies.HELD_BACK or 0)
 end
 

@@ -5,6 +5,7 @@ local batch = require 'batch'
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
 local yield_to_children = require 'dependencies.yield_to_children'
+local waits = require 'durable.waits'
 local cancellation = require 'jobs.cancellation'
 local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
@@ -45,6 +46,7 @@ local function settle(id, ignores_waiting)
   local job = record.load(id)
   if not job then return end
   if record.has(job, 'ended_by_member') and not dependencies.imposed_end(job) then requeue.wait_again(job) end
+  if job.state == STATE.suspended then return waits.check_children(job) end
   if job.state ~= STATE.waiting then return end
   local state, member = dependencies.imposed_end(job)
   if state then return yield_to_children.end_by_member(job, state, member) end

@@ -2,6 +2,7 @@
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local dependencies = require 'dependencies.dependencies'
+local durable_state = require 'durable.state'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
@@ -48,6 +49,7 @@ local function become_waiting(job)
   job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   job.state = STATE.waiting
   yield_to_children.begin_round(job)
+  durable_state.note_yield(job)
   index.enter(job)
   record.save(job)
   dependencies.begin_step('r.', job.id)

@@ -3,6 +3,7 @@ local STATE = require('constants').STATE
 local propagation = require 'dependencies.propagation'
 local expected_index = require 'doctor.expected_index'
 local findings = require 'doctor.findings'
+local durable_state = require 'durable.state'
 local ending = require 'jobs.ending'
 local record = require 'jobs.record'
 local keys = require 'keys'
@@ -55,6 +56,9 @@ local function check_belongings(job)
         record.save(job)
       end)
     end
+  end
+  if record.has(job, 'durable') and redis.call('EXISTS', keys.durable(job.id)) == 0 then
+    findings.report_job('belongings_lost', job.id, function() durable_state.restore_empty(job) end)
   end
   if record.has(job, 'has_dependents') and redis.call('EXISTS', keys.dependents(job.id)) == 0 then
     findings.report_job('belongings_lost', job.id, function() propagation.release_claim(job.id) end)

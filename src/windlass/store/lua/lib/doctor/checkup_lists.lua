@@ -27,7 +27,9 @@ function checkup_lists.check_retention(id)
   findings.report_job(job and 'retention_wrong' or 'ghost', id, function() batch.z_remove(keys.retention(), id) end)
 end
 
-local BELONGS = {a = 'has_attempts', o = 'has_outcome', l = 'has_logs', e = 'awaited'}
+local BELONGS = {
+  a = 'has_attempts', o = 'has_outcome', l = 'has_logs', e = 'awaited', y = 'durable', x = 'durable',
+}
 function checkup_lists.check_belonging(kind, id)
   local job, is_unreadable = expected_index.safe_load(id)
   if is_unreadable or (job and record.has(job, BELONGS[kind])) then return end

@@ -33,6 +33,7 @@ end
 local function index_of_state(job)
   if job.state == STATE.scheduled then return 'scheduled', job.ready_at end
   if job.state == STATE.waiting then return 'waiting', job.created_at end
+  if job.state == STATE.suspended then return 'suspended', index.wakes_at(job) end
   if record.is_leased(job) then return 'running', index.overdue_at(job) end
   return record.has(job, 'in_history') and 'history' or keys.STATE_INDEX[job.state], job.ended_at
 end
@@ -86,6 +87,7 @@ end
 
 local function wake_for(job)
   if job.state == STATE.scheduled then index.note_timer('due', job.queue, job.ready_at) end
+  if job.state == STATE.suspended then index.note_timer('due', job.queue, index.wakes_at(job)) end
   if record.is_leased(job) then index.note_timer('lease', job.queue, index.overdue_at(job)) end
   if is_in_lane(job) then wakeups.note_takeable(job) end
 end

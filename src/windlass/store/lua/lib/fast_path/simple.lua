@@ -12,9 +12,12 @@ local new_record = require 'jobs.new_record'
 local record = require 'jobs.record'
 local keys = require 'keys'
 local script = require 'script'
+local taker_filter = require 'workers.taker_filter'
 local wakeups = require 'workers.wakeups'
 
 local simple = {}
+
+local ANY_WITH_STEPS = taker_filter.ANY_WITH_STEPS
 
 simple.JOBS_MAX = 1000 -- of one call
 
@@ -149,8 +152,8 @@ function simple.waiters(names, config, size)
   for i = 1, #list, 2 do
     if #wakeup_lists == size then break end
     if tonumber(list[i + 1]) >= clock.now_ms then
-      local wakeup_list = string.match(list[i], '^([^\1]*)\1$')
-      if not wakeup_list then return nil end
+      local wakeup_list, filter = string.match(list[i], '^([^\1]*)\1(.*)$')
+      if filter ~= '' and filter ~= ANY_WITH_STEPS then return nil end
       wakeup_lists[#wakeup_lists + 1] = wakeup_list
     end
     gone[#gone + 1] = list[i]
@@ -178,7 +181,7 @@ end
 -- Return whether a take is simple: no filter, running at once, no others on the wakeup list, a scan from the start, and
 -- a partition that is not stopped.
 function simple.is_take(filter, accept_ms, waiting, resume)
-  return filter == '' and accept_ms == '0' and waiting ~= '1' and resume == '0'
+  return (filter == '' or filter == ANY_WITH_STEPS) and accept_ms == '0' and waiting ~= '1' and resume == '0'
     and not call('HGET', keys.root, 'stopped')
 end
 

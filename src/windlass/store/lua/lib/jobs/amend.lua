@@ -24,7 +24,7 @@ function amend.apply(job, content)
   if content.attempt ~= '' then job.attempt = tonumber(content.attempt) end
   change_repeat(job, content.rule, content.run_at)
   if content.codec ~= '' then
-    job.flags = bit.bor(bit.band(job.flags, bit.bnot(record.CODEC_BITS)), tonumber(content.codec))
+    record.set_bits(job, record.CODEC_BITS, tonumber(content.codec))
   end
   if content.limits then caps.change_limits(job, content.limits) end
   job.revision = job.revision + 1

@@ -38,7 +38,13 @@ local function drop_belongings(job)
   if record.has(job, 'awaited') then batch.delete(keys.end_waiters(job.id)) end
   if record.has(job, 'has_number') then numbers.forget(job.id) end
   if record.has(job, 'leaves_tombstone') then tombstones.leave(job) end
-  if record.has(job, 'in_history') then batch.increment(keys.queue(job.queue), 'history_bytes_now', -job.bytes) end
+  if record.has(job, 'in_history') then
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', -record.total_bytes(job))
+  end
+  if record.has(job, 'durable') then
+    batch.delete(keys.durable(job.id))
+    batch.delete(keys.stream(job.id))
+  end
 end
 
 -- Remove everything of a job that has left the index of its state.
@@ -77,7 +83,7 @@ local function trim_history(queue, added)
     batch.z_remove(key, id)
     length = length - 1
     if job then
-      bytes = bytes - job.bytes
+      bytes = bytes - record.total_bytes(job)
       ending.remove(job)
     end
   end
@@ -114,7 +120,7 @@ local function keep_as_history(job)
   record.mark(job, 'in_history')
   index.enter(job)
   record.save(job)
-  batch.increment(keys.queue(job.queue), 'history_bytes_now', job.bytes)
+  batch.increment(keys.queue(job.queue), 'history_bytes_now', record.total_bytes(job))
   ending.trim_wanted[job.queue] = (ending.trim_wanted[job.queue] or 0) + 1
 end
 
@@ -153,7 +159,7 @@ function ending.claim(job)
     record.unmark(job, 'in_history')
     -- It released its key when it entered the history: another job may hold the key.
     record.unmark(job, 'unique_while_kept')
-    batch.increment(keys.queue(job.queue), 'history_bytes_now', -job.bytes)
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', -record.total_bytes(job))
     index.enter(job)
   end
   batch.z_remove(keys.retention(), job.id)
@@ -181,7 +187,7 @@ function ending.end_job(job, state, how)
   end_header.set(job, state)
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
-  batch.increment(keys.queue(job.queue), 'bytes', -job.bytes)
+  batch.increment(keys.queue(job.queue), 'bytes', -record.total_bytes(job))
   events.announce_state(job)
   if pending_callbacks.is_wanted(job) then pending_callbacks.add(job, how.result or '') end
   ending.notify_awaiting(job)

@@ -25,6 +25,9 @@ function index.overdue_at(job)
   return at
 end
 
+-- Return the instant at which a suspended job wakes by itself, or infinity.
+function index.wakes_at(job) return job.ready_at > 0 and job.ready_at or math.huge end
+
 -- A number is sent with 17 digits, so exactly. Only infinity needs a text.
 function index.score_of(at) return at == math.huge and '+inf' or at end
 
@@ -109,7 +112,7 @@ end
 
 -- A job must start before its expiry. A job that waits for its next attempt has started.
 function index.may_expire(job)
-  return job.state <= STATE.waiting and job.attempt == 0 and record.policy_of(job).expires_at > 0
+  return record.is_pending(job) and job.attempt == 0 and record.policy_of(job).expires_at > 0
 end
 
 -- Count a failed job that has no failure of its own, while it is listed as failed.
@@ -131,6 +134,10 @@ function index.enter(job)
     index.enter_running(job)
   elseif state == STATE.waiting then
     batch.z_add(keys.waiting(job.queue), job.created_at, job.id)
+  elseif state == STATE.suspended then
+    local at = index.wakes_at(job)
+    batch.z_add(keys.suspended(job.queue), index.score_of(at), job.id)
+    index.note_timer('due', job.queue, at)
   else
     local kind = record.has(job, 'in_history') and 'history' or keys.STATE_INDEX[state]
     batch.z_add(keys.of_queue(kind, job.queue), job.ended_at, job.id)
@@ -159,7 +166,7 @@ function index.leave(job)
       index.count_consequence(job, -1)
     end
   end
-  if record.policy_of(job).expires_at > 0 and state <= STATE.waiting then batch.z_remove(keys.expiry(), job.id) end
+  if record.policy_of(job).expires_at > 0 and record.is_pending(job) then batch.z_remove(keys.expiry(), job.id) end
 end
 
 -- Return queued if its time has come, else scheduled.

@@ -76,8 +76,10 @@ end
 -- no new one. Name and lane are content: the payload was made for that name, and the limits were matched with both.
 local function replace(existing, job, guard)
   if guard > 0 and guard ~= existing.revision then return {'revision_conflict', existing.id, existing.revision} end
+  -- The code of a job with steps has begun: its content must not change under it.
+  if record.has(existing, 'needs_steps') then return {'existing', existing.id, existing.revision} end
   if grows_too_much(existing, job) then return {'queue_full', existing.id, 0} end
-  local is_pending = existing.state <= STATE.waiting
+  local is_pending = record.is_pending(existing)
   local is_retakeable = record.has(existing, 'retakeable')
   if is_pending then index.leave(existing) elseif is_retakeable then index.leave_lane(existing) end
   ending.each_tag(existing, function(key) batch.z_remove(key, existing.id) end)
@@ -86,7 +88,7 @@ local function replace(existing, job, guard)
   existing.name, existing.lane, existing.tags = job.name, job.lane, job.tags
   repeat_rule.adopt_extras(existing, job)
   caps.change_limits(existing, record.links_of(job).limits)
-  existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(CONTENT_BITS)), bit.band(job.flags, CONTENT_BITS))
+  record.set_bits(existing, CONTENT_BITS, bit.band(job.flags, CONTENT_BITS))
   if job.ready_at > 0 then existing.ready_at = job.ready_at end
   existing.revision = existing.revision + 1
   if is_pending and existing.state ~= STATE.waiting then existing.state = index.state_by_time(existing) end
@@ -107,7 +109,8 @@ local function debounce(job, entry, terms, sequence, after)
   local pause_ms, most_ms = struct.unpack('>I6I6', terms, 2)
   local holder = unique_keys.newest_holder(job)
   job.ready_at = clock.now_ms + pause_ms
-  if not holder or holder.state > STATE.waiting or holder.attempt > 0 then return add(job, sequence, after) end
+  local has_started = holder and (holder.attempt > 0 or record.has(holder, 'needs_steps'))
+  if not holder or has_started or not record.is_pending(holder) then return add(job, sequence, after) end
   local content = record.parse(job.id, string.sub(entry, 17))
   content.ready_at = most_ms > 0 and math.min(job.ready_at, holder.created_at + most_ms) or job.ready_at
   local answer = replace(holder, content, 0)

@@ -40,9 +40,15 @@ script.once(function()
   pack, unpack_bytes, sub = struct.pack, struct.unpack, string.sub
 end)
 
+-- Operations on bits return a negative number if the highest bit is set. Flags are stored and compared without a sign.
+local UNSIGNED = 4294967296
+
 function record.has(job, flag) return band(job.flags, FLAG[flag]) ~= 0 end
-function record.mark(job, flag) job.flags = bor(job.flags, FLAG[flag]) end
-function record.unmark(job, flag) job.flags = band(job.flags, bnot(FLAG[flag])) end
+function record.mark(job, flag) job.flags = bor(job.flags, FLAG[flag]) % UNSIGNED end
+function record.unmark(job, flag) job.flags = band(job.flags, bnot(FLAG[flag])) % UNSIGNED end
+
+-- Replace these bits of a job's flags.
+function record.set_bits(job, bits, value) job.flags = bor(band(job.flags, bnot(bits)), value) % UNSIGNED end
 
 -- Return an instant, or another number of six bytes, as records and lanes contain it.
 function record.pack_number(number) return pack('>I6', number) end
@@ -187,7 +193,7 @@ function record.rewrite(job, payload)
   local grown = #job.raw - job.bytes
   job.bytes = #job.raw
   batch.set(keys.job(job.id), job.raw)
-  if job.state <= STATE.running then
+  if not record.is_ended(job) then
     batch.increment(keys.queue(job.queue), 'bytes', grown)
   elseif record.has(job, 'in_history') then
     batch.increment(keys.queue(job.queue), 'history_bytes_now', grown)
@@ -195,6 +201,14 @@ function record.rewrite(job, payload)
 end
 
 function record.is_leased(job) return job.state == STATE.running or job.state == STATE.dispatched end
-function record.is_ended(job) return job.state >= STATE.finished end
+function record.is_pending(job) return job.state <= STATE.waiting end
+function record.is_ended(job) return job.state >= STATE.finished and job.state ~= STATE.suspended end
+
+-- Return the bytes of a job in the sums of its queue: its record, and its steps, signals and stream.
+function record.total_bytes(job)
+  if not record.has(job, 'durable') then return job.bytes end
+  local found = call('HMGET', keys.durable(job.id), 'b', 'xb')
+  return job.bytes + tonumber(found[1] or 0) + tonumber(found[2] or 0)
+end
 
 return record

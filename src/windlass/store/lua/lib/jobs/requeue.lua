@@ -3,6 +3,7 @@ local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
+local durable_state = require 'durable.state'
 local flow_record = require 'flows.flow_record'
 local index = require 'jobs.index'
 local job_note = require 'jobs.job_note'
@@ -55,7 +56,7 @@ end
 local function forget_end(job)
   if record.has(job, 'in_history') then
     record.unmark(job, 'in_history')
-    batch.increment(keys.queue(job.queue), 'history_bytes_now', -job.bytes)
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', -record.total_bytes(job))
   end
   if record.has(job, 'has_outcome') then
     batch.delete(keys.result(job.id))
@@ -68,7 +69,8 @@ local function reopen(job, state)
   forget_end(job)
   record.unmark(job, 'ended_by_member')
   flow_record.reopen(job)
-  batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
+  durable_state.begin_round(job)
+  batch.increment(keys.queue(job.queue), 'bytes', record.total_bytes(job))
   job.state, job.attempt, job.progress, job.ended_at = state, 0, 0, 0
   job.token, job.worker = 0, record.NO_ID
   job_note.drop(job)

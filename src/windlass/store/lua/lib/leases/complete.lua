@@ -3,6 +3,7 @@ local STATE = require('constants').STATE
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
 local yield_to_children = require 'dependencies.yield_to_children'
+local durable_state = require 'durable.state'
 local events = require 'events'
 local amend = require 'jobs.amend'
 local attempts = require 'jobs.attempts'
@@ -68,7 +69,7 @@ end
 function complete.write_content(job, content)
   content.run_at, content.attempt = '', ''
   if content.name .. content.unique .. content.priority .. content.rule .. content.codec == '' then return end
-  local is_pending, is_retakeable = job.state <= STATE.waiting, record.has(job, 'retakeable')
+  local is_pending, is_retakeable = record.is_pending(job), record.has(job, 'retakeable')
   if is_pending then index.leave(job) elseif is_retakeable then index.leave_lane(job) end
   local payload = adopt(job, content)
   if is_pending then index.enter(job) elseif is_retakeable then index.enter_lane(job) end
@@ -107,6 +108,7 @@ function complete.finish(job, content)
   if run_at == '' then return end_well(job, ran_ms) end
   if record.has(job, 'cancel_requested') then return complete.cancel_instead(job) end
   counters.add_finished(job.queue, ran_ms)
+  durable_state.clear(job)
   local unchanged = {name = '', unique = '', priority = '', run_at = run_at, attempt = 0, rule = '', codec = ''}
   return complete.run_again(job, unchanged)
 end

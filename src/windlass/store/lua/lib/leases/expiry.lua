@@ -3,6 +3,7 @@
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
+local waits = require 'durable.waits'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
@@ -36,6 +37,7 @@ end
 
 function expiry.promote(queue, most)
   local ids = expiry.due_ids('scheduled', queue, most)
+  local woken = waits.wake_due(expiry.due_ids('suspended', queue, most), queue)
   for _, id in ipairs(ids) do
     local job = record.load(id)
     if job then
@@ -49,7 +51,7 @@ function expiry.promote(queue, most)
   end
   batch.flush()
   blocked_lanes.open_rates(queue)
-  return #ids, expiry.reset_timer('due', queue, 'scheduled', 'rates')
+  return #ids + woken, expiry.reset_timer('due', queue, 'scheduled', 'suspended', 'rates')
 end
 
 function expiry.is_timed_out(job)

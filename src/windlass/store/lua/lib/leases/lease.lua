@@ -2,6 +2,7 @@
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local clock = require 'clock'
+local durable_state = require 'durable.state'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
 local ending = require 'jobs.ending'
@@ -165,7 +166,8 @@ function lease.grant(job, token, terms)
   job_note.drop(job)
   index.enter(job)
   record.save(job)
-  if job.links ~= '' then limits.spend_tokens(job) end
+  -- A run that continues after a suspension has spent its tokens before.
+  if job.links ~= '' and not durable_state.take_woken(job) then limits.spend_tokens(job) end
   if fair_share.is_on(job.queue) then fair_share.charge(job.queue, job.lane) end
   return waited_ms
 end

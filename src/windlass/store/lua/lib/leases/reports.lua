@@ -4,6 +4,7 @@ local batch = require 'batch'
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
 local yield_to_children = require 'dependencies.yield_to_children'
+local durable_state = require 'durable.state'
 local attempts = require 'jobs.attempts'
 local counters = require 'jobs.counters'
 local end_header = require 'jobs.end_header'
@@ -55,6 +56,7 @@ local function run_again(job, at)
   index.leave(job)
   job.ready_at, job.attempt, job.progress = at, 0, 0
   job_note.drop(job)
+  durable_state.clear(job)
   job.token, job.deadline, job.worker = 0, 0, record.NO_ID
   job.state = index.state_by_time(job)
   if record.has(job, 'has_members') then yield_to_children.begin_round(job) end

@@ -140,7 +140,8 @@ function caps.describe(limit_key)
   return {
     caps.key_of(limit_key),
     count(STATE.queued, STATE.queued),
-    count(STATE.scheduled, STATE.scheduled) + count(STATE.waiting, STATE.waiting),
+    count(STATE.scheduled, STATE.scheduled) + count(STATE.waiting, STATE.waiting)
+      + count(STATE.suspended, STATE.suspended),
     count(STATE.dispatched, STATE.running),
     redis.call('HGET', caps.caps_key(limit_key), limit_key) or '',
   }

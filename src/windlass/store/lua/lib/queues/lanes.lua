@@ -18,20 +18,26 @@ script.on_start(function()
 end)
 
 -- Return a job's lane, from its record alone: tenant \0 name \0 limits, the last only if there are any; \1 precedes the
--- tenant if the job is hidden. '' is the default lane.
+-- tenant if the job is hidden, and \1\2 if it is only for takers that know steps. '' is the default lane. Earlier
+-- versions treat both kinds as hidden.
 function lanes.of(job)
-  local is_hidden = record.has(job, 'hidden')
-  if job.links == '' and job.lane == '' and not record.has(job, 'name_lane') and not is_hidden then return '' end
+  local is_hidden, needs_steps = record.has(job, 'hidden'), record.has(job, 'needs_steps')
+  if job.links == '' and job.lane == '' and not record.has(job, 'name_lane') and not is_hidden and not needs_steps then
+    return ''
+  end
   local limits = record.links_of(job).limits
   local name = record.has(job, 'name_lane') and job.name or ''
-  local tenant = is_hidden and '\1' .. job.lane or job.lane
+  local tenant = (needs_steps and '\1\2' or '') .. (is_hidden and '\1' or '') .. job.lane
   if limits ~= '' then return tenant .. '\0' .. name .. '\0' .. limits end
   if name ~= '' or tenant ~= '' then return tenant .. '\0' .. name end
   return ''
 end
 function lanes.name_in(lane) return string.match(lane, '^[^%z]*%z([^%z]*)') end
-function lanes.tenant_in(lane) return string.match(lane, '^\1?([^%z]*)') end
-function lanes.is_hidden(lane) return string.byte(lane) == 1 end
+local STEPS = '\1\2'
+local function after_steps(lane) return string.sub(lane, 1, 2) == STEPS and 3 or 1 end
+function lanes.tenant_in(lane) return string.match(lane, '^\1?([^%z]*)', after_steps(lane)) end
+function lanes.is_hidden(lane) return string.byte(lane, after_steps(lane)) == 1 end
+function lanes.needs_steps(lane) return after_steps(lane) > 1 end
 function lanes.limits_in(lane) return string.match(lane, '^[^%z]*%z[^%z]*%z(.*)$') or '' end
 
 local MEMBER = '>I6I6c16' -- ready time, sequence, id

@@ -17,7 +17,8 @@ local function filter_of(waiter)
   local wakeup_list, filter = string.match(waiter, '^([^\1]*)\1(.*)$')
   local worker = redis.call('GET', keys.handoff(wakeup_list))
   local names = worker and names_of(worker) or ''
-  return names == '' and filter or '\1only\1' .. string.sub(names, 2, -2)
+  if names == '' then return filter end
+  return string.match(filter, '^h?s?') .. '\1only\1' .. string.sub(names, 2, -2)
 end
 
 -- Return {filter, number of takers that wait with it, ...} of a queue.

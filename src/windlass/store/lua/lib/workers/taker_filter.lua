@@ -1,5 +1,5 @@
--- Filter of a taker, as a string: '' matches every job that is not hidden; else priority \1 kind \1 names joined by \0,
--- with 'h' before the priority if hidden jobs match too.
+-- Filter of a taker, as a string: '' matches every job that is not hidden and has no steps; else priority \1 kind \1
+-- names joined by \0, with 'h' before the priority if hidden jobs match too, and 's' if jobs with steps do.
 -- Kinds: '' any name, 'only' these names, 'except' these names, 'glob' a pattern.
 local glob = require 'glob'
 local record = require 'jobs.record'
@@ -7,10 +7,13 @@ local lanes = require 'queues.lanes'
 
 local taker_filter = {}
 
+taker_filter.ANY_WITH_STEPS = 's\1\1'
+
 function taker_filter.parse(text)
   if text == '' then return {any = true, kind = ''} end
-  local hidden, priority, kind, rest = string.match(text, '^(h?)([^\1]*)\1([^\1]*)\1(.*)$')
-  local filter = {kind = kind, priority = tonumber(priority), hidden = hidden == 'h'}
+  if text == taker_filter.ANY_WITH_STEPS then return {any = true, kind = '', steps = true} end
+  local hidden, steps, priority, kind, rest = string.match(text, '^(h?)(s?)([^\1]*)\1([^\1]*)\1(.*)$')
+  local filter = {kind = kind, priority = tonumber(priority), hidden = hidden == 'h', steps = steps == 's'}
   if kind == 'glob' then
     filter.pattern, filter.parts = rest, glob.split(rest)
   else
@@ -32,13 +35,15 @@ local function wants_name(filter, name)
   return glob.match(filter.pattern, name)
 end
 
--- Match a lane by its name. Hidden lanes match only if the filter includes them.
+-- Match a lane by its name. Hidden lanes, and lanes of jobs with steps, match only if the filter includes them.
 function taker_filter.matches_lane(filter, lane)
+  if not filter.steps and lanes.needs_steps(lane) then return false end
   return (filter.hidden or not lanes.is_hidden(lane)) and wants_name(filter, lanes.name_in(lane))
 end
 
 function taker_filter.matches(filter, job)
   if not filter.hidden and record.has(job, 'hidden') then return false end
+  if not filter.steps and record.has(job, 'needs_steps') then return false end
   return filter.any or ((not filter.priority or filter.priority == job.priority) and wants_name(filter, job.name))
 end
 

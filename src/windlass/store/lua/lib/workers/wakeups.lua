@@ -100,7 +100,7 @@ end
 -- one name and priority match the same waiters: those that were skipped once are not tried again.
 function wakeups.wake(queue, job)
   local list, kind = wakeups.load_waiters(queue), job and job.priority .. (record.has(job, 'hidden') and '\1h'
-    or '\1') .. job.name
+    or '\1') .. (record.has(job, 'needs_steps') and 's' or '') .. '\1' .. job.name
   if not unwilling[queue] then unwilling[queue] = {} end
   local i = job and unwilling[queue][kind] or 1
   local is_woken = false

@@ -1,0 +1,65 @@
+-- Steps that the holder of a lease has run.
+local STEP_KIND = require('constants').STEP_KIND
+local STEP_STATUS = require('constants').STEP_STATUS
+local DURABLE = require('constants').DURABLE
+local clock = require 'clock'
+local state = require 'durable.state'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local requeue = require 'jobs.requeue'
+local keys = require 'keys'
+
+local steps = {}
+
+-- Mark that a job has a hash of durable state.
+function steps.mark_durable(job)
+  if record.has(job, 'durable') then return end
+  record.mark(job, 'durable')
+  record.save(job)
+end
+
+-- Mark that a leased job has stored steps: from now on only takers that know steps may have it. It has started, so it
+-- cannot expire.
+function steps.open(job)
+  if record.has(job, 'needs_steps') then return end
+  local is_in_lane = record.has(job, 'retakeable')
+  if is_in_lane then index.leave_lane(job) end
+  record.mark(job, 'durable')
+  record.mark(job, 'needs_steps')
+  if is_in_lane then index.enter_lane(job) end
+  if record.policy_of(job).expires_at > 0 then requeue.forget_expiry(job) else record.save(job) end
+end
+
+-- Return whether a step with a value of this size would exceed the bounds of the job.
+local function is_too_much(job, known, grown)
+  local found = redis.call('HMGET', keys.durable(job.id), 'c', 'b')
+  if not known and tonumber(found[1] or 0) >= DURABLE.steps_max then return true end
+  return tonumber(found[2] or 0) + grown > DURABLE.steps_bytes_max
+end
+
+-- Write a step of a held job, within its bounds. `known`: the stored step of this name, or nil. Returns a refusal, or
+-- nil and the step as stored.
+function steps.write(job, name, known, step)
+  if is_too_much(job, known, #step.value + #name) then return 'steps_full' end
+  steps.open(job)
+  step.begun_at = step.begun_at or clock.now_ms
+  step.ended_at, step.wake_at, step.detail = step.ended_at or 0, step.wake_at or 0, step.detail or ''
+  if known then step.number, step.bytes = known.number, known.bytes end
+  return nil, state.save_step(job, name, step)
+end
+
+-- Store the outcome of a step. The first outcome stays: a repeated call changes nothing. A cursor moves on.
+function steps.store(job, name, kind, status, tries, ran_ms, value)
+  local known = state.load_step(job, name)
+  local is_final = known and known.status ~= STEP_STATUS.waiting
+  if is_final and not (kind == STEP_KIND.cursor and known.kind == kind) then return 'ok' end
+  local begun_at = known and known.begun_at or math.max(0, clock.now_ms - ran_ms)
+  local ended_at = status ~= STEP_STATUS.waiting and clock.now_ms or 0
+  local detail = known and known.kind == kind and known.detail or ''
+  return steps.write(job, name, known, {
+    kind = kind, status = status, tries = tries, begun_at = begun_at, ended_at = ended_at, value = value,
+    detail = detail,
+  }) or 'ok'
+end
+
+return steps

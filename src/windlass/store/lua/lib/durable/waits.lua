@@ -1,0 +1,90 @@
+-- Waits of suspended jobs: when they are met, and what wakes their job. A job that wakes too early does no harm: its
+-- code runs up to the wait and is suspended again.
+local STATE = require('constants').STATE
+local STEP_KIND = require('constants').STEP_KIND
+local STEP_STATUS = require('constants').STEP_STATUS
+local batch = require 'batch'
+local clock = require 'clock'
+local state = require 'durable.state'
+local index = require 'jobs.index'
+local record = require 'jobs.record'
+local keys = require 'keys'
+
+local waits = {}
+
+local CHILDREN_READ = 1000
+
+-- Return {name, step} of the steps that a suspended job waits for.
+function waits.open_waits(job)
+  local names, found, at = redis.call('HGET', keys.durable(job.id), 'w') or '', {}, 1
+  while at <= #names do
+    local name, following = struct.unpack('>I2c0', names, at)
+    local step = state.load_step(job, name)
+    if step then found[#found + 1] = {name = name, step = step} end
+    at = following
+  end
+  return found
+end
+
+-- Return whether all children of a wait have ended, or one of them failed and the wait does not need the others. A
+-- child that is not listed was deleted.
+local function are_children_ended(job, detail)
+  local ids, needs_all, pending = {}, string.byte(detail) == 49, 0
+  for at = 2, #detail, 16 do ids[#ids + 1] = string.sub(detail, at, at + 15) end
+  for first = 1, #ids, CHILDREN_READ do
+    local last = math.min(first + CHILDREN_READ - 1, #ids)
+    local scores = redis.call('ZMSCORE', keys.members(job.id), unpack(ids, first, last))
+    for i = 1, last - first + 1 do
+      local score = tonumber(scores[i] or STATE.cancelled)
+      if score >= STATE.failed and not needs_all then return true end
+      if score < STATE.finished then pending = pending + 1 end
+    end
+  end
+  return pending == 0
+end
+
+function waits.is_met(job, step)
+  if step.status ~= STEP_STATUS.waiting then return true end
+  if step.wake_at > 0 and step.wake_at <= clock.now_ms then return true end
+  return step.kind == STEP_KIND.children and are_children_ended(job, step.detail)
+end
+
+-- Store the outcome of a wait whose time has come. A step that is tried again, and children, are left to the next run.
+function waits.settle(job, name, step)
+  if step.status ~= STEP_STATUS.waiting or step.wake_at == 0 or step.wake_at > clock.now_ms then return end
+  local status = step.kind == STEP_KIND.sleep and STEP_STATUS.done
+    or step.kind == STEP_KIND.signal and STEP_STATUS.timed_out
+  if not status then return end
+  step.status, step.ended_at = status, clock.now_ms
+  state.save_step(job, name, step)
+end
+
+-- Queue a suspended job. It keeps its sequence number, and so its place among jobs of the same time.
+function waits.wake(job)
+  for _, wait in ipairs(waits.open_waits(job)) do waits.settle(job, wait.name, wait.step) end
+  redis.call('HDEL', keys.durable(job.id), 'w', 't')
+  redis.call('HSET', keys.durable(job.id), 'z', 1)
+  index.leave(job)
+  job.state, job.ready_at = STATE.queued, math.min(index.wakes_at(job), clock.now_ms)
+  index.enter(job)
+  record.save(job)
+end
+
+-- Wake a suspended job if the children that it waits for have ended.
+function waits.check_children(job)
+  for _, wait in ipairs(waits.open_waits(job)) do
+    if wait.step.kind == STEP_KIND.children and waits.is_met(job, wait.step) then return waits.wake(job) end
+  end
+end
+
+-- Wake these jobs of a queue, whose time has come. Returns their number.
+function waits.wake_due(ids, queue)
+  for _, id in ipairs(ids) do
+    local job = record.load(id)
+    if job then waits.wake(job) else batch.z_remove(keys.suspended(queue), id) end
+  end
+  return #ids
+end
+
+
+return waits
