@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from windlass.core.durable import Rewind
 from windlass.core.errors import Refusal
+from windlass.core.job import Timeline
 from windlass.core.operations import Edit, Edited
+from windlass.core.states import State
 from windlass.core.validation.bounds import REASON_MAX
 from windlass.core.validation.jobs import check_edit
 from windlass.core.validation.values import check_boolean, check_id, check_list, check_text
-from windlass.store.commands import job_admin
-from windlass.store.commands.command import BatchCommand
+from windlass.store.batching.partition_split import split_by_partition
+from windlass.store.commands import durable, job_admin, jobs
+from windlass.store.commands.command import BatchCommand, Flow
 from windlass.store.commands.limits import LimitMatch
 from windlass.store.limit_matcher import edit_jobs, requeue_jobs
 from windlass.store.operation import BatchOperation
 
 from .facet import Facet
+
+_RETRIED_STATES = (State.FAILED, State.CANCELLED)
 
 
 class JobAdminOperations(Facet):
@@ -50,11 +56,25 @@ class JobAdminOperations(Facet):
         group."""
         return self._batch_of_ids(ids, job_admin.wake)
 
-    def retry(self, ids: Sequence[bytes]) -> BatchOperation[str]:
+    def retry(self, ids: Sequence[bytes], *, fresh: bool = False) -> BatchOperation[str]:
         """Queue failed or cancelled jobs again: `queued`, or `waiting` if they need jobs that have not ended. Jobs that
         ended because of one of them wait for it again. A job that ended because of another job is refused: retry that
-        job."""
-        return self._requeue(ids, job_admin.retry)
+        job.
+
+        Stored steps are kept, except those that failed or timed out. `fresh` drops all steps first."""
+        check_boolean("fresh", fresh)
+        again = self._requeue(ids, job_admin.retry)
+        return again if not fresh else BatchOperation(self.store, lambda: self._retry_fresh_flow(ids))
+
+    def _retry_fresh_flow(self, ids: Sequence[bytes]) -> Flow[list[str | Refusal]]:
+        """Drop the steps of jobs that a retry accepts, then retry. A job in another state keeps its steps."""
+        partition_of = self.store.partition_of_job
+        replies = yield from split_by_partition(ids, partition_of, jobs.job)
+        timelines = [jobs.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
+        ended = [timeline.job for timeline in timelines if isinstance(timeline, Timeline)]
+        rewinds = [Rewind(id=job.id) for job in ended if job.is_durable and job.state in _RETRIED_STATES]
+        yield from split_by_partition(rewinds, lambda rewind: partition_of(rewind.id), durable.rewind)
+        return (yield from requeue_jobs(self.store.limit_cache, ids, partition_of, job_admin.retry))
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:
         """Put jobs of any state back into their queue. A lease on the job ends."""

@@ -1,5 +1,4 @@
 -- Steps that the holder of a lease has run.
-local STEP_KIND = require('constants').STEP_KIND
 local STEP_STATUS = require('constants').STEP_STATUS
 local DURABLE = require('constants').DURABLE
 local clock = require 'clock'
@@ -48,11 +47,11 @@ function steps.write(job, name, known, step)
   return nil, state.save_step(job, name, step)
 end
 
--- Store the outcome of a step. The first outcome stays: a repeated call changes nothing. A cursor moves on.
+-- Store the outcome of a step. The first outcome stays: a repeated call changes nothing. A cursor moves on while it
+-- waits.
 function steps.store(job, name, kind, status, tries, ran_ms, value)
   local known = state.load_step(job, name)
-  local is_final = known and known.status ~= STEP_STATUS.waiting
-  if is_final and not (kind == STEP_KIND.cursor and known.kind == kind) then return 'ok' end
+  if known and known.status ~= STEP_STATUS.waiting then return 'ok' end
   local begun_at = known and known.begun_at or math.max(0, clock.now_ms - ran_ms)
   local ended_at = status ~= STEP_STATUS.waiting and clock.now_ms or 0
   local detail = known and known.kind == kind and known.detail or ''
