@@ -14,6 +14,17 @@ from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, Tokens
 from windlass.core.bulk_action import Action
 from windlass.core.callbacks.callback import DeliveryCapacity, FailedDelivery, LeasedCallback
+from windlass.core.durable import (
+    ReceiveSignal,
+    Rewind,
+    Signal,
+    StepKind,
+    StepStatus,
+    StoreStep,
+    StreamWrite,
+    Suspend,
+    Wait,
+)
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
 from windlass.core.job import NULL_BLOB, Blob, Callback, Cap, Codec, FlowRef, NewJob
@@ -887,6 +898,94 @@ def _logs() -> Iterator[Case]:
     yield "logs", "unknown", lambda service: service.logs(OK_ID)
 
 
+def _durable() -> Iterator[Case]:
+    held: dict[str, tuple[Any, ...]] = {"id": WRONG_IDS, "token": (-1, *WRONG_WHOLES)}
+    step_names = ("", "s" * 201, *WRONG_TEXTS)
+    signal_names = ("", "s" * 101, *WRONG_TEXTS)
+    for method in ("store_steps", "suspend", "receive_signals", "signal", "durable_states", "rewind", "write_stream"):
+        yield from _wrong_lists(method)
+    yield from _wrong(
+        "store_steps",
+        lambda **kw: StoreStep(**({"id": OK_ID, "token": 1, "name": "s"} | kw)),
+        **held,
+        name=step_names,
+        kind=(1, "step", None, StepKind.SIGNAL),
+        status=(2, "done", None, StepStatus.WAITING, StepStatus.TIMED_OUT),
+        value=(TOO_LARGE, *WRONG_BLOBS),
+        tries=(-1, 2**32, *WRONG_WHOLES),
+        ran_ms=(-1, *WRONG_WHOLES),
+        lease_ms=(-1, *WRONG_WHOLES),
+    )
+    yield from _wrong(
+        "suspend",
+        lambda **kw: Suspend(**({"id": OK_ID, "token": 1, "waits": (_wait(),)} | kw)),
+        **held,
+        waits=((), (None,), (5,), (_wait(), _wait()), (_wait(),) * 101, *WRONG_LISTS),
+    )
+    yield from _wrong(
+        "suspend",
+        lambda **kw: Suspend(id=OK_ID, token=1, waits=(_wait(**kw),)),
+        name=step_names,
+        kind=("other", None, 5, "signal", "children"),
+        for_ms=(None, -1, 2**43 + 1, 1.5, "5", True),
+        children=((OK_ID,), *WRONG_LISTS),
+        needs_all=WRONG_CLAIMS,
+        tries=(-1, 2**32, *WRONG_WHOLES),
+        error=(Blob(b"x" * 16_385), *WRONG_BLOBS),
+    )
+    yield from _wrong(
+        "suspend",
+        lambda **kw: Suspend(id=OK_ID, token=1, waits=(_wait(kind="signal", **kw),)),
+        signal=signal_names,
+    )
+    yield from _wrong(
+        "suspend",
+        lambda **kw: Suspend(id=OK_ID, token=1, waits=(_wait(kind="children", **kw),)),
+        children=((), (b"short",), (None,), (OK_ID,) * 1_001),
+    )
+    yield from _wrong(
+        "receive_signals",
+        lambda **kw: ReceiveSignal(**({"id": OK_ID, "token": 1, "name": "s", "signal": "s"} | kw)),
+        **held,
+        name=step_names,
+        signal=signal_names,
+    )
+    yield from _wrong(
+        "signal",
+        lambda **kw: Signal(**({"id": OK_ID, "name": "s", "value": Blob(b"1")} | kw)),
+        id=WRONG_IDS,
+        name=signal_names,
+        value=(None, Blob(b"x" * 65_537), *WRONG_BLOBS),
+        request_id=WRONG_IDS,
+    )
+    yield from _wrong(
+        "rewind", lambda **kw: Rewind(**({"id": OK_ID} | kw)), id=WRONG_IDS, step=("s" * 201, *WRONG_TEXTS)
+    )
+    yield from _wrong(
+        "write_stream",
+        lambda **kw: StreamWrite(**({"id": OK_ID, "token": 1, "values": (Blob(b"1"),), "sequence": 0} | kw)),
+        **held,
+        values=((), (None,), (Blob(b"x" * 65_537),), *WRONG_LISTS),
+        sequence=(-1, 2**32, *WRONG_WHOLES),
+        outside=(-1, 2**32, 1.5, "5", True),
+    )
+    for value in WRONG_IDS:
+        yield "read_stream", f"id={value!r}", lambda service, value=value: service.read_stream(value)
+        yield "durable_states", f"id={value!r}", lambda service, value=value: service.durable_states([value])
+    for value in (-1, *WRONG_WHOLES):
+        yield "read_stream", f"after={value!r}", lambda service, value=value: service.read_stream(OK_ID, after=value)
+        yield "read_stream", f"most={value!r}", lambda service, value=value: service.read_stream(OK_ID, most=value)
+    yield "store_steps", "unknown", lambda service: service.store_steps([StoreStep(id=OK_ID, token=1, name="s")])
+    yield "suspend", "unknown", lambda service: service.suspend([Suspend(id=OK_ID, token=1, waits=(_wait(),))])
+    yield "signal", "unknown", lambda service: service.signal([Signal(id=OK_ID, name="s", value=Blob(b"1"))])
+    yield "rewind", "unknown", lambda service: service.rewind([Rewind(id=OK_ID)])
+    yield "durable_states", "unknown", lambda service: service.durable_states([OK_ID])
+
+
+def _wait(**kw: Any) -> Wait:
+    return Wait(**({"name": "w", "kind": "sleep", "for_ms": 1_000} | kw))
+
+
 def _transfer() -> Iterator[Case]:
     wrong: tuple[Any, ...] = (None, 5, "text", b"bytes", [], [b""], [b"{}"], [b"nonsense"], [5], [None], ["\ud800"])
     for value in wrong:
@@ -1019,7 +1118,7 @@ CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
     *_reading(), *_failures(), *_scopes(), *_flows(), *_actions(), *_lanes(), *_scales(), *_members(),
     *_queues_and_workers(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
-    *_events(), *_logs(), *_transfer(), *_doctor(),
+    *_events(), *_logs(), *_durable(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})

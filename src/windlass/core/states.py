@@ -32,7 +32,7 @@ class State(IntEnum):
         return self in ENDED
 
 
-PENDING = frozenset({State.SCHEDULED, State.QUEUED, State.WAITING})
+PENDING = frozenset({State.SCHEDULED, State.QUEUED, State.WAITING, State.SUSPENDED})
 LEASED = frozenset({State.DISPATCHED, State.RUNNING})
 ENDED = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 

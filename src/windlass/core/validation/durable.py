@@ -54,6 +54,8 @@ def check_signal_name(name: Any) -> None:
 def check_store_step(request: Any) -> None:
     check_lease_ref(request, StoreStep)
     check_step_name("name", request.name)
+    check_instance("kind", request.kind, StepKind)
+    check_instance("status", request.status, StepStatus)
     if request.kind not in _STORED_KINDS:
         raise BadInput("kind must be step, sleep, children or cursor. A signal is stored by the engine.")
     is_open_cursor = request.kind is StepKind.CURSOR and request.status is StepStatus.WAITING
