@@ -43,7 +43,7 @@ async def test_totals_of_all_queues(page_client: PageClient, service: Service) -
     service.enqueue([NewJob(queue="video", name="cut", delay_ms=MINUTE_MS)]).wait()
     service.take(Take(queues=("video",))).wait()
     text = (await page_client.get("/")).text
-    assert "Queued 1 Running 1 Scheduled 1 Waiting 0 Failed 2" in text
+    assert "Queued 1 Running 1 Scheduled 1 Suspended 0 Waiting 0 Failed 2" in text
 
 
 async def test_charts_by_minute(page_client: PageClient, service: Service, store: Store) -> None:

@@ -12,7 +12,7 @@ from windlass.core.errors import BadInput
 from windlass.core.operations import Listing
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
 
-LISTS = ("queued", "running", "scheduled", "waiting", "failed", "finished", "cancelled", "history")
+LISTS = ("queued", "running", "scheduled", "suspended", "waiting", "failed", "finished", "cancelled", "history")
 ENDED_LISTS = ("failed", "finished", "cancelled", "history")
 WITH_ERRORS = ("failed", "cancelled", "scheduled", "")
 ROWS = 50

@@ -26,7 +26,7 @@ from windlass.web.app.app_state import AppState
 
 routes = DashboardRoutes()
 
-TOTALS = ("queued", "running", "scheduled", "waiting", "failures")
+TOTALS = ("queued", "running", "scheduled", "suspended", "waiting", "failures")
 ROWS_MAX = 50  # the busiest queues
 QUEUES_MAX = 500  # in the charts: the busiest queues
 ABANDONED_AFTER_MS = 60_000  # age of the oldest waiting job

@@ -70,7 +70,7 @@ async def find_blockers(page: PageContext[Any], flow: Flow) -> Blockers:
     steps = flow.steps
     causes = [step for step in steps if step.is_cause]
     running = [step for step in steps if step.state in (State.RUNNING, State.DISPATCHED)]
-    pending = [step for step in steps if step.state in (State.QUEUED, State.SCHEDULED)]
+    pending = [step for step in steps if step.state in (State.QUEUED, State.SCHEDULED, State.SUSPENDED)]
     deleted = [step for step in steps if step.state is None]
     if not pending and not running:
         pending = [step for step in steps if step.state is State.WAITING][:1]  # waits for something outside the flow

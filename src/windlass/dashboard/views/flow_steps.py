@@ -8,7 +8,8 @@ from windlass.core.states import State
 CONSEQUENCE, DELETED = "consequence", "deleted"
 # The most important kinds first: those that a fold leaves out last.
 _KINDS = (
-    "failed", "running", "dispatched", "cancelled", "queued", "scheduled", DELETED, "waiting", CONSEQUENCE, "finished",
+    "failed", "running", "dispatched", "cancelled", "queued", "scheduled", "suspended", DELETED, "waiting", CONSEQUENCE,
+    "finished",
 )  # fmt: skip
 IMPORTANCE = {kind: at for at, kind in enumerate(_KINDS)}
 _ICONS = {DELETED: "gone"}

@@ -92,11 +92,14 @@ def _bars(step: FlowStep, kind: str, ends: dict[bytes, int | None], now_ms: int)
         return _known([Bar("blocked", begun_ms, until_ms, "waited for other steps")])
     ready_ms = min(ready_ms, step.started_at_ms or until_ms)
     ran = ran_ms(step, now_ms)
-    began_ms = until_ms if ran is None or step.started_at_ms is None else step.started_at_ms
+    has_begun = ran is not None or kind == "suspended"
+    began_ms = step.started_at_ms if has_begun and step.started_at_ms is not None else until_ms
     bars = [Bar("blocked", begun_ms, ready_ms, "waited for other steps"), Bar("wait", ready_ms, began_ms, "waited")]
     if ran is not None:
         ends_as = {"finished": "good", "failed": "bad", "cancelled": "off"}.get(kind, "run")
         bars.append(Bar(ends_as, began_ms, until_ms, f"attempt {step.attempt}: {word_of(kind)}"))
+    elif kind == "suspended":
+        bars.append(Bar("blocked", began_ms, until_ms, "started, is suspended"))
     return _known(bars)
 
 

@@ -40,6 +40,7 @@ _PATHS = {
     # Job states: each has its own shape
     "queued": "M8 3.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9z",
     "scheduled": "M8 2a6 6 0 100 12A6 6 0 008 2zM8 4.8V8l2.2 1.6",
+    "suspended": "M12.6 10A5.6 5.6 0 116 3.4 4.4 4.4 0 0012.6 10z",
     "waiting": "M4 2.5h8M4 13.5h8M5 2.5c0 4 6 7 6 11M11 2.5c0 4-6 7-6 11",
     "dispatched": "M2 8h9M8 4l4 4-4 4",
     "running": "M5 3l8 5-8 5z",
