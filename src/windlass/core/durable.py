@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from .job import Blob
+from .states import State
 
 STEP_NAME_MAX = 200  # bytes, with the suffix of a repeated name
 STEP_VALUE_MAX = 1024 * 1024  # bytes of one value
@@ -22,6 +23,7 @@ WAITS_MAX = 100  # of one suspension
 STREAM_VALUE_MAX = 64 * 1024
 STREAM_VALUES_MAX = 50_000  # per job
 STREAM_BYTES_MAX = 16 * 1024 * 1024  # per job
+STREAM_KEPT_MS = 600_000  # after the end of a job whose result is not kept, so that readers get the last values
 
 
 class StepKind(IntEnum):
@@ -91,8 +93,16 @@ class DurableState(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
+class OpenWaits(msgspec.Struct, frozen=True, kw_only=True):
+    """Waits of a suspended job, without values. A job that is not suspended has none."""
+
+    now_ms: int  # time of the engine
+    suspended_at_ms: int | None = None
+    steps: tuple[Step, ...] = ()
+
+
 class StoreStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that its holder has run. The first outcome of a name stays; a cursor may be stored again while it waits."""
+    """A step that its holder has run. The first outcome of a name stays; a cursor moves on while it waits."""
 
     id: bytes
     token: int
@@ -151,8 +161,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     request_id: bytes = b""  # 16 bytes; a repeated request with the same id has no effect
 
 
-# `received`: the job waits for it and continues; `kept`: until the job asks for it; `repeated`: this request id was seen
-# before, and nothing has changed.
+# `received`: the job waits for it and continues; `kept`: until the job asks for it; `repeated`: this request id was
+# seen before, and nothing has changed.
 SignalOutcome: TypeAlias = Literal["received", "kept", "repeated"]
 
 
@@ -195,3 +205,5 @@ class StreamPage(msgspec.Struct, frozen=True):
 
     items: list[StreamItem]
     is_ended: bool  # the job has ended, and there are no more entries
+    last: int = 0  # position of the last entry of the stream
+    state: State = State.RUNNING  # of the job

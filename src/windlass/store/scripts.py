@@ -140,6 +140,7 @@ def constants() -> str:
             "suspensions_max": durable.SUSPENSIONS_MAX,
             "signals_max": durable.SIGNALS_MAX,
             "stream_values_max": durable.STREAM_VALUES_MAX,
+            "stream_kept_ms": durable.STREAM_KEPT_MS,
             "stream_bytes_max": durable.STREAM_BYTES_MAX,
         },
         "LOG": {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT},

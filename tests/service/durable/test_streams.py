@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.service.durable.builders import sleep, start, store, suspend, take_with_steps
-from windlass.core.durable import StreamWrite
+from windlass.core.durable import STREAM_KEPT_MS, StreamWrite
 from windlass.core.errors import AlreadyEnded, StaleLease
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish
+from windlass.core.states import State
 from windlass.service import Service
 
 
@@ -70,6 +71,21 @@ def test_the_stream_stays_as_long_as_the_result(service: Service) -> None:
     page = service.read_stream(job.id).wait()
     assert (len(page.items), page.is_ended) == (1, True)
     service.store.clock_offset_ms += 61_000
+    service.clean().wait()
+    with pytest.raises(AlreadyEnded):
+        service.read_stream(job.id).wait()
+
+
+def test_a_stream_outlives_a_job_without_a_kept_result(service: Service) -> None:
+    job, plain = start(service), start(service)
+    write(service, job, b"1")
+    for held in (job, plain):
+        service.finish([Finish(held.id, held.lease_token)]).one().wait()
+    page = service.read_stream(job.id).wait()
+    assert (len(page.items), page.is_ended, page.last, page.state) == (1, True, 1, State.FINISHED)
+    with pytest.raises(AlreadyEnded):
+        service.read_stream(plain.id).wait()
+    service.store.clock_offset_ms += STREAM_KEPT_MS + 1_000
     service.clean().wait()
     with pytest.raises(AlreadyEnded):
         service.read_stream(job.id).wait()

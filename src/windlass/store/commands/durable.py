@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from windlass.core.durable import (
     DurableState,
+    OpenWaits,
     ReceiveSignal,
     Rewind,
     Signal,
@@ -19,6 +20,7 @@ from windlass.core.durable import (
     SuspendOutcome,
 )
 from windlass.core.errors import Refusal
+from windlass.core.states import State
 from windlass.store.records.attempt import pack_blob
 from windlass.store.records.durable_state import pack_wait, unpack_durable_state, unpack_step, unpack_stream_item
 
@@ -75,6 +77,16 @@ def durable_states(ids: Sequence[bytes], partition: int) -> BatchCommand[Durable
     )
 
 
+def open_waits(ids: Sequence[bytes], partition: int) -> BatchCommand[OpenWaits | Refusal]:
+    def read(parts: Any) -> OpenWaits:
+        now_ms, suspended_at_ms, found = parts
+        steps = tuple(unpack_step(str(found[at], "utf-8"), found[at + 1]) for at in range(0, len(found), 2))
+        return OpenWaits(now_ms=now_ms, suspended_at_ms=suspended_at_ms or None, steps=steps)
+
+    items = [(job_id,) for job_id in ids]
+    return BatchCommand("open_waits", (), items, lambda reply: parse_read_reply(reply, read), partition=partition)
+
+
 def rewind(requests: Sequence[Rewind], partition: int) -> BatchCommand[int | Refusal]:
     items = [(request.id, request.step.encode()) for request in requests]
     return BatchCommand("rewind", (), items, reply_parser(int), partition=partition)
@@ -92,10 +104,11 @@ def write_stream(requests: Sequence[StreamWrite], partition: int) -> BatchComman
 
 
 def _read_stream_page(reply: Any, after: int) -> StreamPage:
-    has_ended, last, found = reply
+    code, last, found = reply
+    state = State(code)
     items = [unpack_stream_item(found[at], found[at + 1]) for at in range(0, len(found), 2)]
     position = items[-1].position if items else after
-    return StreamPage(items, bool(has_ended) and position >= last)
+    return StreamPage(items, state.is_ended and position >= last, last, state)
 
 
 def read_stream(job_id: bytes, after: int, most: int, partition: int) -> Command[StreamPage | Refusal]:

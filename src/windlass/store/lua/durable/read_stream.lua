@@ -1,6 +1,6 @@
 -- Return entries of a job's stream after a position. Read-only.
 -- arguments: id, after, most
--- returns:   {1 when the job has ended, last position, {position, entry, ...}} (durable/stream.lua)
+-- returns:   {state of the job, last position, {position, entry, ...}} (durable/stream.lua)
 -- refusals:  unknown_job, already_ended (as a string)
 -- flags: no-writes
 local ending = require 'jobs.ending'
@@ -22,5 +22,5 @@ return function(_, id, after, most)
     bytes = bytes + #entry[2][2]
   end
   local last = tonumber(record.has(job, 'durable') and redis.call('HGET', keys.durable(id), 'x') or 0)
-  return {record.is_ended(job) and 1 or 0, last, found}
+  return {job.state, last, found}
 end

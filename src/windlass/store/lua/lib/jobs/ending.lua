@@ -1,4 +1,5 @@
 -- End of a job, retention of ended jobs, and their removal.
+local DURABLE = require('constants').DURABLE
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local dependencies = require 'dependencies.dependencies'
@@ -124,9 +125,12 @@ local function keep_as_history(job)
   ending.trim_wanted[job.queue] = (ending.trim_wanted[job.queue] or 0) + 1
 end
 
+-- A finished job without a kept result that has a stream stays so long that readers get the last values.
 local function kept_ms_of(job)
-  if job.state == STATE.finished then return record.policy_of(job).result_ttl_ms end
-  return configuration.of(job.queue).retention_ms
+  if job.state ~= STATE.finished then return configuration.of(job.queue).retention_ms end
+  local kept_ms = record.policy_of(job).result_ttl_ms
+  local is_streamed = kept_ms == 0 and record.has(job, 'durable') and redis.call('EXISTS', keys.stream(job.id)) == 1
+  return is_streamed and DURABLE.stream_kept_ms or kept_ms
 end
 
 -- Keep, move to the history, or remove a job that has ended, left its index, and is not needed by other jobs.
