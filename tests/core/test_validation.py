@@ -902,7 +902,9 @@ def _durable() -> Iterator[Case]:
     held: dict[str, tuple[Any, ...]] = {"id": WRONG_IDS, "token": (-1, *WRONG_WHOLES)}
     step_names = ("", "s" * 201, *WRONG_TEXTS)
     signal_names = ("", "s" * 101, *WRONG_TEXTS)
-    for method in ("store_steps", "suspend", "receive_signals", "signal", "durable_states", "rewind", "write_stream"):
+    for method in ("store_steps", "suspend", "receive_signals", "signal", "rewind", "write_stream"):
+        yield from _wrong_lists(method)
+    for method in ("durable_states", "open_waits"):
         yield from _wrong_lists(method)
     yield from _wrong(
         "store_steps",
@@ -972,6 +974,7 @@ def _durable() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "read_stream", f"id={value!r}", lambda service, value=value: service.read_stream(value)
         yield "durable_states", f"id={value!r}", lambda service, value=value: service.durable_states([value])
+        yield "open_waits", f"id={value!r}", lambda service, value=value: service.open_waits([value])
     for value in (-1, *WRONG_WHOLES):
         yield "read_stream", f"after={value!r}", lambda service, value=value: service.read_stream(OK_ID, after=value)
         yield "read_stream", f"most={value!r}", lambda service, value=value: service.read_stream(OK_ID, most=value)
@@ -980,6 +983,7 @@ def _durable() -> Iterator[Case]:
     yield "signal", "unknown", lambda service: service.signal([Signal(id=OK_ID, name="s", value=Blob(b"1"))])
     yield "rewind", "unknown", lambda service: service.rewind([Rewind(id=OK_ID)])
     yield "durable_states", "unknown", lambda service: service.durable_states([OK_ID])
+    yield "open_waits", "unknown", lambda service: service.open_waits([OK_ID])
 
 
 def _wait(**kw: Any) -> Wait:

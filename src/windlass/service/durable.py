@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from windlass.core.durable import (
     DurableState,
+    OpenWaits,
     ReceiveSignal,
     Rewind,
     Signal,
@@ -53,6 +54,10 @@ class DurableOperations(Facet):
     def durable_states(self, ids: Sequence[bytes]) -> BatchOperation[DurableState]:
         """Read the steps, waits and unread signals of jobs."""
         return self._batch_of_ids(ids, durable.durable_states)
+
+    def open_waits(self, ids: Sequence[bytes]) -> BatchOperation[OpenWaits]:
+        """Read only the waits of suspended jobs. For lists: the other steps of a job may hold megabytes."""
+        return self._batch_of_ids(ids, durable.open_waits)
 
     def rewind(self, requests: Sequence[Rewind]) -> BatchOperation[int]:
         """Drop steps of jobs that no worker holds, from the named step on. Returns how many were dropped.
