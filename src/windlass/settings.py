@@ -43,6 +43,7 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "callback_kafka": parse_kafka_config,
     "roles": parse_roles,
     "download_url": _check_base_url,
+    "public_url": _check_base_url,
 }
 
 
@@ -114,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lightjq_tombstone_ms: int = 2_592_000_000  # how long it then answers nil for a job with keep_result; 0: it does not
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # server processes
     base_path: str = ""  # path below which a proxy serves Windlass, as /jobs; the proxy may strip it or pass it on
+    public_url: str = ""  # address of this server for people, for signal URLs; empty: as the request names it
     dashboard: bool = True  # serve the web pages
     dashboard_read_only: bool = False  # the web pages change nothing, for all users
     dashboard_hide_payloads: bool = False  # the web pages do not show payloads, results and log lines

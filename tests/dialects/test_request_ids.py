@@ -34,8 +34,8 @@ OTHERS = f"{SECRET}-queue"
 SCOPED = frozenset({Role.READ, Role.PRODUCE, Role.WORK})
 OPEN = [route for route in Router(ROUTES).routes if route.roles is not None and route.roles & SCOPED]
 
-JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "query alias", "query copy", "query q",
-           "form id", "form ids", "path id"}  # fmt: skip
+JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "body children", "query alias",
+           "query copy", "query q", "form id", "form ids", "path id"}  # fmt: skip
 FLOW_IDS = {"body id of a flow", "form id of a flow", "path id of a flow"}
 WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # Text that names nothing by an id, or names it within a queue that is checked.
@@ -43,7 +43,8 @@ NO_IDS = {
     "body all_but", "body destination", "body error_base64", "body finished_at", "body glob", "body headers",
     "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body names", "body note",
     "body only",
-    "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body result_base64",
+    "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
+    "body result_base64", "body signal",
     "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
@@ -201,6 +202,12 @@ def _put(body: Any, path: tuple[Any, ...], value: str, token: int) -> None:
         body[path[-1]] = value
 
 
+def _wait_for_children(body: Any) -> None:
+    """Make the waits of an example waits for children: others name no jobs."""
+    for report in body.get("items", [body]):
+        report["waits"] = [{"name": "gather", "kind": "children"}]
+
+
 class RequestOutcome(NamedTuple):
     status: int
     said: bytes
@@ -224,6 +231,8 @@ async def _send(client: httpx.AsyncClient, place: RequestField, value: str, own:
             body = {"items": [body]} if "items" in place.path else body
         if route.operation == "report_done":
             body = {"type": "success"}
+        if "children" in place.path:
+            _wait_for_children(body)
         _put(body, place.path, value, own.token)
     elif place.kind == "path":
         names |= {place.path[0]: value}

@@ -28,6 +28,7 @@ COVERS = {
     "test_publish_stats.py": ("stats_of",),
     "test_recover.py": ("time_out",),
     "test_schedule.py": ("pause_schedule", "resume_schedule", "run_schedule", "schedule_of", "schedules", "unschedule"),
+    "test_signal_links.py": ("signing_key",),
     "test_stats.py": ("queues",),
     "test_stop.py": ("stop_worker",),
     "test_tokens.py": ("create_token", "revoke_token"),

@@ -33,6 +33,7 @@ from .pages import (
     queues,
     schedules,
     search,
+    signal_link,
     workers,
 )
 from .rendering import prepare
@@ -41,7 +42,7 @@ __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
     overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
-    aggregations, callbacks, engine, audit,
+    aggregations, callbacks, engine, audit, signal_link,
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,

@@ -23,11 +23,21 @@ _JOB_ACTION_BODIES: dict[str, dict[str, Any]] = {
     "requeue": {},
     "wake": {},
     "edit": {"priority": -5},
+    "store_step": {"token": 1, "name": "charge", "value": {"receipt": "r-7"}},
+    "suspend": {
+        "token": 1,
+        "waits": [{"name": "approval", "kind": "signal", "signal": "approval", "for_ms": 259_200_000}],
+    },
+    "receive_signal": {"token": 1, "name": "approval", "signal": "approval"},
+    "signal": {"name": "approval", "value": {"approved": True}},
+    "rewind": {"step": "charge"},
 }
 _BODIES: dict[str, Any] = {
     **_JOB_ACTION_BODIES,
     **{f"{name}_many": {"items": [{"id": EXAMPLE_ID, **body}]} for name, body in _JOB_ACTION_BODIES.items()},
     "delete_many": {"items": [{"id": EXAMPLE_ID}]},
+    "signal_url": {"signal": "approval", "expires_in_ms": 259_200_000},
+    "steps_many": {"items": [{"id": EXAMPLE_ID}]},
     "enqueue": _JOB,
     "enqueue_many": {"items": [_JOB]},
     "enqueue_stream": _JOB,

@@ -44,8 +44,8 @@ class EventShape(ResponseShape, frozen=True, kw_only=True):
     the job, first in the stream of a job. `missed`: the number of events that this client lost; null: unknown."""
 
     kind: Literal[
-        "snapshot", "missed", "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed",
-        "cancelled", "deleted", "progress", "emitted",
+        "snapshot", "missed", "scheduled", "queued", "waiting", "suspended", "dispatched", "running", "finished",
+        "failed", "cancelled", "deleted", "progress", "emitted", "streamed",
     ]  # fmt: skip
     job: Id | UnsetType = UNSET
     queue: str | UnsetType = UNSET

@@ -39,7 +39,7 @@ LeaseToken: TypeAlias = Annotated[
 ]
 WAIT_MAX_MS = 60_000  # of one long poll; proxies cut longer polls
 StateName: TypeAlias = Literal[
-    "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed", "cancelled"
+    "scheduled", "queued", "waiting", "suspended", "dispatched", "running", "finished", "failed", "cancelled"
 ]
 Cursor: TypeAlias = Annotated[
     str, Meta(max_length=CURSOR_MAX, description="The cursor of the previous page; empty: the first page.")

@@ -54,6 +54,19 @@ class RevivedShape(ResponseShape, frozen=True, kw_only=True):
     ]
 
 
+@component_name("RetryJobShape")
+class RetryOptionsShape(RequestShape, frozen=True, kw_only=True):
+    fresh: Annotated[
+        bool,
+        Meta(description="Drop all stored steps first, so that the job starts from the beginning."),
+    ] = False
+
+
+@component_name("RetryJobItem")
+class RetryItem(RetryOptionsShape, frozen=True, kw_only=True):
+    id: Id
+
+
 class RequeueShape(RequestShape, frozen=True, kw_only=True):
     gives_attempt_back: Annotated[bool, Meta(description="Do not count the attempt that was running.")] = False
 

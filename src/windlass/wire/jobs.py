@@ -73,6 +73,7 @@ class JobShape(ResponseShape, frozen=True, kw_only=True):
     worker: str | None
     lease_token: int
     lease_deadline_at_ms: int | None
+    is_durable: Annotated[bool, Meta(description="The job has stored steps, signals or a stream.")]
 
 
 def job_shape(job: Job, encoding: Encoding) -> JobShape:
@@ -122,9 +123,8 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         is_overdue=job.is_overdue,
         is_history=job.is_history,
         worker=format_optional_id(job.worker),
-        lease_token=job.lease_token,
-        lease_deadline_at_ms=job.lease_deadline_at_ms,
-    )
+        lease_token=job.lease_token, lease_deadline_at_ms=job.lease_deadline_at_ms, is_durable=job.is_durable,
+    )  # fmt: skip
 
 
 class AttemptShape(ResponseShape, frozen=True, kw_only=True):

@@ -52,6 +52,13 @@ class TakeShape(RequestShape, frozen=True, kw_only=True):
     glob: Annotated[str, Meta(max_length=NAME_MAX)] = ""
     priority: Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] | None = None
     hidden: Annotated[bool, Meta(description="Take hidden jobs, too.")] = False
+    steps: Annotated[
+        bool,
+        Meta(
+            description="The worker knows steps: it reads GET /jobs/{id}/steps of a job with `is_durable` and does not "
+            "repeat stored steps. Jobs with stored steps are given to such workers only."
+        ),
+    ] = False
     worker: Annotated[str | None, Meta(description="The id of the registered worker, a UUID.")] = None
 
     def request(self, *, wait_ms: int) -> Take:
@@ -60,7 +67,12 @@ class TakeShape(RequestShape, frozen=True, kw_only=True):
             most=self.most,
             weights=self.weights,
             wants=Filter(
-                only=self.only, all_but=self.all_but, glob=self.glob, priority=self.priority, hidden=self.hidden
+                only=self.only,
+                all_but=self.all_but,
+                glob=self.glob,
+                priority=self.priority,
+                hidden=self.hidden,
+                steps=self.steps,
             ),
             worker=b"" if self.worker is None else parse_id(self.worker),
             lease_ms=self.lease_ms,

@@ -117,6 +117,19 @@ work               POST /api/v1/jobs:fail
 work               POST /api/v1/jobs:release
 work               POST /api/v1/jobs:log
 work               POST /api/v1/jobs:emit
+read produce work  GET /api/v1/jobs/{id}/steps
+read produce work  POST /api/v1/jobs:get-steps
+work               POST /api/v1/jobs/{id}/steps
+work               POST /api/v1/jobs:steps
+work               POST /api/v1/jobs/{id}/suspend
+work               POST /api/v1/jobs:suspend
+work               POST /api/v1/jobs/{id}/receive-signal
+work               POST /api/v1/jobs:receive-signal
+produce            POST /api/v1/jobs/{id}/signals
+produce            POST /api/v1/jobs:signals
+produce            POST /api/v1/jobs/{id}/signal-url
+-                  POST /api/v1/jobs/{id}/rewind
+-                  POST /api/v1/jobs:rewind
 read               GET /api/v1/queues
 read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
@@ -159,6 +172,8 @@ anybody            GET /static/{version}/{file}
 anybody            GET /login
 anybody            POST /login
 anybody            POST /logout
+anybody            GET /signals/{link}
+anybody            POST /signals/{link}
 read               GET /live
 read               GET /
 read               GET /engine
@@ -238,7 +253,7 @@ async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
 
     async def status_of(route: str) -> int:
         method, path = route.split()
-        path = path.format(id=ID, queue="q", name="nobody", version="v", file="windlass.css", folder="nob")
+        path = path.format(id=ID, queue="q", name="nobody", version="v", file="windlass.css", folder="nob", link="t")
         async with client.stream(method, path, headers=dict(headers)) as answer:
             return answer.status_code
 

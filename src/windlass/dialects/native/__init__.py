@@ -21,7 +21,9 @@ from . import (
     take,
     workers,
 )
+from .durable import signals, steps
 
 _JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, flows, events, job_admin, bulk_actions, take, reports)
+_DURABLE_ROUTES = (steps, signals)
 _OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, admin)
-ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_OTHER_ROUTES))
+ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_DURABLE_ROUTES, *_OTHER_ROUTES))

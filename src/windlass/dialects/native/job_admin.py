@@ -23,6 +23,8 @@ from windlass.wire.job_admin import (
     IdItem,
     RequeueItem,
     RequeueShape,
+    RetryItem,
+    RetryOptionsShape,
     RevivedShape,
     WokenShape,
     edited_shape,
@@ -71,7 +73,7 @@ async def cancel(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
 
 
 @verb(
-    routes, "retry", roles=ADMINS, body=EmptyShape, item=IdItem, response=RevivedShape, is_audited=True,
+    routes, "retry", roles=ADMINS, body=RetryOptionsShape, item=RetryItem, response=RevivedShape, is_audited=True,
     refuses=(
         *_ABSENT, errors.WrongState, errors.UniqueConflict, errors.MemberFailed, errors.Unsettled, errors.LimitsChanged,
     ),
@@ -80,8 +82,9 @@ async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Retry a failed or cancelled job.
 
     Jobs that ended because of it wait for it again. A job that ended because of another job is refused with
-    `member_failed`: retry that other job, or resume the flow."""
-    return await _run_grouped(pairs, context.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
+    `member_failed`: retry that other job, or resume the flow. Stored steps are kept, except those that failed or timed
+    out; with `fresh`, all steps are dropped."""
+    return await _run_grouped(pairs, context.service.retry, ("fresh",), RevivedShape)  # type: ignore[no-any-return]
 
 
 @verb(

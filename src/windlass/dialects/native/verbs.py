@@ -29,9 +29,11 @@ def verb(
     refuses: tuple[type[WindlassError], ...],
     is_audited: bool = False,
     method: str = "POST",
+    operation: str = "",
 ) -> Callable[[Perform], Perform]:
     """Add both routes of a verb. `item` is `body` with an id. PATCH and DELETE use the path of the job itself. DELETE
-    takes `body` from the query."""
+    takes `body` from the query. `operation`: name of the operation, if it is not `name`."""
+    operation = operation or name
     place = "query" if method == "DELETE" else "body"
 
     def add(perform: Perform) -> Perform:
@@ -58,9 +60,9 @@ def verb(
         shared: dict[str, Any] = {"roles": roles, "is_audited": is_audited}
         single: Any = {place: body, "response": response, "refuses": refuses}
         path = f"/jobs/{{id}}/{name}" if method == "POST" else "/jobs/{id}"
-        routes(method, path, operation=name, **single, **shared)(run_single)
+        routes(method, path, operation=operation, **single, **shared)(run_single)
         batch: Any = {"body": Items[item], "response": Results[response]}  # type: ignore[valid-type]
-        routes.post(f"/jobs:{name}", operation=f"{name}_many", **batch, **shared)(run_batch)
+        routes.post(f"/jobs:{name}", operation=f"{operation}_many", **batch, **shared)(run_batch)
         return perform
 
     return add

@@ -1,0 +1,1 @@
+"""Routes of durable jobs: steps and suspensions of workers, signals, rewinds."""

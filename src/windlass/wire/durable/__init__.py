@@ -1,0 +1,1 @@
+"""Shapes of durable state: steps, suspensions and signals of jobs."""
