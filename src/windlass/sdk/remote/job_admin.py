@@ -19,6 +19,7 @@ from windlass.wire.job_admin import (
     EditItem,
     IdItem,
     RequeueItem,
+    RetryItem,
     RevivedShape,
     WokenShape,
 )
@@ -51,9 +52,10 @@ class RemoteJobAdminOperations(RemoteFacet):
         super().wake(ids)
         return self._batch("wake", _id_items(ids), WokenShape, lambda item: item.outcome)
 
-    def retry(self, ids: Sequence[bytes]) -> BatchOperation[str]:
-        super().retry(ids)
-        return self._batch("retry", _id_items(ids), RevivedShape, lambda item: item.outcome)
+    def retry(self, ids: Sequence[bytes], *, fresh: bool = False) -> BatchOperation[str]:
+        super().retry(ids, fresh=fresh)
+        items = [RetryItem(id=format_id(job_id), fresh=fresh) for job_id in ids]
+        return self._batch("retry", items, RevivedShape, lambda item: item.outcome)
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:
         super().requeue(ids, gives_attempt_back=gives_attempt_back)

@@ -162,6 +162,7 @@ def _take_shape(request: Take, wait_ms: int | None = None) -> TakeShape:
         glob=wants.glob,
         priority=wants.priority,
         hidden=wants.hidden,
+        steps=wants.steps,
         worker=format_id(request.worker) if request.worker else None,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .durable import RemoteDurableOperations
 from .enqueue import RemoteEnqueueOperations
 from .events import RemoteEventStream
 from .flows import RemoteFlowOperations
@@ -19,6 +20,7 @@ from .workers import RemoteWorkerOperations
 class RemoteService(
     RemoteEnqueueOperations,
     RemoteLeaseOperations,
+    RemoteDurableOperations,
     RemoteJobAdminOperations,
     RemoteJobOperations,
     RemoteFlowOperations,
