@@ -17,7 +17,7 @@ from tests.support.namespace import send_command
 from windlass.core.errors import Refusal, StaleLease, WrongState
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job
-from windlass.core.operations import ANY_JOB, Filter, LeaseRef, Take, Taken
+from windlass.core.operations import ANY_JOB, ANY_JOB_WITH_STEPS, Filter, LeaseRef, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.commands.command import Flow
@@ -31,6 +31,7 @@ W = b"w" * 16
 WAITER = "bell"
 HAND_MS = 2_000
 LIMIT_S = 30.0
+WAKEUP_S = 10.0
 
 
 def wait_in(
@@ -246,9 +247,9 @@ class Receiver:
             self.acceptance = accept()
         return self._takes_on
 
-    async def waits_at(self, service: Service) -> list[Job]:
+    async def waits_at(self, service: Service, wants: Filter = ANY_JOB) -> list[Job]:
         """What the take answers."""
-        request = Take(queues=("q",), worker=W, wait_ms=60_000, by_hand=True)
+        request = Take(queues=("q",), worker=W, wait_ms=60_000, by_hand=True, wants=wants)
         task = asyncio.create_task(_jobs_of(service.take(request, receive=self)))
         await _until_it_waits(service)
         await asyncio.to_thread(put, service, new())
@@ -275,6 +276,25 @@ async def test_who_receives_it_accepts_it_and_the_take_has_nothing_more(open_ser
     (job,) = receiver.received
     found = await asyncio.to_thread(read, open_service, job.id)
     assert (job.state, found.state, found.attempt) == (State.DISPATCHED, State.RUNNING, 1)
+
+
+@pytest.mark.anyio
+async def test_a_taker_that_knows_steps_receives_it_as_well(open_service: Service) -> None:
+    receiver = Receiver(takes_on=True)
+    assert await receiver.waits_at(open_service, ANY_JOB_WITH_STEPS) == []
+    assert receiver.acceptance is not None
+    await receiver.acceptance
+    assert len(receiver.received) == 1
+
+
+@pytest.mark.anyio
+async def test_a_taker_that_knows_steps_is_woken_by_several_jobs(open_service: Service) -> None:
+    request = Take(queues=("q",), most=2, worker=W, wait_ms=60_000, wants=ANY_JOB_WITH_STEPS)
+    task = asyncio.create_task(_jobs_of(open_service.take(request)))
+    await _until_it_waits(open_service)
+    added = await asyncio.to_thread(put, open_service, new(), new())
+    async with asyncio.timeout(WAKEUP_S):  # without a wakeup, the recoverer would repeat it later
+        assert {job.id for job in await task} == {job.id for job in added}
 
 
 @pytest.mark.anyio

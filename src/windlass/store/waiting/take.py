@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.core.errors import PartitionStopped, Refusal, WindlassError
 from windlass.core.job import Job
-from windlass.core.operations import ANY_JOB, LeaseRef, Take, Taken
+from windlass.core.operations import LeaseRef, Take, Taken
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import reports
 from windlass.store.commands.command import Flow
@@ -22,6 +22,7 @@ from windlass.store.commands.take import UNREGISTERED, TakeResult, WaitRegistrat
 from windlass.store.store import Store
 
 from .loop import Look, PartitionWait, Wait, earliest, wait_async, wait_sync
+from .wakeups import HANDED_OVER_TO
 
 log = logging.getLogger("windlass.store")
 
@@ -165,7 +166,7 @@ class _TakerPart(PartitionWait):
             return False
         self.is_served = self._receive(job, lambda: self._store.start(_acceptance(job, self.partition)))
         if self.is_served:
-            self.registered = self.registered - {(job.queue, "")}
+            self.registered = frozenset(place for place in self.registered if place[0] != job.queue)
         return self.is_served
 
     def take_handed(self) -> Job | None:
@@ -175,7 +176,7 @@ class _TakerPart(PartitionWait):
         if job is None or self._age_s(job) > FRESH_S:
             return None
         self.handed = None
-        self.registered = self.registered - {(job.queue, "")}
+        self.registered = frozenset(place for place in self.registered if place[0] != job.queue)
         return job
 
     def _age_s(self, job: Job) -> float:
@@ -235,7 +236,8 @@ async def take_waiting(
     parts = choose()
     if request.wait_ms == 0:
         return (await take_once(store, poll_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
-    worker = request.worker if request.by_hand and request.wants == ANY_JOB and not request.accept_ms else b""
+    is_by_hand = request.by_hand and filter_text(request.wants) in HANDED_OVER_TO and not request.accept_ms
+    worker = request.worker if is_by_hand else b""
     wait = _TakeWait(store, request, parts, worker, receive)
     return await wait_async(store, wait, request.wait_ms, lambda flow: take_once(store, flow))
 

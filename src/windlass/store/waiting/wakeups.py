@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.core.job import Job
+from windlass.core.operations import ANY_JOB_WITH_STEPS
 from windlass.store import keys
+from windlass.store.commands.take import filter_text
 from windlass.store.connection.reconnect import ReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.records.leased_record import unpack_leased
@@ -26,6 +28,7 @@ BLOCK_S = 60.0  # a blocking read ends after this time and is repeated
 WATCHDOG_S = 5  # added to the time of the read; then the connection counts as dead
 SETTLE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
+HANDED_OVER_TO = (filter_text(ANY_JOB_WITH_STEPS), "")  # filters of takers to which a job may be handed over
 MAINTENANCE: Place = ("", "")  # the background loops wait here; no queue has an empty name
 
 
@@ -233,13 +236,14 @@ class Wakeups:
 
     def _hand_over(self, job: Job) -> None:
         """Give the job to the taker that it is leased to, or release it if that taker has left."""
-        for listener in self._by_place.get((job.queue, ""), ()):
-            if listener.worker == job.worker:
-                self._remove_from_places(listener)
-                if not listener.receive(job):
-                    listener.handed = job
-                listener.event.set()
-                return
+        for wanted in HANDED_OVER_TO:
+            for listener in self._by_place.get((job.queue, wanted), ()):
+                if listener.worker == job.worker:
+                    self._remove_from_places(listener)
+                    if not listener.receive(job):
+                        listener.handed = job
+                    listener.event.set()
+                    return
         self.give_back(job)
 
     def _wake_first(self, place: Place) -> None:

@@ -57,9 +57,9 @@ local function note_growth(names, queue, size, bytes)
   counters.write_now(names, queue, 'enqueued', size)
 end
 
-local function wake_takers(names, queue, wakeup_lists, gone)
+local function wake_takers(names, queue, wakeup_lists, gone, filters)
   call('ZREM', names.waiters, unpack(gone))
-  for i = 1, #wakeup_lists do wakeups.wake_taker(queue, wakeup_lists[i], '') end
+  for i = 1, #wakeup_lists do wakeups.wake_taker(queue, wakeup_lists[i], filters[i]) end
 end
 
 -- One job, which is the most frequent call: as below, without the lists.
@@ -93,9 +93,9 @@ local function enqueue_many(arguments, version)
   if (marks[1] or '0') ~= version or marks[2] then return nil end
   local config = simple.config_of(names)
   if not simple.accepts(config) or ended_ids.has_any(ids) then return nil end
-  local wakeup_lists, gone = nil, nil
+  local wakeup_lists, gone, filters = nil, nil, nil
   if call('EXISTS', names.waiters) == 1 then
-    wakeup_lists, gone = simple.waiters(names, config, size)
+    wakeup_lists, gone, filters = simple.waiters(names, config, size)
     if not wakeup_lists then return nil end
   end
   local members, records, bytes = pack_jobs(names, arguments, 3, ids, headers, 'start', tonumber(marks[3] or 0))
@@ -104,7 +104,7 @@ local function enqueue_many(arguments, version)
   call('INCRBY', names.sequence, size)
   call('ZADD', names.ready, unpack(members))
   note_growth(names, queue, size, bytes)
-  if wakeup_lists then wake_takers(names, queue, wakeup_lists, gone) end
+  if wakeup_lists then wake_takers(names, queue, wakeup_lists, gone, filters) end
   return ids
 end
 

@@ -144,21 +144,22 @@ function simple.accepts_numbered(config)
     and not simple.is_set(config.fair_share, 'fair_share') and simple.is_set(config.name_lanes, 'name_lanes')
 end
 
--- Return the wakeup lists for this many jobs, and the waiters to remove; nil if a waiter has a filter or the queue is
--- paused.
+-- Return the wakeup lists for this many jobs, the waiters to remove, and the filter of each list; nil if a waiter does
+-- not want every new job or the queue is paused.
 function simple.waiters(names, config, size)
   if config.paused then return nil end
-  local list, wakeup_lists, gone = call('ZRANGE', names.waiters, 0, wakeups.WAITERS_READ - 1, 'WITHSCORES'), {}, {}
+  local list = call('ZRANGE', names.waiters, 0, wakeups.WAITERS_READ - 1, 'WITHSCORES')
+  local wakeup_lists, gone, filters = {}, {}, {}
   for i = 1, #list, 2 do
     if #wakeup_lists == size then break end
     if tonumber(list[i + 1]) >= clock.now_ms then
       local wakeup_list, filter = string.match(list[i], '^([^\1]*)\1(.*)$')
       if filter ~= '' and filter ~= ANY_WITH_STEPS then return nil end
-      wakeup_lists[#wakeup_lists + 1] = wakeup_list
+      wakeup_lists[#wakeup_lists + 1], filters[#filters + 1] = wakeup_list, filter
     end
     gone[#gone + 1] = list[i]
   end
-  return wakeup_lists, gone
+  return wakeup_lists, gone, filters
 end
 
 -- Return the instants of a queue's timers (lease, due); nil if something is due.

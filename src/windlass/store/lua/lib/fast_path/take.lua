@@ -167,9 +167,10 @@ local function write_leases(leases)
   return {clock.now_ms, following, 0, leases.answers, leases.started_before, 0}
 end
 
-local function take(arguments, queues_at, leases, worker, wakeup_list, registered_ms, waiting)
+local function take(arguments, queues_at, leases, filter, worker, wakeup_list, registered_ms, waiting)
   if leases.number == 0 then
-    wakeups.register_taker(arguments, queues_at, wakeup_list, '', tonumber(registered_ms), waiting == '2' and worker)
+    local hand = waiting == '2' and worker
+    wakeups.register_taker(arguments, queues_at, wakeup_list, filter, tonumber(registered_ms), hand)
   end
   return write_leases(leases)
 end
@@ -178,7 +179,7 @@ function fast_take.take(arguments, filter, most, worker, lease_ms, accept_ms, wa
     resume)
   if not simple.is_take(filter, accept_ms, waiting, resume) then return nil end
   local leases = read_leases(arguments, 11, tonumber(most), worker, tonumber(lease_ms))
-  return leases and take(arguments, 11, leases, worker, wakeup_list, registered_ms, waiting)
+  return leases and take(arguments, 11, leases, filter, worker, wakeup_list, registered_ms, waiting)
 end
 
 function fast_take.finish_and_take(arguments, filter, most, worker, lease_ms, accept_ms, wakeup_list, registered_ms,
@@ -195,7 +196,7 @@ function fast_take.finish_and_take(arguments, filter, most, worker, lease_ms, ac
     if not ends or simple.is_history_kept(ends.of_queue, leases.has_no_history) then return nil end
   end
   -- In this order the indexes of running jobs do not become empty in between.
-  local taken = take(arguments, queues_at, leases, worker, wakeup_list, registered_ms, waiting)
+  local taken = take(arguments, queues_at, leases, filter, worker, wakeup_list, registered_ms, waiting)
   if ends then fast_finish.write(ends) end
   return {ends and finishes or NOTHING, NOTHING, taken}
 end
