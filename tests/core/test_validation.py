@@ -973,10 +973,12 @@ def _durable() -> Iterator[Case]:
     )
     for value in WRONG_IDS:
         yield "read_stream", f"id={value!r}", lambda service, value=value: service.read_stream(value)
+        yield "follow_stream", f"id={value!r}", lambda service, value=value: service.follow_stream(value)
         yield "durable_states", f"id={value!r}", lambda service, value=value: service.durable_states([value])
         yield "open_waits", f"id={value!r}", lambda service, value=value: service.open_waits([value])
     for value in (-1, *WRONG_WHOLES):
         yield "read_stream", f"after={value!r}", lambda service, value=value: service.read_stream(OK_ID, after=value)
+        yield "follow_stream", f"{value!r}", lambda service, value=value: service.follow_stream(OK_ID, after=value)
         yield "read_stream", f"most={value!r}", lambda service, value=value: service.read_stream(OK_ID, most=value)
     yield "store_steps", "unknown", lambda service: service.store_steps([StoreStep(id=OK_ID, token=1, name="s")])
     yield "suspend", "unknown", lambda service: service.suspend([Suspend(id=OK_ID, token=1, waits=(_wait(),))])

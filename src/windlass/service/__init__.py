@@ -19,7 +19,6 @@ from .aliases.numbers import NumberOperations
 from .assignments import AssignmentOperations
 from .bulk_actions import BulkActionOperations
 from .callbacks import CallbackOperations
-from .durable import DurableOperations
 from .events import EventOperations
 from .flows import FlowOperations
 from .job_admin import JobAdminOperations
@@ -27,6 +26,7 @@ from .leases import LeaseOperations
 from .limits import LimitOperations
 from .push import PushOperations
 from .schedules import ScheduleOperations
+from .streams.operations import StreamOperations
 from .workers import WorkerOperations
 
 __all__ = ["Service"]
@@ -46,7 +46,7 @@ class Service(
     AliasOperations,
     FlowOperations,
     LeaseOperations,
-    DurableOperations,
+    StreamOperations,
     JobAdminOperations,
     ExportOperations,
     LimitOperations,
