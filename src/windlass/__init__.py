@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from .sdk.app import Windlass
     from .sdk.callbacks import BadSignature, verify_callback
     from .sdk.context import Context
+    from .sdk.durable.failures import ChildFailed, DuplicateStep, SignalTimeout, StepFailed, Suspended
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
     from .sdk.flows.flow import Chain, Group, group
     from .sdk.flows.handle import FlowHandle, GroupHandle, NamedFlowHandle, Outcome
     from .sdk.flows.inputs import Child
     from .sdk.flows.named import NamedFlow, Step, flow
     from .sdk.handle import JobHandle
+    from .sdk.sync_context import SyncContext
     from .sdk.tasks.depends import Depends
     from .sdk.tasks.limits import Limit, Rate
     from .sdk.tasks.middleware import CallNext
@@ -38,8 +40,10 @@ __all__ = [
     "Callback",
     "Chain",
     "Child",
+    "ChildFailed",
     "Context",
     "Depends",
+    "DuplicateStep",
     "Event",
     "FlowHandle",
     "GiveUp",
@@ -55,7 +59,11 @@ __all__ = [
     "Rate",
     "Refusal",
     "ResultGone",
+    "SignalTimeout",
     "Step",
+    "StepFailed",
+    "Suspended",
+    "SyncContext",
     "Task",
     "Testing",
     "Windlass",
@@ -76,6 +84,12 @@ _HOMES = {
     "BadSignature": "sdk.callbacks",
     "verify_callback": "sdk.callbacks",
     "Context": "sdk.context",
+    "ChildFailed": "sdk.durable.failures",
+    "DuplicateStep": "sdk.durable.failures",
+    "SignalTimeout": "sdk.durable.failures",
+    "StepFailed": "sdk.durable.failures",
+    "Suspended": "sdk.durable.failures",
+    "SyncContext": "sdk.sync_context",
     "Depends": "sdk.tasks.depends",
     "GiveUp": "sdk.failures",
     "JobCancelled": "sdk.failures",

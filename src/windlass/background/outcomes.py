@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from windlass.core.durable import Suspend
 from windlass.core.errors import EngineError, EngineFull, EngineUnavailable
 from windlass.core.operations import CompleteWithChildren, Fail, Finish, LeaseRef
 from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
-# The end of an attempt, or the release of an unfinished job.
-Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | LeaseRef
+# The end of an attempt, the suspension of a run, or the release of an unfinished job.
+Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | Suspend | LeaseRef
 
 # Errors that pass. The lease is still held, so the report is repeated.
 TRANSIENT = (EngineUnavailable, EngineError, EngineFull)
@@ -27,6 +28,7 @@ async def report_outcomes(service: Service, outcomes: Sequence[Outcome], retries
             (Finish, service.finish),
             (Fail, service.fail),
             (CompleteWithChildren, service.complete_with_children),
+            (Suspend, service.suspend),
             (LeaseRef, service.release),
         ):
             places = [at for at, outcome in enumerate(outcomes) if type(outcome) is kind and at not in answers]

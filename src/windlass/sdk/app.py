@@ -36,6 +36,7 @@ from .context import Context
 from .declarations import Declarations
 from .durations import Duration
 from .handle import JobHandle
+from .sync_context import SyncContext
 from .tasks.batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, make_batch
 from .tasks.depends import Factory, refuse_circle
 from .tasks.middleware import M, Middleware, require_async_function
@@ -81,7 +82,7 @@ class TaskDecorator(Protocol):
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> AsyncTask[P, R]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> SyncTask[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
@@ -109,6 +110,7 @@ class Windlass(AppConnection, ScheduleDecorators):
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
         self.overrides: dict[Any, Factory] = {}
+        self.step_stubs: dict[str, Callable[..., Any]] = {}  # functions that a test puts in the place of steps, by name
         # Returns the W3C traceparent of a new job. The id is empty for a schedule, whose jobs are made later.
         self.trace_source: Callable[[Call[Any], bytes], str] | None = None
         self.declared = Declarations()
@@ -130,7 +132,7 @@ class Windlass(AppConnection, ScheduleDecorators):
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> AsyncTask[P, R]: ...
     @overload
-    def task(self, function: Callable[Concatenate[Context, P], R], /) -> SyncTask[P, R]: ...
+    def task(self, function: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
     @overload
     def task(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
     @overload

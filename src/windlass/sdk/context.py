@@ -16,6 +16,7 @@ from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job
 
 from .driver import run_flow, run_flow_sync
+from .durable.calls import DurableCalls
 from .durations import Duration, duration_ms
 from .failures import Retry
 from .flows.inputs import Child
@@ -53,8 +54,8 @@ class NullReporter:
         pass
 
 
-class Context:
-    """Passed to the parameter of a task that is annotated with this class."""
+class Context(DurableCalls):
+    """Passed to the parameter of a task that is annotated with this class. Sync tasks use `SyncContext`."""
 
     def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, reporter: JobReporter) -> None:
         self.app = app
@@ -69,7 +70,7 @@ class Context:
 
     @classmethod
     def inline(cls, task: Task[..., Any]) -> Context:
-        return cls(task.app, task, None, NullReporter())
+        return task.context_class(task.app, task, None, NullReporter())
 
     @property
     def job(self) -> Job:
@@ -97,7 +98,7 @@ class Context:
         return self._job.flow.name if self._job and self._job.flow else ""
 
     @property
-    def step(self) -> str:
+    def flow_step(self) -> str:
         """Name of the job in its flow. Steps of chains and groups have no name."""
         return self._job.flow.step if self._job and self._job.flow else ""
 
@@ -144,6 +145,8 @@ class Context:
         """Set the job's complete payload and the outcomes of its children, before its code starts."""
         self.has_upstream_results = job is not self._job if has_upstream_results is None else has_upstream_results
         self._job, self.children = job, children
+        if self.durable is not None:
+            self.durable.set_inputs(job, self.has_upstream_results)
 
     def spawn(self, part: Spawned, *, key: str = "") -> ChildHandle:
         """Create a child of this job: a call, a chain, a group or a named flow.

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from windlass.core.durable import Suspend
 from windlass.core.operations import Fail, Finish
 
 from .failures import JobFailed, Retry, Stopped, decode_error
@@ -27,11 +28,12 @@ class Summary:
     retried: int = 0  # failed, to be retried
     failed: int = 0  # failed for good
     cancelled: int = 0
+    suspended: int = 0  # runs that ended in a durable wait
     errors: list[Exception] = field(default_factory=list)  # in the order in which they were raised
 
     @property
     def ran(self) -> int:
-        return self.finished + self.retried + self.failed + self.cancelled
+        return self.finished + self.retried + self.failed + self.cancelled + self.suspended
 
 
 class TestWorker(Worker):
@@ -52,6 +54,8 @@ class TestWorker(Worker):
         error = self._errors.pop(run.job.id, None)
         if isinstance(outcome, Finish):
             self._summary.finished += 1
+        elif isinstance(outcome, Suspend):
+            self._summary.suspended += 1
         elif isinstance(outcome, Fail):
             self._count(run, outcome, error)
         super()._on_ended(run, outcome)

@@ -123,7 +123,7 @@ async def test_the_id_is_in_the_partition_of_the_jobs(divided_store: Any) -> Non
 async def test_a_running_job_knows_its_flow(app: Windlass, tasks: Any, working: Any) -> None:
     @app.task
     async def place(ctx: Context) -> list[str]:
-        return [ctx.flow_id, ctx.flow_name, ctx.step]
+        return [ctx.flow_id, ctx.flow_name, ctx.flow_step]
 
     made = flow("known")
     made.step("here", place.call())

@@ -31,7 +31,7 @@ def tasks(app: Windlass, ran: list[str]) -> Any:
 
     @app.task
     def join(ctx: Context, first: int, second: str, third: list[int] = [], mark: str = "") -> str:  # noqa: B006
-        ran.append(f"join {ctx.step}")
+        ran.append(f"join {ctx.flow_step}")
         return f"{first} {second} {third} {mark}"
 
     @app.task

@@ -88,12 +88,17 @@ def needs_inputs(job: Job, has_meta: bool) -> bool:
     return job.has_members or (has_meta and _META in job.payload.data and _RESULTS in job.payload.data)
 
 
-def collect_inputs(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> OperationFlow[JobInputs]:
+def collect_inputs(
+    service: Service, tasks: Mapping[str, Task[..., Any]], job: Job, *, has_children: bool = True
+) -> OperationFlow[JobInputs]:
+    """Collect the inputs of a job. Without `has_children`, its children are those of durable calls, which read them."""
+    if not has_children and not needs_inputs(msgspec.structs.replace(job, has_members=False), True):
+        return JobInputs(job, [])
     members = (yield from _list_members(service, job)) if job.has_members else []
     children = [
         Child(member, tasks[member.job.name].result_type if member.job.name in tasks else Any)
         for member in members
-        if member.job.parent == job.id
+        if has_children and member.job.parent == job.id
     ]
     arguments = _decode_arguments(job.payload)
     meta = decode(Blob(bytes(arguments[META]), Codec.MSGPACK), dict[str, Any]) if META in arguments else {}

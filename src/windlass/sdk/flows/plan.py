@@ -98,7 +98,7 @@ class FlowPlan:
         return self._new_flow_id(self.jobs[0].queue)
 
     def add(self, call: Call[Any], upstream: Upstream | None) -> Upstream:
-        _refuse_shared_jobs(call)
+        refuse_shared_jobs(call)
         fields = self._fields(call.queue, upstream)
         if upstream is not None and upstream.passes:
             fields["meta"] = upstream.meta()
@@ -190,7 +190,7 @@ def _make_job(call: Call[Any], fields: dict[str, Any]) -> NewJob:
         ) from error
 
 
-def _refuse_shared_jobs(call: Call[Any]) -> None:
+def refuse_shared_jobs(call: Call[Any]) -> None:
     """Refuse options that let several calls share a job, or that keep a job from ending."""
     options = call.options
     for option, is_set, off in (

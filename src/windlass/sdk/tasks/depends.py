@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from windlass.core.errors import BadInput
 from windlass.sdk.context import Context
+from windlass.sdk.sync_context import SyncContext
 
 from .annotations import resolve_annotation
 
@@ -55,7 +56,7 @@ class Factory:
             raise BadInput(f"Depends takes a function or a class that makes the value, not {call!r}.")
         self.call = call
         self.name: str = getattr(call, "__qualname__", repr(call))
-        self.is_context = call is Context
+        self.is_context = call is Context or call is SyncContext
         self.kind = _kind(call)
         self.dependencies: dict[str, Dependency] = (
             {} if self.is_context else _find_factory_dependencies(call, self.name)
@@ -127,7 +128,9 @@ def depends_on_context(dependencies: Mapping[str, Dependency]) -> bool:
 
 def _is_context(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
     home: Callable[..., Any] = function.__init__ if inspect.isclass(function) else function
-    return parameter.annotation is not parameter.empty and resolve_annotation(home, parameter.annotation, {}) is Context
+    if parameter.annotation is parameter.empty:
+        return False
+    return resolve_annotation(home, parameter.annotation, {}) in (Context, SyncContext)
 
 
 def _refuse_unreachable(name: str, parameter: inspect.Parameter, parameters: Mapping[str, inspect.Parameter]) -> None:

@@ -77,7 +77,7 @@ class Injector:
 
     def _get_context(self) -> Context:
         if self._context is None:
-            self._context = Context(self._task.app, self._task, current_job.get(), NullReporter())
+            self._context = self._task.context_class(self._task.app, self._task, current_job.get(), NullReporter())
         return self._context
 
     # Without an event loop

@@ -18,6 +18,7 @@ from windlass.sdk.durations import duration_ms
 from windlass.sdk.flows.flow import FlowPart
 from windlass.sdk.flows.labels import shorten
 from windlass.sdk.flows.plan import FlowPlan, Upstream
+from windlass.sdk.sync_context import SyncContext
 
 from .arguments import DecodedCall, Signature
 from .depends import depends_on_context, find_dependencies
@@ -153,6 +154,7 @@ class Task(Generic[P, R_co]):
         self.function = function
         self.name: str = options.get("name") or function.__name__
         self.is_async = inspect.iscoroutinefunction(function)
+        self.context_class: type[Context] = Context if self.is_async else SyncContext
         self.pool: Pool = options.get("pool") or ("async" if self.is_async else "thread")
         self.limits = tuple(options.get("limits", ()))
         self.memory_bytes = _parse_bytes(options.get("memory", 0))
@@ -322,7 +324,7 @@ def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _context_parameter(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the name of the context parameter, and whether it is the first positional parameter."""
-    wanted = (Context, "Context", "windlass.Context")
+    wanted = (Context, SyncContext, "Context", "SyncContext", "windlass.Context", "windlass.SyncContext")
     for at, parameter in enumerate(inspect.signature(function).parameters.values()):
         if hints.get(parameter.name) in wanted:
             return parameter.name, at == 0 and parameter.kind is not parameter.KEYWORD_ONLY

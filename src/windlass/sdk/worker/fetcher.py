@@ -14,13 +14,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from windlass.background.outcomes import TRANSIENT, report_outcomes
-from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, WindlassError
+from windlass.core.durable import Suspend
+from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, StepsFull, TooManySuspensions, WindlassError
 from windlass.core.job import Job
-from windlass.core.operations import ANY_JOB, Fail, Filter, Finish, FinishedAndTaken, LeaseRef, Take
+from windlass.core.operations import ANY_JOB_WITH_STEPS, Fail, Filter, Finish, FinishedAndTaken, LeaseRef, Take
 from windlass.core.states import State
 from windlass.core.text.similar_names import describe_missing_task, suggest_name
 from windlass.core.validation.bounds import NAMES_PER_FILTER, TAKE_MAX
 from windlass.retry_loop import RetryLoop
+from windlass.sdk.failures import encode_error
 from windlass.service import Service
 from windlass.store.waiting.take import Acceptance
 
@@ -37,7 +39,7 @@ TAKE_RETRIES = RetryLoop(log, "Could not take jobs", WindlassError)
 REPORT_RETRIES = RetryLoop(log, "Could not report ended jobs", TRANSIENT)
 EXCLUDE_RETRIES = RetryLoop(log, "Could not exclude jobs of unknown tasks", WindlassError, unless=Forbidden)
 
-EndedRun = tuple[Run, Finish | Fail | LeaseRef]
+EndedRun = tuple[Run, Finish | Fail | Suspend | LeaseRef]
 
 
 class Fetcher:
@@ -70,7 +72,7 @@ class Fetcher:
         self._start = start
         self._on_reported = on_reported
         self._on_lost = on_lost
-        self._wants: Filter = ANY_JOB
+        self._wants: Filter = ANY_JOB_WITH_STEPS
         self._outcomes: list[EndedRun] = []
         self._occupied = 0
         self._reserved = 0  # slots that calls in flight may fill
@@ -163,7 +165,7 @@ class Fetcher:
 
     def _send(self, outcomes: list[EndedRun], most: int) -> Coroutine[Any, Any, FinishedAndTaken] | None:
         """Send the finish-and-take call. Returns None if nothing can be taken, so that ends are only reported."""
-        if most <= 0 or _of_type(outcomes, LeaseRef):
+        if most <= 0 or any(type(outcome) in _SEPARATE for _, outcome in outcomes):
             return None
         finishes = [outcome for _, outcome in _of_type(outcomes, Finish)]
         failures = [outcome for _, outcome in _of_type(outcomes, Fail)] if len(finishes) < len(outcomes) else []
@@ -280,7 +282,14 @@ class Fetcher:
 
     async def _report(self, outcomes: list[EndedRun]) -> None:
         answers = await report_outcomes(self._service, [outcome for _, outcome in outcomes], REPORT_RETRIES)
+        refused = [
+            (run, _make_unsuspendable(outcome, answer))
+            for (run, outcome), answer in zip(outcomes, answers, strict=True)
+            if type(outcome) is Suspend and isinstance(answer, _UNSUSPENDABLE)
+        ]
         self._record_answers(outcomes, answers)
+        if refused:
+            await report_outcomes(self._service, [failure for _, failure in refused], REPORT_RETRIES)
 
     def _record_answers(self, ended: Sequence[EndedRun], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(ended, answers, strict=True):
@@ -351,7 +360,7 @@ class Fetcher:
         async def exclude() -> None:
             for queue in self._queues:
                 await self._service.configure(queue, {"name_lanes": True})
-            self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
+            self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER], steps=True)
             await self._service.release(leases)
 
         try:
@@ -360,6 +369,16 @@ class Fetcher:
             log.warning("%s: %s. They are released in %g s.", EXCLUDE_RETRIES.failure, refusal, UNKNOWN_PAUSE_S)
             await asyncio.sleep(UNKNOWN_PAUSE_S)
             await self._service.release(leases)
+
+
+_SEPARATE = (Suspend, LeaseRef)  # not part of a finish-and-take
+_UNSUSPENDABLE = (TooManySuspensions, StepsFull)
+
+
+def _make_unsuspendable(outcome: Suspend, refusal: Refusal) -> Fail:
+    """Make the failure of a job that cannot be suspended: a further attempt would end in the same way."""
+    error = encode_error(type(refusal).__name__, str(refusal))
+    return Fail(id=outcome.id, token=outcome.token, then="final", reason=refusal.code, error=error)
 
 
 def _of_type(outcomes: Sequence[EndedRun], kind: type[Any]) -> list[tuple[Run, Any]]:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.core.errors import BadInput
+from windlass.core.durable import Suspend, Wait
+from windlass.core.errors import BadInput, StepsFull
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish
 from windlass.core.validation.bounds import REASON_MAX, RESULT_MAX
+from windlass.sdk.durable.failures import DurableFailure, Suspended, leaves
 from windlass.sdk.failures import GiveUp, Retry, encode_error, encode_exception
 from windlass.sdk.tasks.arguments import BadArguments
-from windlass.sdk.tasks.codec import encode
+from windlass.sdk.tasks.codec import Unreadable, encode
 
 if TYPE_CHECKING:
+    from windlass.sdk.context import Context
     from windlass.sdk.tasks.task import Task
 
 
@@ -39,7 +42,13 @@ class AttemptFailed(msgspec.Struct, frozen=True, tag=True):
     failure: AttemptFailure
 
 
-AttemptResult = AttemptSuccess | AttemptFailed
+class AttemptSuspended(msgspec.Struct, frozen=True, tag=True):
+    """End of a run whose code waits."""
+
+    waits: tuple[Wait, ...]
+
+
+AttemptResult = AttemptSuccess | AttemptFailed | AttemptSuspended
 
 
 class FailedInChild(Exception):
@@ -75,10 +84,33 @@ def make_success(job: Job, value: Any) -> AttemptResult:
 
 
 _NOTHING = AttemptSuccess(None)
+_SWALLOWED = AttemptFailed(
+    AttemptFailure(
+        reason="suspension_swallowed",
+        error=encode_error(
+            "SuspensionSwallowed",
+            "The code has caught windlass.Suspended and returned. Let it pass: catch Exception instead of "
+            "BaseException, and do not pass return_exceptions=True to asyncio.gather.",
+        ),
+        is_final=True,
+    )
+)
+
+
+def refuse_swallowed(ended: AttemptResult, context: Context | None) -> AttemptResult:
+    """Turn the success of code that had to be suspended into a failure: its result does not mean anything."""
+    if context is None or context.durable is None or not context.durable.is_suspended:
+        return ended
+    return _SWALLOWED if type(ended) is AttemptSuccess else ended
 
 
 def make_failure(error: BaseException, task: Task[..., Any]) -> AttemptResult:
-    """Convert an exception to a failure. The task decides whether a retry may help."""
+    """Convert an exception to a failure, or to a suspension. The task decides whether a retry may help."""
+    if isinstance(error, Suspended | BaseExceptionGroup):
+        parts = leaves(error)
+        if waits := next((part.waits for part in parts if isinstance(part, Suspended)), ()):
+            others = [part for part in parts if not isinstance(part, Suspended)]
+            return make_failure(_join(error, others), task) if others else AttemptSuspended(waits)
     if isinstance(error, FailedInChild):
         return AttemptFailed(error.failure)
     if isinstance(error, Retry):
@@ -92,8 +124,19 @@ def make_failure(error: BaseException, task: Task[..., Any]) -> AttemptResult:
     return AttemptFailed(AttemptFailure(reason=reason, error=encode_exception(error), is_final=_gives_up(error, task)))
 
 
+def _join(error: BaseException, others: list[BaseException]) -> BaseException:
+    """Return the exceptions of a group that are no suspensions: they win."""
+    return others[0] if len(others) == 1 else BaseExceptionGroup(str(error), others)
+
+
+# An outcome that is stored, or a step that could not be stored: a further attempt would end in the same way.
+_FINAL = (GiveUp, DurableFailure, StepsFull, Unreadable)
+
+
 def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
-    if isinstance(error, (GiveUp, *task.give_up_on)):
+    if isinstance(error, BaseExceptionGroup) and all(isinstance(part, DurableFailure) for part in leaves(error)):
+        return True
+    if isinstance(error, (*_FINAL, *task.give_up_on)):
         return True
     return bool(task.retry_on) and not isinstance(error, task.retry_on)
 
@@ -104,10 +147,12 @@ def _reason(text: str) -> str:
     return plain.encode()[:REASON_MAX].decode(errors="ignore") or "retry"
 
 
-def make_report(job: Job, ended: AttemptResult) -> Finish | Fail:
+def make_report(job: Job, ended: AttemptResult) -> Finish | Fail | Suspend:
     """Make the report for the engine. The retry policy stored with the job decides whether it is retried."""
     if isinstance(ended, AttemptSuccess):
         return Finish(job.id, job.lease_token, ended.result)
+    if isinstance(ended, AttemptSuspended):
+        return Suspend(id=job.id, token=job.lease_token, waits=ended.waits)
     failure = ended.failure
     if failure.is_final or not job.retry.wants_retry(job.attempt):
         return Fail(id=job.id, token=job.lease_token, then="final", reason=failure.reason, error=failure.error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -18,7 +18,7 @@ from windlass.sdk.flows.inputs import collect_inputs
 from windlass.sdk.tasks.injection import ChildSharedDependencies
 
 from .child import Terminated
-from .outcome import AttemptFailed, AttemptFailure, AttemptResult, make_failure, make_success
+from .outcome import AttemptFailed, AttemptFailure, AttemptResult, make_failure, make_success, refuse_swallowed
 from .progress import ProgressSender
 
 if TYPE_CHECKING:
@@ -63,21 +63,39 @@ def _run(app: Windlass, job: Job, reporter: ChildReporter, shared: ChildSharedDe
     task = _find_task(app, job)
     current_job.set(job)
     try:
-        context = Context(app, task, job, reporter)
-        if job.has_members:  # the parent has put upstream results into the payload, but not into the stored job
-            context.set_inputs(
-                job, run_flow_sync(collect_inputs(app.service, app.tasks, job)).children, has_upstream_results=True
-            )
+        context = _make_context(app, task, job, reporter)
         value = task.perform(job.payload, context, shared)
         if task.is_async:
+            value = _perform(value, context)
             value = shared.run(value) if task.dependencies else asyncio.run(value)
-        return make_success(job, value)
+        return refuse_swallowed(make_success(job, value), context)
     except Terminated:
         return AttemptFailed(AttemptFailure(reason="terminated"))
     except MemoryError:
         raise  # the pool reports it as out of memory and ends this process
     except BaseException as error:
         return make_failure(error, task)
+
+
+def _make_context(app: Windlass, task: Task[..., Any], job: Job, reporter: ChildReporter) -> Context:
+    context = task.context_class(app, task, job, reporter)
+    has_children = True
+    if job.is_durable:
+        state = app.service.durable_states([job.id]).one().wait()
+        has_children = state.has_yielded
+        context.load_durable(state)
+    if job.has_members:  # the parent has put upstream results into the payload, but not into the stored job
+        inputs = run_flow_sync(collect_inputs(app.service, app.tasks, job, has_children=has_children))
+        context.set_inputs(job, inputs.children, has_upstream_results=True)
+    return context
+
+
+async def _perform(value: Coroutine[Any, Any, Any], context: Context) -> Any:
+    try:
+        return await value
+    finally:
+        if context.durable is not None:
+            await context.durable.close()
 
 
 class ChildReporter:

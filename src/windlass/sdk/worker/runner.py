@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from windlass.background.outcomes import TRANSIENT
+from windlass.core.durable import Suspend
 from windlass.core.job import Job
 from windlass.core.operations import Fail, Finish, LeaseRef
 from windlass.processes.pool import ChildDied, ChildPool, ChildRun
-from windlass.sdk.context import Context, JobReporter, current_job
+from windlass.retry_loop import RetryLoop
+from windlass.sdk.context import JobReporter, current_job
 from windlass.sdk.driver import run_flow
+from windlass.sdk.durable.failures import Suspended
+from windlass.sdk.durable.run import DurableRun
 from windlass.sdk.failures import Stopped, decode_error
 from windlass.sdk.flows.inputs import collect_inputs, needs_inputs
 from windlass.sdk.tasks.batch import BatchTask
@@ -28,11 +34,13 @@ from .outcome import (
     AttemptFailed,
     AttemptFailure,
     AttemptResult,
+    AttemptSuspended,
     FailedInChild,
     make_cancelled,
     make_failure,
     make_report,
     make_success,
+    refuse_swallowed,
 )
 from .process_job import decode_reply, encode_request
 from .run import Run
@@ -44,8 +52,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
+STATE_RETRIES = RetryLoop(log, "Could not read the stored steps of a job", TRANSIENT)
+
 # Report to the engine: an end, or the release of an unfinished job. None: the lease is lost, so nothing is reported.
-RunReport: TypeAlias = Finish | Fail | LeaseRef | None
+RunReport: TypeAlias = Finish | Fail | Suspend | LeaseRef | None
 
 
 class JobRunner:
@@ -79,9 +89,10 @@ class JobRunner:
         """Start a job. `has_meta`: its payload may have metadata of the SDK."""
         middlewares = self._app.middlewares
         needs_context = task.needs_context or job.has_members or middlewares
-        context = Context(self._app, task, job, self._reporter) if needs_context else None
+        context = task.context_class(self._app, task, job, self._reporter) if needs_context else None
         run = Run(job, task, context, self._loop.time())
-        if task.pool == "process" or middlewares or task.batch is not None or needs_inputs(job, has_meta):
+        is_general = task.pool == "process" or middlewares or task.batch is not None or job.is_durable
+        if is_general or needs_inputs(job, has_meta):
             run.code = self._loop.create_task(self._execute(run))  # more than a call of the function
         elif task.pool == "thread":
             self._start_thread(run)
@@ -123,6 +134,8 @@ class JobRunner:
         except BaseException as raised:
             self._on_raised(run, raised)
             error, ended = raised, make_failure(raised, run.task)
+        if run.context is not None and run.context.durable is not None:
+            await self._close_calls(run.context.durable)
         self._end(run, ended, error)
 
     # General path
@@ -131,13 +144,29 @@ class JobRunner:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
+            has_children = await self._load_durable(run) if run.job.is_durable else True
             if needs_inputs(run.job, True):
-                await self._collect_inputs(run)
+                await self._collect_inputs(run, has_children)
             ended = await self._run_middlewares(run)
         except BaseException as raised:
             self._on_raised(run, raised)
             error, ended = raised, make_failure(raised, run.task)
+        if run.context is not None and run.context.durable is not None:
+            await self._close_calls(run.context.durable)
         self._end(run, ended, error)
+
+    async def _load_durable(self, run: Run) -> bool:
+        """Read what earlier runs have stored. Returns whether the job may have spawned children."""
+        operation = self._service.durable_states([run.job.id]).one()
+        state = await STATE_RETRIES.until_done(lambda: operation)
+        if run.context is not None:
+            run.context.load_durable(state)
+        return state.has_yielded
+
+    async def _close_calls(self, durable: DurableRun) -> None:
+        """End calls that the code has left open. A stop of the job during this changes only its report."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await durable.close()
 
     async def _run_middlewares(self, run: Run) -> AttemptResult:
         if run.context is None or not self._app.middlewares:
@@ -167,6 +196,8 @@ class JobRunner:
         ended = await self._run_in_child(run)
         if isinstance(ended, AttemptFailed):
             raise FailedInChild(ended.failure)
+        if isinstance(ended, AttemptSuspended):
+            raise self._suspend(run, ended)
         return decode(ended.result, run.task.result_type) if ended.result else None
 
     async def _run_in_child(self, run: Run) -> AttemptResult:
@@ -175,6 +206,12 @@ class JobRunner:
             return decode_reply(await self._stoppable(run, child))
         except ChildDied as died:
             return await self._count_crash(run, died)
+
+    def _suspend(self, run: Run, ended: AttemptSuspended) -> Suspended:
+        """Return the exception that carries the suspension of a child process through the middlewares."""
+        if run.context is not None:
+            run.context.note_suspension()
+        return Suspended(lambda: ended.waits)
 
     async def _stoppable(self, run: Run, code: ThreadRun[Any] | ChildRun) -> Any:
         """Make the code that runs in a thread or child the target of a stop while it runs."""
@@ -189,9 +226,9 @@ class JobRunner:
         timeline = await self._service.job([run.job.id]).one()
         return make_crash(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
 
-    async def _collect_inputs(self, run: Run) -> None:
+    async def _collect_inputs(self, run: Run, has_children: bool) -> None:
         """Fetch the results of jobs that this job has waited for."""
-        found = await run_flow(collect_inputs(self._service, self._app.tasks, run.job))
+        found = await run_flow(collect_inputs(self._service, self._app.tasks, run.job, has_children=has_children))
         if run.context is not None:
             run.context.set_inputs(found.job, found.children)
         run.job = found.job
@@ -203,6 +240,7 @@ class JobRunner:
         run.has_ended = True
         if not run.is_reported:
             run.is_reported = True
+            ended = refuse_swallowed(ended, run.context)
             outcome = self._make_run_report(run, ended, error) if run.stop_reason else make_report(run.job, ended)
             if type(outcome) is Fail:
                 _log_failure(run, outcome)
@@ -218,6 +256,7 @@ class JobRunner:
             return make_report(run.job, AttemptFailed(TIMED_OUT))
         was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
         was_stopped |= run.context is not None and run.context.has_seen_stop
+        was_stopped |= run.stop_reason == "cancelled" and isinstance(ended, AttemptSuspended)  # a cancel wins
         if run.stop_reason == "cancelled" and was_stopped:
             return make_cancelled(run.job, None)
         if run.stop_reason == "shutdown" and was_stopped:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from windlass.core.errors import Refusal, UnknownWorker
 from windlass.core.job import Job, Timeline
-from windlass.core.operations import Fail, Finish, Worker
+from windlass.core.operations import Fail, Worker
 from windlass.sdk.tasks.task import MAX_CRASHES
 from windlass.sdk.worker.outcome import make_report
 from windlass.service import Service
@@ -69,5 +69,5 @@ def _make_failure(timeline: Timeline, max_crashes: Mapping[str, int], message: s
     job = timeline.job
     ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", message)
     outcome = make_report(job, ended)
-    assert not isinstance(outcome, Finish)  # noqa: S101 (a crash is a failure)
+    assert isinstance(outcome, Fail)  # noqa: S101 (a crash is a failure)
     return outcome
