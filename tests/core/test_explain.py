@@ -31,7 +31,8 @@ from windlass.core.explain.reasons import (
     WorkersBusy,
 )
 from windlass.core.explain.references import Holder, Related
-from windlass.core.explain.rules import describe_filter, explain
+from windlass.core.explain.filter_text import describe_filter
+from windlass.core.explain.rules import explain
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job
 from windlass.core.limits.limit import Limit, Matcher

@@ -19,9 +19,9 @@ VERBS: tuple[Verb, ...] = get_args(Verb)
 # Lists that a verb applies to. A verb never puts a job back into the list it scans: it would meet that job again.
 STATES: dict[Verb, tuple[str, ...]] = {
     "retry": ("failed", "cancelled"),
-    "cancel": ("queued", "scheduled", "waiting", "running"),
-    "delete": ("queued", "scheduled", "waiting", "failed", "cancelled", "finished", "history"),
-    "requeue": ("scheduled", "waiting", "running", "failed", "cancelled", "finished", "history"),
+    "cancel": ("queued", "scheduled", "waiting", "suspended", "running"),
+    "delete": ("queued", "scheduled", "waiting", "suspended", "failed", "cancelled", "finished", "history"),
+    "requeue": ("scheduled", "waiting", "suspended", "running", "failed", "cancelled", "finished", "history"),
 }
 
 

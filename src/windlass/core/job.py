@@ -208,6 +208,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lease_token: int  # 0: not leased
     lease_deadline_at_ms: int | None
     is_durable: bool = False  # it has steps, signals or a stream
+    awaits_event: bool = False  # suspended for a signal or child jobs, not only for a time
     needs_steps: bool = False  # it has stored steps: only for takers that know them
 
     @property

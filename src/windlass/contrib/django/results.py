@@ -29,6 +29,7 @@ _STATUS = {
     State.FINISHED: Status.SUCCESSFUL,
     State.FAILED: Status.FAILED,
     State.CANCELLED: Status.FAILED,
+    State.SUSPENDED: Status.RUNNING,  # its code has begun, and continues
 }
 UNKNOWN_WORKER = "unknown"
 RUN_AFTER = "run_after"  # in the payload's metadata

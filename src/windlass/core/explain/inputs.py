@@ -6,6 +6,7 @@ from collections.abc import Set
 
 import msgspec
 
+from windlass.core.durable import Step as DurableStep
 from windlass.core.flow.cause import direct_cause
 from windlass.core.job import Attempt, Job, Timeline
 from windlass.core.limits.limit import Limit
@@ -72,6 +73,13 @@ class AwaitedMembers(msgspec.Struct, frozen=True, kw_only=True):
     first_deleted: list[bytes] = []
 
 
+class SuspendedOn(msgspec.Struct, frozen=True):
+    """A wait for which a job is suspended."""
+
+    step: DurableStep
+    pending_children: int = 0
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a job at one instant, as far as its state needs them."""
 
@@ -91,6 +99,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     parent: RelatedJob | None = None
     awaited: AwaitedMembers = AwaitedMembers()
     steps: list[Step] = []
+    waits: list[SuspendedOn] = []  # of a suspended job
+    suspended_at_ms: int = 0
     removed_at_ms: int | None = None
     is_needed: bool = False
     cause: Timeline | None = None  # of an end because of another job

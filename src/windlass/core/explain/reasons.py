@@ -29,10 +29,14 @@ from .pending_reasons import (
 )
 from .reason import ReasonBase, describe_attempt
 from .references import Cause
+from .suspension_reasons import AwaitsChildren, AwaitsNextTry, AwaitsSignal, Sleeps
 
 __all__ = [
     "Ahead",
+    "AwaitsChildren",
     "AwaitsMembers",
+    "AwaitsNextTry",
+    "AwaitsSignal",
     "DeletedMembers",
     "Dispatched",
     "Ended",
@@ -52,6 +56,7 @@ __all__ = [
     "Reason",
     "Running",
     "Scheduled",
+    "Sleeps",
     "StopRequested",
     "Unwanted",
     "WorkerSilent",
@@ -88,7 +93,7 @@ class Ended(ReasonBase, frozen=True, kw_only=True):
 Reason: TypeAlias = (
     Scheduled | Expired | Expires | Paused | LimitFull | RateLimited | NoWorker | NameUnknown | Unwanted | WorkersBusy
     | Ahead | Next | HeldByParent | AwaitsMembers | DeletedMembers | NothingLeft | InSteps | Dispatched | Running
-    | LeaseOverdue | WorkerSilent | StopRequested | Ended
+    | LeaseOverdue | WorkerSilent | StopRequested | Ended | Sleeps | AwaitsSignal | AwaitsChildren | AwaitsNextTry
 )  # fmt: skip
 
 

@@ -13,13 +13,12 @@ import msgspec
 
 from windlass.core.ids import format_id
 from windlass.core.job import End, Job
-from windlass.core.operations import Filter
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import State
 from windlass.core.text.error_text import error_line
-from windlass.core.text.humanize import quote_text
 from windlass.core.text.similar_names import suggest_name
 
+from .filter_text import describe_filter
 from .inputs import Facts, RegisteredWorker, RelatedJob
 from .reasons import (
     Ahead,
@@ -49,6 +48,7 @@ from .reasons import (
     WorkerSilent,
 )
 from .references import HIDDEN, Cause, Holder, Related, Step
+from .suspension_reasons import suspension_reason
 from .unknown_names import known_names, knows_name, live_workers
 
 
@@ -95,6 +95,8 @@ def _reasons(facts: Facts) -> Iterator[Reason]:
     if state.is_leased:
         leased = chain(_dispatched(facts) if state is State.DISPATCHED else _running(facts), _lease_problems(facts))
         return chain(leased, _untaken(facts)) if facts.job.is_overdue else leased
+    if state is State.SUSPENDED:
+        return _suspended(facts)
     if state is State.SCHEDULED:
         pending: Iterator[Reason] = chain(_scheduled(facts), _paused(facts), _no_worker(facts), _name_unknown(facts))
     else:
@@ -130,6 +132,11 @@ def _expires(facts: Facts) -> Iterator[Reason]:
 def _expires_at_ms(job: Job) -> int | None:
     """Return the expiry of a job that has not started. A job that waits for its next attempt does not expire."""
     return job.expires_at_ms if job.attempt == 0 else None
+
+
+def _suspended(facts: Facts) -> Iterator[Reason]:
+    for wait in facts.waits:
+        yield suspension_reason(wait, facts.suspended_at_ms)
 
 
 # Jobs that may be taken
@@ -208,20 +215,6 @@ def _workers_with_name(facts: Facts) -> list[RegisteredWorker]:
         for worker in _live_workers(facts)
         if knows_name(worker.info, facts.job.name) and worker.id not in facts.workers_without_name
     ]
-
-
-def describe_filter(wants: Filter) -> str:
-    """Describe a taker's filter in words."""
-    parts = []
-    if wants.only:
-        parts.append("only " + ", ".join(quote_text(name) for name in wants.only))
-    if wants.all_but:
-        parts.append("all but " + ", ".join(quote_text(name) for name in wants.all_but))
-    if wants.glob:
-        parts.append(f"names like {quote_text(wants.glob)}")
-    if wants.priority is not None:
-        parts.append(f"priority {wants.priority}")
-    return " with ".join(parts)
 
 
 def _position(facts: Facts, *, is_blocked: bool, is_unwanted: bool) -> Iterator[Reason]:

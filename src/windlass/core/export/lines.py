@@ -9,6 +9,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from windlass.core.durable import (
+    CHILDREN_MAX,
+    SIGNAL_NAME_MAX,
+    SIGNALS_MAX,
+    STEP_NAME_MAX,
+    STEPS_MAX,
+    STREAM_VALUES_MAX,
+)
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Blob, Callback, Codec, OnFailure
 from windlass.core.limits.limit import Limit
@@ -109,7 +117,8 @@ class FlowRefEntry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 
 
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A job in its current state. A leased job is written as if it had been released."""
+    """A job in its current state. A leased job is written as if it had been released, a suspended one as queued: its
+    code runs up to its wait and is suspended again."""
 
     id: str
     queue: str
@@ -159,6 +168,46 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     flow: FlowRefEntry | None = None
 
 
+class StepEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A stored step of a durable job."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=STEP_NAME_MAX)]
+    kind: Literal["step", "sleep", "signal", "children", "cursor"] = "step"
+    status: Literal["waiting", "done", "failed", "timed_out"] = "done"
+    tries: Count = 0
+    begun_at_ms: Instant = 0
+    ended_at_ms: Instant = 0
+    wake_at_ms: Instant = 0
+    signal: Annotated[str, Meta(max_length=SIGNAL_NAME_MAX)] = ""
+    children: Annotated[list[str], Meta(max_length=CHILDREN_MAX)] = []
+    value: EncodedBlob | None = None
+
+
+class SignalEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1, max_length=SIGNAL_NAME_MAX)]
+    at_ms: Instant
+    value: EncodedBlob
+
+
+class StreamEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    at_ms: Instant
+    attempt: Count
+    value: EncodedBlob | None  # None: a new attempt begins here
+
+
+class DurableEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Steps, unread signals and stream of a job."""
+
+    steps: Annotated[list[StepEntry], Meta(max_length=STEPS_MAX)] = []
+    signals: Annotated[list[SignalEntry], Meta(max_length=SIGNALS_MAX)] = []
+    request_ids: Annotated[list[Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]], Meta(max_length=SIGNALS_MAX)] = []
+    suspensions: Count = 0
+    round: Count = 0
+    has_yielded: bool = False
+    stream: Annotated[list[StreamEntry], Meta(max_length=2 * STREAM_VALUES_MAX)] = []
+    stream_writes: Count = 0
+
+
 class AwaitedEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     id: str
     queue: str  # empty: the job no longer exists
@@ -174,6 +223,7 @@ class JobLine(ExportLine, frozen=True, kw_only=True, tag="job"):
     is_unique_shared: bool = False  # several jobs hold its unique key
     is_cancel_requested: bool = False  # it was leased, and a cancel was requested
     after: list[AwaitedEntry] = []  # jobs it waits for, or whose outcomes it may read
+    durable: DurableEntry | None = None
 
 
 class CallbackLine(ExportLine, frozen=True, kw_only=True, tag="callback"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from windlass.core.durable import SIGNAL_VALUE_MAX, STEP_VALUE_MAX, STREAM_VALUE_MAX
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.export.lines import (
     AttemptEntry,
+    DurableEntry,
     EncodedBlob,
     FlowLine,
     FlowStepEntry,
@@ -30,6 +32,7 @@ from .bounds import (
     RESULT_MAX,
 )
 from .callbacks import check_callback
+from .durable import check_signal_name, check_step_name
 from .jobs import check_new_job
 from .limits import PAUSE_REASON_MAX, check_pause, check_weights
 from .logs import check_log_line
@@ -92,6 +95,8 @@ def check_job_line(line: JobLine, new: NewJob, payload_max: int) -> None:
     for attempt in line.attempts:
         check_attempt_entry(attempt)
     _check_logs(line)
+    if line.durable is not None:
+        _check_durable(line.durable)
     if len(line.after) > AFTER_MAX:
         raise TooLarge(f"A job may wait for {AFTER_MAX} jobs, not {len(line.after)}.")
     if line.after and not line.job.has_members:
@@ -106,6 +111,20 @@ def check_job_entry(entry: JobEntry, new: NewJob, payload_max: int) -> None:
         check_callback(new.callback)
     check_text("schedule", entry.schedule, 255, may_be_empty=True)
     _check_state(entry)
+
+
+def _check_durable(entry: DurableEntry) -> None:
+    for step in entry.steps:
+        check_step_name("name", step.name)
+        if step.value is not None:
+            _check_encoded_blob("value", step.value, STEP_VALUE_MAX)
+    for signal in entry.signals:
+        check_signal_name(signal.name)
+        _check_encoded_blob("value", signal.value, SIGNAL_VALUE_MAX)
+    for value in (item.value for item in entry.stream if item.value is not None):
+        _check_encoded_blob("value", value, STREAM_VALUE_MAX)
+    if len({step.name for step in entry.steps}) < len(entry.steps):
+        raise BadInput("Two steps of a job have the same name.")
 
 
 def _check_state(entry: JobEntry) -> None:

@@ -20,11 +20,14 @@ STATES = {
     State.FINISHED: "FINISHED",
     State.FAILED: "FAILED",
     State.CANCELLED: "CANCELLED",
+    State.SUSPENDED: "QUEUED",  # it sleeps until its nextRun; a job that waits for a signal or for children is PAUSED
 }
 RUNNING_STATES = ("RUNNING", "RUNQUEUED")
 
 
 def state_of(job: Job) -> str:
+    if job.awaits_event:
+        return "PAUSED"
     return "RUNQUEUED" if job.retake and job.state.is_leased else STATES[job.state]
 
 

@@ -48,7 +48,7 @@ def format_last_run(at_ms: int | None) -> str:
 
 def format_scheduled_run(job: Job) -> str:
     """Format the instant at which the job is, or was, to run. The lease does not count."""
-    at_ms = job.run_at_ms
+    at_ms = job.run_at_ms or job.created_at_ms  # a suspended job without an instant waits for others
     if job.state is State.WAITING and at_ms == job.started_at_ms:
         return format_seconds(at_ms)  # it waits for its children since it started
     if at_ms == job.created_at_ms:

@@ -26,6 +26,7 @@ _STATUSES: dict[State, Status] = {
     State.RUNNING: "running",
     State.FINISHED: "done",
     State.FAILED: "error",
+    State.SUSPENDED: "running",  # its code has begun, and continues
 }
 
 

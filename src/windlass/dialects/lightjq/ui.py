@@ -246,7 +246,7 @@ async def ui_stats(context: RequestContext[None, QueueQuery]) -> StatsShape:
         jobs=CountsShape(
             queued=stats.queued + stats.waiting,
             retrying=stats.scheduled,
-            running=stats.running,
+            running=stats.running + stats.suspended,
             error=stats.failed,
             done=stats.finished,
         ),

@@ -191,7 +191,9 @@ class Importer:
             self.done.lines,
             partition,
             entry.id,
-            lambda limits: stored_entries.read_job(line, job, limits, after),
+            lambda limits: stored_entries.read_job(
+                line, job, limits, after, lambda job_id: self._with_partition(job_id, partition)
+            ),
             job,
             line.is_cancel_requested,
         )

@@ -14,6 +14,7 @@ from windlass.core.explain.inputs import (
     QueuePosition,
     RegisteredWorker,
     RelatedJob,
+    SuspendedOn,
     Takers,
 )
 from windlass.core.explain.references import Step
@@ -23,6 +24,7 @@ from windlass.core.operations import ANY_JOB, Filter
 from windlass.core.queue import Pause
 from windlass.core.states import State
 from windlass.store.records.attempt import unpack_attempt
+from windlass.store.records.durable_state import unpack_step
 from windlass.store.records.record import unpack
 
 from .command import Argument, Command, parse_read_reply
@@ -79,9 +81,15 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
         parent=_relative(*_only(found[b"parent"], (b"", 0))) if found[b"parent"] else None,
         awaited=_awaited(_only(found[b"members"], None)),
         steps=list(dict.fromkeys(_STEPS[kind] for (kind,) in found[b"step"])),
+        waits=[_suspended_on(*fact) for fact in found[b"wait"]],
+        suspended_at_ms=_only(found[b"suspended"], (0,))[0],
         removed_at_ms=removed_at_ms or None,
         is_needed=bool(is_needed),
     )
+
+
+def _suspended_on(name: bytes, packed: bytes, pending_children: int) -> SuspendedOn:
+    return SuspendedOn(unpack_step(name.decode(), packed), pending_children)
 
 
 def _only(facts: list[Any], default: Any) -> Any:

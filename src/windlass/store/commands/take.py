@@ -22,7 +22,6 @@ from .reports import (
     read_next_run_needed,
 )
 
-
 _ANY_WITH_STEPS = "s\1\1"
 
 

@@ -21,6 +21,8 @@ from windlass.store.records.attempt import pack_attempt, pack_blob, unpack_attem
 from windlass.store.records.record import NO_ORIGIN, ScheduleOrigin, pack, unpack
 from windlass.store.records.snapshot import Snapshot, pack_snapshot, read_snapshot
 
+from .durable_entries import read_durable, write_durable
+
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)
 _BOOLEANS = (b"name_lanes", b"fair_share", b"lease_renewal")
 _encode_schedule = msgspec.msgpack.Encoder().encode
@@ -132,6 +134,8 @@ def _is_without_parent(job: Job, parent_queue: str) -> bool:
 
 
 def _state_of(job: Job, parent_queue: str, now_ms: int) -> State:
+    if job.state is State.SUSPENDED:
+        return State.QUEUED
     may_start = job.state in LEASED or (_is_without_parent(job, parent_queue) and not job.has_members and not job.joins)
     if not may_start:
         return job.state
@@ -150,7 +154,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         fingerprint=snapshot.fingerprint.hex(),
         sequence=job.sequence,
         created_at_ms=job.created_at_ms,
-        run_at_ms=job.run_at_ms,
+        run_at_ms=job.created_at_ms if job.state is State.SUSPENDED else job.run_at_ms,
         revision=job.revision,
         started_at_ms=snapshot.started_at_ms,
         ended_at_ms=snapshot.ended_at_ms,
@@ -219,6 +223,7 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
         is_unique_shared=stored.is_unique_shared,
         is_cancel_requested=bool(is_requested),
         after=[lines.AwaitedEntry(format_id(member[:16]), member[16:].decode()) for member in sorted(stored.awaited)],
+        durable=write_durable(stored.durable, stored.stream),
     )
 
 
@@ -264,14 +269,20 @@ def _flags_of(entry: lines.JobEntry) -> int:
     )
 
 
-def record_of(entry: lines.JobEntry, job: NewJob, limits: str) -> bytes:
+def _durable_flags(entry: lines.DurableEntry | None) -> int:
+    if entry is None:
+        return 0
+    return int(Flag.DURABLE | (Flag.NEEDS_STEPS if entry.steps else 0))
+
+
+def record_of(entry: lines.JobEntry, job: NewJob, limits: str, flags: int = 0) -> bytes:
     origin = ScheduleOrigin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
     # A repeat rule is packed with its planned time; pack_snapshot sets the time at which the job runs.
     packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin, entry.note)
     snapshot = Snapshot(
         fingerprint=bytes.fromhex(entry.fingerprint),
         state=int(State[entry.state.upper()]),
-        flags=_flags_of(entry),
+        flags=_flags_of(entry) | flags,
         sequence=entry.sequence,
         created_at_ms=entry.created_at_ms,
         run_at_ms=entry.run_at_ms,
@@ -300,9 +311,9 @@ def _logs_of(line: lines.JobLine) -> Logs:
     return Logs(kept, line.logs_dropped)
 
 
-def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[bytes]) -> RestoreEntry:
-    body = {
-        "record": record_of(line.job, job, limits),
+def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[bytes], map_id: MapId) -> RestoreEntry:
+    body: dict[str, Any] = {
+        "record": record_of(line.job, job, limits, _durable_flags(line.durable)),
         "attempts": [pack_attempt(attempt_of(entry)) for entry in line.attempts],
         "logs": pack_entries(_logs_of(line)),
         "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
@@ -310,6 +321,8 @@ def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[byte
         "is_shared": line.is_unique_shared,
         "after": b"".join(after),
     }
+    if line.durable is not None:
+        body["durable"] = read_durable(line.durable, map_id)
     return RestoreEntry("j", job.id, body)
 
 

@@ -107,7 +107,7 @@ class ExportWriter:
             self._estimates["queue"] += len(names)
             for start in range(0, len(names), NAMES_PER_CALL):
                 for stats in (yield queues.stats(names[start : start + NAMES_PER_CALL], partition)):
-                    live = stats.queued + stats.scheduled + stats.waiting + stats.running
+                    live = stats.queued + stats.scheduled + stats.waiting + stats.suspended + stats.running
                     self._estimates["job"] += live + stats.finished + stats.failed + stats.cancelled + stats.history
             if cursor == "0":
                 return

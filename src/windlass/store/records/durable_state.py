@@ -15,6 +15,7 @@ from windlass.core.durable import (
     Wait,
     WaitKind,
 )
+from windlass.core.job import Blob
 
 from .attempt import pack_blob, unpack_blob
 
@@ -51,6 +52,21 @@ def unpack_step(name: str, packed: bytes) -> Step:
         children=tuple(detail[at : at + 16] for at in range(1, len(detail), 16)) if is_children else (),
         value=unpack_blob(value),
     )
+
+
+def pack_step(step: Step) -> bytes:
+    """Pack a step for an import. A wait for children does not say whether it needs all of them: it is over."""
+    is_children = step.kind is StepKind.CHILDREN
+    detail = b"0" + b"".join(step.children) if is_children and step.children else step.signal.encode()
+    instants = (step.begun_at_ms, step.ended_at_ms or 0, step.wake_at_ms or 0)
+    halves = [half for at_ms in instants for half in (at_ms >> 32, at_ms & 0xFFFFFFFF)]
+    head = _STEP.pack(step.kind, step.status, step.number, *halves, step.tries, len(detail))
+    return head + detail + pack_blob(step.value)
+
+
+def pack_unread(number: int, name: str) -> bytes:
+    encoded = name.encode()
+    return _UNREAD.pack(number, len(encoded)) + encoded
 
 
 def pack_wait(wait: Wait) -> bytes:
@@ -115,3 +131,7 @@ def unpack_stream_item(position: int, entry: bytes) -> StreamItem:
     high, low, attempt = _STREAM_ENTRY.unpack_from(entry)
     value = unpack_blob(entry[_STREAM_ENTRY.size :])
     return StreamItem(position=position, at_ms=high << 32 | low, attempt=attempt, value=value)
+
+
+def pack_stream_entry(at_ms: int, attempt: int, value: Blob | None) -> bytes:
+    return _STREAM_ENTRY.pack(at_ms >> 32, at_ms & 0xFFFFFFFF, attempt) + pack_blob(value)

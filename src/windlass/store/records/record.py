@@ -50,6 +50,7 @@ _DURABLE, _NEEDS_STEPS = int(Flag.DURABLE), int(Flag.NEEDS_STEPS)
 REMEMBERED_BYTES = 512  # longer tails are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
+_SUSPENDED = int(State.SUSPENDED)
 _IS_LEASED = [state in LEASED for state in _STATES]
 
 
@@ -248,6 +249,8 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         tail, flags, priority, is_whole
     )
     is_leased = _IS_LEASED[state_code]
+    if state_code == _SUSPENDED:  # the deadline marks what it waits for, see lua/lib/durable/suspension.lua
+        common = replace(common, awaits_event=deadline != 0)
     created_at_ms = created_high << 32 | created
     return replace(
         common,

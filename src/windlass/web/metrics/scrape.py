@@ -26,7 +26,7 @@ QUEUES_MAX = 1000  # in one scrape
 ENGINE_TIMEOUT_S = 5.0  # scrapers give up after a longer time
 MINUTE_MS = 60_000
 NO_QUEUE = "windlass-metrics"  # an empty queue: reading it costs a round trip and little more
-_STATES = ("queued", "scheduled", "waiting", "running", "failed")
+_STATES = ("queued", "scheduled", "waiting", "suspended", "running", "failed")
 _FIGURES = ("enqueued", "taken", "finished", "failed", "retried", "recovered")
 
 

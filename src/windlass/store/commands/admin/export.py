@@ -45,10 +45,12 @@ class StoredJob(NamedTuple):
     parent_queue: str
     cursor: str  # of more jobs it waits for
     awaited: list[bytes]  # id + queue
+    durable: list[bytes]  # fields of its durable state
+    stream: list[bytes]  # entries
 
 
 def read_job(reply: Sequence[Any]) -> StoredJob:
-    record, attempts, logs, result, removed_at, is_shared, parent_queue, cursor, awaited = reply
+    record, attempts, logs, result, removed_at, is_shared, parent_queue, cursor, awaited, durable, stream = reply
     return StoredJob(
         record,
         attempts,
@@ -59,6 +61,8 @@ def read_job(reply: Sequence[Any]) -> StoredJob:
         parent_queue.decode(),
         cursor.decode(),
         awaited,
+        durable,
+        stream,
     )
 
 

@@ -12,12 +12,14 @@
 --            {'parent', id, state (0: it is gone)},
 --            {'members', not ended, {{id, state (0: gone)}, ...}, deleted before their end, {id, ...}},
 --            {'step', kind of a pending step on its dependencies (dependencies.lua)},
+--            {'suspended', since when}, {'wait', name, step (durable/state.lua), children that have not ended},
 --            {'kept', instant of its removal (0: not known), 1 when other jobs need its outcome}
 -- refusals:  unknown_job, already_ended
 -- flags: no-writes
 local STATE = require('constants').STATE
 local clock = require 'clock'
 local dependencies = require 'dependencies.dependencies'
+local waits = require 'durable.waits'
 local ending = require 'jobs.ending'
 local queue_position = require 'jobs.queue_position'
 local record = require 'jobs.record'
@@ -96,6 +98,8 @@ local function facts_of(job, most, most_workers)
     add_members(facts, job, most)
   elseif record.is_ended(job) then
     add_end(facts, job)
+  elseif job.state == STATE.suspended then
+    for _, fact in ipairs(waits.describe(job)) do facts[#facts + 1] = fact end
   elseif job.state <= STATE.queued or record.has(job, 'retakeable') then
     add_pauses(facts, job)
     add_takers(facts, job, most, most_workers)

@@ -72,10 +72,20 @@ local function pack_names(wanted)
   return table.concat(parts)
 end
 
+-- The deadline of a suspended job is no lease: AWAITS_EVENT marks that it does not only wait for a time, so that
+-- readers of its record can tell the two apart.
+local AWAITS_EVENT = 1
+local function awaits_event(wanted)
+  for _, wait in ipairs(wanted) do
+    if wait.kind == STEP_KIND.signal or wait.kind == STEP_KIND.children then return true end
+  end
+  return false
+end
+
 local function become_suspended(job, token, wanted, wake_at)
   redis.call('HSET', keys.durable(job.id), 'w', pack_names(wanted), 't', clock.now_ms, 'l', token)
   index.leave(job)
-  job.token, job.deadline, job.worker = 0, 0, record.NO_ID
+  job.token, job.deadline, job.worker = 0, awaits_event(wanted) and AWAITS_EVENT or 0, record.NO_ID
   job.state, job.ready_at = STATE.suspended, wake_at
   index.enter(job)
   record.save(job)

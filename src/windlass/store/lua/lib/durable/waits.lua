@@ -26,21 +26,27 @@ function waits.open_waits(job)
   return found
 end
 
--- Return whether all children of a wait have ended, or one of them failed and the wait does not need the others. A
--- child that is not listed was deleted.
-local function are_children_ended(job, detail)
-  local ids, needs_all, pending = {}, string.byte(detail) == 49, 0
+-- Return how many children of a wait have not ended, and whether one of them failed or was cancelled. A child that is
+-- not listed was deleted.
+local function count_pending(job, detail)
+  local ids, pending, has_failed = {}, 0, false
   for at = 2, #detail, 16 do ids[#ids + 1] = string.sub(detail, at, at + 15) end
   for first = 1, #ids, CHILDREN_READ do
     local last = math.min(first + CHILDREN_READ - 1, #ids)
     local scores = redis.call('ZMSCORE', keys.members(job.id), unpack(ids, first, last))
     for i = 1, last - first + 1 do
       local score = tonumber(scores[i] or STATE.cancelled)
-      if score >= STATE.failed and not needs_all then return true end
-      if score < STATE.finished then pending = pending + 1 end
+      if score < STATE.finished then pending = pending + 1 elseif score >= STATE.failed then has_failed = true end
     end
   end
-  return pending == 0
+  return pending, has_failed
+end
+
+-- Return whether all children of a wait have ended, or one of them failed and the wait does not need the others.
+local function are_children_ended(job, detail)
+  local pending, has_failed = count_pending(job, detail)
+  local needs_all = string.sub(detail, 1, 1) == '1'
+  return pending == 0 or (has_failed and not needs_all)
 end
 
 function waits.is_met(job, step)
@@ -65,9 +71,20 @@ function waits.wake(job)
   redis.call('HDEL', keys.durable(job.id), 'w', 't')
   redis.call('HSET', keys.durable(job.id), 'z', 1)
   index.leave(job)
-  job.state, job.ready_at = STATE.queued, math.min(index.wakes_at(job), clock.now_ms)
+  job.state, job.ready_at, job.deadline = STATE.queued, math.min(index.wakes_at(job), clock.now_ms), 0
   index.enter(job)
   record.save(job)
+end
+
+-- Return the facts about the waits of a suspended job, as explain.lua lists them.
+function waits.describe(job)
+  local key = keys.durable(job.id)
+  local facts = {{'suspended', tonumber(redis.call('HGET', key, 't') or 0)}}
+  for _, wait in ipairs(waits.open_waits(job)) do
+    local pending = wait.step.kind == STEP_KIND.children and count_pending(job, wait.step.detail) or 0
+    facts[#facts + 1] = {'wait', wait.name, redis.call('HGET', key, 's' .. wait.name), pending}
+  end
+  return facts
 end
 
 -- Wake a suspended job if the children that it waits for have ended.

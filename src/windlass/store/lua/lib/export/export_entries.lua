@@ -23,6 +23,18 @@ function export_entries.awaited_page(id, cursor)
   return found, page[1] ~= '0' and page[1] or '', #page[2] / 2
 end
 
+-- Return the fields of a job's durable state, the entries of its stream, and their weight.
+local function read_durable(job)
+  if not record.has(job, 'durable') then return {}, {}, 0 end
+  local fields, stream, weight = redis.call('HGETALL', keys.durable(job.id)), {}, 0
+  for i, entry in ipairs(redis.call('XRANGE', keys.stream(job.id), '-', '+')) do
+    stream[i] = entry[2][2]
+    weight = weight + #stream[i]
+  end
+  for _, field in ipairs(fields) do weight = weight + #field end
+  return fields, stream, weight
+end
+
 export_entries.EXPORT = {}
 
 function export_entries.EXPORT.j(id)
@@ -39,9 +51,11 @@ function export_entries.EXPORT.j(id)
   local weight = #raw + #result + members_read * MEMBER_WEIGHT
   for _, attempt in ipairs(attempts) do weight = weight + #attempt end
   for _, entry in ipairs(logs) do weight = weight + #entry end
+  local durable, stream, durable_weight = read_durable(job)
+  weight = weight + durable_weight
   return {
     raw, attempts, logs, result, redis.call('ZSCORE', keys.retention(), id) or '', is_shared and 1 or 0,
-    parent and parent.queue or '', cursor, awaited,
+    parent and parent.queue or '', cursor, awaited, durable, stream,
   }, weight
 end
 

@@ -54,6 +54,13 @@ local function refusal_of(job, body)
   return nil
 end
 
+local function restore_durable(job, durable)
+  for field, value in pairs(durable.fields) do redis.call('HSET', keys.durable(job.id), field, value) end
+  for position, entry in ipairs(durable.stream) do
+    redis.call('XADD', keys.stream(job.id), position .. '-0', 'e', entry)
+  end
+end
+
 local function restore_belongings(job, body)
   if #body.attempts > 0 then
     record.mark(job, 'has_attempts')
@@ -67,6 +74,7 @@ local function restore_belongings(job, body)
     record.mark(job, 'has_outcome')
     batch.set(keys.result(job.id), body.result)
   end
+  if body.durable then restore_durable(job, body.durable) end
   if body.removed_at > 0 then batch.z_add(keys.retention(), body.removed_at, job.id) end
   if holds_unique(job) then unique_keys.hold(job) end
   ending.each_tag(job, function(key) batch.z_add(key, job.created_at, job.id) end)
@@ -85,9 +93,9 @@ end
 local function restore_counts(job)
   list_queue(job.queue)
   if not record.is_ended(job) then
-    batch.increment(keys.queue(job.queue), 'bytes', job.bytes)
+    batch.increment(keys.queue(job.queue), 'bytes', record.total_bytes(job))
   elseif record.has(job, 'in_history') then
-    batch.increment(keys.queue(job.queue), 'history_bytes_now', job.bytes)
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', record.total_bytes(job))
     ending.trim_wanted[job.queue] = (ending.trim_wanted[job.queue] or 0) + 1
   end
   highest_sequence = math.max(highest_sequence, job.sequence)
@@ -97,7 +105,7 @@ end
 restore_entries.RESTORE = {}
 
 -- body: record, attempts, logs, result, removed_at (0: never), is_shared (other jobs hold its unique key too), after
--- (ids of jobs it waits for)
+-- (ids of jobs it waits for), durable (nil: none)
 function restore_entries.RESTORE.j(id, body)
   local job = record.parse(id, body.record)
   local refused = refusal_of(job, body)
