@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Packages for the tests: a second engine, the allocator for the embedded engine, locale sources, a tool that makes certificates,
-# HTTP clients that are not ours, a browser with fonts, and a counter of instructions. Debian's nodejs comes without npm. Other distributions include npm in
+# HTTP clients that are not ours, a browser with fonts, a counter of instructions, and a database (of the benchmarks). Debian's nodejs comes without npm. Other distributions include npm in
 # nodejs, and their nodejs conflicts with a separate npm package.
-TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind
+TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind postgresql
+# Debian keeps the programs of PostgreSQL outside of the search path.
+HAS_POSTGRES := { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1
 # Code generators for the OpenAPI documents, from npm.
 GENERATORS := .generators
 GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-lock.json
@@ -29,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
+	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 	@$(MAKE) --no-print-directory $(GENERATORS)/.installed
 
@@ -67,12 +69,14 @@ check: setup ## Check style, types, import rules and Lua headers.
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_lua.py
 
-# The engine's usual allocator, which the embedded engine lacks. Without it the benchmark report says so.
+# The engine's usual allocator, which the embedded engine lacks; without it the benchmark report says so. PostgreSQL for the
+# comparison of durable steps with DBOS; without it that comparison fails.
+BENCH_PACKAGES := libjemalloc2 postgresql
 .PHONY: bench-packages
 bench-packages:
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! /sbin/ldconfig -p | grep -q libjemalloc.so.2; then \
-	  echo "Installing libjemalloc2 for the engine…"; \
-	  { apt-get install -y -q libjemalloc2 || { apt-get update -q && apt-get install -y -q libjemalloc2; }; } >/dev/null || true; \
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { /sbin/ldconfig -p | grep -q libjemalloc.so.2 && $(HAS_POSTGRES); }; then \
+	  echo "Installing $(BENCH_PACKAGES) for the benchmarks…"; \
+	  { apt-get install -y -q $(BENCH_PACKAGES) || { apt-get update -q && apt-get install -y -q $(BENCH_PACKAGES); }; } >/dev/null || true; \
 	fi
 
 bench: setup bench-packages ## Measure everything beside other queues and the bare engine; WRITE=1 writes docs/performance.md, QUICK=1 is shorter.

@@ -2,7 +2,7 @@
 
 Figures are saved after every section, so a section that fails loses no other figures. `--write` generates
 docs/performance.md from them, `--report FILE` does so without measuring. With some sections only, `--write` replaces
-these sections in the report.
+these sections in the report, which says where their machine or versions differ.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from . import floors, report
-from .figures import Figures, Measured, Setting
+from .figures import Environment, Figures, Measured, Setting
 from .machine import machine, versions
 from .sections import SECTIONS
 
@@ -34,10 +34,10 @@ def main() -> int:
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     before = _before(parser) if options.write and options.sections else None
     figures = Figures(machine(), versions(), [])
-    if before and (before.machine, before.versions) != (figures.machine, figures.versions):
-        parser.error("the report is from another machine or other versions: run --write with all sections")
+    apart = environment(before, figures) if before else None
     for name in chosen:
-        figures.sections.append(measured(name, Setting(options.quick, _say)))
+        section = measured(name, Setting(options.quick, _say))
+        figures.sections.append(msgspec.structs.replace(section, apart=apart))
         report.save(options.figures, figures)
     return _end(figures, before, options.write, options.figures)
 
@@ -86,6 +86,13 @@ def measured(name: str, setting: Setting) -> Measured:
     print("\n".join(text for finding in findings if (text := finding.text())), flush=True)
     setting.say(f"{name} {'failed after' if failed else 'took'} {took_s:.0f} s")
     return Measured(name, at, round(load, 2), round(took_s, 1), setting.is_quick, findings, failed)
+
+
+def environment(before: Figures, now: Figures) -> Environment | None:
+    """Return how the environment differs from that of the report. None: it is the same."""
+    machine = now.machine if now.machine != before.machine else ""
+    versions = {name: version for name, version in now.versions.items() if before.versions.get(name) != version}
+    return Environment(machine, versions) if machine or versions else None
 
 
 def replaced(before: Figures, now: Sequence[Measured]) -> Figures:

@@ -93,6 +93,14 @@ class Engine:
     def endpoint(self) -> Endpoint:
         return parse_url(self.url)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def directory(self) -> Path:
+        return self._process.directory
+
     def store(self) -> Store:
         return Store(self.endpoint, namespace=NAMESPACE)
 

@@ -100,7 +100,14 @@ Finding: TypeAlias = Table | Picture | Reading
 Section: TypeAlias = Callable[[Setting], Sequence[Finding]]
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Environment(msgspec.Struct, frozen=True):
+    """Machine and versions of a section that was measured apart from the report."""
+
+    machine: str  # empty: as in the report
+    versions: dict[str, str]  # those that differ
+
+
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     """Result of a section that was run, completed or failed."""
 
     name: str
@@ -110,6 +117,7 @@ class Measured(msgspec.Struct, frozen=True):
     is_quick: bool
     findings: Sequence[Finding] = ()
     failed: str = ""
+    apart: Environment | None = None
 
 
 class Figures(msgspec.Struct, frozen=True):

@@ -41,6 +41,7 @@ FLOORS: dict[str, Floor] = {
     "bedrock_create": Floor("Bedrock TCP, CreateJob, 64 connections", "HTTP single", 1, 2),
     "always_64": Floor("durability `always`, 64 clients", "no persistence", 0.4, 0.6),
     "always_bulk": Floor("durability `always`, bulk", "no persistence", 0.6, 0.8),
+    "durable_steps": Floor("durable steps, 100 workflows at once", "DBOS on PostgreSQL", 5, 10),
 }
 # Written by hand from profiles: the reason why a row does not reach its floor or goal. Only observed facts.
 WHY: dict[str, str] = {

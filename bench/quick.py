@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from . import field, floors, readings
+from .durable import section as durable_steps
 from .engine import Engine
 from .figures import Reading, Setting
 from .machine import engine_version
 from .measurements import durability, growth, http_api, limits, waiting
-from .peers import environment
+from .peers import STEP_PEERS, environment
 
 HTTP_S = 0.8
 MANY = 200_000  # queued jobs: a million would take as long as all other rows together
@@ -60,6 +61,7 @@ GROUPS = {
     "limits": Group(("take_blocked",), limits.beside_blocked),
     "durability": Group(("always_64", "always_bulk"), _durability),
     "idle": Group(("idle_commands",), _idle),
+    "durable": Group((durable_steps.ROW,), durable_steps.quick_readings),
 }
 
 
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(arguments) - set(GROUPS):
         print(f"No group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}.", file=sys.stderr)
         return 2
-    rivals = {*field.BEST.values(), *field.BEST_KEEPING.values()}
+    rivals = {*field.BEST.values(), *field.BEST_KEEPING.values(), *STEP_PEERS}
     if missing := [peer for peer in sorted(rivals) if not environment.is_prepared(peer)]:
         print(f"No environment for {', '.join(missing)}: run `make bench-setup` first.", file=sys.stderr)
         return 2

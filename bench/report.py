@@ -120,11 +120,20 @@ def _counts(found: dict[str, Reading]) -> str:
 def _chapter(section: Measured) -> str:
     heading = SECTIONS[section.name].heading if section.name in SECTIONS else section.name
     measured = f"*{section.at} UTC, {section.seconds:.0f} s, load average before {section.load:.1f}.*"
-    lines = [f"## {heading}", "", measured, ""]
+    lines = [f"## {heading}", "", measured, *_apart(section), ""]
     lines += [f"**This section did not complete:** `{_plain(section.failed)}`", ""] if section.failed else []
     for finding in section.findings:
         lines += _finding(finding)
     return "\n".join(lines)
+
+
+def _apart(section: Measured) -> list[str]:
+    """Return how the environment of a section differs from that of the report."""
+    if section.apart is None:
+        return []
+    differing = [f"{name} {version}" for name, version in section.apart.versions.items()]
+    differing += [section.apart.machine] if section.apart.machine else []
+    return [f"*Measured later, with {', '.join(differing)}.*"]
 
 
 def _plain(text: str) -> str:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from . import field
+from .durable import section as durable_steps
 from .figures import Section
 from .measurements import (
     bedrock,
@@ -33,6 +34,7 @@ class Chapter(NamedTuple):
 
 SECTIONS: dict[str, Chapter] = {
     "field": Chapter("Comparison with other queues", field.section),
+    "durable": Chapter("Durable steps compared with DBOS", durable_steps.section),
     "growth": Chapter("Growth", growth.section),
     "durability": Chapter("Durability", durability.section),
     "http": Chapter("HTTP and Bedrock", http_api.section),

@@ -136,6 +136,29 @@ class EngineLoad:
         await waiting.finish(_finishes([job]))
         return [count.instructions] if is_handed_over else []
 
+    def store_steps(self, per_call: int, calls: int) -> float:
+        """Store steps of running jobs. Each job gets a step per call, as jobs that run at the same time do."""
+        with self._service() as service:
+            self._fill(service, per_call)
+            jobs = self._take(service, per_call)
+            _store_steps(service, jobs, "first")
+            with self._engine.counted() as count:
+                for at in range(calls):
+                    _store_steps(service, jobs, f"charge:{at}")
+        return count.instructions / (per_call * calls)
+
+    def read_steps(self, steps: int, jobs: int) -> float:
+        """Read the stored steps of a job that runs again. Returns the instructions per step."""
+        with self._service() as service:
+            self._fill(service, jobs)
+            taken = self._take(service, jobs)
+            for at in range(steps):
+                _store_steps(service, taken, f"charge:{at}")
+            with self._engine.counted() as count:
+                for job in taken:
+                    service.durable_states([job.id]).wait()
+        return count.instructions / (steps * jobs)
+
     # Parts of loads
 
     def _settings(self) -> Settings:
@@ -215,6 +238,13 @@ def _finishes(jobs: Sequence[Job], result: Blob | None = None) -> list[Finish]:
     return [Finish(job.id, job.lease_token, result) for job in jobs]
 
 
+def _store_steps(service: Service, jobs: Sequence[Job], name: str) -> None:
+    from windlass.core.durable import StoreStep  # an earlier tree does not have it
+
+    steps = [StoreStep(id=job.id, token=job.lease_token, name=name, value=RESULT) for job in jobs]
+    assert service.store_steps(steps).wait() == [None] * len(steps), "a step was refused"
+
+
 Measure = Callable[[EngineLoad], float | tuple[float, ...]]
 
 
@@ -237,3 +267,7 @@ def engine_rows() -> Iterator[tuple[str, Measure]]:
     yield "awaited: finish and take, 50 per call", lambda load: load.await_results(50, 10)
     yield "kept result: finish and take, 1 per call", lambda load: load.finish_and_take(1, 400, result=RESULT)
     yield "kept result: finish and take, 50 per call", lambda load: load.finish_and_take(50, 40, result=RESULT)
+    if hasattr(Service, "store_steps"):  # an earlier tree does not have it
+        yield "store step, 1 per call", lambda load: load.store_steps(1, 400)
+        yield "store step, 50 per call", lambda load: load.store_steps(50, 15)
+        yield "read steps, 20 per job", lambda load: load.read_steps(20, 40)

@@ -33,3 +33,5 @@ PEERS = {
     "taskiq_stream": Peer("taskiq, stream", "runs again after 10 minutes", has_threads=True),
     "docket": Peer("Docket", "runs again after 5 minutes", has_bulk=True),
 }
+# Compared in durable steps only (bench/durable/).
+STEP_PEERS = {"dbos": "DBOS"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import windlass
 
-from . import PEERS, WINDLASS
+from . import PEERS, STEP_PEERS, WINDLASS
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE.parent.parent / ".bench"
@@ -60,7 +60,7 @@ def _install(peer: str) -> None:
 
 
 def main() -> None:
-    prepare(PEERS, lambda text: print(text, flush=True))
+    prepare([*PEERS, *STEP_PEERS], lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ class PeerFailure(Exception):
 
 
 class PeerProcess:
-    def __init__(self, peer: str, url: str, *words: str) -> None:
+    def __init__(self, peer: str, url: str, *words: str, program: str = "app.py") -> None:
         self._name = f"{peer} {' '.join(words)}"
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         folder = HERE / peer
         self._process = subprocess.Popen(
-            [python_of(peer), str(folder / "app.py"), *words],
+            [python_of(peer), str(folder / program), *words],
             cwd=folder,
             env=_environment(peer, url),
             stdin=subprocess.PIPE,
@@ -56,6 +56,14 @@ class PeerProcess:
 
     def wait_ready(self) -> None:
         self._wait(lambda: self._is_ready, "did not become ready")
+
+    def stop(self) -> None:
+        """Ask the program to stop, and wait until it has."""
+        self._process.terminate()
+        try:
+            self._process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise self._failure("did not stop") from None
 
     def tell(self) -> int:
         """Send the signal to start or stop, and return the instant before it."""

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from bench import __main__ as command
 from bench import report
-from bench.figures import Bars, Figures, Finding, Lines, Measured, Picture, Reading, Setting, Table, spread
+from bench.figures import Bars, Environment, Figures, Finding, Lines, Measured, Picture, Reading, Setting, Table, spread
 from bench.sections import SECTIONS, Chapter
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
@@ -99,6 +100,17 @@ def test_sections_that_were_measured_again_take_their_old_places() -> None:
         ("http", ""),
         ("sdk", ""),
     ]
+
+
+def test_a_section_that_was_measured_elsewhere_says_so() -> None:
+    before = figures(measured("enqueue"))
+    later = Figures("4 threads", {"windlass": "1.3", "rq": "rq 2.12"}, [])
+    apart = command.environment(before, later)
+    assert apart == Environment("4 threads", {"windlass": "1.3"})
+    assert command.environment(before, before) is None
+    section = msgspec.structs.replace(measured("http"), apart=apart)
+    document = report.rendered(figures(measured("enqueue"), section))["performance.md"]
+    assert document.count("*Measured later, with windlass 1.3, 4 threads.*") == 1
 
 
 def test_one_round_has_no_spread() -> None:
