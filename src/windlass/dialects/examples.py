@@ -38,6 +38,7 @@ _BODIES: dict[str, Any] = {
     "delete_many": {"items": [{"id": EXAMPLE_ID}]},
     "signal_url": {"signal": "approval", "expires_in_ms": 259_200_000},
     "steps_many": {"items": [{"id": EXAMPLE_ID}]},
+    "waits_many": {"items": [{"id": EXAMPLE_ID}]},
     "enqueue": _JOB,
     "enqueue_many": {"items": [_JOB]},
     "enqueue_stream": _JOB,

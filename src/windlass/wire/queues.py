@@ -33,6 +33,7 @@ class QueueStatsShape(ResponseShape, frozen=True, kw_only=True):
     queued: Annotated[int, Meta(description="Jobs that can be taken now.")]
     scheduled: Annotated[int, Meta(description="Jobs that wait for their time.")]
     waiting: Annotated[int, Meta(description="Jobs that wait for other jobs.")]
+    suspended: Annotated[int, Meta(description="Jobs whose code waits for a time, a signal or child jobs.")]
     running: Annotated[int, Meta(description="Jobs with a lease, including dispatched jobs.")]
     finished: Annotated[int, Meta(description="Finished jobs that are kept for their result.")]
     failed: Annotated[int, Meta(description="Failed jobs that are kept, including consequences.")]

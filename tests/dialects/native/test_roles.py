@@ -119,6 +119,7 @@ work               POST /api/v1/jobs:log
 work               POST /api/v1/jobs:emit
 read produce work  GET /api/v1/jobs/{id}/steps
 read produce work  POST /api/v1/jobs:get-steps
+read produce work  POST /api/v1/jobs:get-waits
 work               POST /api/v1/jobs/{id}/steps
 work               POST /api/v1/jobs:steps
 work               POST /api/v1/jobs/{id}/suspend

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from windlass.core.access.signal_links import EXPIRES_IN_MS, SignedLink
 from windlass.core.durable import (
     DurableState,
+    OpenWaits,
     ReceiveSignal,
     Rewind,
     Signal,
@@ -34,6 +35,7 @@ from windlass.wire.durable.signals import (
 )
 from windlass.wire.durable.steps import (
     DurableStateShape,
+    OpenWaitsShape,
     ReceivedSignalShape,
     ReceiveSignalItem,
     StepShape,
@@ -93,6 +95,11 @@ class RemoteDurableOperations(RemoteFacet):
         super().durable_states(ids)
         items = [WantedItem(id=format_id(job_id)) for job_id in ids]
         return self._batch("get-steps", items, DurableStateShape, _durable_state_of)
+
+    def open_waits(self, ids: Sequence[bytes]) -> BatchOperation[OpenWaits]:
+        super().open_waits(ids)
+        items = [WantedItem(id=format_id(job_id)) for job_id in ids]
+        return self._batch("get-waits", items, OpenWaitsShape, _open_waits_of)
 
     def rewind(self, requests: Sequence[Rewind]) -> BatchOperation[int]:
         super().rewind(requests)
@@ -156,6 +163,12 @@ def _received_step(shape: ReceivedSignalShape) -> Step | None:
 def _unread_signal_of(shape: UnreadSignalShape) -> UnreadSignal:
     value = blob_of(shape.value, shape.value_base64, shape.value_codec) or NULL_BLOB
     return UnreadSignal(shape.name, shape.at_ms, value)
+
+
+def _open_waits_of(shape: OpenWaitsShape) -> OpenWaits:
+    return OpenWaits(
+        now_ms=shape.now_ms, suspended_at_ms=shape.suspended_at_ms, steps=tuple(map(_step_of, shape.steps))
+    )
 
 
 def _durable_state_of(shape: DurableStateShape) -> DurableState:

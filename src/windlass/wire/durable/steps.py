@@ -12,6 +12,7 @@ from windlass.core.durable import (
     STEP_NAME_MAX,
     WAITS_MAX,
     DurableState,
+    OpenWaits,
     ReceiveSignal,
     Step,
     StepKind,
@@ -131,11 +132,12 @@ def durable_state_shape(state: DurableState, encoding: Encoding) -> DurableState
 
 
 class StoreStepShape(LeaseRefShape, frozen=True, kw_only=True):
-    """A step that its holder has run. The first stored outcome of a name stays; only a cursor may be stored again."""
+    """A step that its holder has run. The first outcome of a name stays. A cursor moves on while its status is
+    `waiting`."""
 
     name: StepName
     kind: Literal["step", "sleep", "children", "cursor"] = "step"
-    status: Literal["done", "failed"] = "done"
+    status: Annotated[Literal["waiting", "done", "failed"], Meta(description="`waiting`: only of a cursor.")] = "done"
     value: Value | UnsetType = UNSET
     value_base64: str | UnsetType = UNSET
     value_codec: CodecName | UnsetType = UNSET
@@ -229,3 +231,19 @@ class ReceivedSignalShape(ResponseShape, frozen=True, kw_only=True):
     """The stored step with the value of the signal. null: there is no unread signal of this name."""
 
     step: StepShape | None
+
+
+class OpenWaitsShape(ResponseShape, frozen=True, kw_only=True):
+    """The waits of a suspended job, without values. A job that is not suspended has none."""
+
+    now_ms: Annotated[int, Meta(description="The time of the engine.")]
+    suspended_at_ms: int | None
+    steps: list[StepShape]
+
+
+def open_waits_shape(waits: OpenWaits, encoding: Encoding) -> OpenWaitsShape:
+    return OpenWaitsShape(
+        now_ms=waits.now_ms,
+        suspended_at_ms=waits.suspended_at_ms,
+        steps=[step_shape(step, encoding) for step in waits.steps],
+    )

@@ -79,6 +79,16 @@ async def test_steps_of_a_batch_each_have_their_own_result(api: Api, service: Se
     assert [step["name"] for step in found["ok"]["steps"]] == ["charge"]
 
 
+async def test_waits_are_read_without_other_steps(api: Api, service: Service) -> None:
+    job = await running(service)
+    await store_step(api, job, value=1)
+    await suspend(api, job, APPROVAL, SLEEP)
+    answer = await api.post("/api/v1/jobs:get-waits", {"items": [{"id": ABSENT}, {"id": format_id(job.id)}]})
+    unknown, found = answer.body["results"]
+    assert (answer.status, unknown["error"]["code"]) == (200, "unknown_job")
+    assert [(step["name"], step["signal"]) for step in found["ok"]["steps"]] == [("wait", "approval"), ("nap", "")]
+
+
 async def test_an_unknown_and_a_removed_job_have_no_steps(api: Api, service: Service) -> None:
     removed = await finished(service)
     answers = [await api.get(path(job_id, "/steps")) for job_id in (ABSENT, removed)]
@@ -99,12 +109,13 @@ async def test_the_first_outcome_of_a_step_stays(api: Api, service: Service) -> 
     assert step["value"] == "first"
 
 
-async def test_a_cursor_may_be_stored_again(api: Api, service: Service) -> None:
+async def test_a_cursor_moves_on_until_it_is_done(api: Api, service: Service) -> None:
     job = await running(service)
-    for position in (10, 20):
-        await store_step(api, job, name="rows", kind="cursor", value=position)
+    for position, status in ((10, "waiting"), (20, "waiting"), (30, "done"), (40, "waiting")):
+        answer = await store_step(api, job, name="rows", kind="cursor", value=position, status=status)
+        assert answer.status == 200
     [step] = (await api.get(path(job.id, "/steps"))).body["steps"]
-    assert (step["kind"], step["value"]) == ("cursor", 20)
+    assert (step["kind"], step["value"], step["status"]) == ("cursor", 30, "done")
 
 
 async def test_a_step_that_failed_for_good_keeps_its_error(api: Api, service: Service) -> None:
@@ -319,7 +330,8 @@ async def test_a_token_of_other_queues_is_refused(
     batch = await json_api.post(f"/api/v1/jobs:{many}", {"items": [report | {"id": format_id(theirs.id)}]}, **headers)
     read = await json_api.get(path(theirs.id, "/steps"), **headers)
     read_many = await json_api.post("/api/v1/jobs:get-steps", {"items": [{"id": format_id(theirs.id)}]}, **headers)
-    assert {answer.status for answer in (single, batch, read, read_many)} == {403}
+    waits = await json_api.post("/api/v1/jobs:get-waits", {"items": [{"id": format_id(theirs.id)}]}, **headers)
+    assert {answer.status for answer in (single, batch, read, read_many, waits)} == {403}
 
 
 async def test_children_of_other_queues_are_refused(json_api: Api, service: Service) -> None:

@@ -14,6 +14,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import JOB_READERS, WORKERS, Routes
 from windlass.wire.durable.steps import (
     DurableStateShape,
+    OpenWaitsShape,
     ReceivedSignalShape,
     ReceiveSignalItem,
     ReceiveSignalShape,
@@ -23,6 +24,7 @@ from windlass.wire.durable.steps import (
     SuspendItem,
     SuspendShape,
     durable_state_shape,
+    open_waits_shape,
     step_shape,
 )
 from windlass.wire.jobs import WantedItem
@@ -54,6 +56,17 @@ async def steps_many(context: RequestContext[Items[WantedItem], Any]) -> Results
     return to_results(found, lambda state: durable_state_shape(state, context.response_encoding))
 
 
+@routes.post("/jobs:get-waits", roles=JOB_READERS, body=Items[WantedItem], response=Results[OpenWaitsShape])
+async def waits_many(context: RequestContext[Items[WantedItem], Any]) -> Results[OpenWaitsShape]:
+    """Read only the waits of up to 1,000 suspended jobs, each with its own result.
+
+    For lists: the other steps of a job may hold megabytes."""
+    ids = [parse_id(item.id) for item in context.body.items]
+    await context.check_jobs(ids)
+    found = await context.service.open_waits(ids)
+    return to_results(found, lambda waits: open_waits_shape(waits, context.response_encoding))
+
+
 @verb(
     routes, "steps", operation="store_step", roles=WORKERS, body=StoreStepShape, item=StoreStepItem,
     response=RecordedShape, refuses=(*_NO_LEASE, errors.StepsFull),
@@ -61,7 +74,8 @@ async def steps_many(context: RequestContext[Items[WantedItem], Any]) -> Results
 async def store_step(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, StoreStepShape]]) -> list[Any]:
     """Store the outcome of a step, and extend the lease.
 
-    The first outcome of a name stays, so a repeated request has no effect. A cursor may be stored again."""
+    The first outcome of a name stays, so a repeated request has no effect. A cursor may be stored again while its
+    status is `waiting`."""
     requests = [shape.store_step(job_id, context.body_encoding) for job_id, shape in pairs]
     answers = await context.service.store_steps(requests)
     return [answer if isinstance(answer, Refusal) else RECORDED for answer in answers]
