@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
+from windlass.core.durable import DurableState, Signal, SignalOutcome
 from windlass.core.errors import AlreadyEnded, Refusal, WrongState
 from windlass.core.event import Event
 from windlass.core.explain.reasons import Explanation
@@ -18,7 +20,7 @@ from windlass.core.log import Logs
 
 from .durations import Duration, duration_ms
 from .failures import ResultGone, make_exception
-from .tasks.codec import decode
+from .tasks.codec import decode, encode
 
 if TYPE_CHECKING:
     from .app import Windlass
@@ -120,8 +122,8 @@ class JobHandle(Generic[R_co]):
     def state(self) -> str:
         """State of the job.
 
-        One of `scheduled`, `queued`, `waiting`, `dispatched`, `running`, `finished`, `failed`, `cancelled`, or `ended`
-        if it has ended and is no longer stored.
+        One of `scheduled`, `queued`, `waiting`, `dispatched`, `running`, `suspended`, `finished`, `failed`,
+        `cancelled`, or `ended` if it has ended and is no longer stored.
         """
         try:
             return self.info().state.label
@@ -152,6 +154,26 @@ class JobHandle(Generic[R_co]):
 
     async def aexplain(self) -> Explanation:
         return await (await self._app.aservice()).explain(self._id)
+
+    # Durable calls
+
+    def steps(self) -> DurableState:
+        """Return the steps that the job has stored, what it waits for, and its unread signals."""
+        return self._app.service.durable_states([self._id]).one().wait()
+
+    async def asteps(self) -> DurableState:
+        return await (await self._app.aservice()).durable_states([self._id]).one()
+
+    def signal(self, name: str, value: Any = None) -> SignalOutcome:
+        """Send a signal: `received` if the job waits for it, `kept` if it does not yet."""
+        return self._app.service.signal([self._make_signal(name, value)]).one().wait()
+
+    async def asignal(self, name: str, value: Any = None) -> SignalOutcome:
+        return await (await self._app.aservice()).signal([self._make_signal(name, value)]).one()
+
+    def _make_signal(self, name: str, value: Any) -> Signal:
+        # The id makes a repeated request harmless: the store repeats a call whose reply was lost.
+        return Signal(id=self._id, name=name, value=encode(value), request_id=secrets.token_bytes(16))
 
     def cancel(self) -> str:
         """Cancel the job.

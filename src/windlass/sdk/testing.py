@@ -19,7 +19,9 @@ import uvloop
 from windlass.background import runner
 from windlass.background.recoverer import Recoverer
 from windlass.background.scheduler import Scheduler
+from windlass.core.durable import Signal
 from windlass.core.errors import BadInput
+from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Listing
 from windlass.core.validation.bounds import PAGE_MAX, QUEUES_PER_TAKE
@@ -29,7 +31,7 @@ from windlass.store.store import Store
 
 from .durations import Duration, duration_ms, instant_ms
 from .tasks.arguments import BadArguments
-from .tasks.codec import Unreadable, decode
+from .tasks.codec import Unreadable, decode, encode
 from .testing_worker import Summary, TestWorker, process_tasks_run_here
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["EnqueuedCall", "Summary", "TestedJob", "Testing"]
 
 T = TypeVar("T")
-STATES = ("scheduled", "queued", "waiting", "running", "finished", "failed", "cancelled", "history")
+STATES = ("scheduled", "queued", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
 STUCK_STEP_MS = 1_000  # step if something stays due without happening
 MOST = 10_000
 
@@ -269,6 +271,31 @@ class Testing:
     async def _due_in_ms(self, service: Service) -> int | None:
         ticks = [await loop.tick(service) for loop in (Scheduler(), Recoverer())]
         return min((tick.next_at_ms - tick.now_ms for tick in ticks if tick.next_at_ms is not None), default=None)
+
+    # Durable calls
+
+    def signal(self, job: JobHandle[Any] | str, name: str, value: Any = None) -> str:
+        """Send a signal to a job: `received` if the job waits for it, `kept` if it does not yet. Runs no job."""
+        job_id = parse_id(job) if isinstance(job, str) else job.id_bytes
+        return Service(self._require_store()).signal([Signal(id=job_id, name=name, value=encode(value))]).one().wait()
+
+    @contextlib.contextmanager
+    def stub_step(
+        self, name: str, replacement: Callable[..., Any] | None = None, *, returns: Any = None
+    ) -> Iterator[None]:
+        """Replace the function of the steps of a name while the block runs: by a function, or by a value.
+
+        The stub gets the arguments of the step. Its result is stored as that of the step.
+        """
+        stubs = self._app.step_stubs
+        before = stubs.get(name)
+        stubs[name] = replacement or (lambda *args: returns)
+        try:
+            yield
+        finally:
+            del stubs[name]
+            if before is not None:
+                stubs[name] = before
 
     # Inspection
 

@@ -20,7 +20,9 @@ from .iteration import Each, Rows
 from .run import DurableRun
 from .signal import run_wait
 from .sleep import run_sleep
-from .step import StepCall, find_stub, make_step_id, refuse_in_transaction, run_step
+from .step import StepCall, make_step_id, refuse_in_transaction, run_step
+from .stubs import find_function
+from .values import result_type
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
@@ -95,13 +97,14 @@ class DurableCalls:
         up, StepFailed is raised, in this attempt and in all later ones.
         """
         refuse_in_transaction(name)
-        function = find_stub(self.app, name, fn)
+        function = find_function(self.app, name, fn, self.task.is_async)
         timeout_ms = 0 if timeout is None else duration_ms("timeout", timeout)
         if self._job is None:
             return self._call_inline(FunctionCall(name, function, args, timeout_ms))
         run = self._durable_run("step")
         full = run.open(name, key)
-        return run.drive(full, run_step(run, StepCall(full, function, args, retry, timeout_ms)))
+        call = StepCall(full, function, args, result_type(fn, args), retry, timeout_ms)
+        return run.drive(full, run_step(run, call))
 
     def _call_inline(self, call: FunctionCall) -> Any:
         async def call_function() -> Any:

@@ -35,6 +35,8 @@ class Each(Generic[T]):
     ) -> None:
         if type(every) is not int or every < 1:
             raise BadInput(f"every is a number of rows, from 1; not {every!r}.")
+        if cursor is None and type(start) is not int:
+            raise BadInput(f"{name}: without cursor=, the cursor is a number of rows; start must be an int.")
         self._run = run
         self._name = name
         self._cursor_of = cursor

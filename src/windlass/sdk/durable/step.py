@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from windlass.core.durable import STEP_VALUE_MAX, StepKind, StepStatus, Wait
 from windlass.core.errors import BadInput
@@ -18,11 +18,8 @@ from .effects import Effects, FunctionCall, Pause, UnfitFunction, current_step
 from .failures import StepFailed
 from .run import DurableRun
 from .storage import store, wait
-from .values import decode_value, encode_value, result_type
+from .values import decode_value, encode_value
 from .waits import IN_PLACE_MS
-
-if TYPE_CHECKING:
-    from windlass.sdk.app import Windlass
 
 
 class StepCall(NamedTuple):
@@ -31,6 +28,7 @@ class StepCall(NamedTuple):
     name: str  # with key and suffix
     function: Callable[..., Any]
     args: tuple[Any, ...]
+    kind: Any  # type of the result
     retry: Backoff | None  # None: an exception passes, and the job's own policy applies
     timeout_ms: int  # 0: none
 
@@ -38,9 +36,8 @@ class StepCall(NamedTuple):
 def run_step(run: DurableRun, call: StepCall) -> Effects[Any]:
     """Return the stored result, or call the function and store its result."""
     stored = run.find(call.name, StepKind.STEP)
-    kind = result_type(call.function, call.args)
     if stored is not None and stored.status is StepStatus.DONE:
-        return decode_value(call.name, stored.value, kind)
+        return decode_value(call.name, stored.value, call.kind)
     if stored is not None and stored.status is StepStatus.FAILED:
         raise StepFailed(call.name, decode_error(stored.value), stored.tries)
     tries = stored.tries if stored is not None else 0
@@ -58,7 +55,7 @@ def run_step(run: DurableRun, call: StepCall) -> Effects[Any]:
         else:
             break
     blob = yield from _store_value(run, call, value, tries, _ran_ms(began_s))
-    return decode_value(call.name, blob, kind)
+    return decode_value(call.name, blob, call.kind)
 
 
 def _ran_ms(began_s: float) -> int:
@@ -112,11 +109,6 @@ def make_step_id(job: Job, name: str) -> str:
     """Make an idempotency key that is the same in all attempts of an occurrence of the job."""
     planned = f"{job.planned_at_ms}:" if job.planned_at_ms is not None else ""
     return f"{job.key}:{planned}{name}"
-
-
-def find_stub(app: Windlass, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a test has put in the place of a step, or the function itself."""
-    return app.step_stubs.get(name, function) if app.step_stubs else function
 
 
 def refuse_in_transaction(name: str) -> None:
