@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.service.flag_bits import BITS
 from tests.service.machines.dependency_graph import check_dependencies, is_needed
+from tests.service.machines.durable_invariants import DURABLE_KINDS, check_durable_states, durable_bytes, stream_kept_ms
 from tests.service.machines.flow_invariants import FLOW_KINDS, FLOW_SINGLE, check_flows
 from tests.service.machines.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.callbacks.callback import destination_digest
@@ -42,7 +43,7 @@ end
 return answer
 """
 JOBS_REMEMBERED = 20  # by a schedule
-INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+INDEXES = ("scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
 # Keys without an owner must expire.
 EXPIRING = ("m:", "throttle:", "slip:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events", "idle:")
@@ -54,7 +55,7 @@ SINGLE = (
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",
     "od",
-    *LIMITING, *FLOW_KINDS,
+    *LIMITING, *FLOW_KINDS, *DURABLE_KINDS,
 )  # fmt: skip
 Zset = dict[bytes, float]
 
@@ -72,7 +73,7 @@ class Stored:
     def lane(self) -> str:
         name = self.job.name if self.flags & BITS.NAME_LANE else ""
         limits = "\2".join(self.job.limits)
-        tenant = f"\1{self.job.lane}" if self.job.is_hidden else self.job.lane
+        tenant = "\1\2" * self.job.needs_steps + "\1" * self.job.is_hidden + self.job.lane
         if limits:
             return f"{tenant}\0{name}\0{limits}"
         return f"{tenant}\0{name}" if name or tenant else ""
@@ -165,6 +166,7 @@ def _grouped(
             score: float = {
                 State.SCHEDULED: job.run_at_ms,
                 State.WAITING: job.created_at_ms,
+                State.SUSPENDED: job.run_at_ms or math.inf,
                 State.DISPATCHED: one.overdue_at,
                 State.RUNNING: one.overdue_at,
             }.get(job.state, job.ended_at_ms or 0)
@@ -248,7 +250,9 @@ def check_leases(found: Snapshot) -> None:
 
 def check_timers(found: Snapshot) -> None:
     """Check timers: they may be too early, never too late, or due work would be missed."""
-    for timer, index in (("timers:due", "scheduled:"), ("timers:lease", "running:")):
+    for timer, index in (
+        ("timers:due", "scheduled:"), ("timers:due", "suspended:"), ("timers:lease", "running:"),
+    ):  # fmt: skip
         for queue, members in found.of_kind(index):
             first = min(members.values())
             if first < math.inf:
@@ -262,7 +266,7 @@ def check_retention(found: Snapshot) -> None:
         assert one, f"retention of no job: {job_id!r}"
         assert one.index in ("finished", "failed", "cancelled"), f"retention of a job that has not ended: {one.job}"
         if one.job.state is State.FINISHED:
-            ends_at = (one.job.ended_at_ms or 0) + one.job.result_ttl_ms
+            ends_at = (one.job.ended_at_ms or 0) + (one.job.result_ttl_ms or stream_kept_ms(found, one))
             assert at == ends_at, f"result to be removed at {at}, not {ends_at}"
     for one in found.jobs.values():
         if is_needed(found, one):
@@ -277,7 +281,8 @@ def check_counts(found: Snapshot) -> None:
     live: dict[str, int] = defaultdict(int)
     history: dict[str, int] = defaultdict(int)
     for one in found.jobs.values():
-        (history if one.job.is_history else live)[one.job.queue] += one.size * (
+        size = one.size + durable_bytes(found, one)
+        (history if one.job.is_history else live)[one.job.queue] += size * (
             one.job.is_history or one.job.state not in ENDED
         )
     for queue in live.keys() | history.keys() | {queue for queue, _ in found.of_kind("q:")}:
@@ -412,7 +417,7 @@ CHECKS = (
     check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_numbers,
     check_tombstones, check_schedules,
     check_callbacks, check_callback_flags, check_events, check_limits, check_dependencies,
-    check_flows,
+    check_flows, check_durable_states,
 )  # fmt: skip
 
 
@@ -453,7 +458,7 @@ def check_delivered_events(before: Snapshot, after: Snapshot, events: Iterable[E
     told: dict[bytes, EventKind] = {}
     for event in events:
         assert event.kind is not EventKind.MISSED, "events were lost"
-        if event.kind not in (EventKind.PROGRESS, EventKind.EMITTED):
+        if event.kind not in (EventKind.PROGRESS, EventKind.EMITTED, EventKind.STREAMED):
             told[event.job] = event.kind
     for job_id in before.jobs.keys() | after.jobs.keys() | told.keys():
         old, new, last = before.jobs.get(job_id), after.jobs.get(job_id), told.get(job_id)

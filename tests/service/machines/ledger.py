@@ -151,11 +151,15 @@ class Ledger:
         del self.jobs[job.id]
         self.ended[job.id] = self.now_ms // REMEMBERED_MS
 
+    def kept_ms(self, job: ModelJob) -> int:
+        """Return how long a job is kept after it has finished."""
+        return job.content.result_ttl_ms
+
     def end(self, job: ModelJob, verb: str, state: State) -> None:
         if job.content.callback is not None and state.label in job.content.callback.events:
             self.pending_callbacks[job.id, state] += 1
         config = self.config(job.content.queue)
-        kept_ms = job.content.result_ttl_ms if state is State.FINISHED else config.retention_ms
+        kept_ms = self.kept_ms(job) if state is State.FINISHED else config.retention_ms
         is_kept = kept_ms > 0 or config.history_length > 0
         if not is_kept and state is State.FINISHED:
             self.move(job, verb, None)

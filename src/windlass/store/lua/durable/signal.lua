@@ -29,16 +29,17 @@ local function send(id, name, request_id, value)
   if not job then return ending.missing(id) end
   if record.is_ended(job) then return 'already_ended' end
   if record.has(job, 'joins') then return 'wrong_state' end
-  local wait = find_wait(job, name)
-  if not wait and mailbox.is_full(job) then return 'mailbox_full' end
   if mailbox.is_repeated(job, request_id) then return 'repeated' end
+  local wait = find_wait(job, name)
+  local refused = not wait and mailbox.is_full(job) and 'mailbox_full'
+    or wait and mailbox.answer(job, wait.name, name, wait.step, value)
+  if refused then return refused end
   steps.mark_durable(job)
+  mailbox.remember(job, request_id)
   if not wait then
     mailbox.keep(job, name, value)
     return 'kept'
   end
-  local refused = mailbox.answer(job, wait.name, name, wait.step, value)
-  if refused then return refused end
   waits.wake(job)
   return 'received'
 end

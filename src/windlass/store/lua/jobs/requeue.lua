@@ -8,6 +8,7 @@
 local STATE = require('constants').STATE
 local commit = require 'commit'
 local dependencies = require 'dependencies.dependencies'
+local durable_state = require 'durable.state'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
@@ -20,6 +21,7 @@ local function put_back(job, returns_attempt)
   if job.state == STATE.waiting and dependencies.is_unsettled(job.id, 'f0', 'f1') then return 'unsettled' end
   if record.is_leased(job) and returns_attempt then job.attempt = math.max(0, job.attempt - 1) end
   index.leave(job)
+  if job.state == STATE.suspended then durable_state.forget_waits(job) end
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
   job.token, job.deadline, job.worker = 0, 0, record.NO_ID

@@ -25,23 +25,21 @@ local function list_unread(job)
   return found, order
 end
 
--- Remove the oldest signal of a name and return its value, or nil.
-local function take_oldest(job, name)
+-- Return the oldest unread signal of a name and the order of all, or nil.
+local function find_oldest(job, name)
   if not record.has(job, 'durable') then return nil end
-  local key, unread, order = keys.durable(job.id), list_unread(job)
+  local unread, order = list_unread(job)
   for _, entry in ipairs(unread) do
-    if entry.name == name then
-      local field = 'm' .. entry.number
-      local stored = redis.call('HGET', key, field)
-      redis.call('HSET', key, 'q', string.sub(order, 1, entry.first - 1) .. string.sub(order, entry.last + 1))
-      redis.call('HDEL', key, field)
-      if stored then
-        state.count_bytes(job, -#stored)
-        return string.sub(stored, 7) -- behind the instant of its arrival
-      end
-    end
+    if entry.name == name then return entry, order end
   end
   return nil
+end
+
+local function remove(job, entry, order, stored)
+  local key = keys.durable(job.id)
+  redis.call('HSET', key, 'q', string.sub(order, 1, entry.first - 1) .. string.sub(order, entry.last + 1))
+  redis.call('HDEL', key, 'm' .. entry.number)
+  state.count_bytes(job, -#stored)
 end
 
 -- Store a value as the result of a wait for a signal.
@@ -54,21 +52,32 @@ end
 
 -- Assign the oldest unread signal of a name to a wait. Returns a refusal, or nil and the stored step (nil: no signal).
 function mailbox.receive(job, name, signal, known)
-  local value = take_oldest(job, signal)
-  if not value then return nil, nil end
-  return mailbox.answer(job, name, signal, known, value)
+  local entry, order = find_oldest(job, signal)
+  if not entry then return nil, nil end
+  local stored = redis.call('HGET', keys.durable(job.id), 'm' .. entry.number)
+  local value = string.sub(stored, 7) -- behind the instant of its arrival
+  local refused, step = mailbox.answer(job, name, signal, known, value)
+  if refused then return refused end -- it stays unread
+  remove(job, entry, order, stored)
+  return nil, step
 end
 
--- Return whether a request was handled before; if not, remember it.
+-- Return whether a request was handled before.
 function mailbox.is_repeated(job, request_id)
-  if request_id == '' then return false end
-  local key = keys.durable(job.id)
-  local seen = redis.call('HGET', key, 'i') or ''
+  if request_id == '' or not record.has(job, 'durable') then return false end
+  local seen = redis.call('HGET', keys.durable(job.id), 'i') or ''
   for at = 1, #seen, ID_BYTES do
     if string.sub(seen, at, at + ID_BYTES - 1) == request_id then return true end
   end
-  redis.call('HSET', key, 'i', string.sub(seen .. request_id, -ID_BYTES * DURABLE.signals_max))
   return false
+end
+
+-- Remember a request that was handled. A refused request may be repeated.
+function mailbox.remember(job, request_id)
+  if request_id == '' then return end
+  local key = keys.durable(job.id)
+  local seen = redis.call('HGET', key, 'i') or ''
+  redis.call('HSET', key, 'i', string.sub(seen .. request_id, -ID_BYTES * DURABLE.signals_max))
 end
 
 function mailbox.is_full(job) return #list_unread(job) >= DURABLE.signals_max end

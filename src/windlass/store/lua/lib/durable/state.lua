@@ -5,6 +5,7 @@
 -- signals in order, i request ids of the last signals. Fields of its stream: x last position, xb bytes, xt token of
 -- the last writer, xs values that this writer has written, xa attempt and round of the last value, o values written
 -- outside of steps.
+local STEP_KIND = require('constants').STEP_KIND
 local STEP_STATUS = require('constants').STEP_STATUS
 local batch = require 'batch'
 local record = require 'jobs.record'
@@ -40,7 +41,11 @@ end
 -- Count bytes of steps and signals, in the hash and in the queue.
 function state.count_bytes(job, delta)
   redis.call('HINCRBY', keys.durable(job.id), 'b', delta)
-  if not record.is_ended(job) then batch.increment(keys.queue(job.queue), 'bytes', delta) end
+  if not record.is_ended(job) then
+    batch.increment(keys.queue(job.queue), 'bytes', delta)
+  elseif record.has(job, 'in_history') then
+    batch.increment(keys.queue(job.queue), 'history_bytes_now', delta)
+  end
 end
 
 -- Write a step. A new step gets the next number.
@@ -74,11 +79,18 @@ function state.drop_steps(job, is_dropped)
   return #dropped
 end
 
--- Begin another round of a job that a person retries. Results stay; a step that failed for good runs again.
+-- Forget the waits of a job that is not suspended any more, and that it was woken.
+function state.forget_waits(job)
+  if record.has(job, 'durable') then redis.call('HDEL', keys.durable(job.id), 'w', 't', 'z') end
+end
+
+-- Begin another round of a job that a person retries. Results stay; a step that failed for good runs again. The
+-- children of an open wait were cancelled when the job ended, so the next run creates others.
 function state.begin_round(job)
   if not record.has(job, 'durable') then return end
   state.drop_steps(job, function(step)
     return step.status == STEP_STATUS.failed or step.status == STEP_STATUS.timed_out
+      or step.kind == STEP_KIND.children and step.status == STEP_STATUS.waiting
   end)
   redis.call('HINCRBY', keys.durable(job.id), 'r', 1)
 end

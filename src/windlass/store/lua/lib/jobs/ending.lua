@@ -3,6 +3,7 @@ local DURABLE = require('constants').DURABLE
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local dependencies = require 'dependencies.dependencies'
+local durable_state = require 'durable.state'
 local events = require 'events'
 local flow_record = require 'flows.flow_record'
 local end_header = require 'jobs.end_header'
@@ -188,6 +189,7 @@ local NO_HOW = {}
 function ending.end_job(job, state, how)
   how = how or NO_HOW
   index.leave(job)
+  durable_state.forget_waits(job)
   end_header.set(job, state)
   record.unmark(job, 'cancel_requested')
   record.unmark(job, 'held')
