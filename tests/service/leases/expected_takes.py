@@ -13,6 +13,8 @@ from windlass.core.states import State
 
 
 def wants(filter_: Filter, job: Job) -> bool:
+    if job.needs_steps and not filter_.steps:
+        return False
     if filter_.priority is not None and job.priority != filter_.priority:
         return False
     if filter_.only:
@@ -59,7 +61,7 @@ def expected(seen: Snapshot, request: Take) -> list[bytes]:
 
 def is_settled(seen: Snapshot, queue: str) -> bool:
     """Tell whether nothing is due that the next take would process first."""
-    scores = [seen.zset(f"{index}:{queue}") for index in ("scheduled", "running", "rates")]
+    scores = [seen.zset(f"{index}:{queue}") for index in ("scheduled", "suspended", "running", "rates")]
     return all(score > seen.now_ms for members in scores for score in members.values())
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tests.service.flag_bits import BITS
 from windlass.core.durable import STREAM_KEPT_MS, StepStatus
+from windlass.core.job import Job
 from windlass.core.states import ENDED, State
 from windlass.store.records.durable_state import unpack_durable_state, unpack_step
 
@@ -29,6 +31,16 @@ def durable_bytes(found: Snapshot, one: Stored) -> int:
     steps = sum(len(field) - 1 + len(value) for field, value in fields.items() if field[:1] == b"s")
     signals = sum(len(value) for field, value in fields.items() if field[:1] == b"m")
     return steps + signals + sum(len(value) for value in _stream(found, one.job.id).values())
+
+
+def fresh_starts(before: Snapshot, jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs that do not continue after a suspension: only they spend tokens of rates."""
+
+    def is_resumed(job: Job) -> bool:
+        one = before.jobs.get(job.id)
+        return one is not None and (one.job.state is State.SUSPENDED or b"z" in fields_of(before, job.id))
+
+    return [job for job in jobs if not is_resumed(job)]
 
 
 def stream_kept_ms(found: Snapshot, one: Stored) -> int:

@@ -30,7 +30,8 @@ LIMITS = (
     Limit(name="l4", matches=Matcher(payload={"k": 1}), running=1, key="m"),
 )
 FILTERS = (
-    Filter(), Filter(), Filter(), Filter(only=("a",)), Filter(all_but=("a",)), Filter(glob="c*"), Filter(priority=1),
+    Filter(), Filter(), Filter(steps=True), Filter(steps=True), Filter(steps=True), Filter(only=("a",), steps=True),
+    Filter(all_but=("a",)), Filter(glob="c*"), Filter(priority=1),
 )  # fmt: skip
 Deed = tuple[str, dict[str, Any]]
 
@@ -123,6 +124,18 @@ SHARES = {
         says=st.lists(st.sampled_from(("idle", "accepted", "progress", "finished", "failed")), min_size=1, max_size=3),
     ): 5,
     deed("assign", queues=st.sampled_from((("q",), ("q", "r"))), most=one_or_more, spends_attempt=st.booleans()): 5,
+    deed(
+        "durable_call", which=few_picks, how=st.sampled_from(("step", "cursor", "receive", "stream")),
+        name=st.sampled_from(("s", "t")),
+    ): 4,
+    deed(
+        "suspend", which=few_picks, kinds=st.lists(
+            st.sampled_from(("sleep", "signal", "children", "retry")), min_size=1, max_size=2, unique=True
+        ),
+        for_ms=st.sampled_from((0, 333, 3_000, None)),
+    ): 5,
+    deed("signal", which=few_picks, name=st.sampled_from(("go", "stop"))): 3,
+    deed("rewind", which=few_picks, step=st.sampled_from(("", "s", "sleep"))): 1,
     deed("cancel", which=few_picks, counts_waiting=mostly(True, False), even_failed=st.booleans()): 3,
     deed("intervene", which=few_picks, how=st.sampled_from(("requeue", "retry", "wake")), fully=st.booleans()): 3,
     deed("delete", which=few_picks): 1,

@@ -23,12 +23,24 @@ from tests.service.frozen_engine import START_MS, frozen_store, frozen_time
 from tests.service.leases.expected_takes import expected, is_settled, note_starts
 from tests.service.machines import invariants
 from tests.service.machines.dependency_graph import check_no_job_waits_for_nothing
+from tests.service.machines.durable_invariants import fresh_starts
 from tests.service.machines.everything_choices import LIMITS, QUEUES, Deed, configurations, content, deeds, new_jobs
 from tests.service.machines.limit_invariants import room
 from tests.service.takers import answer_or_none, pass_wakeup
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import ENGINE, machine_settings
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
+from windlass.core.durable import (
+    ReceiveSignal,
+    Rewind,
+    Signal,
+    StepKind,
+    StepStatus,
+    StoreStep,
+    StreamWrite,
+    Suspend,
+    Wait,
+)
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limits.limit import Limit
@@ -163,7 +175,7 @@ class EverythingMachine(RuleBasedStateMachine):
         taken = self.store.run_sync(
             take_flow(request, list(queues), 0, WaitRegistration(wakeup_list, 100_000))
         ).taken.jobs
-        note_starts(self.starts, self.store.limit_cache.table(0).limits, taken, self.now_ms)
+        self.note_starts(taken)
         self.look("take", *IN_TIME)
         if taken:
             del self.waits[wakeup_list]
@@ -238,7 +250,7 @@ class EverythingMachine(RuleBasedStateMachine):
         self.look("take", *IN_TIME)
 
     def check_taken(self, before: invariants.Snapshot, request: Take, taken: list[Job], due: bool) -> None:
-        note_starts(self.starts, self.store.limit_cache.table(0).limits, taken, self.now_ms)
+        self.note_starts(taken)
         if due or "work" in before.values:
             return
         is_fair = any(before.number(queue, b"fair_share") for queue in request.queues)
@@ -275,7 +287,7 @@ class EverythingMachine(RuleBasedStateMachine):
         done = {one.id for one in finishes}
         failures = [Fail(id=one.id, token=one.token) for one in self.held(failed) if one.id not in done]
         found = self.service.finish_and_take(finishes, failures, Take(queues=("q", "r"), most=most)).wait()
-        note_starts(self.starts, self.store.limit_cache.table(0).limits, found.taken.jobs, self.now_ms)
+        self.note_starts(found.taken.jobs)
         self.look("finish", "fail", "take", *IN_TIME)
 
     def hold(self, which: list[int], how: str) -> None:
@@ -295,6 +307,53 @@ class EverythingMachine(RuleBasedStateMachine):
         else:
             getattr(self.service, how)(held).wait()
         self.look(how)
+
+    def note_starts(self, jobs: list[Job]) -> None:
+        """Check the rates of runs that have begun since the last look."""
+        fresh = fresh_starts(self.seen, jobs)
+        note_starts(self.starts, self.store.limit_cache.table(0).limits, fresh, self.now_ms)
+
+    # Code that waits
+
+    def durable_call(self, which: list[int], how: str, name: str) -> None:
+        for one in self.held(which):
+            lease = {"id": one.id, "token": one.token}
+            if how == "receive":
+                self.service.receive_signals([ReceiveSignal(**lease, name="signal", signal="go")]).wait()
+            elif how == "stream":
+                self.service.write_stream([StreamWrite(**lease, values=(Blob(b"1"),), sequence=0, outside=0)]).wait()
+            elif how == "cursor":
+                status = StepStatus.WAITING
+                self.service.store_steps([StoreStep(**lease, name=name, kind=StepKind.CURSOR, status=status)]).wait()
+            else:
+                self.service.store_steps([StoreStep(**lease, name=name, value=Blob(b"1"))]).wait()
+        self.look()
+
+    def suspend(self, which: list[int], kinds: list[Any], for_ms: int | None) -> None:
+        for one in self.held(which):
+            children = tuple(job.id for job in self.jobs() if job.parent == one.id)[:3]
+            waits = [self.wait_of(kind, for_ms, children) for kind in kinds if kind != "children" or children]
+            if waits:
+                self.service.suspend([Suspend(id=one.id, token=one.token, waits=tuple(waits))]).wait()
+        self.look("suspend")
+
+    def wait_of(self, kind: Any, for_ms: int | None, children: tuple[bytes, ...]) -> Wait:
+        name = "s" if kind == "retry" else kind
+        if kind in ("sleep", "retry"):
+            return Wait(name=name, kind=kind, for_ms=for_ms or 0)
+        if kind == "signal":
+            return Wait(name=name, kind=kind, for_ms=for_ms, signal="go")
+        return Wait(name=name, kind=kind, for_ms=for_ms, children=children)
+
+    def signal(self, which: list[int], name: str) -> None:
+        for job_id in self.ids(which):
+            self.service.signal([Signal(id=job_id, name=name, value=Blob(b"1"))]).wait()
+        self.look("signal")
+
+    def rewind(self, which: list[int], step: str) -> None:
+        for job_id in self.ids(which):
+            self.service.rewind([Rewind(id=job_id, step=step)]).wait()
+        self.look()
 
     # Workers that speak by messages
 
@@ -319,15 +378,18 @@ class EverythingMachine(RuleBasedStateMachine):
         if was.job.state in LEASED and was.job.worker != worker:
             assert now is not None
             assert (now.job.state, now.token) == (was.job.state, was.token)
+        if was.job.needs_steps and was.job.state not in LEASED:
+            assert now is not None
+            assert now.job.state not in LEASED, f"given to a worker that does not know steps: {now.job}"
         if was.job.state is State.QUEUED and (now is None or now.token > was.token):
-            note_starts(self.starts, self.store.limit_cache.table(0).limits, [was.job], self.now_ms)
+            self.note_starts([was.job])
 
     def assign(self, queues: tuple[str, ...], most: int, spends_attempt: bool) -> None:
         idle = {(queue, worker) for queue in queues for worker in self.seen.zset(f"idle:{queue}")}
         given = self.service.assign(queues, most=most, accept_ms=1_000, spends_attempt=spends_attempt).wait().jobs
         assert len(given) <= most
         assert len({(job.queue, job.worker) for job in given} & idle) == len(given), "each idle worker gets one job"
-        note_starts(self.starts, self.store.limit_cache.table(0).limits, given, self.now_ms)
+        self.note_starts(given)
         self.look("take", *IN_TIME)
 
     # People
@@ -456,8 +518,8 @@ class EverythingMachine(RuleBasedStateMachine):
             open_jobs = [job for job in self.jobs() if job.state not in ENDED]
             if not open_jobs:
                 break
-            if all(job.state is State.WAITING for job in open_jobs):
-                # They wait for each other, or for deleted jobs: a person has to decide.
+            if all(job.state in (State.WAITING, State.SUSPENDED) for job in open_jobs):
+                # They wait for each other, for deleted jobs or for signals: a person has to decide.
                 self.service.cancel([open_jobs[0].id]).wait()
                 self.look("cancel")
         assert not open_jobs, f"cannot be worked off: {open_jobs}"
@@ -476,7 +538,7 @@ class EverythingMachine(RuleBasedStateMachine):
 
     def work(self) -> None:
         for _ in range(20):
-            self.take(("q", "r"), Filter(), 100, "", {})
+            self.take(("q", "r"), Filter(steps=True), 100, "", {})
             held = self.held(range(len(self.jobs(*LEASED))))
             if not held:
                 break

@@ -8,10 +8,11 @@ import pytest
 
 from tests.service.helpers import counts, new, put, read, take
 from tests.support.namespace import leftover_keys
+from windlass.core.durable import StoreStep
 from windlass.core.errors import AlreadyEnded, Refusal, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import WorkerInfo, WorkerReport, WorkerReportKind
+from windlass.core.operations import LeaseRef, WorkerInfo, WorkerReport, WorkerReportKind
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -174,6 +175,15 @@ def test_a_job_that_waits_for_its_time_or_a_limit_has_no_worker(service: Service
     put(service, new(unique="v"), new(unique="w"))
     take(service)
     assert isinstance(say(service, "accepted", unique="w"), WrongState)
+
+
+def test_a_job_with_steps_is_not_leased_to_a_worker_that_does_not_know_steps(service: Service) -> None:
+    put(service, new(unique="u"))
+    (job,) = take(service)
+    service.store_steps([StoreStep(id=job.id, token=job.lease_token, name="charge")]).one().wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).one().wait()
+    assert isinstance(say(service, "accepted", unique="u"), WrongState)
+    assert read(service, job.id).state is State.QUEUED
 
 
 def test_a_job_without_a_unique_key_is_known_by_its_id(service: Service) -> None:

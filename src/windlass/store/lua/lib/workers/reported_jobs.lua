@@ -56,7 +56,8 @@ function reported_jobs.hold(job, worker, silent_ms, is_acceptance)
     return nil, 'stale_lease'
   end
   if record.is_ended(job) then return nil, 'already_ended' end
-  if job.state ~= STATE.queued then return nil, 'wrong_state' end
+  -- Workers that report by messages do not know steps, and would repeat those that are stored.
+  if job.state ~= STATE.queued or record.has(job, 'needs_steps') then return nil, 'wrong_state' end
   if not is_acceptance and lease.fixed_ms(job) then return nil, 'stale_lease' end
   return lease_again(job, worker, silent_ms)
 end
