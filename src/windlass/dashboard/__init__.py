@@ -8,6 +8,7 @@ from . import live, login, static_files
 from .actions import bulk as matching_actions
 from .actions import callbacks as callback_actions
 from .actions import doctor
+from .actions import durable as durable_actions
 from .actions import flows as flow_actions
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
@@ -21,6 +22,7 @@ from .pages import (
     aggregations,
     audit,
     callbacks,
+    durable,
     engine,
     failures,
     flow,
@@ -42,10 +44,10 @@ __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
     overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
-    aggregations, callbacks, engine, audit, signal_link,
+    aggregations, callbacks, engine, audit, signal_link, durable,
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
-    callback_actions, flow_actions, doctor,
+    callback_actions, flow_actions, durable_actions, doctor,
 )  # fmt: skip
 ROUTES = tuple(subject.routes for subject in (static_files, login, live, *_PAGES, *_ACTIONS))

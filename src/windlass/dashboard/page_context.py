@@ -36,6 +36,7 @@ class PageContext(Generic[Q]):
         self._head = head
         self._context = context
         self.section = section  # entry of the navigation that it belongs to
+        self.shown_path = ""  # of the page that an action shows again; empty: the path of the request
         self.now_ms = int(time.time() * 1000)  # pages that know the engine's time overwrite it
         self.settings: Settings = state.settings
         self.principal: Principal = ANONYMOUS if context is None else context.principal
@@ -119,6 +120,8 @@ class PageContext(Generic[Q]):
     @property
     def current_path(self) -> str:
         """Path of this page, with its query."""
+        if self.shown_path:
+            return self.shown_path
         query = f"?{self._head.query}" if self._head.query else ""
         return f"{self.base}{self._head.path}{query}"
 

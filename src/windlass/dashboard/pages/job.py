@@ -1,15 +1,16 @@
-"""One job: its state and the reasons for it, payload, result, failed attempts, log and dependencies."""
+"""One job: its state and the reasons for it, steps, payload, result, failed attempts, log and dependencies."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from markupsafe import Markup, escape
 
 from windlass.core.callbacks.callback import PendingCallback
+from windlass.core.durable import DurableState, StreamItem
 from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
 from windlass.core.explain.reasons import AwaitsMembers, Ended, Explanation, HeldByParent, LimitFull, Reason, Running
 from windlass.core.explain.references import Cause, Holder
@@ -24,6 +25,7 @@ from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline
+from windlass.dashboard.views.durable_steps import STREAM_SHOWN, DurableView, SignalDraft, durable_view
 from windlass.dashboard.views.formats import count, span
 from windlass.dashboard.views.timeline import Phase
 from windlass.dashboard.views.values import RenderedValue, render_value
@@ -41,6 +43,10 @@ _MEDIA = {
     Codec.RAW: "application/octet-stream",
 }
 _FILE_SUFFIXES = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "bin"}
+
+
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
+    steps: Literal["", "all"] = ""
 
 
 class TreeJob(NamedTuple):
@@ -86,6 +92,7 @@ class JobView(msgspec.Struct, frozen=True):
     limits: list[LimitUsage]
     holder: Holder | None
     callbacks: list[PendingCallback]  # pending, or given up
+    durable: DurableView | None  # None: it has no durable state
 
     @property
     def reasons(self) -> list[str]:
@@ -117,6 +124,10 @@ class JobView(msgspec.Struct, frozen=True):
     def ran_ms(self) -> int:
         return timeline.ran_ms(self.phases)
 
+    @property
+    def rested_ms(self) -> int:
+        return timeline.rested_ms(self.phases)
+
 
 def _job_ids_in(reason: Reason) -> list[str]:
     """Return the ids of other jobs that the reason names."""
@@ -129,19 +140,22 @@ def _job_ids_in(reason: Reason) -> list[str]:
     return [reason.parent.id] if isinstance(reason, HeldByParent) else []
 
 
-@routes.page("/jobs/{id}", "job.html", section="jobs")
-async def job(page: PageContext[None]) -> JobView | Response:
+@routes.page("/jobs/{id}", "job.html", section="jobs", query=JobQuery)
+async def job(page: PageContext[JobQuery]) -> JobView | Response:
     """Show a job with all its data."""
     try:
-        return await _view(page)
+        return await view_job(page, page.context.job_id, shows_all_steps=bool(page.query.steps))
     except UnknownJob:
         if not page.is_live:
             raise
         return Response(204, b"", HEADERS)  # an open page keeps its content
 
 
-async def _view(page: PageContext[None]) -> JobView:
-    service, job_id = page.service, page.context.job_id
+async def view_job(
+    page: PageContext[Any], job_id: bytes, *, shows_all_steps: bool = False, draft: SignalDraft | None = None
+) -> JobView:
+    """Read everything that the page of a job shows. `draft` is a typed signal that was refused."""
+    service = page.service
     stored = await read_job(page, job_id)
     found = stored.job
     try:
@@ -154,15 +168,17 @@ async def _view(page: PageContext[None]) -> JobView:
             _limits(page, found),
             _pending_callbacks(page, found),
         )
+        durable = await _durable(page, found)
     except AlreadyEnded as error:  # since it was read
         raise UnknownJob(_REMOVED) from error
     page.now_ms = explanation.at_ms
     hides = page.hides_payloads
+    phases = timeline.phases(stored, explanation.at_ms)
     return JobView(
         found,
         aliases,
         explanation,
-        timeline.phases(stored, explanation.at_ms),
+        timeline.add_rests(phases, stored, durable[0]) if durable else phases,
         [_failed_attempt(attempt) for attempt in reversed(stored.attempts)],
         None if hides else render_value(found.payload),
         None if hides or result is None else render_value(result),
@@ -172,10 +188,11 @@ async def _view(page: PageContext[None]) -> JobView:
         limits,
         next((reason.worker for reason in explanation.reasons if isinstance(reason, Running)), None),
         callbacks,
+        durable_view(found, *durable, is_hidden=hides, shows_all=shows_all_steps, draft=draft) if durable else None,
     )
 
 
-async def read_job(page: PageContext[None], job_id: bytes) -> Timeline:
+async def read_job(page: PageContext[Any], job_id: bytes) -> Timeline:
     """Read a job with its attempts. Raise if it does not exist, or if the principal may not use its queue."""
     (found,) = await page.service.job([job_id])
     if isinstance(found, AlreadyEnded):
@@ -194,6 +211,17 @@ async def _result(page: PageContext[None], found: Job) -> Blob | None:
     except UnknownJob:
         return None
     return ending.result if ending else None
+
+
+async def _durable(page: PageContext[Any], found: Job) -> tuple[DurableState, list[StreamItem]] | None:
+    """Read the steps and the end of the stream. None: it has no durable state."""
+    if not found.is_durable:
+        return None
+    state = await page.service.durable_states([found.id]).one()
+    if not state.stream_length:
+        return state, []
+    after = max(0, state.stream_length - STREAM_SHOWN)
+    return state, (await page.service.read_stream(found.id, after=after, most=STREAM_SHOWN)).items
 
 
 async def _pending_callbacks(page: PageContext[None], found: Job) -> list[PendingCallback]:
@@ -284,7 +312,7 @@ def _limit_usage(state: LimitState, key: str) -> LimitUsage:
 async def job_payload(page: PageContext[None]) -> Response:
     """Send the whole payload, as it is stored."""
     stored = await read_job(page, page.context.job_id)
-    return _download(page, stored.job, stored.job.payload, "payload")
+    return send_file(page, stored.job, stored.job.payload, "payload")
 
 
 @routes.page("/jobs/{id}/result", "job.html", section="jobs")
@@ -294,10 +322,11 @@ async def job_result(page: PageContext[None]) -> Response:
     result = await _result(page, stored.job)
     if result is None:
         raise UnknownJob("This job has no result, or its result is no longer kept.")
-    return _download(page, stored.job, result, "result")
+    return send_file(page, stored.job, result, "result")
 
 
-def _download(page: PageContext[None], found: Job, blob: Blob, what: str) -> Response:
+def send_file(page: PageContext[Any], found: Job, blob: Blob, what: str) -> Response:
+    """Send a value of a job as a file, as it is stored."""
     if page.hides_payloads:
         raise Forbidden("Payloads and results are hidden on this server (setting dashboard_hide_payloads).")
     name = f"{found.key}-{what}.{_FILE_SUFFIXES[blob.codec]}"

@@ -9,10 +9,12 @@ import msgspec
 
 from windlass.core.job import Job
 from windlass.core.queue import QueueStats
+from windlass.core.states import State
 from windlass.dashboard.forms.filters import ENDED_LISTS, LISTS, JobsQuery
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
+from windlass.dashboard.views.signal_waits import describe_waits, read_open_waits
 
 from .actions import describe_listing
 
@@ -29,6 +31,7 @@ class JobsView(msgspec.Struct, frozen=True):
     counts: dict[str, int] | None  # by list; None: not counted
     queues: list[str]  # suggestions for the filter
     found: JobSearchResult
+    waits: dict[bytes, str]  # of suspended jobs
     now_ms: int
 
     @property
@@ -86,7 +89,9 @@ async def jobs(page: PageContext[JobsQuery]) -> JobsView:
     page.now_ms = now_ms = await page.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
     (queues, counts), found = await asyncio.gather(_queues(page, query), search_jobs(page, listing))  # type: ignore[arg-type]
-    return JobsView(query, query.list_name, counts, queues[:QUEUES_OFFERED], found, now_ms)
+    suspended = [job for job in found.jobs if job.state is State.SUSPENDED]
+    waits = {job_id: describe_waits(steps) for job_id, steps in (await read_open_waits(page, suspended)).items()}
+    return JobsView(query, query.list_name, counts, queues[:QUEUES_OFFERED], found, waits, now_ms)
 
 
 async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:

@@ -4,6 +4,7 @@ Bars are SVG in per cent of the width, so that the chart fits any window while t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -32,7 +33,7 @@ _STEPS_MS = tuple(
 
 
 class Bar(NamedTuple):
-    """Part of a row. `kind` is a class of the stylesheet: blocked, wait, run, good, bad, off."""
+    """Part of a row. `kind` is a class of the stylesheet: blocked, wait, rest, run, good, bad, off."""
 
     kind: str
     from_ms: int
@@ -140,10 +141,15 @@ def draw_axis(chart: Gantt) -> Markup:
 
 
 def draw_row(row: GanttRow, chart: Gantt) -> Markup:
-    """Draw the bars of a step between the grid lines of the time axis."""
+    """Draw the bars of a step of a flow."""
+    return draw_bars(row.bars, chart, word_of(row.kind))
+
+
+def draw_bars(bars: Sequence[Bar], chart: Gantt, state: str) -> Markup:
+    """Draw bars between the grid lines of the time axis. `state` describes a row without bars."""
     parts = [_grid_line(at_ms, chart) for at_ms in ticks(chart)]
-    parts += [_draw_bar(bar, chart) for bar in row.bars]
-    described = "; ".join(f"{bar.label} {span(bar.to_ms - bar.from_ms)}" for bar in row.bars) or word_of(row.kind)
+    parts += [_draw_bar(bar, chart) for bar in bars]
+    described = "; ".join(f"{bar.label} {span(bar.to_ms - bar.from_ms)}" for bar in bars) or state
     return Markup('<svg class="gantt-bars" height="{}" role="img" aria-label="{}">{}</svg>').format(
         HEIGHT,
         described,

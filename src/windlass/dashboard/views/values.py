@@ -45,7 +45,7 @@ class RenderedValue(NamedTuple):
     is_cut: bool
 
 
-def render_value(blob: Blob, is_whole: bool = True) -> RenderedValue:
+def render_value(blob: Blob, is_whole: bool = True, nodes_max: int = NODES_MAX) -> RenderedValue:
     """Render a payload or result. `is_whole` is False if `blob` holds only the beginning."""
     name = blob.codec.name.lower()
     try:
@@ -54,7 +54,7 @@ def render_value(blob: Blob, is_whole: bool = True) -> RenderedValue:
         return RenderedValue(
             _render_text(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX
         )
-    writer = _TreeWriter()
+    writer = _TreeWriter(nodes_max)
     return RenderedValue(Markup("".join(writer.value(value, 0))), name, len(blob.data), writer.is_cut)  # noqa: S704 (escaped there)
 
 
@@ -106,8 +106,8 @@ def _render_bytes(data: bytes) -> Iterator[Markup]:
 
 
 class _TreeWriter:
-    def __init__(self) -> None:
-        self.left = NODES_MAX
+    def __init__(self, nodes_max: int) -> None:
+        self.left = nodes_max
         self.open_left = OPEN_NODES
         self.is_cut = False
 
