@@ -41,6 +41,7 @@ _ORDER = (
     "dispatched",
     "queued",
     "scheduled",
+    "suspended",
     "waiting",
 )
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from windlass.core.durable import DurableState
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job, Member, Timeline
@@ -19,6 +20,7 @@ from windlass.core.text.durations import format_duration
 from windlass.core.text.error_text import error_line
 from windlass.service import Service
 
+from . import step_page
 from .blobs import blob_text, error_text
 from .job_cause import JobCause, describe_cause, find_cause
 from .output import (
@@ -52,6 +54,7 @@ class JobDetails(NamedTuple):
     has_more_members: bool
     logs: Logs
     cause: JobCause | None  # of a job that ended because of another job
+    durable: DurableState | None  # its steps and signals, if it has any
 
 
 def read(service: Service, job_id: bytes) -> JobDetails:
@@ -65,7 +68,8 @@ def read(service: Service, job_id: bytes) -> JobDetails:
         members, cursor = page.members, page.cursor
     result = ending.result if ending else None
     logs, cause = service.logs(job_id).wait(), find_cause(service, timeline.job)
-    return JobDetails(timeline, aliases, explanation, result, members, bool(cursor), logs, cause)
+    durable = service.durable_states([job_id]).one().wait() if timeline.job.is_durable else None
+    return JobDetails(timeline, aliases, explanation, result, members, bool(cursor), logs, cause, durable)
 
 
 def as_record(details: JobDetails) -> dict[str, Any]:
@@ -77,6 +81,7 @@ def as_record(details: JobDetails) -> dict[str, Any]:
     found["has_more_members"] = details.has_more_members
     found["logs"] = msgspec.to_builtins(details.logs)
     found["cause"] = to_record(details.cause)
+    found["durable"] = to_record(details.durable)
     return found | {"explanation": msgspec.to_builtins(details.explanation)}
 
 
@@ -95,6 +100,9 @@ def show(details: JobDetails, all_errors: bool) -> None:
     print_fields((*_names(job, details.aliases), *_properties(job, now_ms)))
     print_heading("Timeline")
     print_fields(_timeline_fields(details.timeline, now_ms))
+    if details.durable is not None:
+        print_heading("Steps")
+        step_page.show_steps(details.durable)
     _show_members(details)
     _show_blob("Payload", job.payload)
     if details.result is not None:

@@ -13,7 +13,7 @@ from windlass.core.text.error_text import error_line
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
-STATES = ("running", "queued", "scheduled", "waiting", "failed", "cancelled", "finished")
+STATES = ("running", "queued", "scheduled", "waiting", "suspended", "failed", "cancelled", "finished")
 LISTS = (*STATES, "history")
 WHOLE_BATCH_SIZE = 20  # jobs; a payload may have 1 MiB
 

@@ -27,8 +27,8 @@ READABLE_WIDTH = 40
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STYLES = {
-    "queued": "cyan", "scheduled": "blue", "waiting": "blue", "dispatched": "yellow", "running": "yellow",
-    "finished": "green", "failed": "red", "cancelled": "magenta", "paused": "magenta",
+    "queued": "cyan", "scheduled": "blue", "waiting": "blue", "suspended": "blue", "dispatched": "yellow",
+    "running": "yellow", "finished": "green", "failed": "red", "cancelled": "magenta", "paused": "magenta",
 }  # fmt: skip
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -14,7 +14,7 @@ from windlass.service import Service
 
 from .output import format_brief, format_count, print_fields, print_heading, print_text, print_title
 
-COUNTS = ("queued", "scheduled", "waiting", "running", "failed", "cancelled", "finished", "history")
+COUNTS = ("queued", "scheduled", "waiting", "suspended", "running", "failed", "cancelled", "finished", "history")
 COUNTERS = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
 MINUTE_MS = 60_000
 

@@ -36,6 +36,7 @@ QUEUE_COLUMNS = (
     Column("waiting", is_right=True, rank=3),
     Column("takers", is_right=True, rank=4),
     Column("retried/min", is_right=True, rank=5),
+    Column("suspended", is_right=True, rank=3),
 )
 WORKER_COLUMNS = (
     Column("worker", shrinks=16),
@@ -78,7 +79,7 @@ def read(service: Service, rows: int) -> Frame:
         len(stats),
         {
             state: sum(getattr(queue, state) for queue in stats)
-            for state in ("queued", "running", "scheduled", "failed")
+            for state in ("queued", "running", "scheduled", "failed", "suspended")
         },
         workers[:WORKERS_MAX],
         len(workers) > WORKERS_MAX,
@@ -156,6 +157,7 @@ def _queue_row(line: TopQueue) -> tuple[object, ...]:
         stats.waiting,
         stats.waiting_takers,
         round(line.retried_per_minute),
+        stats.suspended,
     )
 
 

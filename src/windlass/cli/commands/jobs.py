@@ -1,4 +1,5 @@
-"""windlass jobs: list, show, explain, edit, retry, requeue, wake, cancel and delete jobs."""
+"""windlass jobs: list, show, explain, edit, retry, requeue, wake, cancel and delete jobs; durable.py adds steps and
+signals."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import click
 
 from windlass.cli import job_page
 from windlass.cli.bulk import confirm, report_each, yes_option
+from windlass.cli.commands import durable
 from windlass.cli.connection import with_service
 from windlass.cli.job_cause import with_cause
 from windlass.cli.job_names import with_job, with_jobs
@@ -57,6 +59,10 @@ def jobs() -> None:
     An ID is any name of a job: its id, a Bedrock job number, a download id, or a unique key such as the uuid of a
     processor.
     """
+
+
+for _command in durable.COMMANDS:
+    jobs.add_command(_command)
 
 
 @jobs.command("ls")
@@ -168,17 +174,20 @@ def further_reasons(explanation: Explanation) -> list[str]:
 
 
 @jobs.command()
+@click.option("--fresh", is_flag=True, help="Drop all stored steps, so that the jobs start from the beginning.")
 @with_jobs
-def retry(service: Service, ids: tuple[bytes, ...]) -> None:
+def retry(service: Service, ids: tuple[bytes, ...], fresh: bool) -> None:
     """Put failed or cancelled jobs back into their queues.
 
-    Later steps of a flow that did not run because of such a job wait for it again.
+    Later steps of a flow that did not run because of such a job wait for it again. Stored steps are kept, except those
+    that failed.
 
     \b
     Example:
       windlass jobs retry 01a1e1bf-329d-7000-8375-65a8ab1b4cf2
+      windlass jobs retry 01a1e1bf-329d-7000-8375-65a8ab1b4cf2 --fresh
     """
-    answers = service.retry(ids).wait()
+    answers = service.retry(ids, fresh=fresh).wait()
     report_each(ids, [with_cause(service, *pair) for pair in zip(ids, answers, strict=True)])
 
 

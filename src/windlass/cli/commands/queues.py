@@ -44,6 +44,7 @@ COLUMNS = (
     Column("finished", is_right=True, rank=4),
     Column("takers", is_right=True, rank=5),
     Column("bytes", is_right=True, rank=6),
+    Column("suspended", is_right=True, rank=2),
 )
 PURGED = ("scheduled", "waiting", "queued")  # in the order of a job's states, so that no job is missed
 queue_argument = click.argument("queue")
@@ -90,6 +91,7 @@ def _row(stats: QueueStats) -> tuple[object, ...]:
         stats.finished,
         stats.waiting_takers,
         stats.bytes,
+        stats.suspended,
     )
 
 

@@ -19,7 +19,9 @@ from windlass.core.errors import BadInput, TooLarge, WindlassError
 from windlass.core.export.lines import LINE_MAX, ImportReport
 from windlass.service import Service
 
-_COUNTED_STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+_COUNTED_STATES = (
+    "queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history",
+)  # fmt: skip
 REASONS_SHOWN = 10
 SHOWN_EVERY = 200  # lines
 
