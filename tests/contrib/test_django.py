@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from tests.support.engine_process import EngineProcess
+from windlass import Context, SyncContext, Windlass
+from windlass.core.errors import BadInput
 
 pytestmark = pytest.mark.xdist_group("django")  # one worker of the project serves all tests
 PROJECT = Path(__file__).parent / "django_project"
@@ -339,3 +342,29 @@ def test_workers_import_nothing_but_the_project(shop: Shop) -> None:
             shop.backend.app.find(path)
     assert shop.backend.app.tasks.get("antigravity.fly") is None
     assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_step_inside_a_transaction_is_refused(shop: Shop, is_async: bool) -> None:
+    app = Windlass()
+
+    def note(text: str) -> None:
+        with transaction.atomic():  # a step commits its own work before it returns
+            shop.notes.create(text=text)
+
+    @app.task
+    def task(ctx: SyncContext) -> None:
+        ctx.step("outside", note, "outside")
+        with transaction.atomic():
+            ctx.step("inside", note, "inside")
+
+    @app.task(name="async_task")
+    async def async_task(ctx: Context) -> None:
+        await ctx.step("outside", asyncio.to_thread, note, "outside")
+        await asyncio.to_thread(
+            task,
+        )
+
+    with pytest.raises(BadInput, match="is inside a transaction"):
+        asyncio.run(async_task()) if is_async else task()
+    assert shop.texts() == ["outside"] * (2 if is_async else 1)

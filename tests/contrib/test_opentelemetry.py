@@ -221,3 +221,23 @@ async def test_a_job_in_a_child_process_has_its_span_in_the_parent(
     (event,) = wrong.events
     assert event.attributes
     assert "raise ValueError(word)" in str(event.attributes["exception.stacktrace"])
+
+
+async def test_a_suspended_run_is_no_error(app: Windlass, working: Any, tracing: Tracing) -> None:
+    instrument(app, tracer_provider=tracing.provider)
+
+    @app.task
+    async def wait(ctx: Context) -> str:
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(ctx.wait_for("approval", str))
+        return waiting.result()
+
+    async with working(app):
+        handle = await wait.aenqueue()
+        while await handle.astate() != "suspended":
+            pass
+        await handle.asignal("approval", "yes")
+        assert await handle.aresult(20) == "yes"
+    first, second = tracing.named("run wait")
+    assert [(span.attributes or {})["windlass.outcome"] for span in (first, second)] == ["suspended", "finished"]
+    assert (first.status.status_code, first.events) == (StatusCode.UNSET, ())

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.engine_process import EngineProcess
-from windlass import Backoff, JobFailed, Windlass
+from windlass import Backoff, Context, JobFailed, Windlass
 from windlass.contrib.prometheus import QueueCollector, instrument, serve_metrics
 
 pytestmark = pytest.mark.anyio
@@ -88,3 +88,23 @@ def test_a_scrape_survives_an_engine_that_is_away(registry: CollectorRegistry) -
     with app:
         assert registry.get_sample_value("windlass_engine_up") == 0
         assert registry.get_sample_value("windlass_queue_jobs", {"queue": "mail", "state": "queued"}) is None
+
+
+async def test_a_suspended_run_is_no_failure(app: Windlass, working: Any, registry: CollectorRegistry) -> None:
+    instrument(app, registry=registry)
+
+    @app.task(queue="mail")
+    async def wait(ctx: Context) -> str:
+        return await ctx.wait_for("approval", str)
+
+    def ended(outcome: str) -> float | None:
+        labels = {"queue": "mail", "task": "wait", "outcome": outcome}
+        return registry.get_sample_value("windlass_attempts_ended_total", labels)
+
+    async with working(app):
+        handle = await wait.aenqueue()
+        while await handle.astate() != "suspended":
+            pass
+        await handle.asignal("approval", "yes")
+        assert await handle.aresult(20) == "yes"
+    assert (ended("suspended"), ended("finished"), ended("failed"), ended("retried")) == (1, 1, None, None)

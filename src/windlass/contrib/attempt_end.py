@@ -7,12 +7,14 @@ import traceback
 from typing import Literal, NamedTuple, TypeAlias
 
 from windlass.core.job import Job
+from windlass.sdk.durable.failures import DurableFailure, is_suspension
 from windlass.sdk.failures import GiveUp, Stopped, decode_error
 from windlass.sdk.tasks.arguments import BadArguments
 from windlass.sdk.worker.outcome import FailedInChild
 
-# stopped: cancelled, timed out, lost to another worker, or released by a worker that stops.
-AttemptEnd: TypeAlias = Literal["finished", "retried", "failed", "stopped"]
+# stopped: cancelled, timed out, lost to another worker, or released by a worker that stops. suspended: it waits for a
+# time, a signal or child jobs, and goes on in another run.
+AttemptEnd: TypeAlias = Literal["finished", "retried", "failed", "stopped", "suspended"]
 
 
 def attempt_end(job: Job, error: BaseException | None) -> AttemptEnd:
@@ -21,7 +23,9 @@ def attempt_end(job: Job, error: BaseException | None) -> AttemptEnd:
         return "finished"
     if isinstance(error, asyncio.CancelledError | Stopped):
         return "stopped"
-    is_final = isinstance(error, GiveUp | BadArguments)
+    if is_suspension(error):
+        return "suspended"
+    is_final = isinstance(error, GiveUp | BadArguments | DurableFailure)
     if isinstance(error, FailedInChild):
         is_final = error.failure.is_final
     return "failed" if is_final or not job.retry.wants_retry(job.attempt) else "retried"

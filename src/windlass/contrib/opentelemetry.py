@@ -107,7 +107,7 @@ def _attributes(operation: str, kind: str, queue: str, task: str) -> dict[str, s
 def _record_error(span: Span, job: Job, error: BaseException) -> None:
     end = attempt_end(job, error)
     span.set_attribute("windlass.outcome", end)
-    if end == "stopped":
+    if end in ("stopped", "suspended"):
         return
     details = describe_error(error)
     span.set_attribute("error.type", details.type)

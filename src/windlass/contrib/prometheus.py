@@ -22,7 +22,7 @@ from windlass.sdk.context import Context
 from .attempt_end import attempt_end
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
-_STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled")
+_STATES = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled")
 
 
 def instrument(app: Windlass, *, registry: CollectorRegistry = REGISTRY, buckets: Sequence[float] = SECONDS) -> None:
@@ -36,7 +36,7 @@ class _AttemptMetrics:
         self._started = Counter("windlass_attempts_started", "Attempts that have started.", of_task, registry=registry)
         self._ended = Counter(
             "windlass_attempts_ended",
-            "Ended attempts by outcome: finished, retried, failed, stopped.",
+            "Ended runs by outcome: finished, retried, failed, stopped, suspended.",
             (*of_task, "outcome"),
             registry=registry,
         )

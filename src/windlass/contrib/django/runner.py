@@ -16,6 +16,7 @@ from django.db import close_old_connections, connections
 
 from windlass.core.job import Job, Timeline
 from windlass.sdk.context import Context
+from windlass.sdk.durable.failures import Suspended
 from windlass.sdk.failures import GiveUp, Retry, Stopped, decode_error, encode_exception
 from windlass.sdk.tasks.codec import encode
 from windlass.sdk.worker.outcome import AttemptFailure, FailedInChild
@@ -38,7 +39,7 @@ def in_thread(app: DjangoApplication, task: Any) -> Callable[..., Any]:
             signals.task_started.send_robust(attempt.sender, task_result=attempt.result)
             try:
                 value = normalize_json(task.func(*attempt.arguments(args), **kwargs))
-            except (Retry, GiveUp, Stopped):
+            except (Retry, GiveUp, Stopped, Suspended):
                 raise
             except BaseException as error:  # SystemExit and KeyboardInterrupt fail the task, too
                 failure = attempt.failed(error)
@@ -65,7 +66,7 @@ def in_event_loop(app: DjangoApplication, task: Any) -> Callable[..., Awaitable[
                 await signals.task_started.asend_robust(attempt.sender, task_result=attempt.result)
                 try:
                     value = normalize_json(await task.func(*attempt.arguments(args), **kwargs))
-                except (Retry, GiveUp):
+                except (Retry, GiveUp, Suspended):
                     raise
                 except BaseException as error:  # SystemExit and KeyboardInterrupt fail the task, too
                     if _is_cancelled(error):

@@ -83,6 +83,11 @@ class DuplicateStep(BadInput):
     code = "duplicate_step"
 
 
+def is_suspension(error: BaseException) -> bool:
+    """Report whether an exception only suspends the job: all exceptions of a group do."""
+    return all(isinstance(leaf, Suspended) for leaf in leaves(error))
+
+
 def leaves(error: BaseException) -> list[BaseException]:
     """Return the exceptions of a group, or the exception itself."""
     if isinstance(error, BaseExceptionGroup):
