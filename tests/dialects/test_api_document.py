@@ -62,7 +62,7 @@ def test_no_example_is_left_over() -> None:
 
 @pytest.mark.parametrize(
     ("header", "operations"),
-    [("Idempotency-Key", {"enqueue", "enqueue_many"}), ("Last-Event-ID", {"events", "job_events"})],
+    [("Idempotency-Key", {"enqueue", "enqueue_many"}), ("Last-Event-ID", {"events", "job_events", "read_stream"})],
 )
 def test_headers_that_are_looked_at(header: str, operations: set[str]) -> None:
     found = {

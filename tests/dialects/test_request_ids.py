@@ -45,7 +45,7 @@ NO_IDS = {
     "body only",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal",
-    "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
+    "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64", "body base64",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
     "query tag", "query trail", "query after",

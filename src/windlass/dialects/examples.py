@@ -31,6 +31,7 @@ _JOB_ACTION_BODIES: dict[str, dict[str, Any]] = {
     "receive_signal": {"token": 1, "name": "approval", "signal": "approval"},
     "signal": {"name": "approval", "value": {"approved": True}},
     "rewind": {"step": "charge"},
+    "write_stream": {"token": 1, "values": [{"text": "shipped"}], "sequence": 0},
 }
 _BODIES: dict[str, Any] = {
     **_JOB_ACTION_BODIES,

@@ -15,6 +15,11 @@ FRAME_MAX = 4 * 1024 * 1024  # bytes of one event that a client accepts
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
+def is_wanted(accept: str) -> bool:
+    """Report whether a client asks for server-sent events, as browsers do for an EventSource."""
+    return any(part.partition(";")[0].strip().lower() == EVENT_STREAM for part in accept.split(","))
+
+
 def encode_frame(kind: str, data: bytes, position: str = "") -> bytes:
     """Encode one event. Line breaks in the data start further `data` lines, so data cannot end the event."""
     return with_position(encode_body(kind, data), position)
@@ -62,6 +67,7 @@ def _id_line(position: str) -> bytes:
 class EventFrame(NamedTuple):
     position: str  # empty: unchanged
     data: bytes  # empty: only a position or a keep-alive
+    kind: str = ""
 
 
 class FrameParser:
@@ -79,7 +85,7 @@ class FrameParser:
 
 
 def _parse_frame(text: bytes) -> EventFrame:
-    position, data = "", []
+    position, kind, data = "", "", []
     for line in text.split(b"\n"):
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -87,4 +93,6 @@ def _parse_frame(text: bytes) -> EventFrame:
             position = value.decode()
         elif field == b"data":
             data.append(value)
-    return EventFrame(position, b"\n".join(data))
+        elif field == b"event":
+            kind = value.decode()
+    return EventFrame(position, b"\n".join(data), kind)

@@ -126,6 +126,9 @@ work               POST /api/v1/jobs/{id}/suspend
 work               POST /api/v1/jobs:suspend
 work               POST /api/v1/jobs/{id}/receive-signal
 work               POST /api/v1/jobs:receive-signal
+read produce work  GET /api/v1/jobs/{id}/stream
+work               POST /api/v1/jobs/{id}/stream
+work               POST /api/v1/jobs:write-stream
 produce            POST /api/v1/jobs/{id}/signals
 produce            POST /api/v1/jobs:signals
 produce            POST /api/v1/jobs/{id}/signal-url
@@ -207,12 +210,18 @@ read               GET /jobs/{id}
 -                  GET /jobs/{id}/edit
 read               GET /jobs/{id}/payload
 read               GET /jobs/{id}/result
+read               GET /jobs/{id}/stream
+read               GET /jobs/{id}/step
+read               GET /signals
 read               GET /search
 read               GET /failures
 read               GET /actions
 read               GET /actions/{id}
 read               GET /flows
 read               GET /flows/{id}
+produce            POST /do/send-signal
+-                  POST /do/rewind-job
+-                  POST /do/retry-job-fresh
 -                  POST /do/resume-flow
 produce            POST /do/cancel-flow
 produce            POST /do/rerun-flow

@@ -21,9 +21,9 @@ from . import (
     take,
     workers,
 )
-from .durable import signals, steps
+from .durable import signals, steps, streams
 
 _JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, flows, events, job_admin, bulk_actions, take, reports)
-_DURABLE_ROUTES = (steps, signals)
+_DURABLE_ROUTES = (steps, signals, streams)
 _OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, admin)
 ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_DURABLE_ROUTES, *_OTHER_ROUTES))

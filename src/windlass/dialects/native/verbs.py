@@ -30,9 +30,11 @@ def verb(
     is_audited: bool = False,
     method: str = "POST",
     operation: str = "",
+    batch: str = "",
 ) -> Callable[[Perform], Perform]:
     """Add both routes of a verb. `item` is `body` with an id. PATCH and DELETE use the path of the job itself. DELETE
-    takes `body` from the query. `operation`: name of the operation, if it is not `name`."""
+    takes `body` from the query. `operation`: name of the operation, if it is not `name`. `batch`: the word
+    in the path of the batch, if it is not `name`."""
     operation = operation or name
     place = "query" if method == "DELETE" else "body"
 
@@ -61,8 +63,8 @@ def verb(
         single: Any = {place: body, "response": response, "refuses": refuses}
         path = f"/jobs/{{id}}/{name}" if method == "POST" else "/jobs/{id}"
         routes(method, path, operation=operation, **single, **shared)(run_single)
-        batch: Any = {"body": Items[item], "response": Results[response]}  # type: ignore[valid-type]
-        routes.post(f"/jobs:{name}", operation=f"{operation}_many", **batch, **shared)(run_batch)
+        many: Any = {"body": Items[item], "response": Results[response]}  # type: ignore[valid-type]
+        routes.post(f"/jobs:{batch or name}", operation=f"{operation}_many", **many, **shared)(run_batch)
         return perform
 
     return add

@@ -34,6 +34,7 @@ class StreamFeed:
         self.followers = 0
         self.state = State.RUNNING  # of the job; final when the feed is over
         self.is_over = False
+        self.last = 0  # position of the last entry of the stream
         self._pages = pages
         self._read_page = read_page
         self._error: Exception | None = None
@@ -83,7 +84,7 @@ class StreamFeed:
             self._announce()
 
     def _add(self, page: StreamPage) -> None:
-        self.state = page.state
+        self.state, self.last, self.is_over = page.state, page.last, page.is_ended
         items = [SharedItem(item) for item in page.items]
         self._window += items
         self._window_bytes += sum(item.size for item in items)

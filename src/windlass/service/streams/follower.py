@@ -51,9 +51,10 @@ class StreamFollower:
         return self._started().state
 
     @property
-    def is_at_end(self) -> bool:
-        """True if the job has ended. Entries may be left to read."""
-        return self._started().is_over
+    def is_exhausted(self) -> bool:
+        """True if the job has ended and all entries were returned."""
+        feed = self._started()
+        return feed.is_over and self.position >= feed.last
 
     async def __aenter__(self) -> StreamFollower:
         self._feed = self._feeds.enter(self._job_id, self._pages, self._read_page, self.position)

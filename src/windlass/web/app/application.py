@@ -18,6 +18,7 @@ from windlass.web.listener.deferred import DeferredAnswer
 from windlass.web.listener.messages import Head, Plan, Reply, Request, Response, StreamedResponse
 from windlass.wire.encoding import Encoding, decode
 from windlass.wire.problems import HttpRefusal
+from windlass.wire.sse import is_wanted
 
 from .app_state import AppState
 from .audit import write_audit_entry
@@ -84,9 +85,11 @@ class WebApplication:
     ) -> Coroutine[Any, Any, Reply] | DeferredAnswer[Any, Response] | Response:
         headers = request.head.headers
         try:
-            encodings = _encodings(
-                route.body_media, route.response_media, headers.get("content-type", ""), headers.get("accept", "")
-            )
+            accept = headers.get("accept", "")
+            response_media = route.response_media
+            if route.stream_media and is_wanted(accept):
+                response_media = route.stream_media
+            encodings = _encodings(route.body_media, response_media, headers.get("content-type", ""), accept)
         except WindlassError as error:
             return self._error_response(error, request.head, _fallback_encoding(route, request.head))
         if principal is None:

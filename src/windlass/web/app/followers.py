@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, Protocol, TypeVar
 
 from windlass.core.access.tokens import Principal
 from windlass.core.errors import TooManyRequests
-from windlass.store.events.shared_follow import SharedFollower
 
 # Events of one pause are written together. The pause grows with the number of streams, so that writing to all of them
 # (some 40 µs each) leaves four fifths of the event loop to other work.
 PAUSE_S = 0.02
 PAUSE_PER_FOLLOWER_S = 0.0002
+
+
+class Following(Protocol):
+    """Follower of events, or of the stream of a job."""
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+
+F = TypeVar("F", bound=Following)
 
 
 class Followers:
@@ -28,7 +39,7 @@ class Followers:
     def pause_s(self) -> float:
         return max(PAUSE_S, self.count * PAUSE_PER_FOLLOWER_S)
 
-    async def follow(self, principal: Principal, following: SharedFollower) -> CountedFollowing:
+    async def follow(self, principal: Principal, following: F) -> CountedFollowing[F]:
         """Start to follow; end it with `__aexit__`. Raise TooManyRequests if a limit is reached."""
         self._enter(principal.name)
         counted = CountedFollowing(self, principal.name, following)
@@ -60,10 +71,10 @@ class Followers:
             del self._by_token[token]
 
 
-class CountedFollowing(AbstractAsyncContextManager["CountedFollowing"]):
+class CountedFollowing(AbstractAsyncContextManager["CountedFollowing[F]"], Generic[F]):
     """Following that is counted until it ends. It can be ended more than once."""
 
-    def __init__(self, followers: Followers, token: str, following: SharedFollower) -> None:
+    def __init__(self, followers: Followers, token: str, following: F) -> None:
         self.following = following
         self._followers: Followers | None = followers
         self._token = token

@@ -60,6 +60,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     other_responses: Mapping[int, Any] = {}  # types of other successful responses by status
     refuses: tuple[type[WindlassError], ...] = ()
     response_media: str = ""  # media type of the response, if it is not negotiated
+    stream_media: str = ""  # media type of a stream that the route answers with if the client asks for it
     body_media: str = ""  # media type of the body, if it is fixed
     waits: bool = False
     streams_body: bool = False

@@ -238,7 +238,10 @@ def _success(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
     if gives is None:
         return _NO_CONTENT
     schema = refs[_key(gives)]
-    return {"description": "Success.", "content": {media: {"schema": schema} for media in _media(route.response_media)}}
+    content = {media: {"schema": schema} for media in _media(route.response_media)}
+    if route.stream_media:
+        content[route.stream_media] = {"schema": {"type": "string"}}
+    return {"description": "Success.", "content": content}
 
 
 def _text(gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
