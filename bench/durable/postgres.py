@@ -108,12 +108,12 @@ class Postgres:
         )
         if ran.returncode:
             raise NoPostgres(f"{program} failed: {ran.stderr[-1000:]}")
-        return ran.stdout
+        return str(ran.stdout)
 
     def _wait_ready(self) -> None:
         give_up_at_s = monotonic() + READY_LIMIT_S
         while monotonic() < give_up_at_s and self._process.poll() is None:
-            ready = [self._binaries / "pg_isready", "-q", "-h", self.directory]
+            ready = [str(self._binaries / "pg_isready"), "-q", "-h", str(self.directory)]
             if subprocess.run(ready, check=False).returncode == 0:
                 return
             sleep(LOOK_EVERY_S)

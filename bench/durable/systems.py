@@ -59,7 +59,9 @@ class OnValkey(System):
         return cpu_us(self._engine.pid)
 
     def stored_bytes(self) -> int:
-        return self._engine.used_memory()
+        """Return the used memory without the buffers of clients and of the append-only file."""
+        memory = self._engine.info("memory")
+        return int(memory["used_memory"]) - int(memory["mem_clients_normal"]) - int(memory["mem_aof_buffer"])
 
     def written_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._engine.directory.glob("appendonlydir/*"))
