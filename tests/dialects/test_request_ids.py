@@ -45,12 +45,13 @@ NO_IDS = {
     "body only",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal",
-    "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64", "body base64",
+    "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
+    "body base64",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
-    "query tag", "query trail", "query after",
+    "query tag", "query trail", "query after", "query signal",
     "form attempts", "form back", "form csrf", "form lane", "form name", "form payload", "form priority",
-    "form queue", "form tags", "form when",
+    "form queue", "form tags", "form when", "form answer", "form request_id", "form signal", "form value",
     "header Idempotency-Key", "header Last-Event-ID", "path name", "path queue",
 }  # fmt: skip
 
@@ -78,7 +79,12 @@ ANSWERED = {
 
 
 # Where an own job that runs is answered by 404, too.
-HAS_NONE = {"GET /api/v1/actions/{id} path id", "GET /actions/{id} path id", "GET /jobs/{id}/result path id"}
+HAS_NONE = {
+    "GET /api/v1/actions/{id} path id",
+    "GET /actions/{id} path id",
+    "GET /jobs/{id}/result path id",
+    "GET /jobs/{id}/step path id",
+}
 
 
 FLOWS_ONLY_WHOLE = {"POST /api/v1/jobs body flow.id", "POST /api/v1/jobs:batch body items.0.flow.id"}
@@ -220,7 +226,7 @@ async def _send(client: httpx.AsyncClient, place: RequestField, value: str, own:
     headers = {"content-type": route.body_media or "application/json", "accept": "*/*"}
     query: dict[str, Any] = EXAMPLES.queries.get(route.operation, {}) | {"wait_ms": 0, "timeout": 0, "queue": "mine"}
     body = _example(route, own)
-    form = {"queue": "mine", "name": "n", "payload": "{}", "confirmed": "1"}
+    form = {"queue": "mine", "name": "n", "payload": "{}", "confirmed": "1", "signal": "approval", "value": "1"}
     if route.operation == "report_done":
         body = {"type": "success", "job_id": own.job}
     if "worker-id" in route.headers:

@@ -213,6 +213,9 @@ read               GET /jobs/{id}/result
 read               GET /jobs/{id}/stream
 read               GET /jobs/{id}/step
 read               GET /signals
+read               GET /jobs/{id}/step
+read               GET /jobs/{id}/stream
+read               GET /signals
 read               GET /search
 read               GET /failures
 read               GET /actions
@@ -233,6 +236,9 @@ produce            POST /do/cancel-jobs
 -                  POST /do/requeue-jobs
 -                  POST /do/wake-jobs
 -                  POST /do/run-jobs-now
+produce            POST /do/send-signal
+-                  POST /do/rewind-job
+-                  POST /do/retry-job-fresh
 -                  POST /do/retry-matching
 -                  POST /do/cancel-matching
 -                  POST /do/delete-matching
@@ -282,7 +288,11 @@ async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient
     found.pop("GET /readyz")  # the loops need a moment to tick
     assert [route for route, status in found.items() if status in (401, 429) or status >= 500] == []
     if role != "admin":  # besides the forms of the dashboard
-        assert {entry.what for entry in service.audits().wait().entries} <= {"enqueue_job", "rerun_flow"}
+        assert {entry.what for entry in service.audits().wait().entries} <= {
+            "enqueue_job",
+            "rerun_flow",
+            "send_signal",
+        }
 
 
 @pytest.mark.anyio
