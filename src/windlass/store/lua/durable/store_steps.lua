@@ -12,7 +12,7 @@ local script = require 'script'
 local function store(id, token, name, kind, status, tries, ran_ms, lease_ms, value)
   local job, refused = reports.find_held(id, tonumber(token))
   if not job then return refused end
-  refused = lease.renew(job, tonumber(lease_ms))
+  refused = lease.renew_in_passing(job, tonumber(lease_ms))
   if refused then return refused end
   return steps.store(job, name, tonumber(kind), tonumber(status), tonumber(tries), tonumber(ran_ms), value)
 end

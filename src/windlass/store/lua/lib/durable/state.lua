@@ -38,9 +38,8 @@ function state.load_step(job, name)
   return packed and state.unpack_step(packed) or nil
 end
 
--- Count bytes of steps and signals, in the hash and in the queue.
-function state.count_bytes(job, delta)
-  redis.call('HINCRBY', keys.durable(job.id), 'b', delta)
+-- Count bytes of steps and signals in the queue.
+local function count_in_queue(job, delta)
   if not record.is_ended(job) then
     batch.increment(keys.queue(job.queue), 'bytes', delta)
   elseif record.has(job, 'in_history') then
@@ -48,17 +47,35 @@ function state.count_bytes(job, delta)
   end
 end
 
--- Write a step. A new step gets the next number.
-function state.save_step(job, name, step)
-  local key, bytes_before = keys.durable(job.id), step.bytes or -#name
-  if not step.number then
-    step.number = redis.call('HINCRBY', key, 'n', 1)
-    redis.call('HINCRBY', key, 'c', 1)
-  end
+-- Count bytes of steps and signals, in the hash and in the queue.
+function state.count_bytes(job, delta)
+  redis.call('HINCRBY', keys.durable(job.id), 'b', delta)
+  count_in_queue(job, delta)
+end
+
+-- Return the last number of a step, the number of steps, and the bytes of steps and signals.
+function state.load_counters(job)
+  local found = redis.call('HMGET', keys.durable(job.id), 'n', 'c', 'b')
+  return {number = tonumber(found[1] or 0), steps = tonumber(found[2] or 0), bytes = tonumber(found[3] or 0)}
+end
+
+-- Write a new step, which gets the next number. Step and counters are written by one command.
+function state.add_step(job, name, step, counters)
+  step.number = counters.number + 1
   local packed = pack_step(step)
-  redis.call('HSET', key, 's' .. name, packed)
-  state.count_bytes(job, #packed - bytes_before)
   step.bytes = #packed
+  redis.call('HSET', keys.durable(job.id), 's' .. name, packed, 'n', step.number, 'c', counters.steps + 1,
+    'b', counters.bytes + #packed + #name)
+  count_in_queue(job, #packed + #name)
+  return packed
+end
+
+-- Write a step again that was loaded.
+function state.save_step(job, name, step)
+  local packed, bytes_before = pack_step(step), step.bytes
+  redis.call('HSET', keys.durable(job.id), 's' .. name, packed)
+  step.bytes = #packed
+  if #packed ~= bytes_before then state.count_bytes(job, #packed - bytes_before) end
   return packed
 end
 

@@ -6,7 +6,6 @@ local state = require 'durable.state'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
 local requeue = require 'jobs.requeue'
-local keys = require 'keys'
 
 local steps = {}
 
@@ -30,20 +29,20 @@ function steps.open(job)
 end
 
 -- Return whether a step with a value of this size would exceed the bounds of the job.
-local function is_too_much(job, known, grown)
-  local found = redis.call('HMGET', keys.durable(job.id), 'c', 'b')
-  if not known and tonumber(found[1] or 0) >= DURABLE.steps_max then return true end
-  return tonumber(found[2] or 0) + grown > DURABLE.steps_bytes_max
+local function is_too_much(counters, known, grown)
+  return (not known and counters.steps >= DURABLE.steps_max) or counters.bytes + grown > DURABLE.steps_bytes_max
 end
 
 -- Write a step of a held job, within its bounds. `known`: the stored step of this name, or nil. Returns a refusal, or
 -- nil and the step as stored.
 function steps.write(job, name, known, step)
-  if is_too_much(job, known, #step.value + #name) then return 'steps_full' end
+  local counters = state.load_counters(job)
+  if is_too_much(counters, known, #step.value + #name) then return 'steps_full' end
   steps.open(job)
   step.begun_at = step.begun_at or clock.now_ms
   step.ended_at, step.wake_at, step.detail = step.ended_at or 0, step.wake_at or 0, step.detail or ''
-  if known then step.number, step.bytes = known.number, known.bytes end
+  if not known then return nil, state.add_step(job, name, step, counters) end
+  step.number, step.bytes = known.number, known.bytes
   return nil, state.save_step(job, name, step)
 end
 

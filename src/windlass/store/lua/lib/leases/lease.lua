@@ -119,6 +119,16 @@ function lease.renew(job, lease_ms)
   return lease.prolong(job, lease_ms)
 end
 
+-- Extend a lease with a report, if that moves its deadline by a tenth of its length, or by a second: reports may follow
+-- each other within milliseconds, and each extension costs as much as they do. Returns a refusal, or nil.
+local MOVED_MS = 1000
+function lease.renew_in_passing(job, lease_ms)
+  local deadline = deadline_of(job, {lease_ms = lease_ms})
+  local least_ms = math.min(MOVED_MS, (deadline - clock.now_ms) / 10)
+  if not record.has(job, 'retakeable') and deadline > 0 and deadline - job.deadline < least_ms then return nil end
+  return lease.renew(job, lease_ms)
+end
+
 -- Extend a lease, also a fixed one. Returns a refusal, or nil.
 function lease.prolong(job, lease_ms)
   if job.state ~= STATE.running or job.deadline == 0 then return nil end
