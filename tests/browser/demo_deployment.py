@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from tests.browser.demo_durable import create_durable_jobs
 from tests.browser.demo_flows import create_flows
 from tests.browser.job_history import ERRORS, MINUTE_MS, WORKER, JobHistory, register_worker, traceback_of
 from tests.browser.sample_texts import TextMaker
@@ -99,6 +100,7 @@ class DemoDeployment:
         store.clock_offset_ms = 0
         await self._failed_job()
         self.ids |= await create_flows(self.service, self.make_text)
+        self.ids |= await create_durable_jobs(self.service, self.make_text)
         await self._callbacks()
         await self._pauses()
         await self._schedules()

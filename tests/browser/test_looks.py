@@ -18,16 +18,22 @@ from windlass.web.app.router import Router
 
 pytestmark = pytest.mark.anyio
 
+JOBS = (
+    "queued", "held back", "running", "failed", "finished", "parent", "durable", "asleep", "tried again", "step failed",
+)  # fmt: skip
 # Addresses of the pages about a single item, by the path of their route.
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(hostile_text(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
-    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
+    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in JOBS],
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(hostile_text('one charge per customer'), safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
+    "/jobs/{id}/step": [],
+    "/jobs/{id}/stream": ["/jobs/{durable}/stream"],
+    "/signals/{link}": ["/signals/{signal link}"],
 }
 ROUTES = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
 
@@ -78,6 +84,10 @@ SHOWN = {
     "/jobs/{running}": ["encode_video", "pass 2 of 3", "frame 911 has no key, going on"],
     "/jobs/{finished}": ["October, all shops", "reports.example/2026-10.pdf", "monthly"],
     "/jobs/{parent}": ["close_month", "render_report", "import_feed"],
+    "/jobs/{durable}": ["fulfil_order", "reserve_stock", "charge_card", "cooling-off period", "chunk 25"],
+    "/jobs/{durable}/stream": ["fulfil_order", "chunk 0"],
+    "/jobs/{step failed}": ["the card was declined"],
+    "/signals": ["fulfil_order", "send_contract", "fulfilment"],
     "/flows": ["checkout", "refund"],
     "/flows/{flow}": ["checkout", "reserve_stock", "charge_card", "the card has expired"],
     "/jobs/{flow step}": ["ship_order", "checkout", "charge_card"],

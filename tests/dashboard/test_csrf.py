@@ -19,7 +19,10 @@ from windlass.web.app.router import Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-ACTIONS = [route.path for route in Router(dashboard.ROUTES).routes if route.method == "POST" and route.path != "/login"]
+# They need no session: the login, and signed links, whose address is the permission.
+WITHOUT_SESSION = ("/login", "/signals/{link}")
+POSTS = [route.path for route in Router(dashboard.ROUTES).routes if route.method == "POST"]
+ACTIONS = [path for path in POSTS if path not in WITHOUT_SESSION]
 PAGES = [route.path for route in Router(dashboard.ROUTES).routes if route.method == "GET" and "{" not in route.path]
 
 

@@ -32,8 +32,8 @@ def start(service: Service, queue: str = "orders", name: str = "fulfil", **field
     return take(service, queue)
 
 
-def wait_for_approval(service: Service, queue: str = "orders", payload: Blob = Blob(b"null")) -> Job:
-    job = start(service, queue, payload=payload)
+def wait_for_approval(service: Service, queue: str = "orders", payload: bytes = b"null") -> Job:
+    job = start(service, queue, payload=Blob(payload))
     suspend(service, job, wait_for("approval", 72 * HOUR_MS))
     return job
 
@@ -371,7 +371,7 @@ async def test_a_producer_may_signal_and_not_rewind(clerk: str, page_client: Pag
 async def test_a_producer_without_read_sees_nothing_of_the_job(
     sender: str, page_client: PageClient, service: Service
 ) -> None:
-    job = wait_for_approval(service, payload=Blob(b'"secret"'))
+    job = wait_for_approval(service, payload=b'"secret"')
     fields = {"id": job.key, "signal": "approval", "value": "not json"}
     page = Page(await page_client.send("/do/send-signal", fields, authorization=f"Bearer {sender}"))
     assert page.status == 400

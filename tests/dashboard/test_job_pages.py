@@ -288,7 +288,10 @@ async def test_shows_the_count_of_each_list(page_client: PageClient, service: Se
     enqueue(service, *[NewJob(queue="mail", name="send", retry=ONCE)] * 3, NewJob(queue="news", name="send"))
     fail(service, "mail", "no")
     assert "queued 3" in (await page_client.get("/jobs")).text
-    assert "queued 2 running 0 scheduled 0 waiting 0 failed 1" in (await page_client.get("/jobs?queue=mail")).text
+    assert (
+        "queued 2 running 0 scheduled 0 suspended 0 waiting 0 failed 1"
+        in (await page_client.get("/jobs?queue=mail")).text
+    )
 
 
 # Search

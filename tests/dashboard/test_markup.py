@@ -25,18 +25,24 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 MARK = "xyzzy"
 BREAKING = f"""'"`><svg {MARK}=1 onload=a()></title></textarea></script></style>-->{{{{'ab'*3}}}}"""
 ADDRESSES = ("href", "src", "action", "formaction", "data", "poster", "xlink:href")
+JOBS = (
+    "queued", "held back", "failed", "held", "scheduled", "after", "durable", "tried again", "step failed",
+)  # fmt: skip
 # Addresses of the pages about a single item, by the path of their route.
 ABOUT = {
     "/queues/{queue}": [
         f"/queues/{quote(f'{queue} {BREAKING}', safe='')}" for queue in ("mail", "feeds", "newsletters")
     ],
-    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "failed", "held", "scheduled", "after")],
+    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in JOBS],
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {BREAKING}', safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
+    "/jobs/{id}/step": [],
+    "/jobs/{id}/stream": ["/jobs/{durable}/stream"],
+    "/signals/{link}": ["/signals/{signal link}"],
 }
 # Links with hostile parts that another site may offer.
 LINKS = [
@@ -45,6 +51,7 @@ LINKS = [
     "/jobs?state={}", "/jobs?name={}&queue={}&tag={}&error={}&since={}&cursor={}&trail={}", "/failures?queue={}",
     "/login?next={}", "/audit?q={}&cursor={}", "/jobs/new?queue={}&copy={}", "/callbacks?cursor={}", "/?{}={}",
     "/workers?cursor={}", "/limits?q={}", "/aggregations?limit={}&cursor={}", "/schedules?q={}",
+    "/signals?queue={}&signal={}&cursor={}", "/signals/{}", "/jobs/{}/stream?after={}", "/jobs/{}/step?name={}",
     "/flows/{}", "/flows/{}?steps={}", "/flows?name={}&cursor={}", "/flows?state={}",
 ]  # fmt: skip
 GETS = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
@@ -110,6 +117,7 @@ async def test_every_page_escapes_texts(page_client: PageClient, store: Store, r
         *paths,
         "/jobs?state=failed",
         "/jobs?state=history",
+        "/jobs?state=suspended",
         "/search?q=mail",
         "/jobs/new?copy=" + ids["queued"],
     ]:
