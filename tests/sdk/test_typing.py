@@ -42,7 +42,9 @@ def test_right_calls_are_accepted(found: Errors) -> None:
     assert {place: codes for place, codes in found.items() if place[0] == "right.py"} == {}
 
 
-@pytest.mark.parametrize(("name", "at_least"), [("wrong.py", 60), ("flows.py", 20), ("extras.py", 10)])
+@pytest.mark.parametrize(
+    ("name", "at_least"), [("wrong.py", 60), ("flows.py", 20), ("extras.py", 10), ("durable.py", 12)]
+)
 def test_wrong_calls_are_refused_and_no_others(found: Errors, name: str, at_least: int) -> None:
     expected = marked(name)
     assert len(expected) >= at_least

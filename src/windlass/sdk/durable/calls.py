@@ -45,7 +45,7 @@ class DurableCalls:
     def load_durable(self, state: DurableState) -> None:
         """Set the stored state of a durable job, before its code starts."""
         if self._job is not None:
-            self.durable = DurableRun(self.app, self._job, self.task.is_async, state)
+            self.durable = DurableRun(self.app, self.task, self._job, state)
 
     def note_suspension(self) -> None:
         """Note that the code has been suspended in a child process."""
@@ -55,7 +55,7 @@ class DurableCalls:
         if self.durable is None:
             if self._job is None:
                 raise BadInput(f"This task was called inline, so it has no job that could wait: {call} needs a worker.")
-            self.durable = DurableRun(self.app, self._job, self.task.is_async, None)
+            self.durable = DurableRun(self.app, self.task, self._job, None)
             self.durable.set_inputs(self._job, self.has_upstream_results)
         return self.durable
 

@@ -14,11 +14,12 @@ from windlass.core.job import Blob, Job
 from . import effects
 from .effects import Effects, current_step
 from .failures import Suspended, Waits
-from .names import StepNames
-from .waits import EngineClock, PendingWait
+from .names import DEADLINE, StepNames
+from .waits import EngineClock, PendingWait, deadline_at_ms
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
+    from windlass.sdk.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -26,12 +27,13 @@ T = TypeVar("T")
 class DurableRun:
     """Durable calls of one run of a job. `state`: what earlier runs have stored; None: nothing."""
 
-    def __init__(self, app: Windlass, job: Job, is_async: bool, state: DurableState | None) -> None:
+    def __init__(self, app: Windlass, task: Task[..., Any], job: Job, state: DurableState | None) -> None:
         self.app = app
         self.job = job
-        self.is_async = is_async
+        self.is_async = task.is_async
+        self._deadline_ms = task.deadline_ms
         self.round = state.round if state is not None else 0
-        self.clock = EngineClock(state)
+        self.clock = EngineClock(job, state)
         self.names = StepNames()
         self.is_suspended = False
         self.received_payload: Blob | None = None  # payload with results of upstream jobs, which the stored job lacks
@@ -103,8 +105,13 @@ class DurableRun:
         raise Suspended(self.collect_waits)
 
     def collect_waits(self) -> Waits:
+        """Return the conditions of the run. A job with a deadline also wakes then, so that a worker can fail it."""
         now_s = time.monotonic()
-        return tuple(pending.at(now_s) for pending in self._pending.values())
+        waits = tuple(pending.at(now_s) for pending in self._pending.values())
+        if not self._deadline_ms:
+            return waits
+        left_s = self.clock.left_s(deadline_at_ms(self.job, self._deadline_ms))
+        return (*waits, Wait(name=DEADLINE, kind="sleep", for_ms=max(0, round(left_s * 1000))))
 
     async def close(self) -> None:
         """Cancel calls that are still open when the code has ended, and wait for their end.

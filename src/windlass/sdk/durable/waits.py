@@ -7,8 +7,14 @@ import time
 import msgspec
 
 from windlass.core.durable import DurableState, Wait
+from windlass.core.job import Job
 
 IN_PLACE_MS = 2_000  # shorter waits keep the slot: a suspension costs two calls and a replay
+
+
+def deadline_at_ms(job: Job, deadline_ms: int) -> int:
+    """Return the instant at which a job must have ended. It counts from its creation, or from its planned instant."""
+    return (job.planned_at_ms or job.created_at_ms) + deadline_ms
 
 
 class PendingWait(msgspec.Struct, frozen=True):
@@ -34,9 +40,10 @@ class PendingWait(msgspec.Struct, frozen=True):
 class EngineClock:
     """Time of the engine, as far as a run knows it from its last read."""
 
-    def __init__(self, state: DurableState | None) -> None:
-        self._ahead_ms = state.now_ms - time.monotonic() * 1000 if state is not None else 0.0
+    def __init__(self, job: Job, state: DurableState | None) -> None:
+        read_at_ms = state.now_ms if state is not None else job.started_at_ms or 0
+        self._ahead_ms = read_at_ms - time.monotonic() * 1000
 
     def left_s(self, at_ms: int) -> float:
-        """Return the time until an instant of the engine. Only for instants that were read with the state."""
+        """Return the time until an instant of the engine, or a little more: it never ends early."""
         return (at_ms - self._ahead_ms) / 1000 - time.monotonic()

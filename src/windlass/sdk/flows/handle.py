@@ -110,6 +110,8 @@ class WholeFlowHandle(JobHandle[R_co]):
 class FlowHandle(WholeFlowHandle[R_co]):
     """Handle of the last step of a chain."""
 
+    steps: list[JobHandle[Any]]  # type: ignore[assignment]  # of the flow, not the durable steps of one job
+
     def __init__(
         self,
         app: Windlass,
@@ -183,6 +185,8 @@ class StepHandles(Mapping[str, JobHandle[Any]]):
 
 class NamedFlowHandle(WholeFlowHandle[dict[str, Any]]):
     """Handle of a named flow. Its result has the results of the last steps, by name: no other step waits for these."""
+
+    steps: StepHandles  # type: ignore[assignment]  # of the flow, not the durable steps of one job
 
     def __init__(
         self,

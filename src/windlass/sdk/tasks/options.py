@@ -77,6 +77,7 @@ class TaskOptions(CallOptions, total=False):
     pool: Pool
     memory: str | int  # limit of a process job: "512MiB"
     max_crashes: int
+    deadline: Duration | None  # time for the whole job from its creation, with its waits; then it fails
     grace: Duration  # time between the request to stop and the forced stop
     version: int  # of the arguments; see Task.migrate
     retry_on: Errors  # retry only these

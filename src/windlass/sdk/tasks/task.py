@@ -160,6 +160,7 @@ class Task(Generic[P, R_co]):
         self.memory_bytes = _parse_bytes(options.get("memory", 0))
         self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
         self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
+        self.deadline_ms = duration_ms("deadline", options.get("deadline") or 0)  # 0: none
         self.retry_on = error_classes("retry_on", options.get("retry_on", ()))
         self.give_up_on = error_classes("give_up_on", options.get("give_up_on", ()))
         self.migrations = Migrations(self.name, options.get("version", 1))

@@ -63,6 +63,12 @@ TIMED_OUT = AttemptFailure(
     reason="timeout", error=encode_error("Timeout", "The attempt took longer than the task's timeout.")
 )
 
+OVERDUE = AttemptFailure(
+    reason="deadline",
+    error=encode_error("Deadline", "The job has not ended within the deadline of its task."),
+    is_final=True,
+)
+
 
 def make_success(job: Job, value: Any) -> AttemptResult:
     """Encode the result. A value that cannot be stored is a failure, because nothing could read it."""

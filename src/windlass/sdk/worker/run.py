@@ -11,13 +11,15 @@ from windlass.core.job import Job
 from windlass.core.operations import LeaseRef
 from windlass.processes.pool import ChildRun
 from windlass.sdk.context import Context
+from windlass.sdk.durable.waits import deadline_at_ms
 from windlass.sdk.tasks.options import NO_TIMEOUT_MS
 from windlass.sdk.tasks.task import Task
 
 from .threads import ThreadRun
 
-# timeout: its time is over. cancelled: by request. lost: another worker has its lease. shutdown: the worker ends.
-StopReason: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
+# timeout: the time of the run is over. deadline: the time of the whole job. cancelled: by request. lost: another worker
+# has its lease. shutdown: the worker ends.
+StopReason: TypeAlias = Literal["", "timeout", "deadline", "cancelled", "lost", "shutdown"]
 
 
 @lru_cache(256)
@@ -46,6 +48,18 @@ class Run:
     @property
     def lease(self) -> HeldLease:
         return HeldLease(LeaseRef(self.job.id, self.job.lease_token), self.lease_ms)
+
+    @property
+    def left_s(self) -> float:
+        """Time that the whole job had left when it was taken."""
+        if not self.task.deadline_ms:
+            return float("inf")
+        return (deadline_at_ms(self.job, self.task.deadline_ms) - (self.job.started_at_ms or 0)) / 1000
+
+    @property
+    def limit(self) -> StopReason:
+        """Reason for which the run is stopped first."""
+        return "deadline" if self.left_s < _seconds_allowed(self.job.timeout_ms) else "timeout"
 
     def request_stop(self) -> None:
         if self.context is not None:

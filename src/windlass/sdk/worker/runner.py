@@ -30,6 +30,7 @@ from windlass.service import Service
 
 from .batching import BatchRunner
 from .outcome import (
+    OVERDUE,
     TIMED_OUT,
     AttemptFailed,
     AttemptFailure,
@@ -91,6 +92,11 @@ class JobRunner:
         needs_context = task.needs_context or job.has_members or middlewares
         context = task.context_class(self._app, task, job, self._reporter) if needs_context else None
         run = Run(job, task, context, self._loop.time())
+        if task.deadline_ms:
+            run.deadline_s = min(run.deadline_s, self._loop.time() + run.left_s)
+            if run.left_s <= 0:
+                run.code = self._loop.create_task(self._end_overdue(run))
+                return run
         is_general = task.pool == "process" or middlewares or task.batch is not None or job.is_durable
         if is_general or needs_inputs(job, has_meta):
             run.code = self._loop.create_task(self._execute(run))  # more than a call of the function
@@ -101,6 +107,10 @@ class JobRunner:
         else:
             run.code = self._loop.create_task(self._run_on_loop(run), name=task.name)
         return run
+
+    async def _end_overdue(self, run: Run) -> None:
+        """End a job whose deadline has passed, without running its code."""
+        self._end(run, AttemptFailed(OVERDUE), None)
 
     # Threads, fast path
 
@@ -254,6 +264,8 @@ class JobRunner:
             return None
         if run.stop_reason == "timeout":
             return make_report(run.job, AttemptFailed(TIMED_OUT))
+        if run.stop_reason == "deadline":
+            return make_report(run.job, AttemptFailed(OVERDUE))
         was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
         was_stopped |= run.context is not None and run.context.has_seen_stop
         was_stopped |= run.stop_reason == "cancelled" and isinstance(ended, AttemptSuspended)  # a cancel wins

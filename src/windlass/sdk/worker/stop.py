@@ -41,7 +41,7 @@ class JobStopper:
         for run in list(self._runs()):
             if run.deadline_s <= now_s:
                 run.deadline_s = float("inf")
-                self.stop(run, "timeout")
+                self.stop(run, run.limit)
             else:
                 self.watch(run)
 
