@@ -89,6 +89,43 @@ def test_opentelemetry_and_prometheus(engine: EngineProcess, tmp_path: Path) -> 
     assert {name for name in served if not name.endswith("_created")} == set(table)
 
 
+SCRIPT = """
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+
+RESPONSES = [
+    ToolCallPart("find_order", {"order": 7}, "a"),
+    ToolCallPart("refund", {"order": 7, "amount": 90}, "b"),
+    TextPart("Done"),
+]
+MODEL = FunctionModel(
+    lambda messages, info: ModelResponse([RESPONSES[sum(isinstance(message, ModelResponse) for message in messages)]])
+)
+"""
+ASK = """
+import asyncio
+from windlass import Worker
+
+job = answer.enqueue("I want my money back.")
+job.signal("approval", True)
+asyncio.run(Worker(app, burst=True).run())
+print(job.result(timeout=60), *(step.name for step in job.steps().steps))
+"""
+
+
+@on_valkey
+def test_an_agent(engine: EngineProcess, tmp_path: Path) -> None:
+    (code,) = section("pydantic-ai")
+    assert code.count('"openai:gpt-5.2"') == 1
+    (tmp_path / "support.py").write_text(SCRIPT + code.replace('"openai:gpt-5.2"', "MODEL") + ASK)
+    environment = {**os.environ, "WINDLASS_URL": engine.unix_url, "WINDLASS_NAMESPACE": f"agent{os.getpid()}"}
+    done = subprocess.run(
+        [sys.executable, "support.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    steps = "support.request support.find_order:a support.request#2 approval:b refund:b support.request#3"
+    assert done.stdout == f"Done {steps}\n", done.stderr
+
+
 def test_a_custom_handler() -> None:
     names: dict[str, Any] = {}
     exec(section("Logs")[0], names)  # noqa: S102
