@@ -210,9 +210,6 @@ read               GET /jobs/{id}
 -                  GET /jobs/{id}/edit
 read               GET /jobs/{id}/payload
 read               GET /jobs/{id}/result
-read               GET /jobs/{id}/stream
-read               GET /jobs/{id}/step
-read               GET /signals
 read               GET /jobs/{id}/step
 read               GET /jobs/{id}/stream
 read               GET /signals
@@ -222,9 +219,6 @@ read               GET /actions
 read               GET /actions/{id}
 read               GET /flows
 read               GET /flows/{id}
-produce            POST /do/send-signal
--                  POST /do/rewind-job
--                  POST /do/retry-job-fresh
 -                  POST /do/resume-flow
 produce            POST /do/cancel-flow
 produce            POST /do/rerun-flow
