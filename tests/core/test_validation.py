@@ -227,6 +227,7 @@ def _interventions() -> Iterator[Case]:
             f"even_waiting={value!r}",
             lambda service, value=value: service.delete([OK_ID], even_waiting=value),
         )
+        yield "retry", f"fresh={value!r}", lambda service, value=value: service.retry([OK_ID], fresh=value)
         yield (
             "requeue",
             f"gives_attempt_back={value!r}",
@@ -1033,6 +1034,22 @@ def _tokens() -> Iterator[Case]:
         yield "end_session", f"until_s={value!r}", lambda service, value=value: service.end_session("t.s", value)
 
 
+def _signal_links() -> Iterator[Case]:
+    for value in WRONG_IDS:
+        yield "signal_link", f"id={value!r}", lambda service, value=value: service.signal_link(value, "s")
+    for value in ("", "s" * 101, *WRONG_TEXTS):
+        yield "signal_link", f"signal={value!r:.30}", lambda service, value=value: service.signal_link(OK_ID, value)
+    for value in (0, 2**43 + 1, *WRONG_WHOLES):
+        yield (
+            "signal_link",
+            f"expires_in_ms={value!r}",
+            lambda service, value=value: service.signal_link(OK_ID, "s", expires_in_ms=value),
+        )
+    yield "signal_link", "unknown", lambda service: service.signal_link(OK_ID, "s")
+    for value in (5, None, b"token", ["token"]):
+        yield "read_signal_link", f"{value!r}", lambda service, value=value: service.read_signal_link(value)
+
+
 def _audit() -> Iterator[Case]:
     yield from _wrong_lists("audit")
     yield from _wrong(
@@ -1125,7 +1142,7 @@ CASES = [
     *_reading(), *_failures(), *_scopes(), *_flows(), *_actions(), *_lanes(), *_scales(), *_members(),
     *_queues_and_workers(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_durable(), *_transfer(), *_doctor(),
-    *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),
+    *_statistics(), *_tokens(), *_signal_links(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
