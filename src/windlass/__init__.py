@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .sdk.flows.inputs import Child
     from .sdk.flows.named import NamedFlow, Step, flow
     from .sdk.handle import JobHandle
+    from .sdk.streams.reader import StreamEntry
     from .sdk.sync_context import SyncContext
     from .sdk.tasks.depends import Depends
     from .sdk.tasks.limits import Limit, Rate
@@ -62,6 +63,7 @@ __all__ = [
     "SignalTimeout",
     "Step",
     "StepFailed",
+    "StreamEntry",
     "Suspended",
     "SyncContext",
     "Task",
@@ -107,6 +109,7 @@ _HOMES = {
     "Step": "sdk.flows.named",
     "flow": "sdk.flows.named",
     "JobHandle": "sdk.handle",
+    "StreamEntry": "sdk.streams.reader",
     "Limit": "sdk.tasks.limits",
     "Rate": "sdk.tasks.limits",
     "CallNext": "sdk.tasks.middleware",

@@ -43,7 +43,7 @@ def test_right_calls_are_accepted(found: Errors) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "at_least"), [("wrong.py", 60), ("flows.py", 20), ("extras.py", 10), ("durable.py", 12)]
+    ("name", "at_least"), [("wrong.py", 60), ("flows.py", 20), ("extras.py", 10), ("durable.py", 12), ("streams.py", 3)]
 )
 def test_wrong_calls_are_refused_and_no_others(found: Errors, name: str, at_least: int) -> None:
     expected = marked(name)

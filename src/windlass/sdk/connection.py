@@ -24,6 +24,7 @@ from windlass.store.store import Store
 
 from .deployment import AnyStore, make_service, make_store, require_engine_store
 from .durations import Duration, duration_ms
+from .streams.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from .handle import JobHandle
@@ -72,6 +73,7 @@ class AppConnection:
         self._loop_connections: LoopConnections = weakref.WeakKeyDictionary()
         self._saved: tuple[AnyStore | None, Service | None, bool, LoopConnections] | None = None  # during a test
         self._on_enqueued: OnEnqueued | None = None
+        self.loop_thread = LoopThread()  # for readers of streams without an event loop
 
     def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
         """Override the connection options of the code, as the command line asks.
@@ -173,6 +175,7 @@ class AppConnection:
 
     def close(self) -> None:
         """Close the connection for calls without an event loop. The next use reconnects."""
+        self.loop_thread.close()
         if self._is_borrowed:
             return
         with self._connecting:

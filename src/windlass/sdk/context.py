@@ -17,6 +17,7 @@ from windlass.core.job import Blob, Job
 
 from .driver import run_flow, run_flow_sync
 from .durable.calls import DurableCalls
+from .durable.stream import StreamWriter
 from .durations import Duration, duration_ms
 from .failures import Retry
 from .flows.inputs import Child
@@ -67,6 +68,7 @@ class Context(DurableCalls):
         self.children: list[Child] = []  # children of an earlier run, with their outcomes
         self.has_upstream_results = False  # the payload has results of other jobs, which the stored job has not
         self._log: JobLog | None = None
+        self._stream: StreamWriter | None = None
 
     @classmethod
     def inline(cls, task: Task[..., Any]) -> Context:
@@ -78,6 +80,11 @@ class Context(DurableCalls):
         if self._job is None:
             raise BadInput("This task was called inline, so it has no job.")
         return self._job
+
+    @property
+    def is_inline(self) -> bool:
+        """True if the task was called inline, without a job."""
+        return self._job is None
 
     @property
     def id(self) -> str:
@@ -117,8 +124,15 @@ class Context(DurableCalls):
         if self._job is not None:
             self._reporter.progress(self._job, min(max(float(fraction), 0.0), 1.0), note)
 
+    @property
+    def stream(self) -> StreamWriter:
+        """Stream of the job: its values are kept with the job, and readers start at any position."""
+        if self._stream is None:
+            self._stream = StreamWriter(self)
+        return self._stream
+
     def emit(self, value: Any) -> None:
-        """Send a value to all clients that follow the job's events."""
+        """Send a value to the clients that follow the job's events now. Values for all readers go to `stream`."""
         blob = encode(value)
         if self._job is not None:
             self._reporter.emit(self._job, blob)

@@ -20,6 +20,7 @@ from windlass.core.log import Logs
 
 from .durations import Duration, duration_ms
 from .failures import ResultGone, make_exception
+from .streams.reader import JobStream
 from .tasks.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class JobHandle(Generic[R_co]):
     @property
     def id(self) -> str:
         return format_id(self._id)
+
+    @property
+    def app(self) -> Windlass:
+        return self._app
 
     @property
     def id_bytes(self) -> bytes:
@@ -109,6 +114,15 @@ class JobHandle(Generic[R_co]):
     def events(self) -> Events:
         """Return the job's events until it ends, for `async for`, or for `for` without an event loop."""
         return Events(self._app, self._id)
+
+    # Stream
+
+    def stream(self, start: int = 0, type: Any = Any) -> JobStream:  # noqa: A002
+        """Return the entries of the job's stream after the position `start`, until the job ends.
+
+        Use it in `async for`, or in `for` without an event loop, during the run or after its end. Values are decoded
+        as `type`. Raises ResultGone if the job has ended and is no longer stored."""
+        return JobStream(self._app, self._id, start, type)
 
     # State and actions
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .context import Context
 
 if TYPE_CHECKING:
+    from .durable.stream import SyncStreamWriter
     from .durations import Duration
     from .tasks.task import Call
 
@@ -18,6 +19,9 @@ class SyncContext(Context):
     """Passed to the parameter of a sync task that is annotated with this class. Only its types differ."""
 
     if TYPE_CHECKING:
+
+        @property
+        def stream(self) -> SyncStreamWriter: ...
 
         def sleep(  # type: ignore[override]
             self, duration: Duration, *, name: str = "sleep", key: str = ""

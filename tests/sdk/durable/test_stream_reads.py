@@ -120,6 +120,7 @@ async def test_a_reader_that_breaks_leaves_nothing_behind(talk: Talk) -> None:
     def read_one() -> Any:
         for entry in handle.stream():
             return entry.value
+        return None
 
     assert await asyncio.to_thread(read_one) == "a"
     assert await asyncio.to_thread(read_one) == "a"

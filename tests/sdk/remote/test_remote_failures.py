@@ -17,6 +17,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.restartable_server import RestartableServer, restartable_server
 from windlass import Windlass
 from windlass.core.access.tokens import NewToken, Role
+from windlass.core.durable import StreamWrite
 from windlass.core.errors import (
     REFUSALS,
     BadSetting,
@@ -27,7 +28,7 @@ from windlass.core.errors import (
     Unauthorized,
     WindlassError,
 )
-from windlass.core.job import Codec
+from windlass.core.job import Blob, Codec
 from windlass.core.operations import Finish, Listing, Take
 from windlass.sdk.remote.address import parse_server_url
 from windlass.sdk.remote.request import ApiResponse, NoAnswer, NotReached, error_of, get, post
@@ -99,6 +100,33 @@ async def test_calls_outlive_a_killed_server_and_nothing_is_doubled(
     found = await _all_ids(engine_service)
     assert len(ids) == len(set(ids))
     assert sorted(found) == sorted(ids)
+
+
+async def test_a_stream_that_is_read_through_kills_of_the_server_is_whole(
+    server: RestartableServer, engine_service: Service
+) -> None:
+    app = new_app(server.url)
+    handle = await app.tasks["add"].using(queue="talk").aenqueue(1, 2)
+    (job,) = (await engine_service.take(Take(queues=("talk",)))).jobs
+
+    async def write(number: int) -> None:
+        value = (Blob(b"%d" % number),)
+        request = StreamWrite(id=job.id, token=job.lease_token, values=value, sequence=number)
+        await engine_service.write_stream([request]).one()
+
+    found: list[int] = []
+    stream = aiter(handle.stream())
+    async with asyncio.timeout(60):
+        for number in range(6):
+            await write(number)
+            if number % 2:  # the reader has seen a part of the stream
+                found.append((await anext(stream)).value)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+        await engine_service.finish([Finish(job.id, job.lease_token)]).one()
+        found += [entry.value async for entry in stream]
+    await app.aclose()
+    assert found == list(range(6))
 
 
 async def _all_ids(engine_service: Service) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .durable import RemoteDurableOperations
+from .durable.steps import RemoteDurableOperations
+from .durable.streams import RemoteStreamOperations
 from .enqueue import RemoteEnqueueOperations
 from .events import RemoteEventStream
 from .flows import RemoteFlowOperations
@@ -21,6 +22,7 @@ class RemoteService(
     RemoteEnqueueOperations,
     RemoteLeaseOperations,
     RemoteDurableOperations,
+    RemoteStreamOperations,
     RemoteJobAdminOperations,
     RemoteJobOperations,
     RemoteFlowOperations,

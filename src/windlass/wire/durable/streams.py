@@ -10,7 +10,6 @@ from msgspec import UNSET, Meta, UnsetType
 from windlass.core.durable import STREAM_VALUES_MAX, StreamItem, StreamPage, StreamWrite
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
-from windlass.core.states import State
 from windlass.core.validation.bounds import UINT32_MAX
 from windlass.wire import sse
 from windlass.wire.encoding import Encoding
@@ -189,8 +188,3 @@ def parse_position(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:10]) <= POSITION_MAX and len(text) <= 10):
         raise BadInput(f"Last-Event-ID must be the position of an entry, from 0 to {POSITION_MAX}; not {text[:40]!r}.")
     return int(text)
-
-
-def state_of(name: str) -> State | None:
-    """Return the state of the event `end`; None: deleted."""
-    return None if name == "deleted" else State[name.upper()]

@@ -1,4 +1,4 @@
-"""Durable operations over HTTP: steps, suspensions, signals and rewinds."""
+"""Steps, suspensions, signals and rewinds over HTTP."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ from windlass.core.durable import (
 )
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NULL_BLOB
+from windlass.sdk.remote.facet import RemoteFacet
+from windlass.sdk.remote.request import post
+from windlass.sdk.remote.translation import blob_of, copy_fields, value_fields
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.durable.signals import (
     RewindItem,
@@ -47,10 +50,6 @@ from windlass.wire.durable.steps import (
 )
 from windlass.wire.jobs import WantedItem
 from windlass.wire.leases import RecordedShape
-
-from .facet import RemoteFacet
-from .request import post
-from .translation import blob_of, copy_fields, value_fields
 
 
 class RemoteDurableOperations(RemoteFacet):

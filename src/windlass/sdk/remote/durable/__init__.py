@@ -1,0 +1,1 @@
+"""Durable operations over HTTP."""

@@ -1,0 +1,1 @@
+"""Readers of the streams of jobs, for programs and for web responses."""
