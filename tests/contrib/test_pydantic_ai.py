@@ -244,6 +244,35 @@ async def test_events_are_handled_once(app: Windlass, working: Any) -> None:
     assert seen.count("part_start") == 2
 
 
+async def test_events_go_to_the_stream_once(app: Windlass, working: Any) -> None:
+    script = Script(calls(ToolCallPart("price", {}, "a")), text("5 €"))
+    agent = make_agent(script, stream=True)
+    script.model.stream_function = streamed(script)
+    failures = [ValueError("later")]
+
+    @agent.tool_plain
+    async def price() -> int:
+        return 5
+
+    @app.task(retry=AT_ONCE, keep_result="1h")
+    async def answer(ctx: Context) -> str:
+        with durable(ctx):
+            result = await agent.run("Price?", deps=ctx)
+        if failures:
+            raise failures.pop()
+        return result.output
+
+    async with working(app):
+        handle = await answer.aenqueue()
+        assert await handle.aresult(SECONDS) == "5 €"
+        events = [item.value["event_kind"] async for item in handle.stream() if not item.is_new_attempt]
+    assert events.count("part_start") == 2
+    assert events.index("function_tool_call") < events.index("function_tool_result")
+    assert events.count("function_tool_result") == 1
+    with pytest.raises(UserError, match="one of them"):
+        make_agent(script, stream=True, event_stream_handler=print)
+
+
 def streamed(script: Script) -> Callable[..., Any]:
     """Return the stream function of a scripted model: each part at once."""
     from pydantic_ai.models.function import DeltaToolCall

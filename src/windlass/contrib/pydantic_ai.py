@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict, cast
 
+from pydantic import TypeAdapter
 from pydantic_ai.agent import EventStreamHandler
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
@@ -46,6 +47,7 @@ from windlass.sdk.failures import GiveUp
 
 __all__ = ["StepOptions", "WindlassDurability", "durable"]
 
+_event = TypeAdapter[Any](AgentStreamEvent)
 KEY_MAX = 100  # bytes of a step's key; the rest is for its name and the suffix of a repeated name
 
 
@@ -98,6 +100,7 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
 
     model, tool: options of all model requests, or of all tool calls. Without `retry`, a failure passes, and the job is
     tried again by the policy of its task.
+    stream: write the events of the agent to `ctx.stream`, as JSON.
     """
 
     engine_spec = DurabilityEngineSpec(
@@ -118,10 +121,15 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
         name: str | None = None,
         models: Mapping[str, Model] | None = None,
         event_stream_handler: EventStreamHandler[AgentDepsT] | None = None,
+        stream: bool = False,
         model: StepOptions | None = None,
         tool: StepOptions | None = None,
     ) -> None:
-        super().__init__(models=models, event_stream_handler=event_stream_handler, name=name)
+        if stream and event_stream_handler is not None:
+            raise UserError("stream=True is an event_stream_handler of its own: pass one of them.")
+        handler = _write_events if stream else event_stream_handler
+        super().__init__(models=models, event_stream_handler=handler, name=name)
+        self._is_streaming = stream
         self._model_options = model or StepOptions()
         self._tool_options = tool or StepOptions()
 
@@ -178,7 +186,10 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
         return self._tool_options
 
     async def _dispatch_event_stream_event(self, ctx: RunContext[AgentDepsT], event: AgentStreamEvent) -> None:
-        """Handle an event outside of model requests, in a step whose key names the agent run."""
+        """Handle an event outside of model requests in a step. A stream needs none: a replay writes nothing twice."""
+        if self._is_streaming:
+            await _write_events(ctx, self._single_event_stream(event))
+            return
         token = _event_run.set(ctx)
         try:
             await super()._dispatch_event_stream_event(ctx, event)
@@ -243,3 +254,11 @@ class StepNamer(JournalOperationNamer):
 
 async def _now() -> datetime:
     return datetime.now(UTC)
+
+
+async def _write_events(ctx: RunContext[Any], events: AsyncIterable[AgentStreamEvent]) -> None:
+    """Write events to the stream of the job. Outside of jobs, only read them."""
+    runs = _runs.get()
+    async for event in events:
+        if runs is not None:
+            await runs.context.stream.write(_event.dump_python(event, mode="json"))
