@@ -14,7 +14,13 @@ SHORT_LEASE = ("--lease-ms", "1000")  # abandoned jobs return soon
 PACE = ("--pause-s", "0.08")  # slow enough that a killed client returns in time
 FLOW_PACE = ("--pause-s", "0.2")  # of flows with about 4 jobs each
 SLOW_PACE = ("--pause-s", "0.3")
-EXCLUDED_FROM_DRAIN = ("ordered", "downloads", "downloads-files")  # their own clients drain these queues
+EXCLUDED_FROM_DRAIN = (
+    "ordered",
+    "downloads",
+    "downloads-files",
+    "durable",
+    "durable-engine",
+)  # their own clients drain these queues
 
 
 class Ports(NamedTuple):
@@ -48,11 +54,15 @@ def quick_clients(ports: Ports) -> ClientSet:
         "producer-lightjq": ClientSpec("producer-lightjq", PACE),
         "producer-ordered": ClientSpec("producer-sdk", ("--queues", "ordered", *PACE)),
         "producer-flows": ClientSpec("producer-flows", ("--queues", FLOWS, *FLOW_PACE)),
+        "producer-durable": ClientSpec("producer-durable", FLOW_PACE),
         "canceller": ClientSpec("canceller", ("--queues", "plain")),
     }
     others = {
         "worker-sdk": ClientSpec("worker-sdk", ("--queues", TAKEN, "--slots", "4", *SHORT_LEASE)),
         "worker-app": ClientSpec("worker-app", ("--queues", f"plain,{FLOWS}", "--slots", "4")),
+        "worker-durable-1": ClientSpec("worker-durable", ("--slots", "6")),
+        "worker-durable-2": ClientSpec("worker-durable", ("--slots", "6")),
+        "worker-durable-3": ClientSpec("worker-durable-engine", ("--slots", "4")),
         "worker-http": ClientSpec("worker-http", ("--queues", f"{SHARED},{FLOWS}", *SHORT_LEASE)),
         "worker-bedrock": ClientSpec("worker-bedrock"),
         "worker-push": ClientSpec("worker-push"),

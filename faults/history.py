@@ -14,7 +14,7 @@ import msgspec
 
 CallName: TypeAlias = Literal[
     "enqueue", "take", "extend", "finish", "fail", "release", "cancel", "requeue", "run", "callback", "fire", "note",
-    "observe",
+    "observe", "suspend", "step", "work", "store", "sleep", "wait", "signal", "write", "read",
 ]  # fmt: skip
 Phase: TypeAlias = Literal["begun", "ok", "refused", "unknown"]
 
@@ -73,6 +73,22 @@ class FlowFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at_ms: int = 0
 
 
+class DurableFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts about a durable call of a job's code (step, sleep, wait, write), a signal, or a reader of its stream.
+
+    `work` is the function of a step: it has no answer, and its value is the one that the step may store. `store` is the
+    report of that value, where the worker makes it itself."""
+
+    job: str
+    token: int = 0
+    name: str = ""  # of the step or the wait
+    value: str = ""  # result of a step, or a signal
+    length_ms: int = 0  # of a sleep
+    outcome: str = ""  # of a signal
+    values: tuple[str | None, ...] = ()  # written to the stream, or read from it; None: a new attempt begins
+    after: int = 0  # position behind which they were read
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_ns: int  # CLOCK_MONOTONIC: the same for all processes of a machine
     client: str
@@ -83,6 +99,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""  # of a refusal, or the reason of a missing answer
     connection: str = ""  # of a call over a connection that leases are bound to
     flow: FlowFacts | None = None  # that the client has read
+    durable: DurableFacts | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -107,10 +124,17 @@ class Recorder:
             os.write(self._file, b"\n")  # ends a line that a kill has cut
         return max((entry.n for entry in parse_entries(content)), default=0)
 
-    def begin(self, call: CallName, jobs: Iterable[JobFacts] = (), *, connection: str = "") -> PendingCall:
+    def begin(
+        self,
+        call: CallName,
+        jobs: Iterable[JobFacts] = (),
+        *,
+        connection: str = "",
+        durable: DurableFacts | None = None,
+    ) -> PendingCall:
         self._last += 1
         pending = PendingCall(self, self._last, call, connection)
-        pending.write("begun", tuple(jobs))
+        pending.write("begun", tuple(jobs), durable=durable)
         return pending
 
     def record_event(self, call: CallName, jobs: Iterable[JobFacts]) -> None:
@@ -141,16 +165,18 @@ class PendingCall:
         self._call = call
         self._connection = connection
 
-    def write(self, phase: Phase, jobs: Sequence[JobFacts], code: str = "") -> None:
+    def write(
+        self, phase: Phase, jobs: Sequence[JobFacts], code: str = "", durable: DurableFacts | None = None
+    ) -> None:
         entry = Entry(
             at_ns=time.monotonic_ns(), client=self._recorder.client, n=self.n, call=self._call, phase=phase,
-            jobs=tuple(jobs), code=code, connection=self._connection,
+            jobs=tuple(jobs), code=code, connection=self._connection, durable=durable,
         )  # fmt: skip
         self._recorder.write(entry)
 
-    def record_ok(self, jobs: Iterable[JobFacts] = ()) -> None:
+    def record_ok(self, jobs: Iterable[JobFacts] = (), *, durable: DurableFacts | None = None) -> None:
         """Record the answer. A job that was refused by itself has a `code`."""
-        self.write("ok", tuple(jobs))
+        self.write("ok", tuple(jobs), durable=durable)
 
     def record_refusal(self, code: str) -> None:
         """Record a refusal: the call changed nothing."""

@@ -78,6 +78,8 @@ def format_summary(report: Report) -> str:
             f"{result.topology}: {sum(result.done.values())} faults ({done}); "
             f"{result.acknowledged:,} jobs acknowledged, {result.taken:,} leases, {result.ended:,} ends, "
             f"{result.flows:,} flows ({result.resumed} resumes), "
+            f"{result.durable.get('step', 0):,} durable steps, {result.durable.get('sleep', 0):,} sleeps, "
+            f"{result.durable.get('signal', 0):,} signals, {result.durable.get('read', 0):,} pieces of streams, "
             f"{result.lost} lost, {len(result.findings)} findings"
         )
     lines += [
@@ -172,6 +174,7 @@ def _verdict(report: Report) -> str:
             else []
         ),
         *_flows(report.results),
+        *_durable(report.results),
         "Producers and workers of several front ends ran during the faults, and each recorded the answers it received.",
         "Afterwards the run judged these histories and the state of the engine.",
     )
@@ -187,6 +190,18 @@ def _flows(results: Sequence[Result]) -> list[str]:
     return [
         f"Many of the jobs belong to {flows:,} flows (chains, groups and diamonds), which were resumed {resumed:,}",
         "times after failed or cancelled steps.",
+    ]
+
+
+def _durable(results: Sequence[Result]) -> list[str]:
+    total = {
+        call: sum(result.durable.get(call, 0) for result in results) for call in ("step", "sleep", "signal", "read")
+    }
+    if not total["step"]:
+        return []
+    return [
+        f"The code of durable jobs returned from {total['step']:,} steps and {total['sleep']:,} sleeps, received",
+        f"{total['signal']:,} acknowledged signals, and wrote streams that were read in {total['read']:,} pieces.",
     ]
 
 

@@ -27,6 +27,7 @@ from .plan import Plan, make_plan
 DRAIN_PATIENCE_S = 300.0
 LOAD_PATIENCE_S = 240.0
 POLL_S = 0.25
+DURABLE_CALLS = ("step", "sleep", "wait", "signal", "write", "read")
 LONG_LIVED_QUEUES = Guarantees().long_lived_queues
 ShowProgress = Callable[[str], None]
 
@@ -50,6 +51,7 @@ class Result(msgspec.Struct, kw_only=True):
     findings: list[str]
     flows: int = 0  # acknowledged
     resumed: int = 0  # times that steps of a flow were queued again
+    durable: dict[str, int] = {}  # acknowledged durable calls, by kind
     forgotten: int | None = None  # acknowledged jobs lost in a failover where that is allowed; None: it is not
 
     @property
@@ -183,16 +185,17 @@ async def _describe_remaining(service: Service) -> str:
         return str(error)
     busy = [
         f"{found.queue}: {found.queued} queued, {found.scheduled} scheduled, {found.running} running, "
-        f"{found.waiting} waiting"
+        f"{found.waiting} waiting, {found.suspended} suspended"
         for found in stats
-        if found.queue not in LONG_LIVED_QUEUES and (found.queued or found.scheduled or found.running or found.waiting)
+        if found.queue not in LONG_LIVED_QUEUES
+        and (found.queued or found.scheduled or found.running or found.waiting or found.suspended)
     ]
     return "; ".join(busy + (["callbacks are pending"] if callbacks else []))
 
 
 async def _explain_remaining(service: Service) -> list[str]:
     sentences = []
-    for state in ("queued", "scheduled", "running", "waiting"):
+    for state in ("queued", "scheduled", "running", "waiting", "suspended"):
         jobs = (await service.jobs(Listing(state=state, most=5))).jobs
         sentences += [f"left behind: {job.key} ({state}): {(await service.explain(job.id)).summary}" for job in jobs]
     return sentences
@@ -215,6 +218,7 @@ def _result(
         unknown=counts["unknown"], drained_in_s=drained_in_s, findings=findings,
         flows=len({job.flow for entry in entries if entry.phase == "ok" for job in entry.jobs if job.flow}),
         resumed=sum(_is_resume(entry) for entry in entries),
+        durable=dict(Counter(entry.call for entry in entries if entry.call in DURABLE_CALLS and entry.phase == "ok")),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from . import (
     doctor,
     double_lease,
     duplicate_jobs,
+    durable,
     ended_twice,
     flows,
     left_behind,
@@ -54,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     order.check,
     attempts.check,
     flows.check,
+    durable.check,
     doctor.check,
 )
 

@@ -44,6 +44,7 @@ def _check_final(job: JobHistory, last: Lease, attempt: int) -> Iterator[Finding
 
 
 def _may_be_released(job: JobHistory, lease: Lease) -> bool:
-    """Return whether the holder, or the server after the end of a connection, may have released the lease."""
-    is_released = any(call.may_have_effect and call.facts.token == lease.token for call in job.calls_named("release"))
+    """Return whether the holder, or the server after the end of a connection, may have given the attempt back."""
+    calls = job.calls_named("release", "suspend")
+    is_released = any(call.may_have_effect and call.facts.token == lease.token for call in calls)
     return is_released or lease.is_connection_bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.diagnosis import MEANINGS
+from windlass.core.durable import StreamItem
 from windlass.core.flow import Flow, FlowStep
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
@@ -19,7 +20,7 @@ from windlass.service import Service
 from ..history import FlowFacts, StepFacts
 from .job_identity import job_identity
 
-STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+STATES = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
 PAGE = 100
 FLOW_COUNTS = ("total", "finished", "failed", "cancelled", "consequences", "deleted")
 _DECODERS: dict[Codec, Callable[[bytes], Any]] = {
@@ -39,6 +40,23 @@ class FinalJob(msgspec.Struct, frozen=True, kw_only=True):
     planned_at_ms: int = 0
 
 
+class FinalStep(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str
+    value: str
+    begun_at_ms: int
+    ended_at_ms: int | None
+    wake_at_ms: int | None
+
+
+class FinalDurable(msgspec.Struct, frozen=True, kw_only=True):
+    """Durable state of a job that has ended."""
+
+    steps: tuple[FinalStep, ...] = ()
+    unread: tuple[str, ...] = ()  # signals that no wait has received
+    stream: tuple[str | None, ...] = ()  # None: a new attempt begins
+
+
 class FinalState(msgspec.Struct, kw_only=True, dict=True):
     jobs: Mapping[str, FinalJob] = {}  # by identity
     pending_callbacks: frozenset[str] = frozenset()  # jobs with a pending or a given-up callback
@@ -46,6 +64,7 @@ class FinalState(msgspec.Struct, kw_only=True, dict=True):
     fired: Mapping[str, int] = {}  # schedule -> jobs that it made
     doctor: tuple[str, ...] = ()  # descriptions of what is wrong
     flows: Mapping[str, FlowFacts] = {}  # by identity
+    durable: Mapping[str, FinalDurable] = {}  # of jobs with steps, signals or a stream, by identity
 
     def find(self, job_id: str, keys: Collection[str]) -> FinalJob | None:
         """Find a job by id, or by key where the front end shows no id."""
@@ -60,10 +79,10 @@ class FinalState(msgspec.Struct, kw_only=True, dict=True):
 
 async def read_final_state(service: Service) -> FinalState:
     """Read the final state. Call this when nothing moves any more."""
-    jobs = {job.id: job for state in STATES for job in await _jobs_in(service, state)}
+    stored = [job for state in STATES for job in await _jobs_in(service, state)]
     diagnosis = await service.doctor()
     return FinalState(
-        jobs=jobs,
+        jobs={job.id: job for job in map(final_job, stored)},
         pending_callbacks=frozenset([job_identity(callback.job.key) for callback in await _pending_callbacks(service)]),
         limits={found.limit.name: sum(level.running for level in found.levels) for found in await service.limits()},
         fired={found.schedule.name: found.fired for found in await service.schedules()},
@@ -73,16 +92,17 @@ async def read_final_state(service: Service) -> FinalState:
             if finding.code in MEANINGS
         ),
         flows={flow.id: flow for flow in await _flows(service)},
+        durable={job_identity(job.key): await _durable(service, job) for job in stored if job.is_durable},
     )
 
 
-async def _jobs_in(service: Service, state: str) -> list[FinalJob]:
-    found: list[FinalJob] = []
+async def _jobs_in(service: Service, state: str) -> list[Job]:
+    found: list[Job] = []
     for queue in await service.queues():
         cursor = ""
         while True:
             page = await service.jobs(Listing(queue=queue, state=state, most=PAGE, cursor=cursor))
-            found += map(final_job, page.jobs)
+            found += page.jobs
             cursor = page.cursor
             if not cursor:
                 break
@@ -111,6 +131,32 @@ async def _flows(service: Service) -> list[FlowFacts]:
         cursor = page.cursor
         if not cursor:
             return found
+
+
+async def _durable(service: Service, job: Job) -> FinalDurable:
+    state = await service.durable_states([job.id]).one()
+    items: list[StreamItem] = []
+    while len(items) < state.stream_length:
+        items += (await service.read_stream(job.id, after=len(items))).items
+    return FinalDurable(
+        steps=tuple(
+            FinalStep(
+                name=step.name, kind=step.kind.label, value=text_of(step.value), begun_at_ms=step.begun_at_ms,
+                ended_at_ms=step.ended_at_ms, wake_at_ms=step.wake_at_ms,
+            )
+            for step in state.steps
+        ),
+        unread=tuple(text_of(signal.value) for signal in state.signals),
+        stream=tuple(stream_texts(items)),
+    )  # fmt: skip
+
+
+def stream_texts(items: Iterable[StreamItem]) -> list[str | None]:
+    return [None if item.is_new_attempt else text_of(item.value) for item in items]
+
+
+def text_of(value: Blob | None) -> str:
+    return "" if value is None else str(_DECODERS[value.codec](value.data))
 
 
 def flow_facts(flow: Flow) -> FlowFacts:

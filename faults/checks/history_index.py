@@ -16,7 +16,7 @@ from .job_identity import job_identity
 NEVER = 1 << 63
 MS = 1_000_000
 # Calls that end a lease or the job, or may do so.
-ENDING_CALLS: frozenset[CallName] = frozenset(("finish", "fail", "release", "cancel", "requeue"))
+ENDING_CALLS: frozenset[CallName] = frozenset(("finish", "fail", "release", "cancel", "requeue", "suspend"))
 # A call that is repeated after a lost answer finds the effect of its first try: such a refusal may hide a success.
 MAY_HAVE_SUCCEEDED = frozenset(("already_ended", "stale_lease", "wrong_state", "unknown_job", "gone"))
 

@@ -9,7 +9,7 @@ from .finding import Finding, Guarantees
 from .history_index import HistoryIndex
 
 RULE = "stale token"
-REPORTS = ("finish", "fail", "release", "extend")
+REPORTS = ("finish", "fail", "release", "extend", "suspend")
 
 
 def check(history: HistoryIndex, _final: FinalState, guarantees: Guarantees) -> Iterator[Finding]:

@@ -14,6 +14,10 @@ from windlass.store.store import Store
 from .callback_receiver import callback_receiver
 from .canceller import run_canceller
 from .context import ClientContext
+from .durable import sdk_worker as durable_sdk_worker
+from .durable.code import DurableProfile
+from .durable.engine_worker import run_durable_worker
+from .durable.producer import run_durable_producer
 from .flow_client import run_flow_client
 from .front_ends import sdk_worker
 from .front_ends.bedrock import QUEUE as BEDROCK
@@ -30,6 +34,7 @@ from .job_generator import JobMix
 from .options import Options
 from .producer import run_producer
 from .schedule_watcher import watch_schedules
+from .setup import DURABLE, DURABLE_ENGINE
 from .worker import run_worker
 
 
@@ -51,6 +56,12 @@ async def _producer_sdk(context: ClientContext, options: Options) -> None:
 async def _producer_flows(context: ClientContext, options: Options) -> None:
     async with _service(options) as service:
         await run_flow_client(context, service, options.mix, pause_s=options.pause_s)
+
+
+async def _producer_durable(context: ClientContext, options: Options) -> None:
+    async with _service(options) as service:
+        queues, profile = (DURABLE, DURABLE_ENGINE), DurableProfile()
+        await run_durable_producer(context, service, queues, profile, pause_s=options.pause_s)
 
 
 async def _producer_http(context: ClientContext, options: Options) -> None:
@@ -138,6 +149,19 @@ async def _worker_app(context: ClientContext, options: Options) -> None:
     await sdk_worker.run(context, app, worker)
 
 
+async def _worker_durable(context: ClientContext, options: Options) -> None:
+    connection = options.url, options.namespace, options.patience_s
+    app, worker = durable_sdk_worker.build(context, *connection, DURABLE, DurableProfile(), options.profile.slots)
+    await sdk_worker.run(context, app, worker)
+
+
+async def _worker_durable_engine(context: ClientContext, options: Options) -> None:
+    """Run durable jobs without the SDK, so that some reports come too late. Jobs with children stay with the SDK."""
+    profile = DurableProfile(late=0.05, abandoned=0.05)
+    async with _service(options) as service:
+        await run_durable_worker(context, service, DURABLE_ENGINE, profile, options.profile.slots)
+
+
 async def _origin(context: ClientContext, options: Options) -> None:
     async with file_server(port=options.port) as url:
         print(url, flush=True)
@@ -147,6 +171,7 @@ async def _origin(context: ClientContext, options: Options) -> None:
 CLIENT_KINDS: dict[str, Callable[[ClientContext, Options], Awaitable[None]]] = {
     "producer-sdk": _producer_sdk,
     "producer-flows": _producer_flows,
+    "producer-durable": _producer_durable,
     "producer-http": _producer_http,
     "producer-bedrock": _producer_bedrock,
     "producer-lightjq": _producer_lightjq,
@@ -158,6 +183,8 @@ CLIENT_KINDS: dict[str, Callable[[ClientContext, Options], Awaitable[None]]] = {
     "worker-bedrock": _worker_bedrock,
     "worker-push": _worker_push,
     "worker-app": _worker_app,
+    "worker-durable": _worker_durable,
+    "worker-durable-engine": _worker_durable_engine,
     "origin": _origin,
     "canceller": _canceller,
     "receiver": _receiver,

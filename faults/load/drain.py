@@ -47,7 +47,7 @@ async def drain(
 
 async def _is_empty(service: Service, queues: tuple[str, ...]) -> bool:
     stats = await call_engine(service.stats(queues)) if queues else []
-    return not any(found.queued + found.scheduled + found.waiting + found.running for found in stats)
+    return not any(found.queued + found.scheduled + found.waiting + found.suspended + found.running for found in stats)
 
 
 async def _finish_batch(context: ClientContext, worker: EngineWorker, queues: tuple[str, ...]) -> int:

@@ -13,6 +13,7 @@ from ..checks import Guarantees
 from .job_generator import limit_key
 
 PLAIN, LIMITED, ORDERED, TICKING, FLOWS = "plain", "limited", "ordered", "ticking", "flows"
+DURABLE, DURABLE_ENGINE = "durable", "durable-engine"  # run by workers of the SDK, and by direct calls
 LIMIT, CAP, GROUPS = "of a group", 2, 2
 SCHEDULE, EVERY_MS = "every second", 1_000
 

@@ -149,6 +149,48 @@ BUGS = (
         "if call('HINCRBY', key, 'kept', -1) == 0 then flow_retention.remove(id) end",
         "lost flow",
     ),
+    PlantedBug(
+        "a step is stored with any token",
+        "tonumber(token))\n  if not job then return refused end\n  refused = lease.renew_in_passing(",
+        "0)\n  if not job then return refused end\n  refused = lease.renew_in_passing(",
+        "stored by an old token",
+    ),
+    PlantedBug(
+        "a step is acknowledged and not stored",
+        "'s' .. name, packed, 'n', step.number,",
+        "(step.kind == 1 and 'h' or 's') .. name, packed, 'n', step.number,",
+        "step ran again",
+    ),
+    PlantedBug(
+        "a signal before its wait is dropped",
+        "redis.call('HSET', key, 'q', order .. struct.pack(UNREAD, number, #name, name))\n",
+        "\n",
+        "signal lost",
+    ),
+    PlantedBug(
+        "a received signal stays unread",
+        "  remove(job, entry, order, stored)\n",
+        "\n",
+        "signal received twice",
+    ),
+    PlantedBug(
+        "a sleep ends early",
+        "and clock.now_ms + wait.for_ms or 0",
+        "and clock.now_ms + math.floor(wait.for_ms / 2) or 0",
+        "slept too short",
+    ),
+    PlantedBug(
+        "a second suspension moves the end of a sleep",
+        "if known and not is_retried then return nil, known end",
+        "if known and not is_retried and known.status > 1 then return nil, known end",
+        "sleep started over",
+    ),
+    PlantedBug(
+        "a repeated run writes its stream again",
+        "if outside ~= '' then written = math.max(written, found.outside - tonumber(outside)) end",
+        "",
+        "stream differs",
+    ),
 )  # fmt: skip
 
 

@@ -16,12 +16,15 @@ from faults.history import JobFacts, Recorder
 from faults.load.canceller import run_canceller
 from faults.load.context import ClientContext
 from faults.load.drain import drain
+from faults.load.durable.code import DurableProfile
+from faults.load.durable.engine_worker import run_durable_worker
+from faults.load.durable.producer import enqueue_durable, follow
 from faults.load.flow_client import enqueue_flow, resume_some_flows
 from faults.load.flow_generator import FlowGenerator
 from faults.load.front_ends.engine import EngineProducer, EngineWorker
 from faults.load.job_generator import JobGenerator, JobMix
 from faults.load.producer import enqueue_batch
-from faults.load.setup import FLOWS, LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
+from faults.load.setup import DURABLE, FLOWS, LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
 from faults.load.worker import JobAction, WorkerProfile, run_worker
 from tests.support.engine_process import EngineProcess
 from windlass.background import runner
@@ -42,6 +45,9 @@ ACTIONS: tuple[JobAction, ...] = (
 )
 NOWHERE = "http://127.0.0.1:9/"
 BATCHES = 20
+DURABLE_PROFILE = DurableProfile(
+    nap_ms=150, timeout_ms=300, lease_ms=LEASE_MS, work_ms=5, failed=0.1, late=0.1, abandoned=0.05
+)
 FLOW_ACTIONS: tuple[JobAction, ...] = (*("finish",) * 4, "give_up")
 
 
@@ -152,6 +158,27 @@ async def run_flows(run: LoadRun, *, drain_s: float = 30.0) -> list[Finding]:
         workers.end()
         await working
         is_drained = await drain(run.add_client("drain"), service, limit_s=drain_s)
+    return await _check(run, guarantees, is_drained=is_drained, has_every_lease=True, slack_ms=50)
+
+
+async def run_durable(run: LoadRun, *, drain_s: float = 30.0) -> list[Finding]:
+    """Run durable jobs on workers of which some report late or never, and send them signals."""
+    service = run.service
+    guarantees = await set_up(service, has_schedule=False)
+    async with _background_loops(service), asyncio.timeout(300):
+        producer, *workers = (run.add_client(name) for name in ("producer", "worker-1", "worker-2"))
+        working = [
+            asyncio.create_task(run_durable_worker(worker, service, DURABLE, DURABLE_PROFILE, slots=4))
+            for worker in workers
+        ]
+        following = []
+        for _ in range(BATCHES):
+            job_id = await enqueue_durable(producer, service, DURABLE, DURABLE_PROFILE)
+            following.append(asyncio.create_task(follow(producer, service, job_id, DURABLE_PROFILE)))
+        is_drained = await drain(run.add_client("drain"), service, excluded=(DURABLE,), limit_s=drain_s)
+        for context in (producer, *workers):
+            context.end()
+        await asyncio.gather(*working, *following)
     return await _check(run, guarantees, is_drained=is_drained, has_every_lease=True, slack_ms=50)
 
 

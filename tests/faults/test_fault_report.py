@@ -51,6 +51,13 @@ def test_every_figure_is_in_the_document() -> None:
     assert "Limits of the guarantees" in text
 
 
+def test_durable_calls_are_counted() -> None:
+    calls = {"step": 50, "sleep": 9, "signal": 8, "read": 7}
+    found = report.Report(seed=7, command="again", results=[msgspec.structs.replace(_result(), durable=calls)] * 2)
+    assert "50 durable steps, 9 sleeps, 8 signals, 7 pieces of streams" in report.format_summary(found)
+    assert "returned from 100 steps and 18 sleeps, received 16" in " ".join(report.render(found).split())
+
+
 def test_flows_are_counted() -> None:
     with_flows = msgspec.structs.replace(_result(), flows=41, resumed=7)
     found = report.Report(seed=7, command="again", results=[with_flows, with_flows])

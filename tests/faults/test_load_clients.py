@@ -19,7 +19,7 @@ from faults.load.drain import drain
 from faults.load.front_ends.downloads import file_server
 from faults.load.job_generator import JobMix
 from faults.load.options import Options
-from faults.load.setup import FLOWS, LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
+from faults.load.setup import DURABLE, DURABLE_ENGINE, FLOWS, LIMITED, ORDERED, PLAIN, TICKING, pause_schedules, set_up
 from faults.load.worker import MIXED_ACTIONS, WorkerProfile
 from windlass.server import Server, open_server
 from windlass.service import Service
@@ -29,11 +29,12 @@ from windlass.store.store import Store
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 ENOUGH = 2  # of each expected call
-EXCLUDED_FROM_DRAIN = ("downloads",)
+EXCLUDED_FROM_DRAIN = ("downloads", DURABLE, DURABLE_ENGINE)
 # Calls of each client that must have been answered, or begun where there is no answer.
 EXPECTED_CALLS: dict[str, tuple[str, ...]] = {
     "producer-sdk": ("enqueue ok",),
     "producer-flows": ("enqueue ok", "observe ok", "requeue ok"),
+    "producer-durable": ("enqueue ok", "signal ok", "read ok"),
     "producer-http": ("enqueue ok",),
     "producer-bedrock": ("enqueue ok",),
     "producer-lightjq": ("enqueue ok",),
@@ -45,6 +46,8 @@ EXPECTED_CALLS: dict[str, tuple[str, ...]] = {
     "worker-bedrock": ("take ok", "finish ok"),
     "worker-push": ("run begun", "finish ok"),
     "worker-app": ("run ok",),
+    "worker-durable": ("run ok", "step ok", "sleep ok", "wait ok"),
+    "worker-durable-engine": ("finish ok", "step ok", "suspend ok"),
     "canceller": ("enqueue ok", "cancel begun"),
     "scheduler-watch": ("fire ok",),
     "receiver": ("callback ok",),

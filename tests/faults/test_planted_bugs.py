@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.checks import Finding
+from faults.checks import Finding, durable
 from tests.faults.planted_bugs import BUGS, PlantedBug, plant
-from tests.faults.short_load import LoadRun, run_flows, run_jobs, run_schedules
+from tests.faults.short_load import LoadRun, run_durable, run_flows, run_jobs, run_schedules
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import discard, make_store
 from windlass.service import Service
@@ -18,6 +18,10 @@ from windlass.service import Service
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 ROUNDS = 20  # the load is random: a bug that one round misses is found in a later one
+DURABLE_RULES = (
+    durable.RAN_AGAIN, durable.CHANGED, durable.OLD_TOKEN, durable.SIGNAL_LOST, durable.SIGNAL_TWICE, durable.TOO_SHORT,
+    durable.STARTED_OVER, durable.STREAM,
+)  # fmt: skip
 SCHEDULE_RULES = ("fired twice", "not fired")
 
 
@@ -53,6 +57,12 @@ async def test_the_correct_engine_finishes_flows(services: list[Service], tmp_pa
         assert not findings, format_findings(findings)
 
 
+async def test_the_correct_engine_continues_durable_jobs(services: list[Service], tmp_path: Path) -> None:
+    async with services[0].store, services[1].store:
+        findings = await run_durable(LoadRun(services[0], tmp_path, seed=1))
+        assert not findings, format_findings(findings)
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 async def test_a_planted_bug_is_found(bug: PlantedBug, engine: EngineProcess, tmp_path: Path) -> None:
     for seed in range(ROUNDS):
@@ -73,6 +83,8 @@ async def _run_load(bug: PlantedBug, services: list[Service], directory: Path, s
     async with services[0].store, services[1].store:
         if bug.rule in SCHEDULE_RULES:
             return await run_schedules(run, services)
+        if bug.rule in DURABLE_RULES:
+            return await run_durable(run, drain_s=3.0)
         if "flow" in bug.rule:
             return await run_flows(run, drain_s=1.0)
         return await run_jobs(run, drain_s=1.0)

@@ -142,7 +142,7 @@ class DurableModel(Model):
         return None
 
     def store(self, job: ModelJob, request: StoreStep) -> str | None:
-        self.extend(job, request.lease_ms)
+        self._renew_in_passing(job, request.lease_ms)
         own = self.durable.get(job.id)
         known = own.steps.get(request.name) if own else None
         if known and not known.is_waiting:
@@ -159,6 +159,13 @@ class DurableModel(Model):
             value=request.value,
         )
         return self.write(job, request.name, step)
+
+    def _renew_in_passing(self, job: ModelJob, lease_ms: int) -> None:
+        """Extend the lease, unless that would move its deadline only a little."""
+        deadline = self.deadline(job, lease_ms)
+        least_ms = min(1_000, (deadline - self.now_ms) / 10)
+        if job.is_retakeable or deadline - job.deadline >= least_ms:
+            self.extend(job, lease_ms)
 
     # Waits
 
@@ -258,9 +265,11 @@ class DurableModel(Model):
             own.waits, own.suspended_at = (), 0
 
     def notice_children(self, children: Mapping[bytes, Mapping[bytes, State]]) -> None:
-        """Wake jobs whose children have ended."""
-        self.children = children
+        """Wake jobs whose children have ended. Their other waits are looked at only then."""
+        before, self.children = self.children, children
         for job in [job for job in self.jobs.values() if job.state is State.SUSPENDED]:
+            if _open_children(before, job.id) == _open_children(children, job.id):
+                continue
             own = self.durable[job.id]
             waits = [own.steps[name] for name in own.waits if name in own.steps]
             if any(step.kind is StepKind.CHILDREN and self._is_met(job, step) for step in waits):
@@ -396,6 +405,10 @@ class DurableModel(Model):
     def remove(self, job: ModelJob, ended_as: State | None = None) -> None:
         self.durable.pop(job.id, None)
         super().remove(job, ended_as)
+
+
+def _open_children(children: Mapping[bytes, Mapping[bytes, State]], parent: bytes) -> set[bytes]:
+    return {child for child, state in children.get(parent, {}).items() if state not in ENDED}
 
 
 def comparable(state: DurableState) -> dict[str, Any]:

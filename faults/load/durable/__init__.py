@@ -1,0 +1,1 @@
+"""Durable jobs under load: their code, workers that run it, and a client that sends signals and reads streams."""
