@@ -29,8 +29,9 @@ _STATUSES = {
     StepStatus.FAILED: ("failed", "bad", "failed"),
     StepStatus.TIMED_OUT: ("timed out", "warn", "scheduled"),
 }
-_WAITING_WORDS = {StepKind.STEP: "tried again later", StepKind.SLEEP: "sleeps", StepKind.CURSOR: "goes on"}
-_BARS = {StepStatus.DONE: "good", StepStatus.FAILED: "bad", StepStatus.TIMED_OUT: "off"}
+_WAITING_WORDS = {StepKind.STEP: "tries again", StepKind.SLEEP: "sleeps", StepKind.CURSOR: "goes on"}
+_BARS = {StepStatus.FAILED: "bad", StepStatus.TIMED_OUT: "off"}
+_WORK = frozenset({StepKind.STEP, StepKind.CURSOR})
 
 
 class ShownValue(NamedTuple):
@@ -84,15 +85,15 @@ class DurableView(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[StepRow]
     earlier: int  # steps without a row
     chart: Gantt
-    waits: list[Step]  # of a suspended job
-    signals: list[SignalRow]
+    signal_waits: list[Step]  # of a suspended job
+    signals: list[SignalRow]  # unread
     stream: list[StreamRow]
     request_id: str  # of the next signal, so that a form that is sent twice has one effect
     draft: SignalDraft | None = None
 
     @property
-    def has_signal_wait(self) -> bool:
-        return any(wait.kind is StepKind.SIGNAL for wait in self.waits)
+    def has_signals(self) -> bool:
+        return bool(self.signal_waits or self.signals or self.draft)
 
 
 class ValueReader:
@@ -110,7 +111,7 @@ class ValueReader:
             return ShownValue("", length, None, is_short=False)
         self._left -= length
         line = snippet(blob)
-        is_short = bool(line) and length <= INLINE_MAX and line[:1] not in "{["
+        is_short = bool(line) and length <= INLINE_MAX
         return ShownValue(line, length, render_value(blob, nodes_max=NODES_MAX), is_short)
 
 
@@ -128,14 +129,14 @@ def durable_view(
     shown = state.steps if shows_all else state.steps[-STEPS_SHOWN:]
     until_ms = found.ended_at_ms or state.now_ms
     chart = _chart(found, shown, until_ms)
-    by_name = {step.name: step for step in state.steps}
-    is_suspended = found.state is State.SUSPENDED
+    names = set(state.waits) if found.state is State.SUSPENDED else set()
+    waits = [step for step in state.steps if step.name in names and step.status is StepStatus.WAITING]
     return DurableView(
         state=state,
         rows=[_row(step, found, until_ms, chart, values) for step in shown],
         earlier=len(state.steps) - len(shown),
         chart=chart,
-        waits=[by_name[name] for name in state.waits if name in by_name] if is_suspended else [],
+        signal_waits=[step for step in waits if step.kind is StepKind.SIGNAL],
         signals=[SignalRow(signal, values.show(signal.value)) for signal in state.signals],
         stream=stream_rows(stream, values),
         request_id=secrets.token_hex(16),
@@ -159,9 +160,7 @@ def _row(step: Step, found: Job, until_ms: int, chart: Gantt, values: ValueReade
     shown = values.show(step.value)
     error, trace = _error_of(step) if shown else ("", "")
     ended_ms = min(step.ended_at_ms or until_ms, until_ms)
-    bar = Bar(
-        _BARS.get(step.status, "rest"), step.begun_at_ms, max(ended_ms, step.begun_at_ms), f"{step.name}: {status}"
-    )
+    bar = Bar(_bar_kind(step), step.begun_at_ms, max(ended_ms, step.begun_at_ms), f"{step.name}: {status}")
     return StepRow(
         step=step,
         kind=kind_of(step),
@@ -174,6 +173,11 @@ def _row(step: Step, found: Job, until_ms: int, chart: Gantt, values: ValueReade
         trace=trace,
         bars=draw_bars([bar], chart, status),
     )
+
+
+def _bar_kind(step: Step) -> str:
+    is_work = step.kind in _WORK and step.status is StepStatus.DONE
+    return "good" if is_work else _BARS.get(step.status, "rest")
 
 
 def _waiting_status(step: Step, found: Job) -> tuple[str, str, str]:
