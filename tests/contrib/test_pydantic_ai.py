@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -139,6 +139,72 @@ async def test_a_job_that_waits_in_a_tool_holds_nothing(app: Windlass, working: 
         await handle.asignal("approval", True)
         assert await handle.aresult(SECONDS) == "yes"
     assert script.requests == 4
+
+
+async def test_a_waiting_tool_does_not_cut_off_another_one(app: Windlass, working: Any) -> None:
+    script = Script(calls(ToolCallPart("approve", {}, "a"), ToolCallPart("search", {}, "b")), text("found"))
+    agent = make_agent(script)
+    searches, is_waiting, is_found = [], asyncio.Event(), asyncio.Event()
+
+    @agent.tool(metadata={"windlass": False})
+    async def approve(run: RunContext[Context]) -> bool:
+        is_waiting.set()
+        return await run.deps.wait_for("approval", bool)
+
+    @agent.tool_plain
+    async def search() -> str:
+        searches.append("begun")
+        await is_waiting.wait()
+        await asyncio.sleep(0)  # lets the other tool begin to wait
+        searches.append("ended")
+        is_found.set()
+        return "page"
+
+    @app.task(keep_result="1h")
+    async def answer(ctx: Context) -> str:
+        with durable(ctx):
+            return (await agent.run("Search", deps=ctx)).output
+
+    async with working(app):
+        handle = await answer.aenqueue()
+        await is_found.wait()
+        await handle.asignal("approval", True)
+        assert await handle.aresult(SECONDS) == "found"
+    assert (script.requests, searches) == (2, ["begun", "ended"])
+
+
+async def test_approvals_of_pydantic_ai(app: Windlass, working: Any) -> None:
+    script = Script(calls(ToolCallPart("refund", {"amount": 90}, "a")), text("refunded"))
+    capability: WindlassDurability[None] = WindlassDurability()
+    agent = Agent(script.model, name="support", output_type=[str, DeferredToolRequests], capabilities=[capability])
+    refunds = []
+
+    @agent.tool_plain(requires_approval=True)
+    async def refund(amount: int) -> str:
+        refunds.append(amount)
+        return "done"
+
+    @app.task(keep_result="1h")
+    async def answer(ctx: Context) -> str:
+        with durable(ctx):
+            result = await agent.run("I want my money back")
+            while isinstance(result.output, DeferredToolRequests):
+                answers = {
+                    call.tool_call_id: await ctx.wait_for("approval", bool, key=call.tool_call_id)
+                    for call in result.output.approvals
+                }
+                result = await agent.run(
+                    message_history=result.all_messages(), deferred_tool_results=DeferredToolResults(approvals=answers)
+                )
+        return result.output
+
+    async with working(app):
+        handle = await answer.aenqueue()
+        await handle.asignal("approval", True)
+        assert await handle.aresult(SECONDS) == "refunded"
+        steps = await steps_of(app, handle)
+    assert steps == ["support.request", "approval:a", "support.refund:run2:a", "support.request:run2"]
+    assert (script.requests, refunds) == (2, [90])
 
 
 async def test_agents_run_side_by_side(app: Windlass, working: Any) -> None:
