@@ -81,5 +81,5 @@ async def following(client: httpx.AsyncClient, path: str, **headers: str) -> Asy
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     async with client.stream("GET", path, headers=sent) as response:
         assert response.status_code == 200, await response.aread()
-        assert response.headers["content-type"] == "text/event-stream"
+        assert response.headers["content-type"].partition(";")[0] == "text/event-stream"
         yield EventStream(response)

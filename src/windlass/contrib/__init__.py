@@ -1,1 +1,1 @@
-"""Integrations with Django, OpenTelemetry, Prometheus and pydantic-ai. Each needs the extra of its name."""
+"""Integrations with Django, Flask, OpenTelemetry, Prometheus, pydantic-ai and Starlette. Each needs its extra."""

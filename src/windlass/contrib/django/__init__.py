@@ -1,4 +1,4 @@
-"""Django tasks run by Windlass: the backend for settings.TASKS, and the applications for workers."""
+"""Django: the backend for settings.TASKS, the applications for workers, and streams of jobs as responses."""
 
 from __future__ import annotations
 
@@ -15,4 +15,8 @@ def __getattr__(name: str) -> Any:
         from .worker_apps import WorkerApps
 
         return WorkerApps() if name == "aliases" else WorkerApps().default
+    if name in ("stream_response", "astream_response"):
+        from . import streams
+
+        return getattr(streams, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
