@@ -1,7 +1,9 @@
 // Updates an element to match another, and keeps the state of the user: focus, open details, ticked boxes, typed text.
 import { updateStableRows } from "./stable_rows.js";
 
-const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || "" : "");
+// The id is read as an attribute: the property `id` of a form is its field of that name, if it has one.
+const keyOf = (node) =>
+  node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.getAttribute("id") || "" : "";
 
 const isSame = (node, other) =>
   node.nodeType === other.nodeType && node.nodeName === other.nodeName && keyOf(node) === keyOf(other);
