@@ -960,6 +960,8 @@ def _durable() -> Iterator[Case]:
         name=signal_names,
         value=(None, Blob(b"x" * 65_537), *WRONG_BLOBS),
         request_id=WRONG_IDS,
+        occurrence_at_ms=(-1, 2**47 + 1, *(value for value in WRONG_WHOLES if value is not None)),
+        is_one_time=WRONG_CLAIMS,
     )
     yield from _wrong(
         "rewind", lambda **kw: Rewind(**({"id": OK_ID} | kw)), id=WRONG_IDS, step=("s" * 201, *WRONG_TEXTS)

@@ -159,6 +159,9 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     value: Blob
     request_id: bytes = b""  # 16 bytes; a repeated request with the same id has no effect
+    # Only for this occurrence: the planned instant of a repeating job, 0 of another. None: any
+    occurrence_at_ms: int | None = None
+    is_one_time: bool = False  # the request id is remembered as long as the job; else, with the last 100
 
 
 # `received`: the job waits for it and continues; `kept`: until the job asks for it; `repeated`: this request id was

@@ -11,6 +11,7 @@ import struct
 import msgspec
 
 from windlass.core.durable import SIGNAL_NAME_MAX
+from windlass.core.job import Job
 
 KEY_BYTES, NONCE_BYTES = 32, 9
 EXPIRES_IN_MS = 7 * 86_400_000  # unless its creator says otherwise
@@ -24,7 +25,7 @@ class SignalLink(msgspec.Struct, frozen=True, kw_only=True):
     """Content of a link: it is good for one signal of this name, to one occurrence of a job, until its expiry."""
 
     job_id: bytes
-    planned_at_ms: int  # occurrence of a repeating job; 0: the job has none
+    occurrence_at_ms: int  # as `occurrence_of` returns it
     signal: str
     expires_at_ms: int
     nonce: bytes  # each link is used once by itself, even if two have the same content
@@ -43,6 +44,11 @@ class SignedLink(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
 
 
+def occurrence_of(job: Job) -> int:
+    """Return the planned instant of a repeating job. Other jobs have one occurrence: 0."""
+    return (job.planned_at_ms or job.created_at_ms) if job.repeat else 0
+
+
 def sign_link(link: SignalLink, key: bytes) -> str:
     packed = _pack(link)
     return base64.urlsafe_b64encode(_sign(packed, key) + packed).rstrip(b"=").decode()
@@ -56,10 +62,10 @@ def read_link(text: str, key: bytes) -> SignalLink | None:
     packed = found[_SIGNATURE_BYTES:]
     if not hmac.compare_digest(_sign(packed, key), found[:_SIGNATURE_BYTES]):
         return None
-    job_id, planned_at_ms, expires_at_ms, nonce = _CONTENT.unpack_from(packed)
+    job_id, occurrence_at_ms, expires_at_ms, nonce = _CONTENT.unpack_from(packed)
     return SignalLink(
         job_id=job_id,
-        planned_at_ms=planned_at_ms,
+        occurrence_at_ms=occurrence_at_ms,
         signal=packed[_CONTENT.size :].decode(),
         expires_at_ms=expires_at_ms,
         nonce=nonce,
@@ -67,7 +73,7 @@ def read_link(text: str, key: bytes) -> SignalLink | None:
 
 
 def _pack(link: SignalLink) -> bytes:
-    return _CONTENT.pack(link.job_id, link.planned_at_ms, link.expires_at_ms, link.nonce) + link.signal.encode()
+    return _CONTENT.pack(link.job_id, link.occurrence_at_ms, link.expires_at_ms, link.nonce) + link.signal.encode()
 
 
 def _sign(packed: bytes, key: bytes) -> bytes:

@@ -201,6 +201,7 @@ class DurableEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     steps: Annotated[list[StepEntry], Meta(max_length=STEPS_MAX)] = []
     signals: Annotated[list[SignalEntry], Meta(max_length=SIGNALS_MAX)] = []
     request_ids: Annotated[list[Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]], Meta(max_length=SIGNALS_MAX)] = []
+    used_links: list[Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]] = []
     suspensions: Count = 0
     round: Count = 0
     has_yielded: bool = False

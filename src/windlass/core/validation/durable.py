@@ -24,6 +24,7 @@ from windlass.core.durable import (
     Wait,
 )
 from windlass.core.errors import BadInput
+from windlass.core.text.durations import INSTANT_MAX
 
 from .bounds import DURATION_MAX, ERROR_MAX, UINT32_MAX
 from .lease_reports import check_lease_ref
@@ -114,6 +115,9 @@ def check_signal(request: Any) -> None:
     check_new_blob("value", request.value, SIGNAL_VALUE_MAX)
     if request.request_id != b"":
         check_id("request_id", request.request_id)
+    if request.occurrence_at_ms is not None:
+        check_integer("occurrence_at_ms", request.occurrence_at_ms, 0, INSTANT_MAX)
+    check_boolean("is_one_time", request.is_one_time)
 
 
 def check_rewind(request: Any) -> None:

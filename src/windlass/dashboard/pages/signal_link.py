@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.core.access.audit import DONE
-from windlass.core.access.signal_links import SignalLink
+from windlass.core.access.signal_links import SignalLink, occurrence_of
 from windlass.core.durable import SIGNAL_VALUE_MAX, Signal
 from windlass.core.errors import AlreadyEnded, BadInput, Refusal, UnknownJob, WindlassError
 from windlass.core.ids import format_id
@@ -112,7 +112,7 @@ async def _read(page: PageContext[None]) -> tuple[SignalLink, Job]:
         job = (await page.service.job([link.job_id]).one()).job
     except (UnknownJob, AlreadyEnded):
         raise LinkOutdated from None
-    if job.state.is_ended or (job.planned_at_ms or 0) != link.planned_at_ms:
+    if job.state.is_ended or occurrence_of(job) != link.occurrence_at_ms:
         raise LinkOutdated
     return link, job
 
@@ -120,7 +120,14 @@ async def _read(page: PageContext[None]) -> tuple[SignalLink, Job]:
 async def _send(page: PageContext[None], link: SignalLink, value: Blob) -> Response:
     context, outcome = page.context, "unknown"
     context.audit_target, context.audit_detail = format_id(link.job_id), f"{link.signal}, by a signed URL"
-    signal = Signal(id=link.job_id, name=link.signal, value=value, request_id=link.request_id)
+    signal = Signal(
+        id=link.job_id,
+        name=link.signal,
+        value=value,
+        request_id=link.request_id,
+        occurrence_at_ms=link.occurrence_at_ms,
+        is_one_time=True,
+    )
     try:
         sent = await page.service.signal([signal]).one()
         if sent == "repeated":

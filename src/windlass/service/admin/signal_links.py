@@ -11,6 +11,7 @@ from windlass.core.access.signal_links import (
     NONCE_BYTES,
     SignalLink,
     SignedLink,
+    occurrence_of,
     read_link,
     sign_link,
 )
@@ -41,7 +42,7 @@ class SignalLinkOperations(Facet):
             raise AlreadyEnded
         link = SignalLink(
             job_id=job_id,
-            planned_at_ms=timeline.job.planned_at_ms or 0,
+            occurrence_at_ms=occurrence_of(timeline.job),
             signal=signal,
             expires_at_ms=(yield EngineTime()) + expires_in_ms,
             nonce=secrets.token_bytes(NONCE_BYTES),

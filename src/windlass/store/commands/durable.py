@@ -61,8 +61,14 @@ def receive_signals(requests: Sequence[ReceiveSignal], partition: int) -> BatchC
     return BatchCommand("receive_signals", (), items, reply_parser(read), partition=partition)
 
 
+def _signal_item(request: Signal) -> tuple[Argument, ...]:
+    occurrence = "" if request.occurrence_at_ms is None else request.occurrence_at_ms
+    value, name = pack_blob(request.value), request.name.encode()
+    return request.id, name, request.request_id, value, occurrence, int(request.is_one_time)
+
+
 def signal(requests: Sequence[Signal], partition: int) -> BatchCommand[SignalOutcome | Refusal]:
-    items = [(request.id, request.name.encode(), request.request_id, pack_blob(request.value)) for request in requests]
+    items = [_signal_item(request) for request in requests]
     read = reply_parser(lambda reply: cast(SignalOutcome, decode_text(reply)))
     return BatchCommand("signal", (), items, read, partition=partition)
 

@@ -24,11 +24,13 @@ def write_durable(fields: Sequence[bytes], stream: Sequence[bytes]) -> lines.Dur
     if not fields:
         return None
     state = unpack_durable_state(0, fields)
-    seen = dict(zip(fields[::2], fields[1::2], strict=True)).get(b"i", b"")
+    found = dict(zip(fields[::2], fields[1::2], strict=True))
+    seen = found.get(b"i", b"")
     return lines.DurableEntry(
         steps=[_write_step(step) for step in state.steps],
         signals=[lines.SignalEntry(one.name, one.at_ms, lines.encode_blob(one.value)) for one in state.signals],
         request_ids=[seen[at : at + _ID_BYTES].hex() for at in range(0, len(seen), _ID_BYTES)],
+        used_links=sorted(field[1:].hex() for field in found if field[:1] == b"u"),
         suspensions=state.suspensions,
         round=state.round,
         has_yielded=state.has_yielded,
@@ -68,7 +70,7 @@ def read_durable(entry: lines.DurableEntry, map_id: Callable[[str], bytes]) -> d
         pack_stream_entry(one.at_ms, one.attempt, lines.decode_blob(one.value) if one.value else None)
         for one in entry.stream
     ]
-    fields: dict[str, bytes] = {f"s{name}": value for name, value in packed.items()}
+    fields: dict[str | bytes, bytes] = {f"s{name}": value for name, value in packed.items()}
     fields |= {f"m{number}": value for number, value in enumerate(signals, 1)}
     numbers = {
         "n": len(steps),
@@ -86,6 +88,7 @@ def read_durable(entry: lines.DurableEntry, map_id: Callable[[str], bytes]) -> d
         fields["q"] = b"".join(pack_unread(number, one.name) for number, one in enumerate(entry.signals, 1))
     if entry.request_ids:
         fields["i"] = b"".join(map(bytes.fromhex, entry.request_ids))
+    fields |= {b"u" + bytes.fromhex(request_id): b"1" for request_id in entry.used_links}
     if entry.has_yielded:
         fields["y"] = b"1"
     return {"fields": fields, "stream": stream}

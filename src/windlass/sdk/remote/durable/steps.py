@@ -26,6 +26,7 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NULL_BLOB
 from windlass.sdk.remote.facet import RemoteFacet
 from windlass.sdk.remote.request import post
+from windlass.sdk.remote.store import not_offered
 from windlass.sdk.remote.translation import blob_of, copy_fields, value_fields
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.durable.signals import (
@@ -79,6 +80,8 @@ class RemoteDurableOperations(RemoteFacet):
     def signal(self, requests: Sequence[Signal]) -> BatchOperation[SignalOutcome]:
         """Send signals. Each has a request id, so a request that is repeated after a lost answer has no effect."""
         super().signal(requests)
+        if any(request.is_one_time or request.occurrence_at_ms is not None for request in requests):
+            raise not_offered("A signal for one occurrence")
         items = [
             SignalItem(
                 id=format_id(request.id),

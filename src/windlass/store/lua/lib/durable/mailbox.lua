@@ -65,17 +65,20 @@ end
 -- Return whether a request was handled before.
 function mailbox.is_repeated(job, request_id)
   if request_id == '' or not record.has(job, 'durable') then return false end
-  local seen = redis.call('HGET', keys.durable(job.id), 'i') or ''
+  local key = keys.durable(job.id)
+  local seen = redis.call('HGET', key, 'i') or ''
   for at = 1, #seen, ID_BYTES do
     if string.sub(seen, at, at + ID_BYTES - 1) == request_id then return true end
   end
-  return false
+  return redis.call('HEXISTS', key, 'u' .. request_id) == 1
 end
 
--- Remember a request that was handled. A refused request may be repeated.
-function mailbox.remember(job, request_id)
+-- Remember a request that was handled. A refused request may be repeated. The id of a link for one signal is
+-- remembered as long as the job, others among the last ones.
+function mailbox.remember(job, request_id, is_one_time)
   if request_id == '' then return end
   local key = keys.durable(job.id)
+  if is_one_time then return redis.call('HSET', key, 'u' .. request_id, 1) end
   local seen = redis.call('HGET', key, 'i') or ''
   redis.call('HSET', key, 'i', string.sub(seen .. request_id, -ID_BYTES * DURABLE.signals_max))
 end

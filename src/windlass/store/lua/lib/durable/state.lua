@@ -2,9 +2,9 @@
 -- Numbers and marks: n last number of a step, c steps, b bytes of steps and signals, k suspensions, w names of the
 -- steps that a suspended job waits for, t since when, l token of its last suspension, z it was woken and has not run
 -- since, r rounds (how often a person retried it), y it has yielded to children, g last number of a signal, q unread
--- signals in order, i request ids of the last signals. Fields of its stream: x last position, xb bytes, xt token of
--- the last writer, xs values that this writer has written, xa attempt and round of the last value, o values written
--- outside of steps.
+-- signals in order, i request ids of the last signals; u + request id: a link for one signal that was used. Fields of
+-- its stream: x last position, xb bytes, xt token of the last writer, xs values that this writer has written, xa
+-- attempt and round of the last value, o values written outside of steps.
 local STEP_KIND = require('constants').STEP_KIND
 local STEP_STATUS = require('constants').STEP_STATUS
 local batch = require 'batch'
