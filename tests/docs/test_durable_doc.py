@@ -115,7 +115,7 @@ def tutorial(engine: EngineProcess, tmp_path: Path) -> Iterator[Tutorial]:
 
 
 def test_the_tutorial(tutorial: Tutorial, tmp_path: Path) -> None:
-    code = file_block("orders.py").replace("asyncio.sleep(20)", "asyncio.sleep(3)").replace('"15s"', '"5s"')
+    code = file_block("orders.py").replace("asyncio.sleep(20)", "asyncio.sleep(5)").replace('"15s"', '"10s"')
     (tmp_path / "orders.py").write_text(code)
     tutorial.run(section("Tutorial: an order"))
     assert tutorial.output.count("charging order 7") == 1
@@ -176,7 +176,7 @@ def test_the_examples_of_the_reference(app: Windlass, monkeypatch: pytest.Monkey
     first, *others = [block for block in blocks if not block.startswith("# ")]
     run_block(first, names)
     with at_work(app):
-        assert sum(run_block(block, names) for block in others) >= 11
+        assert sum(run_block(block, names) for block in others) >= 13
 
 
 # Databases
@@ -268,4 +268,7 @@ def test_the_limits_are_those_of_the_engine() -> None:
         bounds.CHILDREN_MAX,
         bounds.SIGNALS_MAX,
         bounds.SIGNAL_VALUE_MAX,
+        bounds.STREAM_VALUE_MAX,
+        bounds.STREAM_VALUES_MAX,
+        bounds.STREAM_BYTES_MAX,
     ]
