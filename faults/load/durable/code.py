@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -29,6 +30,11 @@ class DurableProfile(msgspec.Struct, frozen=True, kw_only=True):
     failed: float = 0.08  # shares of the steps
     late: float = 0.0  # reports after the end of its lease
     abandoned: float = 0.0
+
+
+def unique_text(context: ClientContext) -> str:
+    """Return a text that no other call gets, also after a restart of the client, which repeats its random numbers."""
+    return f"{context.client} {secrets.token_hex(8)}"
 
 
 class RandomFailure(Exception):
@@ -62,7 +68,7 @@ class RecordedCalls:
 
     async def _work(self, name: str) -> str:
         """Run the function of a step. Its value is unique."""
-        value = f"{self._context.client} {self._context.random.getrandbits(64):x}"
+        value = unique_text(self._context)
         self._context.recorder.begin("work", durable=msgspec.structs.replace(self._facts(name), value=value))
         await self._context.pause(self._context.random.random() * self._profile.work_ms / 1000)
         if self._context.random.random() < self._profile.failed:

@@ -17,7 +17,7 @@ from ...history import DurableFacts, JobFacts
 from ..context import CallRefused, CallUnanswered, ClientContext
 from ..front_ends.engine import EngineWorker, call_engine, lease_facts
 from ..worker import record_report
-from .code import SIGNAL, DurableProfile, RandomFailure, RecordedCalls, StreamWriter, Work, run_code
+from .code import SIGNAL, DurableProfile, RandomFailure, RecordedCalls, StreamWriter, Work, run_code, unique_text
 
 WAIT_MS = 50
 EARLY = 0.5  # share of the sleeps that a signal may interrupt
@@ -90,7 +90,7 @@ class EngineCalls:
         return await self.step(name, self._no_children)
 
     async def _no_children(self) -> str:
-        return f"no children {self._context.random.getrandbits(64):x}"
+        return f"no children: {unique_text(self._context)}"
 
     async def write(self, values: Sequence[str]) -> None:
         await self._stream.write(values)

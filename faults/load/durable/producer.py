@@ -18,7 +18,7 @@ from ...checks.final_state import stream_texts
 from ...history import DurableFacts, JobFacts
 from ..context import CallRefused, CallUnanswered, ClientContext
 from ..front_ends.engine import call_engine
-from .code import JOB_NAME, SIGNAL, DurableProfile
+from .code import JOB_NAME, SIGNAL, DurableProfile, unique_text
 
 KEPT_MS = 3_600_000
 SIGNALS = 2
@@ -41,7 +41,7 @@ async def run_durable_producer(
 
 
 async def enqueue_durable(context: ClientContext, service: Service, queue: str, profile: DurableProfile) -> bytes:
-    job_id, key = service.store.new_id(queue), f"{context.client} {context.random.getrandbits(64):x}"
+    job_id, key = service.store.new_id(queue), unique_text(context)
     job = NewJob(
         id=job_id, queue=queue, name=JOB_NAME, payload=Blob(msgspec.json.encode({"key": key})),
         lease_ms=profile.lease_ms, result_ttl_ms=KEPT_MS, retry=Backoff(tries=1_000, base_ms=10, cap_ms=100),
@@ -67,7 +67,7 @@ async def follow(context: ClientContext, service: Service, job_id: bytes, profil
 
 async def _send_later(context: ClientContext, service: Service, job_id: bytes, profile: DurableProfile) -> None:
     await context.pause(context.random.random() * (profile.nap_ms + profile.timeout_ms) / 1000)
-    value = f"{context.client} {context.random.getrandbits(64):x}"
+    value = unique_text(context)
     request = Signal(
         id=job_id, name=SIGNAL, value=Blob(msgspec.json.encode(value)), request_id=secrets.token_bytes(16)
     )  # fmt: skip

@@ -9,7 +9,7 @@ from windlass.sdk.worker.worker import Worker
 
 from ...history import JobFacts
 from ..context import ClientContext
-from .code import CHILD_NAME, JOB_NAME, DurableProfile, RecordedCalls, StreamWriter, Work, run_code
+from .code import CHILD_NAME, JOB_NAME, DurableProfile, RecordedCalls, StreamWriter, Work, run_code, unique_text
 
 CHILDREN = 2
 
@@ -58,7 +58,7 @@ def build(
 
     @app.task(name=CHILD_NAME, queue=queue)
     async def child(number: int) -> str:
-        return f"{context.client} {number} {context.random.getrandbits(32):x}"
+        return f"{unique_text(context)} {number}"
 
     worker = Worker(app, queues=(queue,), concurrency=slots, grace="2s", name=context.client)
     return app, worker
