@@ -84,7 +84,7 @@ SHOWN = {
     "/jobs/{running}": ["encode_video", "pass 2 of 3", "frame 911 has no key, going on"],
     "/jobs/{finished}": ["October, all shops", "reports.example/2026-10.pdf", "monthly"],
     "/jobs/{parent}": ["close_month", "render_report", "import_feed"],
-    "/jobs/{durable}": ["fulfil_order", "reserve_stock", "charge_card", "cooling-off period", "chunk 25"],
+    "/jobs/{durable}": ["fulfil_order", "reserve_stock", "charge_card", "cooling-off period", "chunk 24"],
     "/jobs/{durable}/stream": ["fulfil_order", "chunk 0"],
     "/jobs/{step failed}": ["the card was declined"],
     "/signals": ["fulfil_order", "send_contract", "fulfilment"],
