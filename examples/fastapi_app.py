@@ -5,7 +5,8 @@ windlass worker fastapi_app:app
 
 curl -X POST 'localhost:8000/reports?pages=5'        → {"id": "0198…"}
 curl localhost:8000/reports/0198…                    → {"state": "running", "progress": 0.4, "result": null}
-curl -N localhost:8000/reports/0198…/events          → live events of the job
+curl -N localhost:8000/reports/0198…/stream          → the pages, from the first one on, as they are written
+http://localhost:8000/reports/0198…/page             → the same in a browser; a reload loses nothing
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-import msgspec
-from fastapi import FastAPI, Query, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 
-from windlass import Context, JobCancelled, JobFailed, Refusal, Windlass
+from windlass import Context, Refusal, Windlass
+from windlass.contrib.starlette import stream_response
 
 app = Windlass()
 
@@ -28,7 +29,7 @@ app = Windlass()
 async def write_report(ctx: Context, pages: int) -> dict[str, int]:
     for page in range(1, pages + 1):
         await asyncio.sleep(0.01)  # the work
-        ctx.emit({"page": page})
+        await ctx.stream.write({"page": page})
         ctx.progress(page, pages)
     return {"pages": pages}
 
@@ -56,26 +57,40 @@ async def read(job_id: str) -> dict[str, Any]:
     return {"state": job.state.label, "progress": job.progress, "result": result}
 
 
-@api.get("/reports/{job_id}/events")
-async def events(job_id: str) -> StreamingResponse:
-    await app.job(job_id).ainfo()  # an unknown job is refused before the stream starts
-    return StreamingResponse(tell(job_id), media_type="text/event-stream")
+@api.get("/reports/{job_id}/stream")
+async def stream(job_id: str, request: Request) -> Response:
+    """Stream server-sent events: all pages, also those that were written before this request, then the final state."""
+    return await stream_response(request, app.job(job_id))
 
 
-async def tell(job_id: str) -> AsyncIterator[str]:
-    """Stream server-sent events: the pages as they are written, then the outcome."""
-    handle = app.job(job_id)
-    async for event in handle.events():
-        if event.kind == "emitted":
-            yield message("page", event.value)
-    try:
-        yield message("result", await handle.aresult())
-    except (JobFailed, JobCancelled) as error:
-        yield message("failure", {"reason": str(error)})
+@api.get("/reports/{job_id}/page")
+async def page(job_id: str) -> HTMLResponse:
+    return HTMLResponse(PAGE)
 
 
-def message(kind: str, data: Any) -> str:
-    return f"event: {kind}\ndata: {msgspec.json.encode(data).decode()}\n\n"
+# The browser reconnects by itself, and sends the position of the last page that it has seen.
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<link rel="icon" href="data:,">
+<title>Report</title>
+<ol id="pages"></ol>
+<p id="state">writing</p>
+<script>
+const pages = document.getElementById("pages");
+const state = document.getElementById("state");
+const source = new EventSource("stream");
+source.onmessage = (event) => {
+  const item = document.createElement("li");
+  item.textContent = `page ${JSON.parse(event.data).page}`;
+  pages.append(item);
+};
+source.addEventListener("end", (event) => {
+  state.textContent = JSON.parse(event.data).state;
+  source.close();
+});
+</script>
+"""
 
 
 @api.exception_handler(Refusal)
