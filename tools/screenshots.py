@@ -31,6 +31,7 @@ PAGES = {
     "jobs": "/jobs?state=running",
     "job": "/jobs/{failed}",
     "job-running": "/jobs/{running}",
+    "job-durable": "/jobs/{durable}",
     "flow": "/flows/{flow}",
     "failures": "/failures",
     "workers": "/workers",
