@@ -235,6 +235,23 @@ async def test_agents_run_side_by_side(app: Windlass, working: Any) -> None:
     assert {step for step in steps if "double" in step} == {f"support.double{run}:a" for run in ("", ":run2", ":run3")}
 
 
+async def test_later_blocks_count_the_runs_on(app: Windlass, working: Any) -> None:
+    agent = make_agent(Script(text("yes")))
+
+    @app.task(keep_result="1h")
+    async def answer(ctx: Context) -> list[str]:
+        found = []
+        for _ in range(2):
+            with durable(ctx):
+                found.append((await agent.run("Again?", deps=ctx)).run_id)
+        return found
+
+    async with working(app):
+        handle = await answer.aenqueue()
+        assert await handle.aresult(SECONDS) == [f"{handle.id}:1", f"{handle.id}:2"]
+        assert await steps_of(app, handle) == ["support.request", "support.request:run2"]
+
+
 async def test_what_a_tool_tells_the_model_is_stored(app: Windlass, working: Any) -> None:
     again = calls(ToolCallPart("guess", {"number": 2}, "b"))
     script = Script(calls(ToolCallPart("guess", {"number": 1}, "a")), again, text("two"))

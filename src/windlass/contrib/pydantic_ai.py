@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict, cast
+from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter
 from pydantic_ai.agent import EventStreamHandler
@@ -58,16 +60,18 @@ class StepOptions(TypedDict, total=False):
     timeout: Duration
 
 
+_run_numbers: WeakKeyDictionary[Context, Iterator[int]] = WeakKeyDictionary()  # code may enter `durable` several times
+
+
 class AgentRuns:
     """Agent runs of one run of a job. Their ids are the same in each attempt."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._begun = 0
+        self._next_number = _run_numbers.setdefault(context, itertools.count(1))
 
     def next_id(self) -> str:
-        self._begun += 1
-        return f"{self.context.id}:{self._begun}"
+        return f"{self.context.id}:{next(self._next_number)}"
 
     def key_of(self, run_id: str | None) -> str:
         """Return a short key of an agent run. The first run of a job has none."""
