@@ -1,86 +1,58 @@
-"""Console sessions of documents: their commands, and outputs that can be compared with those of another run."""
+"""The command line, run in this process as `windlass …` runs it. Exit code, stdout and stderr are separate."""
 
 from __future__ import annotations
 
-import os
-import pty
-import re
-import subprocess
-import termios
-from pathlib import Path
-from typing import NamedTuple
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-STYLE = re.compile(r"\x1b\[[\d;]*m")  # bold and the like
-COLUMNS, LINES = 100, 50
-ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-_VARYING = (  # what differs between two runs, from the longest pattern to the shortest
-    (ID, "<id>"),
-    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC( \([^)]*\))?"), "<instant>"),
-    (re.compile(r"\b(?:in )?\d+(?:ms|s|m|h|d)\b(?: \d+(?:ms|s|m|h|d)\b)*(?: ago)?|\bnow\b"), "<time>"),
-    (re.compile(r"\d+ bytes"), "<bytes>"),
-    (re.compile(r"─+"), "─"),
-)
+from click.testing import CliRunner
+
+from windlass.cli.main import main
+from windlass.service import Service
 
 
-class Fence(NamedTuple):
-    """A fenced block of a document."""
+class CliResult(NamedTuple):
+    code: int
+    out: str
+    err: str
 
-    language: str
-    content: str
+    @property
+    def rows(self) -> list[list[str]]:
+        return [line.split("\t") for line in self.out.splitlines()]
 
+    @property
+    def lines(self) -> list[Any]:
+        """Lines of JSON."""
+        return [json.loads(line) for line in self.out.splitlines()]
 
-class Command(NamedTuple):
-    line: str
-    expected: list[str]  # lines of its output
-
-
-def fences(text: str) -> list[Fence]:
-    return [Fence(*found) for found in FENCE.findall(text)]
-
-
-def commands(content: str) -> list[Command]:
-    """Return the commands of a console block, each with its output."""
-    found: list[Command] = []
-    for line in content.splitlines():
-        if line.startswith("$ "):
-            found.append(Command(line.removeprefix("$ "), []))
-        else:
-            found[-1].expected.append(line)
-    return found
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
 
 
-def normalize(text: str) -> str:
-    """Return an output without its varying parts. Breaks of lines and spaces between columns vary, too."""
-    text = " ".join(text.split())
-    for pattern, word in _VARYING:
-        text = pattern.sub(word, text)
-    return text
+def environment(service: Service) -> dict[str, str]:
+    store = service.store
+    store.open_sync()
+    return {"WINDLASS_URL": str(store.endpoint), "WINDLASS_NAMESPACE": store.namespace, "WINDLASS_PATIENCE": "10s"}
 
 
-def run_in_terminal(line: str, directory: Path, environment: dict[str, str]) -> str:
-    """Run a command as in a terminal of a fixed size, and return its output."""
-    ours, theirs = pty.openpty()
-    try:
-        termios.tcsetwinsize(theirs, (LINES, COLUMNS))
-        variables = {**environment, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(COLUMNS)}
-        done = subprocess.Popen(["bash", "-c", line], cwd=directory, env=variables, stdout=theirs, stderr=theirs)
-    finally:
-        os.close(theirs)
-    output = _read_all(ours)
-    assert done.wait(60) == 0, output
-    return STYLE.sub("", output)
+def run(service: Service, *arguments: str, given: bytes = b"") -> CliResult:
+    return run_with_settings(*arguments, given=given, settings=environment(service))
 
 
-def _read_all(descriptor: int) -> str:
-    parts = []
-    with os.fdopen(descriptor, "rb", buffering=0) as terminal:
-        while True:
-            try:
-                part = terminal.read(4096)
-            except OSError:  # the last process that had the terminal open has ended
-                break
-            if not part:
-                break
-            parts.append(part)
-    return b"".join(parts).decode()
+def run_with_settings(*arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> CliResult:
+    """Run with these settings in the environment."""
+    with CliRunner().isolation(input=given, env=settings) as (out, err, _):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            return CliResult(int(end.code or 0), out.getvalue().decode(), err.getvalue().decode())
+    raise AssertionError("main always ends with an exit code")
+
+
+def run_ok(service: Service, *arguments: str, given: bytes = b"") -> CliResult:
+    """Run, and check that the exit code is 0."""
+    done = run(service, *arguments, given=given)
+    assert done.code == 0, done
+    return done
