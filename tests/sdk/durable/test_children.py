@@ -180,3 +180,27 @@ def test_children_of_another_partition_are_refused_before_any_is_created(divided
         await app.aclose()
 
     asyncio.run(work())
+
+
+def test_a_retry_by_a_person_creates_the_children_of_a_failed_call_again(
+    tested: Windlass, t: Testing, ran: list[Any], square: Any
+) -> None:
+    @tested.task(retry=1)
+    async def flaky(number: int) -> int:
+        ran.append("flaky")
+        if ran.count("flaky") == 1:
+            raise ValueError
+        return number
+
+    @tested.task
+    async def parent(ctx: Context) -> list[int]:
+        first = await ctx.run(square.call(2))
+        return [first, await ctx.run(flaky.call(5))]
+
+    handle = parent.enqueue()
+    t.run_all()
+    assert handle.state == "failed"
+    tested.service.retry([handle.id_bytes]).one().wait()
+    t.run_all(raises=True)
+    assert handle.result(0) == [4, 5]
+    assert ran == [2, "flaky", "flaky"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from windlass import Backoff, Context, Depends, JobCancelled, JobFailed, Suspended, SyncContext, Testing, Windlass
+from windlass.core.durable import WAITS_MAX
 from windlass.sdk.tasks.middleware import CallNext
 
 AT_ONCE = Backoff(tries=3, base=0)
@@ -181,6 +182,20 @@ def test_a_bare_gather_leaves_no_step_behind(tested: Windlass, t: Testing, ran: 
     handle = task.enqueue()
     t.run_all()
     assert (reason_of(handle), ran) == ("error", ["ended"])
+
+
+def test_too_many_conditions_are_refused(tested: Windlass, t: Testing) -> None:
+    @tested.task(retry=1)
+    async def task(ctx: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            for at in range(WAITS_MAX + 1):
+                group.create_task(ctx.sleep("1h", key=str(at)))
+
+    handle = task.enqueue()
+    t.run_all()
+    with pytest.raises(JobFailed) as told:
+        handle.result(0)
+    assert "at most 99 conditions" in told.value.traceback
 
 
 # Cancel

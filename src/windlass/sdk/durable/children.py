@@ -64,7 +64,9 @@ def run_children(run: DurableRun, name: str, calls: Sequence[Call[Any]], needs_a
     if outcomes is None:
         yield from wait(run, Wait(name=name, kind="children", children=ids, needs_all=needs_all), None)
         return []  # not reached: such a wait always suspends
-    yield from store(run, name, kind=StepKind.CHILDREN, value=_encode(name, outcomes))
+    has_failed = not needs_all and any(outcome.failure for outcome in outcomes)
+    status = StepStatus.FAILED if has_failed else StepStatus.DONE  # a person's retry repeats failures
+    yield from store(run, name, kind=StepKind.CHILDREN, status=status, value=_encode(name, outcomes))
     return _results(name, outcomes, calls, needs_all)
 
 

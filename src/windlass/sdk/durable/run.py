@@ -7,9 +7,10 @@ import time
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from windlass.core.durable import DurableState, Step, StepKind, Wait
+from windlass.core.durable import WAITS_MAX, DurableState, Step, StepKind, Wait
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
+from windlass.core.validation.bounds import DURATION_MAX
 
 from . import effects
 from .effects import Effects, current_step
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.sdk.tasks.task import Task
 
 T = TypeVar("T")
+PENDING_MAX = WAITS_MAX - 1  # the deadline is one more
 
 
 class DurableRun:
@@ -110,8 +112,8 @@ class DurableRun:
         waits = tuple(pending.at(now_s) for pending in self._pending.values())
         if not self._deadline_ms:
             return waits
-        left_s = self.clock.left_s(deadline_at_ms(self.job, self._deadline_ms))
-        return (*waits, Wait(name=DEADLINE, kind="sleep", for_ms=max(0, round(left_s * 1000))))
+        left_ms = round(self.clock.left_s(deadline_at_ms(self.job, self._deadline_ms)) * 1000)
+        return (*waits, Wait(name=DEADLINE, kind="sleep", for_ms=min(max(0, left_ms), DURATION_MAX)))
 
     async def close(self) -> None:
         """Cancel calls that are still open when the code has ended, and wait for their end.
@@ -159,6 +161,8 @@ class DurableRun:
         self.suspend()
 
     def _begin_wait(self, name: str, pending: PendingWait) -> None:
+        if len(self._pending) >= PENDING_MAX:
+            raise BadInput(f"A job waits for at most {PENDING_MAX} conditions at the same time.")
         self._pending[name] = pending
         self._busy.pop(name, None)
         self._notify()

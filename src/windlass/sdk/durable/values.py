@@ -18,6 +18,10 @@ _AWAITABLES = (Awaitable, Coroutine, Generator, asyncio.Future, asyncio.Task)
 _known: WeakKeyDictionary[CodeType, Any] = WeakKeyDictionary()
 
 
+class UnreadableStep(Unreadable):
+    """A stored value that is not of the type that the code declares. A further attempt reads the same value."""
+
+
 def encode_value(value: object) -> Blob | None:
     return None if value is None else encode(value)
 
@@ -29,7 +33,7 @@ def decode_value(name: str, blob: Blob | None, kind: Any) -> Any:
     try:
         return decode(blob, kind)
     except Unreadable as error:
-        raise Unreadable(f"The stored value of {name!r} is not a {_describe(kind)}: {error}") from error
+        raise UnreadableStep(f"The stored value of {name!r} is not a {_describe(kind)}: {error}") from error
 
 
 def _describe(kind: Any) -> str:

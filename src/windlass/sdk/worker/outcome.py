@@ -16,9 +16,10 @@ from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish
 from windlass.core.validation.bounds import REASON_MAX, RESULT_MAX
 from windlass.sdk.durable.failures import DurableFailure, Suspended, leaves
+from windlass.sdk.durable.values import UnreadableStep
 from windlass.sdk.failures import GiveUp, Retry, encode_error, encode_exception
 from windlass.sdk.tasks.arguments import BadArguments
-from windlass.sdk.tasks.codec import Unreadable, encode
+from windlass.sdk.tasks.codec import encode
 
 if TYPE_CHECKING:
     from windlass.sdk.context import Context
@@ -136,7 +137,7 @@ def _join(error: BaseException, others: list[BaseException]) -> BaseException:
 
 
 # An outcome that is stored, or a step that could not be stored: a further attempt would end in the same way.
-_FINAL = (GiveUp, DurableFailure, StepsFull, Unreadable)
+_FINAL = (GiveUp, DurableFailure, StepsFull, UnreadableStep)
 
 
 def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
