@@ -360,16 +360,17 @@ class Store:
             return self._send_sync(effect, self._commands_of(effect, request_id))
 
     def _send_sync(self, effect: Command[Any] | BatchCommand[Any], commands: list[tuple[Argument, ...]]) -> Any:
-        # Not on the connection for calls: a confirmation may take long.
-        connection = self._pool.sync_connection("calls" if len(commands) == 1 else "durable", effect.partition)
-        while True:
-            try:
-                if len(commands) == 1:
-                    return connection.call(*commands[0])
-                return mark_unconfirmed(connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
-            except EngineReplyError as error:
-                check_library_missing(error)
-            load_library_sync(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
+        # Not on the connections for calls: a confirmation may take long.
+        connections = self._pool.thread_connections("calls" if len(commands) == 1 else "durable", effect.partition)
+        with connections.lend() as connection:
+            while True:
+                try:
+                    if len(commands) == 1:
+                        return connection.call(*commands[0])
+                    return mark_unconfirmed(connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                except EngineReplyError as error:
+                    check_library_missing(error)
+                load_library_sync(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
 
     @property
     def call_packed(self) -> Callable[[bytes], Any]:

@@ -17,7 +17,7 @@ from windlass.core.job import Blob, Ending
 from windlass.core.operations import Finish
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.connection import idle_connections
+from windlass.store.connection import idle_connections, thread_connections
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.store import Store
@@ -76,6 +76,12 @@ def awaited_results(service: Service, control: SyncConnection, count: int = 1) -
     for thread in threads:
         thread.join(LIMIT_S)
     assert endings == [Ending(state=State.FINISHED, result=Blob(b"1"))] * count
+
+
+@pytest.fixture(autouse=True)
+def one_connection_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests count connections, and calls of several threads may open further ones."""
+    monkeypatch.setattr(thread_connections, "CONNECTIONS_MAX", 1)
 
 
 def test_two_results_use_one_connection(service: Service, control: SyncConnection) -> None:

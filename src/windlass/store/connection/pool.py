@@ -18,6 +18,7 @@ from .endpoint import Address, ClusterSeeds, SentinelGroup
 from .idle_connections import IdleConnections
 from .node_connections import NodeConnections
 from .reconnect import ReconnectingConnection, SyncReconnectingConnection
+from .thread_connections import ThreadConnections
 
 
 def topology_of(address: Address) -> Topology:
@@ -38,7 +39,7 @@ class ConnectionPool:
         self._connections: dict[tuple[str, int], ReconnectingConnection] = {}
         self._dedicated: weakref.WeakSet[ReconnectingConnection] = weakref.WeakSet()
         self._shared_nodes = NodeConnections()
-        self._sync_connections: dict[tuple[str, int], SyncReconnectingConnection] = {}
+        self._thread_connections: dict[tuple[str, int], ThreadConnections] = {}
         self._idle = IdleConnections()
         self._watching: asyncio.Task[None] | None = None
         self.on_interruption: list[Callable[[], None]] = []
@@ -66,11 +67,15 @@ class ConnectionPool:
         return found
 
     def sync_connection(self, purpose: str, partition: int) -> SyncReconnectingConnection:
+        return self.thread_connections(purpose, partition).first
+
+    def thread_connections(self, purpose: str, partition: int) -> ThreadConnections:
         key = purpose, self._group_of(purpose, partition)
-        found = self._sync_connections.get(key)
+        found = self._thread_connections.get(key)
         if found is None:
-            # With two threads at once the first wins; the other connection was never opened.
-            found = self._sync_connections.setdefault(key, self.new_sync_connection(partition))
+            # With two threads at once the first wins; the connection of the other was never opened.
+            made = ThreadConnections(lambda: self.new_sync_connection(partition))
+            found = self._thread_connections.setdefault(key, made)
         return found
 
     def new_sync_connection(self, partition: int) -> SyncReconnectingConnection:
@@ -106,8 +111,8 @@ class ConnectionPool:
         self._connections.clear()
 
     def close_sync(self) -> None:
-        for connection in self._sync_connections.values():
-            connection.close()
+        for connections in self._thread_connections.values():
+            connections.close()
         self._idle.close()
 
     def _group_of(self, purpose: str, partition: int) -> int:
