@@ -63,3 +63,16 @@ def test_a_timeout_bounds_one_run(tested: Windlass, t: Testing) -> None:
     handle = task.enqueue()
     t.run_for("3d", raises=True)
     assert handle.result(0) == "rested"
+
+
+def test_a_timeout_during_unwinding_wins(tested: Windlass, t: Testing) -> None:
+    @tested.task(timeout="300ms", retry=1)
+    async def task(ctx: Context) -> None:
+        try:
+            await ctx.sleep("1d")
+        finally:
+            await asyncio.Event().wait()
+
+    handle = task.enqueue()
+    assert t.run_all().suspended == 0
+    assert failure_of(handle) == ("timeout", 1)
