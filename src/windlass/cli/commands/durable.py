@@ -1,14 +1,15 @@
-"""windlass jobs steps, signal, signal-url, awaited and rewind: the durable state of jobs."""
+"""windlass jobs steps, signal, signal-url, awaited, rewind and stream: the durable state of jobs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from itertools import islice
 
 import click
 
-from windlass.cli import step_page
+from windlass.cli import step_page, stream_page
 from windlass.cli.bulk import confirm, report_each, yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.job_names import with_job
@@ -196,4 +197,28 @@ def _awaited_record(job: Job, step: Step) -> dict[str, object]:
     }
 
 
-COMMANDS = (steps, signal, signal_url, rewind, awaited)
+@click.command()
+@click.option("--from", "after", type=click.IntRange(min=0), default=0, help="Show the entries after this position.")
+@click.option("--follow", "-f", "follows", is_flag=True, help="Wait for further entries until the job ends.")
+@json_option
+@with_job
+def stream(service: Service, job_id: bytes, after: int, follows: bool, as_json: bool) -> None:
+    """Show the values that a job has written to its stream.
+
+    One value per line, as JSON. With --json, one object per line, with the position and the marks of new attempts.
+
+    \b
+    Example:
+      windlass jobs stream 01a1e1bf-329d-7000-8375-65a8ab1b4cf2 --follow
+      windlass jobs stream 01a1e1bf-329d-7000-8375-65a8ab1b4cf2 --from 100 --json
+    """
+    show = stream_page.show_record if as_json else stream_page.show
+    if not follows:
+        for item in stream_page.read(service, job_id, after):
+            show(item)
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        print_note(f"The job has {stream_page.follow(service, job_id, after, show).label}.")
+
+
+COMMANDS = (steps, signal, signal_url, rewind, awaited, stream)
