@@ -26,15 +26,21 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 EVIL = "\x9b31m\u202eturned\u2066"
 SHOWN = "\\x9b31m\\u202eturned\\u2066"
+JOBS = (
+    "queued", "held back", "failed", "held", "scheduled", "after", "durable", "tried again", "step failed",
+)  # fmt: skip
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(f'mail {EVIL}', safe='')}"],
-    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "failed", "held", "scheduled", "after")],
+    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in JOBS],
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {EVIL}', safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
+    "/jobs/{id}/step": [],
+    "/jobs/{id}/stream": ["/jobs/{durable}/stream"],
+    "/signals/{link}": ["/signals/{signal link}"],
 }
 GETS = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
 # Values that a browser sends back to the server.
@@ -63,6 +69,7 @@ async def test_no_page_shows_one_raw(page_client: PageClient, store: Store, runn
         *paths,
         "/jobs?state=failed",
         "/jobs?state=history",
+        "/jobs?state=suspended",
         "/search?q=mail",
         f"/jobs/new?copy={ids['queued']}",
     ]:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from windlass.core.durable import DurableState, Step, StepKind, StepStatus, StreamItem, UnreadSignal
 from windlass.core.job import Blob, Job
 from windlass.core.states import State
+from windlass.core.text.control_characters import escape_control
 from windlass.core.text.error_text import blob_line, error_line, error_map
 
 from .formats import count
@@ -160,7 +161,8 @@ def _row(step: Step, found: Job, until_ms: int, chart: Gantt, values: ValueReade
     shown = values.show(step.value)
     error, trace = _error_of(step) if shown else ("", "")
     ended_ms = min(step.ended_at_ms or until_ms, until_ms)
-    bar = Bar(_bar_kind(step), step.begun_at_ms, max(ended_ms, step.begun_at_ms), f"{step.name}: {status}")
+    label = f"{escape_control(step.name)}: {status}"
+    bar = Bar(_bar_kind(step), step.begun_at_ms, max(ended_ms, step.begun_at_ms), label)
     return StepRow(
         step=step,
         kind=kind_of(step),
