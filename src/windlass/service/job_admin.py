@@ -13,8 +13,9 @@ from windlass.core.validation.bounds import REASON_MAX
 from windlass.core.validation.jobs import check_edit
 from windlass.core.validation.values import check_boolean, check_id, check_list, check_text
 from windlass.store.batching.partition_split import split_by_partition
-from windlass.store.commands import durable, job_admin, jobs
+from windlass.store.commands import job_admin, jobs
 from windlass.store.commands.command import BatchCommand, Flow
+from windlass.store.commands.durable import steps
 from windlass.store.commands.limits import LimitMatch
 from windlass.store.limit_matcher import edit_jobs, requeue_jobs
 from windlass.store.operation import BatchOperation
@@ -73,7 +74,7 @@ class JobAdminOperations(Facet):
         timelines = [jobs.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
         ended = [timeline.job for timeline in timelines if isinstance(timeline, Timeline)]
         rewinds = [Rewind(id=job.id) for job in ended if job.is_durable and job.state in _RETRIED_STATES]
-        yield from split_by_partition(rewinds, lambda rewind: partition_of(rewind.id), durable.rewind)
+        yield from split_by_partition(rewinds, lambda rewind: partition_of(rewind.id), steps.rewind)
         return (yield from requeue_jobs(self.store.limit_cache, ids, partition_of, job_admin.retry))
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:

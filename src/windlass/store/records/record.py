@@ -45,8 +45,7 @@ _CALLBACK_ON = {
 }
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE, _LEAVES_TOMBSTONE = int(Flag.HAS_NOTE), int(Flag.LEAVES_TOMBSTONE)
-_ENDED_BY_MEMBER = int(Flag.ENDED_BY_MEMBER)
-_DURABLE, _NEEDS_STEPS = int(Flag.DURABLE), int(Flag.NEEDS_STEPS)
+_ENDED_BY_MEMBER, _DURABLE, _NEEDS_STEPS = int(Flag.ENDED_BY_MEMBER), int(Flag.DURABLE), int(Flag.NEEDS_STEPS)
 REMEMBERED_BYTES = 512  # longer tails are rarely equal
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read

@@ -1,0 +1,5 @@
+"""Steps, suspensions, signals and streams of jobs."""
+
+from .operations import DurableOperations
+
+__all__ = ["DurableOperations"]

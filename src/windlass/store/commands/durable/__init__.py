@@ -1,0 +1,1 @@
+"""Commands about durable state: steps, suspensions, signals, streams."""
