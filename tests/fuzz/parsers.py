@@ -15,6 +15,7 @@ import msgspec
 from tests.fuzz import migration_parsers
 from tests.fuzz.parser_check import Parser
 from tests.web.connection_driver import drive_connection
+from windlass.core.access.signal_links import read_link, sign_link
 from windlass.core.access.tokens import parse_token
 from windlass.core.callbacks.signing import verify_signature
 from windlass.core.errors import BadInput, Refusal, WindlassError
@@ -352,6 +353,13 @@ def _engine_url(data: bytes) -> Any:
     return str(parse_url(_text(data)))
 
 
+def _signal_link(data: bytes) -> Any:
+    key = b"k" * 32  # of the corpus
+    found = read_link(_text(data), key)
+    assert found is None or read_link(sign_link(found, key), key) == found
+    return found
+
+
 def _outgoing_url(data: bytes) -> Any:
     text, location = _lines(data, 2)
     split_credentials(text)
@@ -428,6 +436,7 @@ PARSERS: dict[str, Parser] = {
     "http_headers": Parser(_headers, _REFUSALS),
     "ids": Parser(_id, (BadInput,)),
     "tokens": Parser(lambda data: parse_token(_text(data)), _REFUSALS),
+    "signal_links": Parser(_signal_link, ()),
     "signatures": Parser(_signature, (BadSignature,)),
     "engine_urls": Parser(_engine_url, _REFUSALS),
     "outgoing_urls": Parser(_outgoing_url, (BadInput,)),
