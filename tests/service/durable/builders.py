@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tests.service.helpers import new, put, take
-from windlass.core.durable import DurableState, Signal, Step, StoreStep, Suspend, SuspendOutcome, Wait
+from windlass.core.durable import (
+    DurableState,
+    Signal,
+    Step,
+    StoreStep,
+    StreamWrite,
+    Suspend,
+    SuspendOutcome,
+    Wait,
+)
 from windlass.core.job import Blob, Job
 from windlass.core.operations import ANY_JOB_WITH_STEPS
 from windlass.service import Service
@@ -56,3 +65,14 @@ def pass_time(service: Service, ms: int) -> None:
     """Move the clock and let the scheduler act."""
     service.store.clock_offset_ms += ms
     service.promote().wait()
+
+
+def write(service: Service, job: Job, *values: bytes, sequence: int = 0, outside: int | None = None) -> int:
+    blobs = tuple(Blob(value) for value in values)
+    request = StreamWrite(id=job.id, token=job.lease_token, values=blobs, sequence=sequence, outside=outside)
+    return service.write_stream([request]).one().wait()
+
+
+def contents(service: Service, job: Job, after: int = 0) -> list[bytes | None]:
+    items = service.read_stream(job.id, after=after).wait().items
+    return [item.value.data if item.value else None for item in items]

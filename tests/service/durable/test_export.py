@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.service.admin.doctor_findings import findings
 from tests.service.durable.builders import (
     HOUR_MS,
+    contents,
     send,
     sleep,
     start,
@@ -15,8 +16,8 @@ from tests.service.durable.builders import (
     suspend,
     take_with_steps,
     wait_for,
+    write,
 )
-from tests.service.durable.test_streams import contents, write
 from tests.service.export.example_deployment import transfer
 from tests.service.helpers import counts, take
 from windlass.core.operations import Finish

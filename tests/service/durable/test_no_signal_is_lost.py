@@ -7,6 +7,7 @@ import pytest
 from tests.service.admin.doctor_findings import findings
 from tests.service.durable.builders import (
     HOUR_MS,
+    pass_time,
     send,
     sleep,
     start,
@@ -18,7 +19,7 @@ from tests.service.durable.builders import (
     wait_for,
 )
 from tests.service.helpers import new, put, read
-from windlass.core.durable import SIGNALS_MAX, STEPS_MAX, ReceiveSignal, Rewind, StoreStep, Wait
+from windlass.core.durable import SIGNALS_MAX, STEPS_MAX, ReceiveSignal, Rewind, StepStatus, StoreStep, Wait
 from windlass.core.errors import MailboxFull, StepsFull
 from windlass.core.operations import Finish
 from windlass.core.states import State
@@ -46,6 +47,19 @@ def test_a_repeated_request_is_known_when_the_mailbox_is_full(service: Service) 
         send(service, job, request_id=b"s" * 16)
     suspend(service, job, wait_for())
     assert send(service, job, request_id=b"s" * 16) == "kept"  # the refused request was not remembered
+
+
+def test_a_late_signal_does_not_replace_a_timeout(service: Service) -> None:
+    job = start(service)
+    suspend(service, job, wait_for(for_ms=HOUR_MS, name="wait"))
+    pass_time(service, HOUR_MS + 1_000)
+    (again,) = take_with_steps(service)
+    send(service, again)
+    request = ReceiveSignal(id=again.id, token=again.lease_token, name="wait", signal="approval")
+    step = service.receive_signals([request]).one().wait()
+    assert step is not None
+    assert step.status is StepStatus.TIMED_OUT
+    assert len(state_of(service, again).signals) == 1
 
 
 def test_a_job_that_is_not_suspended_any_more_has_no_waits(service: Service) -> None:

@@ -19,8 +19,8 @@ from tests.service.durable.builders import (
     wait_for,
 )
 from tests.service.helpers import counts, new, put, read, take
-from windlass.core.durable import StepKind, StepStatus, Wait
-from windlass.core.errors import AlreadyEnded, StaleLease, WrongState
+from windlass.core.durable import StepStatus, Wait
+from windlass.core.errors import StaleLease, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Edit, Fail, Finish
@@ -82,30 +82,6 @@ def test_a_repeated_suspension_is_accepted_and_an_old_token_is_not(service: Serv
         suspend(service, job, sleep())
 
 
-def test_a_signal_wakes_the_job_and_is_its_result(service: Service) -> None:
-    job = start(service)
-    suspend(service, job, wait_for("approval", HOUR_MS))
-    assert send(service, job, "other") == "kept"
-    assert counts(service) == {"suspended": 1}
-    assert send(service, job, "approval", b'{"by":"ann"}') == "received"
-    (again,) = take_with_steps(service)
-    step = steps_of(service, again)["signal:approval"]
-    assert (step.kind, step.status, step.value) == (StepKind.SIGNAL, StepStatus.DONE, Blob(b'{"by":"ann"}'))
-    assert [signal.name for signal in state_of(service, job).signals] == ["other"]
-
-
-def test_a_signal_that_comes_first_ends_the_wait_at_once(service: Service) -> None:
-    job = start(service)
-    assert send(service, job, value=b"1") == "kept"
-    assert send(service, job, value=b"2") == "kept"
-    assert suspend(service, job, wait_for()) == "queued"
-    (again,) = take_with_steps(service)
-    assert (again.attempt, steps_of(service, again)["signal:approval"].value) == (1, Blob(b"1"))
-    assert suspend(service, again, wait_for(name="second")) == "queued"
-    assert steps_of(service, again)["second"].value == Blob(b"2")
-    assert state_of(service, again).signals == ()
-
-
 def test_a_wait_times_out_once_and_for_good(service: Service) -> None:
     job = start(service)
     suspend(service, job, wait_for(for_ms=HOUR_MS))
@@ -141,22 +117,6 @@ def test_a_suspended_job_can_be_cancelled_deleted_and_requeued(service: Service)
         assert counts(service) == after
         assert findings(service) == {}
         service.delete([job.id]).wait()
-
-
-def test_a_signal_to_an_ended_job_is_refused(service: Service) -> None:
-    job = start(service)
-    service.fail([Fail(id=job.id, token=job.lease_token)]).one().wait()
-    with pytest.raises(AlreadyEnded):
-        send(service, job)
-
-
-def test_a_request_id_is_used_once(service: Service) -> None:
-    job = start(service)
-    suspend(service, job, wait_for())
-    request_id = b"r" * 16
-    assert send(service, job, request_id=request_id) == "received"
-    assert send(service, job, request_id=request_id) == "repeated"
-    assert state_of(service, job).signals == ()
 
 
 def test_a_woken_job_comes_before_later_jobs(service: Service) -> None:
