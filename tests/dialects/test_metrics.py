@@ -56,7 +56,7 @@ async def test_queues_as_they_are(client: httpx.AsyncClient, service: Service) -
     await service.pause(HOSTILE)
     figures = await _scraped(client)
     assert figures.by("state", "windlass_queue_jobs", queue="q") == {
-        "queued": 2, "scheduled": 1, "waiting": 0, "running": 1, "failed": 0,
+        "queued": 2, "scheduled": 1, "waiting": 0, "suspended": 0, "running": 1, "failed": 0,
     }  # fmt: skip
     assert figures.value("windlass_queue_jobs", queue=HOSTILE, state="queued") == 1
     assert figures.value("windlass_queue_paused", queue=HOSTILE) == 1
