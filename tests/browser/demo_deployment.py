@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from tests.browser.demo_durable import create_durable_jobs
 from tests.browser.demo_flows import create_flows
+from tests.browser.durable.demo_jobs import create_durable_jobs
 from tests.browser.job_history import ERRORS, MINUTE_MS, WORKER, JobHistory, register_worker, traceback_of
 from tests.browser.sample_texts import TextMaker
 from windlass import Context, Windlass, Worker
