@@ -116,7 +116,7 @@ class JobberStatus(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     queue: str
     state: Annotated[
         str,
-        Meta(description="scheduled, queued, waiting, dispatched, running, finished, failed or cancelled."),
+        Meta(description="scheduled, queued, waiting, suspended, dispatched, running, finished, failed or cancelled."),
     ]
     attempts: Annotated[int, Meta(description="How often it was taken.")]
     max_attempts: Annotated[int, Meta(description="How often it may be taken; 0: no limit.")]
