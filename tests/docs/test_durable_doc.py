@@ -18,7 +18,7 @@ import pytest
 import windlass
 from tests.sdk.conftest import app, engine
 from tests.sdk.small_project import run_pytest
-from tests.support.console_session import ID, Command, commands, fences, normalize, run_in_terminal
+from tests.docs.console_session import ID, Command, commands, fences, normalize, run_in_terminal
 from tests.support.engine_process import EngineProcess
 from tests.support.worker_process import WorkerProcess, wait_until
 from windlass import Windlass, Worker

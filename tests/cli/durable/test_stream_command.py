@@ -28,7 +28,7 @@ def write(service: Service, job: Job, *values: bytes, sequence: int = 0) -> None
     service.write_stream([request]).one().wait()
 
 
-def told(service: Service) -> Job:
+def retold(service: Service) -> Job:
     """A failed job whose stream has two attempts."""
     job = start(service)
     write(service, job, b'"once"', b'{"text": "upon"}')
@@ -40,7 +40,7 @@ def told(service: Service) -> Job:
 
 
 def test_values_are_shown_one_per_line(service: Service) -> None:
-    job = told(service)
+    job = retold(service)
     shown = run_ok(service, "jobs", "stream", job.key)
     assert shown.out.splitlines() == ['"once"', '{"text":"upon"}', "\\xff"]
     assert "Attempt 2 begins here." in shown.err
@@ -48,7 +48,7 @@ def test_values_are_shown_one_per_line(service: Service) -> None:
 
 
 def test_entries_as_json(service: Service) -> None:
-    job = told(service)
+    job = retold(service)
     first, _, mark, last = run_ok(service, "jobs", "stream", job.key, "--json").lines
     assert (first["position"], first["value"], first["attempt"]) == (1, "once", 1)
     assert (mark["position"], mark["is_new_attempt"], mark["attempt"]) == (3, True, 2)
@@ -56,7 +56,7 @@ def test_entries_as_json(service: Service) -> None:
 
 
 def test_following_an_ended_job_ends_with_its_state(service: Service) -> None:
-    job = told(service)
+    job = retold(service)
     shown = run_ok(service, "jobs", "stream", job.key, "-f", "--from", "1")
     assert shown.out.splitlines() == ['{"text":"upon"}', "\\xff"]
     assert "The job has failed." in shown.err
