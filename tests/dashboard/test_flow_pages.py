@@ -11,6 +11,7 @@ import pytest
 from tests.dashboard.page_client import Page, PageClient
 from tests.service.flows.flow_builders import put_flow, states_of
 from windlass.core.access.tokens import NewToken, Role
+from windlass.core.durable import Suspend, Wait
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, FlowRef, Job, NewJob
 from windlass.core.operations import Fail, Finish, Take, WorkerInfo
@@ -82,6 +83,15 @@ class TestOneFlow:
         page = await page_client.get(f"/flows/{format_id(flow_id)}")
         (reason, *_) = service.explain(jobs["reserve"]).wait().reasons
         assert f"reserve is queued. {reason.sentence}" in page.text.replace(" .", ".")
+
+    async def test_says_what_a_suspended_step_waits_for(self, page_client: PageClient, service: Service) -> None:
+        flow_id, jobs = put_shop(service)
+        (job,) = take(service)
+        wait = Wait(name="approval", kind="signal", signal="approval", for_ms=HOUR_MS)
+        service.suspend([Suspend(id=job.id, token=job.lease_token, waits=(wait,))]).wait()
+        page = await page_client.get(f"/flows/{format_id(flow_id)}")
+        assert "box-suspended" in boxes(page)[format_id(jobs["reserve"])]
+        assert 'reserve is suspended. It waits for signal "approval"' in page.text.replace(" .", ".")
 
     async def test_names_tasks_that_no_worker_has(self, page_client: PageClient, service: Service) -> None:
         """The step waits for another step, so that it would fail to start only later."""
