@@ -74,6 +74,42 @@ async def test_a_run_that_has_lost_its_lease_stores_nothing(
     assert ran == [2]
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_step_that_cannot_be_stored_now_is_stored_later(
+    app: Windlass, store: Store, working: Any, ran: list[Any], is_async: bool, caplog: Any
+) -> None:
+    def charge() -> str:
+        ran.append("charge")
+        send_command(store, "CONFIG", "SET", "maxmemory", 1)  # the engine takes no new data
+        return "charged"
+
+    async def acharge() -> str:
+        return charge()
+
+    if is_async:
+
+        @app.task(name="task")
+        async def task(ctx: Context) -> str:
+            return await ctx.step("charge", acharge)
+    else:
+
+        @app.task(name="task")
+        def task(ctx: SyncContext) -> str:
+            return ctx.step("charge", charge)
+
+    async with working(app):
+        handle = await task.aenqueue()
+        try:
+            async with asyncio.timeout(SECONDS):
+                while "Could not store a step" not in caplog.text:  # noqa: ASYNC110 (it waits for a log line)
+                    await asyncio.sleep(0.01)
+        finally:
+            send_command(store, "CONFIG", "SET", "maxmemory", 0)
+        assert await handle.aresult(SECONDS) == "charged"
+    assert ran == ["charge"]
+
+
 def test_too_many_suspensions_fail_the_job(tested: Windlass, t: Testing) -> None:
     @tested.task
     async def task(ctx: Context) -> None:
