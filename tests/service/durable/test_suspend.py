@@ -240,3 +240,14 @@ def test_a_parent_that_resumed_and_finishes_keeps_its_steps_until_it_is_removed(
     assert service.finish([Finish(again.id, again.lease_token)]).one().wait() is None
     assert list(steps_of(service, parent)) == ["charge", "gather"]
     assert findings(service) == {}
+
+
+def test_the_removal_of_the_last_open_child_wakes_its_parent(service: Service) -> None:
+    parent = start(service)
+    ids = [child(service, parent) for _ in range(2)]
+    suspend(service, parent, children(*ids, needs_all=True))
+    service.delete([ids[0]]).one().wait()
+    assert read(service, parent.id).state is State.SUSPENDED
+    service.delete([ids[1]]).one().wait()
+    assert read(service, parent.id).state is State.QUEUED
+    assert findings(service) == {}

@@ -219,10 +219,10 @@ class DurableMachine(RuleBasedStateMachine):
         answers = [answer_of(reply) for reply in self.service.suspend([request]).wait()]
         self.agree(answers, [self.model.suspend(request)], "suspend")
 
-    @rule(pick=picks, name=signal_waits, signal=signals)
-    def receive(self, pick: int, name: str, signal: str) -> None:
+    @rule(pick=picks, name=signal_waits)
+    def receive(self, pick: int, name: str) -> None:
         lease = self.lease(pick)
-        request = ReceiveSignal(id=lease.id, token=lease.token, name=name, signal=signal)
+        request = ReceiveSignal(id=lease.id, token=lease.token, name=name, signal=name.partition("?")[0])
         answers = [answer_of(reply) for reply in self.service.receive_signals([request]).wait()]
         self.agree(answers, self.model.each([request], self.model.receive))
 

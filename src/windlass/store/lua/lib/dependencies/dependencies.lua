@@ -130,7 +130,11 @@ end
 -- Unlink a job that is removed: its parent forgets it, and its dependents are notified if it has not ended.
 function dependencies.unlink(job)
   local parent = dependencies.parent_of(job)
-  if parent then batch.z_remove(keys.members(parent.id), job.id) end
+  if parent then
+    batch.z_remove(keys.members(parent.id), job.id)
+    -- For code that waits for its children, a deleted child has ended.
+    if parent.state == STATE.suspended then dependencies.check_later(parent.id) end
+  end
   if record.has(job, 'has_members') then dependencies.begin_step(record.is_ended(job) and 'el' or 'eo', job.id) end
   if not record.has(job, 'has_dependents') then return end
   if not record.is_ended(job) then
