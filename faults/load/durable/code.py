@@ -8,13 +8,10 @@ from typing import Protocol
 
 import msgspec
 
-from windlass.core.durable import StreamWrite
-from windlass.core.job import Blob, Job
-from windlass.service import Service
+from windlass.core.job import Job
 
 from ...history import CallName, DurableFacts
 from ..context import ClientContext
-from ..front_ends.engine import call_engine
 
 SIGNAL, JOB_NAME, CHILD_NAME = "go", "durable", "durable-child"
 Work = Callable[[], Awaitable[str]]
@@ -115,20 +112,3 @@ async def run_code(calls: RecordedCalls) -> None:
     await calls.wait(f"{SIGNAL}#2", SIGNAL)
     await calls.write(["3"])
     await calls.step("last")
-
-
-class StreamWriter:
-    """Writer of a run to the stream of its job, outside of steps."""
-
-    def __init__(self, service: Service, job: Job) -> None:
-        self._service = service
-        self._job = job
-        self._written = 0
-
-    async def write(self, values: Sequence[str]) -> None:
-        blobs = tuple(Blob(msgspec.json.encode(value)) for value in values)
-        request = StreamWrite(
-            id=self._job.id, token=self._job.lease_token, values=blobs, sequence=self._written, outside=self._written
-        )  # fmt: skip
-        self._written += len(values)
-        await call_engine(self._service.write_stream([request]).one())

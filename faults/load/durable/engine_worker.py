@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.core.durable import ReceiveSignal, Step, StepStatus, StoreStep, Suspend, Wait
+from windlass.core.durable import ReceiveSignal, Step, StepStatus, StoreStep, StreamWrite, Suspend, Wait
 from windlass.core.job import Blob, Job
 from windlass.core.operations import ANY_JOB_WITH_STEPS, Take
 from windlass.service import Service
@@ -17,7 +17,7 @@ from ...history import DurableFacts, JobFacts
 from ..context import CallRefused, CallUnanswered, ClientContext
 from ..front_ends.engine import EngineWorker, call_engine, lease_facts
 from ..worker import record_report
-from .code import SIGNAL, DurableProfile, RandomFailure, RecordedCalls, StreamWriter, Work, run_code, unique_text
+from .code import SIGNAL, DurableProfile, RandomFailure, RecordedCalls, Work, run_code, unique_text
 
 WAIT_MS = 50
 EARLY = 0.5  # share of the sleeps that a signal may interrupt
@@ -33,6 +33,23 @@ class Suspension(BaseException):
 
 class Abandoned(BaseException):
     """The run ends without a report, as if its process had died."""
+
+
+class StreamWriter:
+    """Writer of a run to the stream of its job, outside of steps."""
+
+    def __init__(self, service: Service, job: Job) -> None:
+        self._service = service
+        self._job = job
+        self._written = 0
+
+    async def write(self, values: Sequence[str]) -> None:
+        blobs = tuple(Blob(msgspec.json.encode(value)) for value in values)
+        request = StreamWrite(
+            id=self._job.id, token=self._job.lease_token, values=blobs, sequence=self._written, outside=self._written
+        )  # fmt: skip
+        self._written += len(values)
+        await call_engine(self._service.write_stream([request]).one())
 
 
 class EngineCalls:

@@ -9,7 +9,7 @@ from windlass.sdk.worker.worker import Worker
 
 from ...history import JobFacts
 from ..context import ClientContext
-from .code import CHILD_NAME, JOB_NAME, DurableProfile, RecordedCalls, StreamWriter, Work, run_code, unique_text
+from .code import CHILD_NAME, JOB_NAME, DurableProfile, RecordedCalls, Work, run_code, unique_text
 
 CHILDREN = 2
 
@@ -17,9 +17,8 @@ CHILDREN = 2
 class SdkCalls:
     """Durable calls of the SDK's context."""
 
-    def __init__(self, ctx: Context, stream: StreamWriter) -> None:
+    def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._stream = stream
 
     async def step(self, name: str, work: Work) -> str:
         return await self._ctx.step(name, work)
@@ -39,7 +38,7 @@ class SdkCalls:
         return " ".join(map(str, results))
 
     async def write(self, values: Sequence[str]) -> None:
-        await self._stream.write(values)
+        await self._ctx.stream.write(*values)
 
 
 def build(
@@ -52,8 +51,7 @@ def build(
         job = ctx.job
         facts = JobFacts(key=key, id=job.key, queue=job.queue, token=job.lease_token, attempt=job.attempt)
         pending = context.recorder.begin("run", [facts])
-        calls = SdkCalls(ctx, StreamWriter(await app.aservice(), job))
-        await run_code(RecordedCalls(context, job, calls, profile))
+        await run_code(RecordedCalls(context, job, SdkCalls(ctx), profile))
         pending.record_ok()
 
     @app.task(name=CHILD_NAME, queue=queue)
