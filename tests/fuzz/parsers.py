@@ -81,6 +81,7 @@ from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.line_splitter import LineSplitter as BodyLines
 from windlass.web.listener.serializer import CONTINUE
+from windlass.wire.durable.streams import parse_position
 from windlass.wire.encoding import decode
 from windlass.wire.new_job import NewJobShape
 from windlass.wire.problems import HttpRefusal
@@ -437,6 +438,7 @@ PARSERS: dict[str, Parser] = {
     "ids": Parser(_id, (BadInput,)),
     "tokens": Parser(lambda data: parse_token(_text(data)), _REFUSALS),
     "signal_links": Parser(_signal_link, ()),
+    "stream_positions": Parser(lambda data: parse_position(_text(data)), (BadInput,)),
     "signatures": Parser(_signature, (BadSignature,)),
     "engine_urls": Parser(_engine_url, _REFUSALS),
     "outgoing_urls": Parser(_outgoing_url, (BadInput,)),

@@ -64,6 +64,34 @@ in_process = _declare("in_process", work_sync, pool="process")
 in_process_loop = _declare("in_process_loop", work, pool="process")
 
 
+async def tell(ctx: Context, place: str) -> None:
+    async def tell_and_wait() -> None:
+        await ctx.stream.write("in a step")
+        await await_to_go(place)
+
+    await ctx.stream.write(0, 1)
+    await ctx.stream.write(2)
+    await ctx.step("waits", tell_and_wait)
+    await ctx.stream.write(3)
+
+
+def tell_sync(ctx: SyncContext, place: str) -> None:
+    def tell_and_wait() -> None:
+        ctx.stream.write("in a step")
+        wait_to_go(place)
+
+    ctx.stream.write(0, 1)
+    ctx.stream.write(2)
+    ctx.step("waits", tell_and_wait)
+    ctx.stream.write(3)
+
+
+tell_in_loop = _declare("tell_in_loop", tell)
+tell_in_thread = _declare("tell_in_thread", tell_sync)
+tell_in_process = _declare("tell_in_process", tell_sync, pool="process")
+tell_in_process_loop = _declare("tell_in_process_loop", tell, pool="process")
+
+
 @app.task(pool="process")
 def swallow(ctx: SyncContext) -> str:
     try:

@@ -45,3 +45,16 @@ def test_a_killed_worker_repeats_no_stored_step(workers: WorkerStarter, place: J
     handle.signal("approval", "yes")
     assert handle.result(60) == ["first", "second", "yes", 2]
     assert words(place) == ["first", "second", "waits", "waits"]
+
+
+@pytest.mark.parametrize("name", ["tell_in_loop", "tell_in_thread", "tell_in_process", "tell_in_process_loop"])
+def test_a_killed_worker_repeats_no_value_outside_of_steps(workers: WorkerStarter, place: JobNotes, name: str) -> None:
+    handle = getattr(durable_app, name).enqueue(place.path)
+    first = workers.start()
+    wait_until(lambda: "waits" in words(place), "the first worker runs the step")
+    first.kill()
+    workers.start()
+    wait_until(lambda: words(place).count("waits") == 2, "another worker runs the step again")
+    place.go()
+    found = ["|" if entry.is_new_attempt else entry.value for entry in handle.stream()]
+    assert found == [0, 1, 2, "in a step", "|", "in a step", 3]
