@@ -117,7 +117,7 @@ async def test_readers_share_their_reads(counted: CountedReads) -> None:
     for number in range(1, 6):
         await write(counted, job, number, sequence=number)
         assert [await next_values(follower, 1) for follower in followers] == [[number]] * READERS
-    assert counted.reads <= 5 * 2  # one that finds the value, one that finds that there are no more
+    assert counted.reads <= 5
     for follower in followers:
         await follower.__aexit__()
 
@@ -189,3 +189,19 @@ async def test_the_feed_of_the_last_reader_ends(counted: CountedReads) -> None:
     async with counted.follow_stream(job.id):
         assert any(task.get_name() == "windlass-stream-feed" for task in asyncio.all_tasks())
     assert not any(task.get_name() == "windlass-stream-feed" for task in asyncio.all_tasks())
+
+
+async def test_a_reader_of_a_repeating_job_ends_with_the_occurrence(counted: CountedReads) -> None:
+    job = await start(counted, repeat="FINISHED, +1 HOUR")
+    await write(counted, job, 1, 2)
+    async with counted.follow_stream(job.id) as follower:
+        assert await next_values(follower, 2) == [1, 2]
+        waiting = asyncio.create_task(follower.next_batch())
+        await finish(counted, job)
+        assert await asyncio.wait_for(waiting, 20) == []
+        assert follower.state is State.SCHEDULED
+    counted.store.clock_offset_ms += 3_600_000
+    again = await take(counted)
+    await write(counted, again, 3)
+    async with counted.follow_stream(job.id) as follower:
+        assert await next_values(follower, 1) == [3]

@@ -45,13 +45,17 @@ class StreamOperations(DurableOperations, EventOperations):
             return
         async with self.follow(job=job_id, shared=True) as following:
             while not page.is_ended:
-                after, last = page.items[-1].position if page.items else after, page.last
+                after, last = _end_of(page, after), page.last
                 page = await self.read_stream(job_id, after=after, most=PAGE)
                 yield page
                 if page.last < last:  # the job repeats, and its next occurrence has a stream of its own
                     return
-                if not page.items and not page.is_ended:
+                if _end_of(page, after) >= page.last and not page.is_ended:
                     await _wait_for_news(following)
+
+
+def _end_of(page: StreamPage, after: int) -> int:
+    return page.items[-1].position if page.items else after
 
 
 async def _wait_for_news(following: SharedFollower) -> None:
