@@ -934,12 +934,14 @@ def _durable() -> Iterator[Case]:
         children=((OK_ID,), *WRONG_LISTS),
         needs_all=WRONG_CLAIMS,
         tries=(-1, 2**32, *WRONG_WHOLES),
+        schema=(Blob(b"{}"), *WRONG_BLOBS),
         error=(Blob(b"x" * 16_385), *WRONG_BLOBS),
     )
     yield from _wrong(
         "suspend",
-        lambda **kw: Suspend(id=OK_ID, token=1, waits=(_wait(kind="signal", **kw),)),
+        lambda **kw: Suspend(id=OK_ID, token=1, waits=(_wait(kind="signal", **({"signal": "s"} | kw)),)),
         signal=signal_names,
+        schema=(Blob(b"x" * 16_385), *WRONG_BLOBS),
     )
     yield from _wrong(
         "suspend",

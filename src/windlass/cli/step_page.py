@@ -97,7 +97,7 @@ def _details(step: Step, is_open: bool) -> Iterator[str]:
         yield f"waits for signal {step.signal}"
     if is_open and step.children:
         yield f"waits for {format_count(len(step.children), 'child job')}"
-    if step.value is not None:
+    if step.value is not None and step.schema is None:
         yield _line(step.value)
 
 

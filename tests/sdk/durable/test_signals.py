@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
 
+import msgspec
+import pydantic
 import pytest
 
 from windlass import Context, JobFailed, SignalTimeout, SyncContext, Testing, Windlass
+from windlass.core.durable import SCHEMA_MAX
 from windlass.core.errors import BadInput
+from windlass.sdk.durable.schemas import signal_schema
 
 
 @dataclass
@@ -104,3 +110,84 @@ def test_an_inline_call_cannot_wait(tested: Windlass) -> None:
     wait = declare(tested, False)
     with pytest.raises(BadInput, match="called inline"):
         wait()
+
+
+# Schemas, from which the dashboard makes a form
+
+
+class Order(TypedDict):
+    number: int
+
+
+class Limits(msgspec.Struct, rename="camel"):
+    at_most: int | None = None
+
+
+class Review(pydantic.BaseModel):
+    stars: int = pydantic.Field(ge=1, le=5)
+    text: str = ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [
+        (Approval, {"by", "is_given"}),
+        (Order, {"number"}),
+        (Limits, {"atMost"}),
+        (Review, {"stars", "text"}),
+    ],
+)
+def test_a_type_with_fields_has_a_schema(kind: Any, properties: set[str]) -> None:
+    found = signal_schema(kind)
+    assert found is not None
+    schema = msgspec.json.decode(found.data)
+    described = schema.get("$defs", {}).get(kind.__name__, schema)
+    assert set(described["properties"]) == properties
+    assert signal_schema(kind) is found  # made once
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [(bool, {"type": "boolean"}), (Literal["a", "b"], {"enum": ["a", "b"]}), (list[int], "array"), (Decimal, "string")],
+)
+def test_a_plain_type_has_a_schema(kind: Any, schema: Any) -> None:
+    found = signal_schema(kind)
+    assert found is not None
+    decoded = msgspec.json.decode(found.data)
+    assert schema in (decoded, decoded.get("type"))
+
+
+class Broken:
+    __annotations__ = {"x": "no_such_name"}
+
+
+@pytest.mark.parametrize("kind", [Any, Path, Broken, Annotated[int, []], Literal[tuple("x" * n for n in range(200))]])
+def test_other_types_have_no_schema(kind: Any) -> None:
+    assert signal_schema(kind) is None
+    assert sum(range(200)) > SCHEMA_MAX  # the last type has a schema that is too long
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_the_schema_is_stored_while_the_job_waits(tested: Windlass, t: Testing, is_async: bool) -> None:
+    handle = declare(tested, is_async).enqueue()
+    t.run_all(raises=True)
+    (step,) = handle.steps().steps
+    assert step.schema == step.value == signal_schema(Approval)
+    t.signal(handle, "approval", Approval("ann", True))
+    (step,) = handle.steps().steps
+    assert step.schema is None
+    assert t.run_all(raises=True).finished == 1
+    assert handle.result(0) == "ann: True"
+
+
+def test_a_model_of_pydantic_arrives(tested: Windlass, t: Testing) -> None:
+    @tested.task(keep_result="30d")
+    async def task(ctx: Context) -> int:
+        return (await ctx.wait_for("review", Review)).stars
+
+    handle = task.enqueue()
+    t.run_all(raises=True)
+    assert handle.steps().steps[0].schema == signal_schema(Review)
+    t.signal(handle, "review", {"stars": 4})
+    t.run_all(raises=True)
+    assert handle.result(0) == 4

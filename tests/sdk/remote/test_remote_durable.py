@@ -83,7 +83,7 @@ async def test_durable_state_is_read_as_on_the_engine(remote: Service, engine_se
     assert await remote.signal([Signal(id=job.id, name="early", value=packed(1))]).one() == "kept"
     waits = (
         Wait(name="nap", kind="sleep", for_ms=HOUR_MS),
-        Wait(name="approval", kind="signal", signal="approval"),
+        Wait(name="approval", kind="signal", signal="approval", schema=packed({"type": "boolean"})),
         Wait(name="gather", kind="children", children=(child,), needs_all=True, for_ms=HOUR_MS),
         Wait(name="again", kind="retry", for_ms=HOUR_MS, tries=2, error=packed("away")),
     )

@@ -45,8 +45,8 @@ def sleep(for_ms: int = HOUR_MS, name: str = "sleep") -> Wait:
     return Wait(name=name, kind="sleep", for_ms=for_ms)
 
 
-def wait_for(signal: str = "approval", for_ms: int | None = None, name: str = "") -> Wait:
-    return Wait(name=name or f"signal:{signal}", kind="signal", signal=signal, for_ms=for_ms)
+def wait_for(signal: str = "approval", for_ms: int | None = None, name: str = "", schema: Blob | None = None) -> Wait:
+    return Wait(name=name or f"signal:{signal}", kind="signal", signal=signal, for_ms=for_ms, schema=schema)
 
 
 def send(service: Service, job: Job, name: str = "approval", value: bytes = b"true", **kw: Any) -> str:

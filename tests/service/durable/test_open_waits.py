@@ -8,6 +8,8 @@ from windlass.core.errors import AlreadyEnded
 from windlass.core.job import Blob, Job
 from windlass.service import Service
 
+SCHEMA = Blob(b'{"type":"boolean"}')
+
 
 def open_waits(service: Service, job: Job) -> OpenWaits:
     return service.open_waits([job.id]).one().wait()
@@ -32,6 +34,12 @@ def test_leaves_out_the_error_of_a_step_that_is_tried_again(service: Service) ->
     suspend(service, job, Wait(name="charge", kind="retry", for_ms=HOUR_MS, tries=2, error=Blob(b'"long"')))
     (step,) = open_waits(service, job).steps
     assert (step.name, step.kind, step.tries, step.value) == ("charge", StepKind.STEP, 2, None)
+
+
+def test_keeps_the_schema_of_a_signal(service: Service) -> None:
+    job = start(service)
+    suspend(service, job, wait_for("approval", schema=SCHEMA), sleep(HOUR_MS))
+    assert [step.schema for step in open_waits(service, job).steps] == [SCHEMA, None]
 
 
 def test_a_job_that_is_not_suspended_has_none(service: Service) -> None:

@@ -93,6 +93,22 @@ def test_a_wait_times_out_once_and_for_good(service: Service) -> None:
     assert steps_of(service, again)["signal:approval"].status is StepStatus.TIMED_OUT
 
 
+def test_the_schema_of_a_signal_is_kept_until_its_wait_is_over(service: Service) -> None:
+    schema = Blob(b'{"type":"boolean"}')
+    answered, late = start(service), start(service)
+    for job in (answered, late):
+        assert suspend(service, job, wait_for("approval", HOUR_MS, schema=schema)) == "suspended"
+        assert steps_of(service, job)["signal:approval"].schema == schema
+    send(service, answered, "approval", b"true")
+    pass_time(service, HOUR_MS + 1)
+    found = [steps_of(service, job)["signal:approval"] for job in (answered, late)]
+    assert [(step.status, step.value, step.schema) for step in found] == [
+        (StepStatus.DONE, Blob(b"true"), None),
+        (StepStatus.TIMED_OUT, None, None),
+    ]
+    assert set(findings(service)) == {"loops_behind"}  # the bytes are right; no loop has seen that an hour passed
+
+
 def test_the_first_condition_that_is_met_wakes_the_job(service: Service) -> None:
     job = start(service)
     suspend(service, job, sleep(HOUR_MS), wait_for(), sleep(2 * HOUR_MS, "longer"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .bounds import (
     CHILDREN_MAX,
+    DEADLINE_STEP,
+    SCHEMA_MAX,
     SIGNAL_NAME_MAX,
     SIGNAL_VALUE_MAX,
     SIGNALS_MAX,
@@ -49,6 +51,8 @@ from .waits import (
 
 __all__ = [
     "CHILDREN_MAX",
+    "DEADLINE_STEP",
+    "SCHEMA_MAX",
     "SIGNALS_MAX",
     "SIGNAL_NAME_MAX",
     "SIGNAL_VALUE_MAX",

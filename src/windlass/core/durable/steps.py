@@ -49,7 +49,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     wake_at_ms: int | None = None  # end of a sleep, timeout of a wait, next try of a step
     signal: str = ""  # name of the signal that it waits for, or has received
     children: tuple[bytes, ...] = ()  # ids of the jobs that it waits for
-    value: Blob | None = None  # result, signal, cursor, or the error of a failed try
+    value: Blob | None = None  # result, signal, cursor, or the error of a failed try; see `schema`
+
+    @property
+    def schema(self) -> Blob | None:
+        """JSON Schema of the signal that it waits for. It is stored as the value until the signal comes, or until the
+        time is over. None: the step waits for no signal, or the type is not known."""
+        is_awaited = self.kind is StepKind.SIGNAL and self.status is StepStatus.WAITING
+        return self.value if is_awaited else None
 
 
 class StoreStep(msgspec.Struct, frozen=True, kw_only=True):

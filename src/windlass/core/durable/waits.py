@@ -20,8 +20,14 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     signal: str = ""
     children: tuple[bytes, ...] = ()
     needs_all: bool = False  # a failed child does not end the wait for the others
+    schema: Blob | None = None  # JSON Schema of the signal's value, for forms; None: any value
     tries: int = 0  # of a step that is retried
     error: Blob | None = None  # of its last try
+
+    @property
+    def value(self) -> Blob | None:
+        """Value of the step while it waits."""
+        return self.schema if self.kind == "signal" else self.error
 
 
 class Suspend(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.core.durable import (
     CHILDREN_MAX,
+    SCHEMA_MAX,
     SIGNAL_NAME_MAX,
     SIGNAL_VALUE_MAX,
     STEP_NAME_MAX,
@@ -98,6 +99,10 @@ def _check_wait(wait: Any) -> None:
         check_id("children", child)
     check_boolean("needs_all", wait.needs_all)
     check_integer("tries", wait.tries, 0, UINT32_MAX)
+    if wait.schema is not None:
+        if wait.kind != "signal":
+            raise BadInput("Only a wait of kind signal has a schema.")
+        check_new_blob("schema", wait.schema, SCHEMA_MAX)
     if wait.error is not None:
         check_new_blob("error", wait.error, ERROR_MAX)
 

@@ -9,6 +9,7 @@ from windlass.core.durable import ReceiveSignal, Step, StepKind, StepStatus, Wai
 from .effects import Effects
 from .failures import SignalTimeout
 from .run import DurableRun
+from .schemas import signal_schema
 from .storage import ask, get_service, wait
 from .values import decode_value
 
@@ -25,7 +26,8 @@ def run_wait(run: DurableRun, name: str, signal: str, kind: Any, timeout_ms: int
         return decode_value(name, found.value, kind)
     if found is not None and found.status is StepStatus.TIMED_OUT:
         raise SignalTimeout(signal)
-    yield from wait(run, Wait(name=name, kind="signal", signal=signal), left_s)
+    schema = signal_schema(kind) if found is None else None  # the first wait has stored it
+    yield from wait(run, Wait(name=name, kind="signal", signal=signal, schema=schema), left_s)
 
 
 def _receive(run: DurableRun, name: str, signal: str) -> Effects[Step | None]:

@@ -72,9 +72,9 @@ def pack_unread(number: int, name: str) -> bytes:
 def pack_wait(wait: Wait) -> bytes:
     """Pack a wait for a suspension (lua/lib/durable/suspension.lua)."""
     for_ms = _NO_END_MS if wait.for_ms is None else wait.for_ms
-    name, detail, error = wait.name.encode(), _pack_detail(wait), pack_blob(wait.error)
+    name, detail, value = wait.name.encode(), _pack_detail(wait), pack_blob(wait.value)
     head = _WAIT.pack(_KINDS[wait.kind], for_ms >> 32, for_ms & 0xFFFFFFFF, wait.tries, len(name))
-    return b"".join((head, name, len(detail).to_bytes(2, "big"), detail, len(error).to_bytes(4, "big"), error))
+    return b"".join((head, name, len(detail).to_bytes(2, "big"), detail, len(value).to_bytes(4, "big"), value))
 
 
 def _pack_detail(wait: Wait) -> bytes:

@@ -40,7 +40,8 @@ StatusName: TypeAlias = Literal["waiting", "done", "failed", "timed_out"]
 
 
 class StepShape(ResponseShape, frozen=True, kw_only=True):
-    """A stored step of a job: a piece of work, a sleep, a wait for a signal or for children, or a cursor."""
+    """A stored step of a job: a piece of work, a sleep, a wait for a signal or for children, or a cursor. While a step
+    waits for a signal, its value is the JSON Schema of that signal, if it is known."""
 
     name: str
     kind: KindName
@@ -167,7 +168,7 @@ class StoreStepItem(StoreStepShape, frozen=True, kw_only=True):
 
 class WaitShape(RequestShape, frozen=True, kw_only=True):
     """A condition on which a job is suspended. It is stored as a step of this name, once: a sleep that is requested
-    again keeps its first end."""
+    again keeps its first end. `schema` is a JSON Schema of the signal's value: the dashboard makes a form from it."""
 
     name: StepName
     kind: WaitKind
@@ -178,6 +179,9 @@ class WaitShape(RequestShape, frozen=True, kw_only=True):
     signal: Annotated[str, Meta(max_length=SIGNAL_NAME_MAX, description="The signal to wait for.")] = ""
     children: Annotated[tuple[Id, ...], Meta(max_length=CHILDREN_MAX, description="The jobs to wait for.")] = ()
     needs_all: Annotated[bool, Meta(description="A failed child does not end the wait for the others.")] = False
+    schema: Value | UnsetType = UNSET
+    schema_base64: str | UnsetType = UNSET
+    schema_codec: CodecName | UnsetType = UNSET
     tries: Annotated[Tries, Meta(description="Tries so far, of a step that is retried.")] = 0
     error: Value | UnsetType = UNSET
     error_base64: str | UnsetType = UNSET
@@ -191,6 +195,7 @@ class WaitShape(RequestShape, frozen=True, kw_only=True):
             signal=self.signal,
             children=tuple(map(parse_id, self.children)),
             needs_all=self.needs_all,
+            schema=decode_value("schema", self.schema, self.schema_base64, self.schema_codec, encoding),
             tries=self.tries,
             error=decode_value("error", self.error, self.error_base64, self.error_codec, encoding),
         )
@@ -234,7 +239,8 @@ class ReceivedSignalShape(ResponseShape, frozen=True, kw_only=True):
 
 
 class OpenWaitsShape(ResponseShape, frozen=True, kw_only=True):
-    """The waits of a suspended job, without values. A job that is not suspended has none."""
+    """The waits of a suspended job, without values. A job that is not suspended has none. The value of a wait for a
+    signal is the JSON Schema of that signal, if it is known."""
 
     now_ms: Annotated[int, Meta(description="The time of the engine.")]
     suspended_at_ms: int | None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.dialects.sample_jobs import ABSENT, HOSTILE, bearer, finished, path, put, running, state_of
 from tests.support.api_client import Api
-from windlass.core.durable import STEP_NAME_MAX, STEP_VALUE_MAX, Signal
+from windlass.core.durable import SCHEMA_MAX, STEP_NAME_MAX, STEP_VALUE_MAX, Signal
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Take
@@ -87,6 +87,19 @@ async def test_waits_are_read_without_other_steps(api: Api, service: Service) ->
     unknown, found = answer.body["results"]
     assert (answer.status, unknown["error"]["code"]) == (200, "unknown_job")
     assert [(step["name"], step["signal"]) for step in found["ok"]["steps"]] == [("wait", "approval"), ("nap", "")]
+
+
+async def test_the_schema_of_a_signal_is_stored_and_listed(api: Api, service: Service) -> None:
+    job, schema = await running(service), {"type": "string", "maxLength": 9}
+    refused = await suspend(api, job, SLEEP | {"schema": schema})
+    assert (refused.status, "Only a wait of kind signal" in refused.body["detail"]) == (400, True)
+    refused = await suspend(api, job, APPROVAL | {"schema": "x" * SCHEMA_MAX})
+    assert (refused.status, refused.body["code"]) == (413, "too_large")
+    assert (await suspend(api, job, APPROVAL | {"schema": schema})).body == {"outcome": "suspended"}
+    [step] = (await api.get(path(job.id, "/steps"))).body["steps"]
+    assert (step["status"], step["value"]) == ("waiting", schema)
+    answer = await api.post("/api/v1/jobs:get-waits", {"items": [{"id": format_id(job.id)}]})
+    assert [found["value"] for found in answer.body["results"][0]["ok"]["steps"]] == [schema]
 
 
 async def test_an_unknown_and_a_removed_job_have_no_steps(api: Api, service: Service) -> None:

@@ -138,6 +138,7 @@ def _wait_shape(wait: Wait) -> WaitShape:
         children=tuple(map(format_id, wait.children)),
         needs_all=wait.needs_all,
         tries=wait.tries,
+        **value_fields("schema", wait.schema),
         **value_fields("error", wait.error),
     )
 

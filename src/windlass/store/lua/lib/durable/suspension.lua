@@ -17,8 +17,8 @@ local reports = require 'leases.reports'
 
 local suspension = {}
 
--- A wait as its caller packs it: kind, length in ms (I6; all bits set: no end), tries, name, detail; the error of the
--- last try follows, with its codec.
+-- A wait as its caller packs it: kind, length in ms (I6; all bits set: no end), tries, name, detail; the value of the
+-- step while it waits follows, with its codec: the error of the last try, or the schema of a signal.
 local WAIT = '>BI6I4I2c0I2c0I4c0'
 
 local function read_waits(packed)

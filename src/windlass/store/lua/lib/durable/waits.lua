@@ -61,7 +61,7 @@ function waits.settle(job, name, step)
   local status = step.kind == STEP_KIND.sleep and STEP_STATUS.done
     or step.kind == STEP_KIND.signal and STEP_STATUS.timed_out
   if not status then return end
-  step.status, step.ended_at = status, clock.now_ms
+  step.status, step.ended_at, step.value = status, clock.now_ms, '' -- the schema of the signal has served its purpose
   state.save_step(job, name, step)
 end
 
