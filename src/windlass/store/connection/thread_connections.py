@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 from .reconnect import SyncReconnectingConnection
 
-# With 100 threads that store steps, 4, 8 and 16 connections were 1.0, 1.9 and 2.4 times as fast as one: medians of three
-# rounds on a busy machine, which differed much (16 connections: 0.9, 2.4, 2.6).
+# With 100 threads that store steps, 4, 8 and 16 connections were 1.0, 1.9 and 2.4 times as fast as one: medians of
+# three rounds on a busy machine, which differed much (16 connections: 0.9, 2.4, 2.6).
 CONNECTIONS_MAX = 16
 
 
