@@ -99,8 +99,8 @@ def resume_table(found: Mapping[str, Sequence[float]]) -> Table:
     note = (
         "From `kill -9` of the process that runs a step until that step runs again; no stored step ran again. "
         "Windlass: `windlass worker` with a parent process, which frees the jobs of a dead process at once; the "
-        "task has `retry` with a pause of 100 ms. A worker without a parent continues when the lease expires, after 30 s "
-        "by default. DBOS: the same program with the same executor id, started again without a pause, as its "
+        "task has `retry` with a pause of 100 ms. A worker without a parent continues when the lease expires, after "
+        "30 s by default. DBOS: the same program with the same executor id, started again without a pause, as its "
         "documentation describes for one server without Conductor; it recovers its workflows at launch. Both "
         "include the start of Python."
     )
