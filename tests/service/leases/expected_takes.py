@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from tests.service.machines.durable_invariants import is_resumed
 from tests.service.machines.invariants import Snapshot, Stored
-from tests.service.machines.limit_invariants import number_of, room
+from tests.service.machines.limit_invariants import is_rate, number_of, room
 from windlass.core.job import Job
 from windlass.core.limits.limit import Limit
 from windlass.core.operations import Filter, Take
@@ -56,7 +57,16 @@ def expected(seen: Snapshot, request: Take) -> list[bytes]:
                 found.append(one.job.id)
                 for limit in one.job.limits:
                     rooms[limit] -= 1
+        _return_tokens(seen, queue, found, rooms)
     return found
+
+
+def _return_tokens(seen: Snapshot, queue: str, found: list[bytes], rooms: dict[str, float]) -> None:
+    """Give back the places under rates of jobs that continue: the next queue finds their tokens unspent."""
+    for job in [seen.jobs[job_id].job for job_id in found if is_resumed(seen, job_id)]:
+        if job.queue == queue:
+            for limit in job.limits:
+                rooms[limit] += is_rate(seen, limit)
 
 
 def is_settled(seen: Snapshot, queue: str) -> bool:

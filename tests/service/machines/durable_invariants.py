@@ -33,14 +33,14 @@ def durable_bytes(found: Snapshot, one: Stored) -> int:
     return steps + signals + sum(len(value) for value in _stream(found, one.job.id).values())
 
 
+def is_resumed(before: Snapshot, job_id: bytes) -> bool:
+    """Return whether the next run of a job continues after a suspension: it spends no tokens of rates."""
+    one = before.jobs.get(job_id)
+    return one is not None and (one.job.state is State.SUSPENDED or b"z" in fields_of(before, job_id))
+
+
 def fresh_starts(before: Snapshot, jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs that do not continue after a suspension: only they spend tokens of rates."""
-
-    def is_resumed(job: Job) -> bool:
-        one = before.jobs.get(job.id)
-        return one is not None and (one.job.state is State.SUSPENDED or b"z" in fields_of(before, job.id))
-
-    return [job for job in jobs if not is_resumed(job)]
+    return [job for job in jobs if not is_resumed(before, job.id)]
 
 
 def stream_kept_ms(found: Snapshot, one: Stored) -> int:

@@ -35,6 +35,11 @@ def _is_pause(limit_key: str) -> bool:
     return not limit_key[:1].isdigit()
 
 
+def is_rate(found: Snapshot, limit_key: str) -> bool:
+    raw = found.values.get("limits", {}).get(number_of(limit_key).encode(), bytes((_RUNNING,)))
+    return bool(raw[0] != _RUNNING)
+
+
 def room(found: Snapshot, queue: str, limit_key: str) -> float:
     """Return how many more jobs may start under a limit key now, computed from the stored data."""
     if _is_pause(limit_key):
