@@ -9,6 +9,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from windlass.core.explain.filter_text import describe_filter
 from windlass.core.explain.inputs import (
     AwaitedMembers,
     Facts,
@@ -31,7 +32,6 @@ from windlass.core.explain.reasons import (
     WorkersBusy,
 )
 from windlass.core.explain.references import Holder, Related
-from windlass.core.explain.filter_text import describe_filter
 from windlass.core.explain.rules import explain
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job

@@ -6,7 +6,7 @@ import pytest
 
 from tests.service.durable.builders import HOUR_MS, sleep, start, store, suspend, wait_for
 from tests.service.helpers import new, put
-from windlass.core.durable import Wait
+from windlass.core.durable import DEADLINE_STEP, Wait
 from windlass.core.operations import LeaseRef, Take
 from windlass.service import Service
 from windlass.store.commands.take import WaitRegistration
@@ -52,3 +52,11 @@ def test_a_job_with_steps_says_that_waiting_takers_do_not_know_steps(service: Se
     registration = WaitRegistration("waiter", 60_000)
     service.store.run_sync(take_flow(Take(queues=("q",)), ["q"], 0, registration))
     assert any("jobs without durable steps" in sentence for sentence in sentences(service, job.id))
+
+
+def test_a_deadline_is_named_after_the_waits(service: Service) -> None:
+    job = start(service)
+    suspend(service, job, Wait(name=DEADLINE_STEP, kind="sleep", for_ms=HOUR_MS), wait_for("approval"))
+    first, second = sentences(service, job.id)
+    assert first.startswith('It waits for signal "approval"')
+    assert second.startswith("If it has not ended by ")

@@ -29,7 +29,7 @@ from .pending_reasons import (
 )
 from .reason import ReasonBase, describe_attempt
 from .references import Cause
-from .suspension_reasons import AwaitsChildren, AwaitsNextTry, AwaitsSignal, Sleeps
+from .suspension_reasons import AwaitsChildren, AwaitsNextTry, AwaitsSignal, EndsByDeadline, Sleeps
 
 __all__ = [
     "Ahead",
@@ -40,6 +40,7 @@ __all__ = [
     "DeletedMembers",
     "Dispatched",
     "Ended",
+    "EndsByDeadline",
     "Expired",
     "Expires",
     "Explanation",
@@ -94,6 +95,7 @@ Reason: TypeAlias = (
     Scheduled | Expired | Expires | Paused | LimitFull | RateLimited | NoWorker | NameUnknown | Unwanted | WorkersBusy
     | Ahead | Next | HeldByParent | AwaitsMembers | DeletedMembers | NothingLeft | InSteps | Dispatched | Running
     | LeaseOverdue | WorkerSilent | StopRequested | Ended | Sleeps | AwaitsSignal | AwaitsChildren | AwaitsNextTry
+    | EndsByDeadline
 )  # fmt: skip
 
 

@@ -135,8 +135,8 @@ def _expires_at_ms(job: Job) -> int | None:
 
 
 def _suspended(facts: Facts) -> Iterator[Reason]:
-    for wait in facts.waits:
-        yield suspension_reason(wait, facts.suspended_at_ms)
+    found = [suspension_reason(wait, facts.suspended_at_ms) for wait in facts.waits]
+    yield from sorted(found, key=lambda reason: not reason.is_blocking)
 
 
 # Jobs that may be taken

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.core.durable import StepKind
+from typing import ClassVar
+
+from windlass.core.durable import DEADLINE_STEP, StepKind
 from windlass.core.text.humanize import humanize_instant, humanize_since, pluralize, quote_text
 
 from .inputs import SuspendedOn
@@ -51,7 +53,15 @@ class AwaitsNextTry(ReasonBase, frozen=True, kw_only=True):
         return f"Its step {quote_text(self.step)} {failed} and is tried again at {at}."
 
 
-SuspensionReason = Sleeps | AwaitsSignal | AwaitsChildren | AwaitsNextTry
+class EndsByDeadline(ReasonBase, frozen=True, kw_only=True):
+    at_ms: int
+    is_blocking: ClassVar[bool] = False
+
+    def describe(self, now_ms: int) -> str:
+        return f"If it has not ended by {humanize_instant(self.at_ms, now_ms)}, it fails with reason deadline."
+
+
+SuspensionReason = EndsByDeadline | Sleeps | AwaitsSignal | AwaitsChildren | AwaitsNextTry
 
 
 def suspension_reason(wait: SuspendedOn, since_at_ms: int) -> SuspensionReason:
@@ -64,4 +74,6 @@ def suspension_reason(wait: SuspendedOn, since_at_ms: int) -> SuspensionReason:
         return AwaitsChildren(step=step.name, pending=wait.pending_children, total=len(step.children))
     if step.kind is StepKind.STEP:
         return AwaitsNextTry(step=step.name, tries=step.tries, until_at_ms=step.wake_at_ms or 0)
+    if step.name == DEADLINE_STEP:
+        return EndsByDeadline(at_ms=step.wake_at_ms or 0)
     return Sleeps(step=step.name, until_at_ms=step.wake_at_ms or 0)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from windlass.core.durable import STEP_NAME_MAX
+from windlass.core.durable import DEADLINE_STEP, STEP_NAME_MAX
 from windlass.core.errors import BadInput
 from windlass.core.validation.durable import check_step_name
 
 from .failures import DuplicateStep
-
-DEADLINE = "deadline"  # name of the wait that wakes a suspended job at its deadline
 
 
 class StepNames:
     """Names that a run has used. A repeated name gets `#2`, `#3` in the order of the calls."""
 
     def __init__(self) -> None:
-        self._used: set[str] = {DEADLINE}
+        self._used: set[str] = {DEADLINE_STEP}
         self._open: dict[str, str] = {}  # by name without suffix: the name of the call that has not ended
 
     def open(self, name: str, key: str = "") -> str:

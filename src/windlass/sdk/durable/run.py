@@ -7,7 +7,7 @@ import time
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from windlass.core.durable import WAITS_MAX, DurableState, Step, StepKind, Wait
+from windlass.core.durable import DEADLINE_STEP, WAITS_MAX, DurableState, Step, StepKind, Wait
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 from windlass.core.validation.bounds import DURATION_MAX
@@ -15,7 +15,7 @@ from windlass.core.validation.bounds import DURATION_MAX
 from . import effects
 from .effects import Effects, current_step
 from .failures import Suspended, Waits
-from .names import DEADLINE, StepNames
+from .names import StepNames
 from .waits import EngineClock, PendingWait, deadline_at_ms
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class DurableRun:
         if not self._deadline_ms:
             return waits
         left_ms = round(self.clock.left_s(deadline_at_ms(self.job, self._deadline_ms)) * 1000)
-        return (*waits, Wait(name=DEADLINE, kind="sleep", for_ms=min(max(0, left_ms), DURATION_MAX)))
+        return (*waits, Wait(name=DEADLINE_STEP, kind="sleep", for_ms=min(max(0, left_ms), DURATION_MAX)))
 
     async def close(self) -> None:
         """Cancel calls that are still open when the code has ended, and wait for their end.
