@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any, Literal
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from windlass.core.job import Blob, Job, NewJob
 from windlass.core.operations import ANY_JOB_WITH_STEPS, Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
+from windlass.sdk.durable.schemas import signal_schema
 from windlass.service import Service
 from windlass.settings import Settings
 
@@ -187,6 +190,113 @@ async def test_shows_a_refused_value_again(page_client: PageClient, service: Ser
     assert typed in page.text
     assert page.form("/do/cancel-jobs")["back"] == f"/jobs/{job.key}"  # not the address of the action
     assert stored(service, job).state is State.SUSPENDED
+
+
+# Forms made from the type of a signal
+
+
+class Approval(msgspec.Struct):
+    by: str
+    is_granted: bool
+    amount: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    reason: Literal["fast", "cheap"] | None = None
+
+
+def wait_for_type(service: Service, kind: Any) -> Job:
+    job = start(service)
+    suspend(service, job, wait_for("approval", schema=signal_schema(kind)))
+    return job
+
+
+async def test_a_typed_form_sends_a_value_of_the_type(page_client: PageClient, service: Service) -> None:
+    job = wait_for_type(service, Approval)
+    page = await page_client.get(f"/jobs/{job.key}")
+    assert "By Is granted Choose Yes No Amount Default: 1. Reason None cheap fast" in page.text
+    assert [found.get("type", "select") for found in page.all("input", name="input")] == ["text", "number"]
+    assert (page.all("input", type="number")[0]["min"], len(page.all("select", name="input"))) == ("1", 2)
+    assert "Send JSON instead" in page.text
+    assert "Send true" not in page.text
+    assert "$defs" not in page.text  # the schema is no value of a step
+    answer = await page_client.send("/do/send-signal", typed_form(page, "ada", "true", "", '"fast"'))
+    assert "the job continues" in (await page_client.get(answer.headers["location"])).text
+    value = steps_of(service, job)["signal:approval"].value
+    assert value == Blob(b'{"by":"ada","is_granted":true,"reason":"fast"}')
+
+
+def typed_form(page: Page, *typed: str) -> dict[str, Any]:
+    """Return the fields of the form that has a schema."""
+    hidden = next(found for _, found in page.forms if "schema" in found)
+    return hidden | {"input": list(typed)}
+
+
+async def test_refused_inputs_are_shown_again_with_their_errors(page_client: PageClient, service: Service) -> None:
+    job = wait_for_type(service, Approval)
+    page = await page_client.get(f"/jobs/{job.key}")
+    answer = await page_client.send("/do/send-signal", typed_form(page, 'a<d>"a', "", "101", '"cheap"'))
+    page = Page(answer)
+    assert page.status == 400
+    assert "A value is required." in page.text
+    assert "The number must be at most 100." in page.text
+    assert [found["value"] for found in page.all("input", name="input")] == ['a<d>"a', "101"]
+    assert [found["value"] for found in page.all("option") if "selected" in found] == ['"cheap"']
+    assert len([found for _, found in page.elements if found.get("aria-invalid") == "true"]) == 2
+    assert "open" not in page.all("details", **{"class": "raw-answer"})[0]
+    assert stored(service, job).state is State.SUSPENDED
+
+
+async def test_json_can_be_sent_instead(page_client: PageClient, service: Service) -> None:
+    job = wait_for_type(service, Approval)
+    page = await page_client.get(f"/jobs/{job.key}")
+    plain = next(found for path, found in page.forms if path.endswith("/send-signal") and "schema" not in found)
+    refused = Page(await page_client.send("/do/send-signal", plain | {"value": "{"}))
+    assert "open" in refused.all("details", **{"class": "raw-answer"})[0]
+    await page_client.send("/do/send-signal", plain | {"value": "[1]"})
+    assert steps_of(service, job)["signal:approval"].value == Blob(b"[1]")
+
+
+@pytest.mark.parametrize(("kind", "labels"), [(bool, "Yes No"), (Literal["ship", "wait", "drop"], "drop ship wait")])
+async def test_few_choices_are_buttons(page_client: PageClient, service: Service, kind: Any, labels: str) -> None:
+    job = wait_for_type(service, kind)
+    page = await page_client.get(f"/jobs/{job.key}")
+    assert labels in page.text
+    chosen = page.all("button", name="input")[-1]["value"]
+    await page_client.send("/do/send-signal", typed_form(page, chosen))
+    assert steps_of(service, job)["signal:approval"].value == Blob(chosen.encode())
+
+
+async def test_a_type_without_inputs_keeps_the_text_area(page_client: PageClient, service: Service) -> None:
+    class Rows(msgspec.Struct):
+        rows: list[int]
+
+    job = wait_for_type(service, Rows)
+    page = await page_client.get(f"/jobs/{job.key}")
+    assert "The job expects: Rows." in page.text
+    assert (page.all("input", name="input"), page.all("details", **{"class": "raw-answer"})) == ([], [])
+    await page_client.send("/do/send-signal", page.form("/do/send-signal") | {"value": '{"rows": [1]}'})
+    assert steps_of(service, job)["signal:approval"].value == Blob(b'{"rows":[1]}')
+
+
+async def test_texts_of_a_schema_are_escaped(page_client: PageClient, service: Service) -> None:
+    schema = {
+        "type": "object",
+        "title": HOSTILE,
+        "properties": {
+            HOSTILE: {"type": "string", "description": HOSTILE, "default": HOSTILE, "title": HOSTILE},
+            f"{HOSTILE}\x00\u202e": {"enum": [HOSTILE, f'"{HOSTILE}']},
+        },
+    }
+    job = start(service)
+    suspend(service, job, wait_for("approval", schema=Blob(msgspec.json.encode(schema))))
+    page = await page_client.get(f"/jobs/{job.key}")
+    assert HOSTILE not in page.answer.text
+    assert not page.all("img", src="x")
+    await page_client.send("/do/send-signal", typed_form(page, "x", page.all("option")[-1]["value"]))
+    value = steps_of(service, job)["signal:approval"].value
+    assert value is not None
+    assert msgspec.json.decode(value.data) == {HOSTILE: "x", f"{HOSTILE}\x00\u202e": f'"{HOSTILE}'}
+
+
+# Run again
 
 
 async def test_runs_a_job_again_from_a_step(page_client: PageClient, service: Service) -> None:

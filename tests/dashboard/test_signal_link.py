@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from tests.dashboard.page_client import Page
@@ -13,6 +14,7 @@ from windlass.core.durable import SIGNAL_VALUE_MAX, Suspend, Wait
 from windlass.core.ids import format_id
 from windlass.core.job import Job, NewJob
 from windlass.core.operations import Finish, Take
+from windlass.sdk.durable.schemas import signal_schema
 from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
@@ -28,10 +30,16 @@ def server_settings(service: Service) -> Settings:
     return Settings(port=0, bedrock_port=None, roles="api", dashboard_read_only=True)
 
 
-async def suspended(service: Service, **more: Any) -> Job:
+class Approval(msgspec.Struct):
+    by: str
+    is_granted: bool
+    amount: int | None = None
+
+
+async def suspended(service: Service, kind: Any = Any, **more: Any) -> Job:
     await service.enqueue([NewJob(queue="q", name="fulfil", **more)])
     [job] = (await service.take(Take(queues=("q",)))).jobs
-    waits = (Wait(name="wait", kind="signal", signal="approval"),)
+    waits = (Wait(name="wait", kind="signal", signal="approval", schema=signal_schema(kind)),)
     await service.suspend([Suspend(id=job.id, token=job.lease_token, waits=waits)]).one()
     return job
 
@@ -42,7 +50,7 @@ async def link_to(service: Service, job: Job, **more: Any) -> str:
 
 async def answers_of(service: Service, job: Job) -> list[bytes]:
     steps = (await service.durable_states([job.id]).one()).steps
-    return [step.value.data for step in steps if step.value is not None]
+    return [step.value.data for step in steps if step.value is not None and step.schema is None]
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ async def client(running: Server) -> Any:
         yield client
 
 
-async def send(client: httpx.AsyncClient, path: str, **form: str) -> Page:
+async def send(client: httpx.AsyncClient, path: str, **form: str | list[str]) -> Page:
     return Page(await client.post(path, data=form))
 
 
@@ -134,6 +142,55 @@ async def test_a_bad_answer_shows_the_form_again(
     page = await send(client, path, **form)
     assert (page.status, forms_of(page), "<script>" in page.answer.text) == (400, [path, path], False)
     assert (await send(client, path, kind="yes")).status == 200
+
+
+async def test_the_form_is_made_from_the_type(client: httpx.AsyncClient, service: Service) -> None:
+    job = await suspended(service, Approval)
+    path = await link_to(service, job)
+    page = Page(await client.get(path))
+    assert "By Is granted Choose Yes No Amount" in page.text
+    assert (forms_of(page), page.all("button", name="kind")) == ([path, path], [])
+    schema = page.form(path)["schema"]
+    page = await send(client, path, schema=schema, input=["<ada>", "", "many"])
+    assert (page.status, "A value is required." in page.text, "not a whole number" in page.text) == (400, True, True)
+    assert [found["value"] for found in page.all("input", name="input")] == ["<ada>", "many"]
+    assert await answers_of(service, job) == []
+    page = await send(client, path, schema=schema, input=["ada", "false", ""])
+    assert (page.status, "The job continues" in page.text) == (200, True)
+    assert await answers_of(service, job) == [b'{"by":"ada","is_granted":false}']
+    page = await send(client, path, schema=schema, input=["ada", "true", ""])
+    assert (page.status, "used already" in page.text) == (409, True)
+
+
+async def test_json_can_be_sent_instead_of_the_form(client: httpx.AsyncClient, service: Service) -> None:
+    job = await suspended(service, Approval)
+    path = await link_to(service, job)
+    page = await send(client, path, kind="json", value="{")
+    assert (page.status, "open" in page.all("details", **{"class": "raw-answer"})[0]) == (400, True)
+    assert (await send(client, path, kind="json", value='{"by":"ada"}')).status == 200
+    assert await answers_of(service, job) == [b'{"by":"ada"}']
+
+
+@pytest.mark.parametrize(("kind", "inputs"), [(bool, ["true"]), (str, ["true"]), (list[int], [])])
+async def test_a_plain_type_has_its_own_form(
+    client: httpx.AsyncClient, service: Service, kind: Any, inputs: list[str]
+) -> None:
+    job = await suspended(service, kind)
+    path = await link_to(service, job)
+    page = Page(await client.get(path))
+    form = {"schema": page.form(path)["schema"], "input": inputs} if inputs else {"kind": "json", "value": "[1]"}
+    assert (await send(client, path, **form)).status == 200
+    assert await answers_of(service, job) == [{bool: b"true", str: b'"true"'}.get(kind, b"[1]")]
+
+
+@pytest.mark.parametrize("schema", ["{", "[]", '{"type":"array"}', '{"type":"string"}', "<script>"])
+async def test_a_changed_schema_does_no_harm(client: httpx.AsyncClient, service: Service, schema: str) -> None:
+    job = await suspended(service, Approval)
+    path = await link_to(service, job)
+    page = await send(client, path, schema=schema, input=["x"] * 3)
+    assert (page.status, "<script>" in page.answer.text) == (400, False)
+    assert (await client.post(path, data={"schema": schema, "input": ["x"] * 50})).status_code == 400
+    assert await answers_of(service, job) == []
 
 
 async def test_an_answer_that_is_too_large_is_refused(client: httpx.AsyncClient, service: Service) -> None:

@@ -11,6 +11,7 @@ from windlass.core.job import Blob
 from windlass.core.states import State
 from windlass.core.text.codecs import compact_json
 from windlass.core.text.humanize import pluralize, shorten
+from windlass.dashboard.forms.schema_form import read_inputs
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.pages.job import view_job
 from windlass.dashboard.rendering import render_page
@@ -33,13 +34,15 @@ class SignalForm(Form, frozen=True, kw_only=True):
     request_id: str = ""  # hexadecimal
     answer: str = ""  # JSON of a button; empty: the typed value counts
     value: str = ""
+    schema: str = ""  # of a form with several inputs
+    input: tuple[str, ...] = ()
 
 
 async def _show_again(page: PageContext[Any], form: SignalForm, error: WindlassError) -> Response:
     """Show the job with the typed value and the error. A token without `read` must not see the job."""
     if not isinstance(error, BadInput | TooLarge) or not page.may_see("read"):
         raise error
-    draft = SignalDraft(form.signal, form.value, str(error))
+    draft = SignalDraft(form.signal, form.value, str(error), form.input)
     view = await view_job(page, parse_id(form.id), draft=draft)
     page.section, page.shown_path = "jobs", page.link("jobs", form.id)
     return render_page("job.html", view, page, status=status_for(error))
@@ -51,7 +54,7 @@ async def send_signal(page: PageContext[None], form: SignalForm) -> ActionResult
     job_id = parse_id(form.id)
     page.context.audit_target, page.context.audit_detail = form.id, form.signal
     await page.context.check_jobs([job_id])
-    value = _read_value(form.answer or form.value)
+    value = read_inputs(form.schema, form.input) if form.schema else _read_value(form.answer or form.value)
     request = Signal(id=job_id, name=form.signal, value=value, request_id=_read_request_id(form.request_id))
     outcome = await page.service.signal([request]).one()
     name = shorten(form.signal, NAME_SHOWN)

@@ -1,1 +1,1 @@
-"""Forms of pages: filters, queue settings, payloads."""
+"""Forms of pages: filters, queue settings, payloads, and values of a declared type."""

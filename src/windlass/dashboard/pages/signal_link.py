@@ -9,11 +9,12 @@ import msgspec
 
 from windlass.core.access.audit import DONE
 from windlass.core.access.signal_links import SignalLink, occurrence_of
-from windlass.core.durable import SIGNAL_VALUE_MAX, Signal
+from windlass.core.durable import SIGNAL_VALUE_MAX, OpenWaits, Signal
 from windlass.core.errors import AlreadyEnded, BadInput, Refusal, UnknownJob, WindlassError
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job
 from windlass.core.text.codecs import compact_json
+from windlass.dashboard.forms.schema_form import INPUTS_MAX, SchemaForm, make_form, read_inputs
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HTML, render_page
 from windlass.dashboard.routes import FORM, DashboardRoutes, engine_timeout
@@ -26,7 +27,7 @@ from windlass.wire.problems import HttpRefusal, status_for
 routes = DashboardRoutes()
 
 BODY_MAX = 4 * SIGNAL_VALUE_MAX  # a form is percent-encoded
-_FIELDS_MAX = 10
+_FIELDS_MAX = 10 + INPUTS_MAX
 _TEMPLATE = "signal_link.html"
 _SENT = {"received": "The job continues with your answer.", "kept": "The job gets your answer when it asks for it."}
 
@@ -56,10 +57,12 @@ class LinkOutdated(HttpRefusal):
 
 
 class AnswerForm(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a person: one of two buttons, or a typed value."""
+    """Answer of a person: one of two buttons, a typed value, or the inputs of a form that is made from a schema."""
 
     kind: Literal["yes", "no", "text", "number", "json"] = "json"
     value: str = ""
+    schema: str = ""
+    input: tuple[str, ...] = ()
 
 
 class LinkView(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +74,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     link: SignalLink | None = None
     job: Job | None = None
     form: AnswerForm = AnswerForm()
+    typed: SchemaForm | None = None  # None: the type is not known
 
 
 @routes.page("/signals/{link}", _TEMPLATE, section="signal", roles=None)
@@ -80,7 +84,7 @@ async def signal_link(page: PageContext[None]) -> LinkView | Response:
         link, job = await _read(page)
     except Refusal as refusal:
         return _refuse(page, refusal)
-    return _form_view(link, job, AnswerForm(kind="text"))
+    return await _form_view(page, link, job, AnswerForm(kind="text"))
 
 
 async def _answer(context: RequestContext[None, None]) -> Response:
@@ -96,7 +100,8 @@ async def _answer(context: RequestContext[None, None]) -> Response:
             form = parse_query(context.request.body.decode(errors="replace"), AnswerForm, _FIELDS_MAX)
             value = _value_of(form)
         except BadInput as error:
-            return render_page(_TEMPLATE, _form_view(link, job, form, str(error)), page, status=400)
+            view = await _form_view(page, link, job, form, str(error))
+            return render_page(_TEMPLATE, view, page, status=400)
         return await _send(page, link, value)
 
 
@@ -148,12 +153,24 @@ def _refuse(page: PageContext[Any], refusal: Refusal) -> Response:
     return render_page(_TEMPLATE, LinkView(title=title, message=str(refusal)), page, status=status_for(refusal))
 
 
-def _form_view(link: SignalLink, job: Job, form: AnswerForm, error: str = "") -> LinkView:
-    return LinkView(title="Answer a job", error=error, link=link, job=job, form=form)
+async def _form_view(
+    page: PageContext[None], link: SignalLink, job: Job, form: AnswerForm, error: str = ""
+) -> LinkView:
+    schema = Blob(form.schema.encode()) if form.schema else await _schema_of(page, link)
+    return LinkView(title="Answer a job", error=error, link=link, job=job, form=form, typed=make_form(schema))
+
+
+async def _schema_of(page: PageContext[None], link: SignalLink) -> Blob | None:
+    """Return the schema of the awaited signal. None: the job does not wait for it now, or the type is not known."""
+    (waits,) = await page.service.open_waits([link.job_id])
+    steps = waits.steps if isinstance(waits, OpenWaits) else ()
+    return next((step.schema for step in steps if step.signal == link.signal and step.schema is not None), None)
 
 
 def _value_of(form: AnswerForm) -> Blob:
     """Return the answer as JSON."""
+    if form.schema:
+        return read_inputs(form.schema, form.input)
     if form.kind in ("yes", "no"):
         return Blob(b"true" if form.kind == "yes" else b"false")
     if form.kind == "text":

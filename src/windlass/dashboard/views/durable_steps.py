@@ -14,6 +14,7 @@ from windlass.core.job import Blob, Job
 from windlass.core.states import State
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.error_text import blob_line, error_line, error_map
+from windlass.dashboard.forms.schema_form import SchemaForm, make_form
 
 from .formats import count
 from .gantt import Bar, Gantt, draw_bars
@@ -73,12 +74,20 @@ class StreamRow(NamedTuple):
     value: ShownValue | None
 
 
+class AwaitedSignal(NamedTuple):
+    """A wait for a signal, and the form for its value. Without a form, the type is not known."""
+
+    step: Step
+    form: SchemaForm | None
+
+
 class SignalDraft(msgspec.Struct, frozen=True):
     """Typed value of a signal that was refused."""
 
     signal: str
     value: str
     error: str
+    inputs: tuple[str, ...] = ()  # texts of a form with several inputs
 
 
 class DurableView(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +95,7 @@ class DurableView(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[StepRow]
     earlier: int  # steps without a row
     chart: Gantt
-    signal_waits: list[Step]  # of a suspended job
+    signal_waits: list[AwaitedSignal]  # of a suspended job
     signals: list[SignalRow]  # unread
     stream: list[StreamRow]
     request_id: str  # of the next signal, so that a form that is sent twice has one effect
@@ -137,7 +146,7 @@ def durable_view(
         rows=[_row(step, found, until_ms, chart, values) for step in shown],
         earlier=len(state.steps) - len(shown),
         chart=chart,
-        signal_waits=[step for step in waits if step.kind is StepKind.SIGNAL],
+        signal_waits=[AwaitedSignal(step, make_form(step.schema)) for step in waits if step.kind is StepKind.SIGNAL],
         signals=[SignalRow(signal, values.show(signal.value)) for signal in state.signals],
         stream=stream_rows(stream, values),
         request_id=secrets.token_hex(16),
@@ -158,7 +167,7 @@ def _chart(found: Job, steps: Sequence[Step], until_ms: int) -> Gantt:
 def _row(step: Step, found: Job, until_ms: int, chart: Gantt, values: ValueReader) -> StepRow:
     is_open = step.status is StepStatus.WAITING
     status, badge, icon = _STATUSES.get(step.status) or _waiting_status(step, found)
-    shown = values.show(step.value)
+    shown = values.show(step.value) if step.schema is None else None  # the form shows the schema
     error, trace = _error_of(step) if shown else ("", "")
     ended_ms = min(step.ended_at_ms or until_ms, until_ms)
     label = f"{escape_control(step.name)}: {status}"
