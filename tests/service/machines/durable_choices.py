@@ -54,10 +54,13 @@ _sleeps = st.builds(
     lambda name, ms: {"kind": "sleep", "name": name, "for_ms": ms}, mostly("nap", "nap#2", "a"), _pauses
 )
 _waits_for_signals = st.builds(
-    lambda name, ms: {"kind": "signal", "name": name, "signal": name.partition("?")[0], "for_ms": ms},
+    lambda name, ms, schema: {
+        "kind": "signal", "name": name, "signal": name.partition("?")[0], "for_ms": ms, "schema": schema,
+    },
     signal_waits,
     st.sampled_from((None, *PAUSES_MS)),
-)
+    mostly(None, Blob(b'{"type":"integer"}')),
+)  # fmt: skip
 _retries = st.builds(
     lambda name, ms, tries: {"kind": "retry", "name": name, "for_ms": ms, "tries": tries, "error": Blob(b"1")},
     st.sampled_from(("a", "b", "rows")),

@@ -223,7 +223,7 @@ class DurableModel(Model):
                 signal=wait.signal,
                 children=wait.children,
                 needs_all=wait.needs_all,
-                value=wait.error,
+                value=wait.value,
             )
             if refused := self.write(job, wait.name, step):
                 return refused
@@ -249,7 +249,7 @@ class DurableModel(Model):
     def _settle(self, step: ModelStep) -> None:
         outcome = {StepKind.SLEEP: StepStatus.DONE, StepKind.SIGNAL: StepStatus.TIMED_OUT}.get(step.kind)
         if outcome and step.is_waiting and 0 < step.wake_at <= self.now_ms:
-            step.status, step.ended_at = outcome, self.now_ms
+            step.status, step.ended_at, step.value = outcome, self.now_ms, None
 
     def _wake(self, job: ModelJob, verb: str) -> None:
         own = self.durable[job.id]
