@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import windlass
+from tests.docs.console_session import ID, Command, commands, fences, normalize, run_in_terminal
 from tests.sdk.conftest import app, engine
 from tests.sdk.small_project import run_pytest
-from tests.docs.console_session import ID, Command, commands, fences, normalize, run_in_terminal
 from tests.support.engine_process import EngineProcess
 from tests.support.worker_process import WorkerProcess, wait_until
 from windlass import Windlass, Worker
