@@ -89,11 +89,29 @@ class _DurableJobs:
         await service.signal([note]).one()
         await self.suspend(
             job,
-            Wait(name=text("approval of a manager"), kind="signal", signal=approval, for_ms=3 * DAY_MS),
+            Wait(
+                name=text("approval of a manager"),
+                kind="signal",
+                signal=approval,
+                for_ms=3 * DAY_MS,
+                schema=self.approval_schema(),
+            ),
             Wait(name=text("reminder"), kind="sleep", for_ms=2 * DAY_MS),
         )
         self.link = (await service.signal_link(job.id, approval)).token
         return job.key
+
+    def approval_schema(self) -> Blob:
+        text = self._text
+        properties = {
+            text("by"): {"type": "string", "description": text("Your name")},
+            text("is_granted"): {"type": "boolean"},
+            text("reason"): {"enum": [text("in stock"), text("regular customer")], "default": text("in stock")},
+            text("discount"): {"type": "number", "minimum": 0, "maximum": 30, "default": 0},
+        }
+        required = list(properties)[:2]
+        schema = {"type": "object", "title": text("Approval"), "properties": properties, "required": required}
+        return Blob(msgspec.json.encode(schema))
 
     async def sleeps(self) -> str:
         job = await self.start("ask_for_review")

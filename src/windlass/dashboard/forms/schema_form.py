@@ -232,7 +232,7 @@ class _Reader:
         return SchemaInput(
             name=name,
             label=_words(node.get("title")) or _label_of(name) if name else "",
-            notes=tuple(filter(None, (description, f"Default: {default}." if default else ""))),
+            notes=tuple(filter(None, (description, _default_note(default, fields)))),
             is_required=is_required,
             is_nullable=is_nullable or None in (_enum_of(found) or ()),
             default=default,
@@ -250,6 +250,11 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _words(value: Any) -> str:
     return shorten(" ".join(value.split()), TEXT_SHOWN) if isinstance(value, str) else ""
+
+
+def _default_note(default: str, fields: dict[str, Any]) -> str:
+    """Return the default in a sentence. A select names it in its empty choice."""
+    return f"Default: {default}." if default and fields["kind"] != "choice" else ""
 
 
 def _label_of(name: str) -> str:

@@ -27,7 +27,7 @@ let requestedAt = 0;
 let tookMs = 0;
 let isRequesting = false;
 let isUnavailable = false;
-let isOver = false;
+let isOver = "still" in document.documentElement.dataset; // a refused form, at the address of its action
 let eventAt = 0;
 
 function setBanner(isLost, text) {
@@ -143,7 +143,7 @@ if (document.querySelector("[data-returns]")) {
     const answer = await fetch(location.href, { headers: { "X-Windlass-Live": "1" }, cache: "no-store" }).catch(() => null);
     if (answer && answer.status < 500) location.reload();
   }, RETRY_MS);
-} else if (regions().length) {
+} else if (regions().length && !isOver) {
   requestedAt = Date.now();
   listen();
   let minute = Math.floor(Date.now() / 60000);
