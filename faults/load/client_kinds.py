@@ -61,7 +61,7 @@ async def _producer_flows(context: ClientContext, options: Options) -> None:
 async def _producer_durable(context: ClientContext, options: Options) -> None:
     async with _service(options) as service:
         queues, profile = (DURABLE, DURABLE_ENGINE), DurableProfile()
-        await run_durable_producer(context, service, queues, profile, pause_s=options.pause_s)
+        await run_durable_producer(context, service, queues, profile, pause_s=options.pause_s, url=options.http)
 
 
 async def _producer_http(context: ClientContext, options: Options) -> None:

@@ -19,6 +19,7 @@ from ...history import DurableFacts, JobFacts
 from ..context import CallRefused, CallUnanswered, ClientContext
 from ..front_ends.engine import call_engine
 from .code import JOB_NAME, SIGNAL, DurableProfile, unique_text
+from .event_reader import read_events
 
 KEPT_MS = 3_600_000
 SIGNALS = 2
@@ -27,14 +28,21 @@ POLL_S = 0.1
 
 
 async def run_durable_producer(
-    context: ClientContext, service: Service, queues: Sequence[str], profile: DurableProfile, *, pause_s: float
+    context: ClientContext,
+    service: Service,
+    queues: Sequence[str],
+    profile: DurableProfile,
+    *,
+    pause_s: float,
+    url: str,
 ) -> None:
+    """Enqueue jobs and follow them. `url`: of a server, which streams are read from as server-sent events, too."""
     following: set[asyncio.Task[None]] = set()
     while not context.is_over:
         async with context.ignoring_failures():
             await call_engine(service.store.open())  # ids need the number of partitions
             job_id = await enqueue_durable(context, service, context.random.choice(queues), profile)
-            following.add(asyncio.create_task(follow(context, service, job_id, profile)))
+            following.add(asyncio.create_task(follow(context, service, job_id, profile, url)))
         following = {task for task in following if not task.done()}
         await context.pause(pause_s * 2 * context.random.random())
     await asyncio.gather(*following)
@@ -59,10 +67,13 @@ async def enqueue_durable(context: ClientContext, service: Service, queue: str, 
     return job_id
 
 
-async def follow(context: ClientContext, service: Service, job_id: bytes, profile: DurableProfile) -> None:
+async def follow(
+    context: ClientContext, service: Service, job_id: bytes, profile: DurableProfile, url: str = ""
+) -> None:
     """Send the signals of a job, some of them too early or too late, and read its stream."""
     senders = [_send_later(context, service, job_id, profile) for _ in range(SIGNALS)]
-    await asyncio.gather(read_stream(context, service, job_id), *senders)
+    readers = [read_stream(context, service, job_id), *([read_events(context, url, job_id)] if url else [])]
+    await asyncio.gather(*readers, *senders)
 
 
 async def _send_later(context: ClientContext, service: Service, job_id: bytes, profile: DurableProfile) -> None:
