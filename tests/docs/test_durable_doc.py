@@ -268,6 +268,7 @@ def test_the_limits_are_those_of_the_engine() -> None:
         bounds.CHILDREN_MAX,
         bounds.SIGNALS_MAX,
         bounds.SIGNAL_VALUE_MAX,
+        bounds.SCHEMA_MAX,
         bounds.STREAM_VALUE_MAX,
         bounds.STREAM_VALUES_MAX,
         bounds.STREAM_BYTES_MAX,
