@@ -34,6 +34,7 @@ from windlass.core.validation.listings import check_listing
 from windlass.core.validation.values import check_glob
 from windlass.dashboard import flash
 from windlass.dashboard.forms import filters
+from windlass.dashboard.forms.schema_form import make_form, read_inputs
 from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
 from windlass.dialects.bedrock import name_filter, queues, times
@@ -361,6 +362,16 @@ def _signal_link(data: bytes) -> Any:
     return found
 
 
+def _signal_schema(data: bytes) -> Any:
+    """The first line is typed into each input of the form, which is made from the other lines."""
+    typed, _, schema = data.partition(b"\n")
+    form = make_form(Blob(schema))
+    if form is None or not form.inputs:
+        return None
+    texts = [_text(typed)] * len(form.inputs)
+    return form.has_buttons, [shown.empty_label for shown in form.inputs], read_inputs(form.schema, texts).data
+
+
 def _outgoing_url(data: bytes) -> Any:
     text, location = _lines(data, 2)
     split_credentials(text)
@@ -438,6 +449,7 @@ PARSERS: dict[str, Parser] = {
     "ids": Parser(_id, (BadInput,)),
     "tokens": Parser(lambda data: parse_token(_text(data)), _REFUSALS),
     "signal_links": Parser(_signal_link, ()),
+    "signal_schemas": Parser(_signal_schema, (BadInput,)),
     "stream_positions": Parser(lambda data: parse_position(_text(data)), (BadInput,)),
     "signatures": Parser(_signature, (BadSignature,)),
     "engine_urls": Parser(_engine_url, _REFUSALS),
