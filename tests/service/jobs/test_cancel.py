@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.service.admin.doctor_findings import findings
 from tests.service.helpers import counts, new, put, take
 from tests.support.namespace import leftover_keys
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
@@ -189,3 +190,14 @@ def test_without_retention_nothing_is_kept(service: Service, store: Store) -> No
     with pytest.raises(AlreadyEnded):
         service.job([job.id]).one().wait()
     assert leftover_keys(store) == []
+
+
+def test_a_child_that_is_cancelled_with_its_parent_enters_the_history_once(service: Service) -> None:
+    service.configure("q", {"history_length": 10, "retention_ms": 0}).wait()
+    put(service, new())
+    (parent,) = take(service)
+    (child,) = put(service, new(parent=parent.id, held=True))
+    service.release([LeaseRef(parent.id, parent.lease_token)]).one().wait()
+    service.cancel([parent.id, child.id]).wait()
+    assert counts(service) == {"history": 2}
+    assert findings(service) == {}

@@ -148,7 +148,8 @@ end
 -- Apply its own retention to an ended job that was kept for others. The time counts from its end. `is_spent`: the
 -- parent has read its outcome, so a cancelled job is not kept any longer.
 function ending.retire(job, is_spent)
-  if dependencies.is_needed(job) then return end
+  -- A job in the history was not kept for others: it ended in the same call as its parent, and after it.
+  if dependencies.is_needed(job) or record.has(job, 'in_history') then return end
   index.leave(job)
   if record.has(job, 'has_outcome') and record.policy_of(job).result_ttl_ms == 0 then
     batch.delete(keys.result(job.id))
