@@ -44,14 +44,15 @@ NO_IDS = {
     "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body names", "body note",
     "body only",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
-    "body result_base64", "body signal",
+    "body result_base64", "body signal", "body schema_base64",
     "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
     "body base64",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
     "query tag", "query trail", "query after", "query signal",
     "form attempts", "form back", "form csrf", "form lane", "form name", "form payload", "form priority",
-    "form queue", "form tags", "form when", "form answer", "form request_id", "form signal", "form value",
+    "form queue", "form tags", "form when", "form answer", "form input", "form schema", "form request_id",
+    "form signal", "form value",
     "header Idempotency-Key", "header Last-Event-ID", "path name", "path queue",
 }  # fmt: skip
 
