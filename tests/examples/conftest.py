@@ -30,6 +30,8 @@ def deployment(engine: EngineProcess, monkeypatch: pytest.MonkeyPatch, request: 
     monkeypatch.setenv("WINDLASS_URL", engine.unix_url)
     monkeypatch.setenv("WINDLASS_NAMESPACE", f"e{os.getpid()}-{abs(hash(request.node.nodeid)) % 10**9}")
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    for example in EXAMPLES.glob("*.py"):  # another test may have imported it, with its own deployment
+        monkeypatch.delitem(sys.modules, example.stem, raising=False)
 
 
 @pytest.fixture

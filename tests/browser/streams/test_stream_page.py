@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class RestartedServer:
 @pytest.fixture
 async def server(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RestartedServer]:
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.delitem(sys.modules, "fastapi_app", raising=False)  # it may be connected to another deployment
     from fastapi_app import api, app
 
     app.connect(store.clone())
