@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -287,3 +289,8 @@ async def test_an_inline_call_runs_its_steps(app: Windlass) -> None:
 
     assert await task(4) == 8
     assert sync_task(-4) == 4
+
+
+def test_a_step_needs_no_settings_of_a_django_that_is_only_imported() -> None:
+    code = "import django.db; from windlass.sdk.durable.step import refuse_in_transaction; refuse_in_transaction('s')"
+    subprocess.run([sys.executable, "-c", code], check=True)

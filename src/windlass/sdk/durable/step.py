@@ -114,10 +114,10 @@ def make_step_id(job: Job, name: str) -> str:
 def refuse_in_transaction(name: str) -> None:
     """Refuse a step inside a transaction of Django: its result would be stored although the transaction may be rolled
     back."""
-    django = sys.modules.get("django.db")
-    if django is None:
+    conf, database = sys.modules.get("django.conf"), sys.modules.get("django.db")
+    if conf is None or database is None or not conf.settings.configured:  # imported by a library, but not in use
         return
-    for connection in django.connections.all(initialized_only=True):
+    for connection in database.connections.all(initialized_only=True):
         blocks = connection.atomic_blocks if connection.in_atomic_block else ()
         if blocks and not blocks[-1]._from_testcase:
             raise BadInput(
