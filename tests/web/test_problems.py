@@ -45,6 +45,11 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.FlowIncomplete: 409,
     errors.CrossPartition: 409,
     errors.TokenExists: 409,
+    errors.StepsFull: 409,
+    errors.MailboxFull: 409,
+    errors.StreamFull: 409,
+    errors.TooManySuspensions: 409,
+    errors.UnknownStep: 404,
     # Temporary: the same request may succeed later.
     errors.QueueFull: 503,
     errors.EngineFull: 503,
