@@ -12,11 +12,13 @@ HAS_POSTGRES := { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/
 # Code generators for the OpenAPI documents, from npm.
 GENERATORS := .generators
 GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-lock.json
+# The documentation site and the tool that builds it, in an environment of its own: nothing else needs the tool.
+SITE := .site
 MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit \
-  mutants docs screenshots clean
+  mutants docs site screenshots clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s  %s\n", $$1, $$2}'
@@ -33,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 test-packages:
 	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
-	@$(MAKE) --no-print-directory $(GENERATORS)/.installed
+	@$(MAKE) --no-print-directory $(GENERATORS)/.installed $(SITE)/.installed
 
 $(GENERATORS)/.installed: $(GENERATOR_PACKAGES)
 	@echo "Installing code generators for the tests…"
@@ -117,9 +119,18 @@ mutants: setup ## Plant known bugs, each in turn; a test must find each of them.
 docs: setup ## Write the documents that are generated from the code.
 	$(BIN)/python tools/write_lifecycle.py
 	$(BIN)/python tools/write_crossings.py
+	$(BIN)/python tools/write_home_figures.py
+
+site: $(SITE)/.installed ## Build the documentation site into .site/html.
+	@$(SITE)/venv/bin/python -m website
+
+$(SITE)/.installed: website/requirements.txt
+	$(PYTHON) -m venv $(SITE)/venv
+	$(SITE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 screenshots: setup test-packages ## Take the pictures in docs/images.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove the environments and caches.
-	rm -rf $(VENV) $(GENERATORS) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(GENERATORS) $(SITE) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache

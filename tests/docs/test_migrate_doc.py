@@ -20,7 +20,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "migrate.md").read_text()
 
 @pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 def test_the_commands_print_what_is_shown(service: Service) -> None:
-    steps = re.findall(r"^   \$ windlass (migrate .*)\n((?:   [^`$].*\n)+)", TEXT, re.MULTILINE)
+    steps = re.findall(r"^    \$ windlass (migrate .*)\n((?:    [^`$].*\n)+)", TEXT, re.MULTILINE)
     assert len(steps) == 2
     with EngineProcess("redis", tcp=True, config=("--save", "", "--appendonly", "no")) as engine:
         old = SourceRedis(engine.url)
@@ -31,7 +31,7 @@ def test_the_commands_print_what_is_shown(service: Service) -> None:
         for command, shown in steps:
             words = command.replace(" --url redis://new:6379/0", "").replace("redis://old:6379/0", engine.url).split()
             done = run(service, *words)
-            expected = re.sub(r"^   ", "", shown, flags=re.MULTILINE).replace("redis://old:6379/0", engine.url)
+            expected = re.sub(r"^    ", "", shown, flags=re.MULTILINE).replace("redis://old:6379/0", engine.url)
             assert (done.code, re.sub(r"(The first: [^,]*, [^,]*,) .*", r"\1 …", done.out + done.err)) == (0, expected)
 
 

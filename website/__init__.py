@@ -1,0 +1,1 @@
+"""The documentation site: pages made of the documents in docs/, and the build by Zensical."""

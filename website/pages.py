@@ -1,0 +1,72 @@
+"""Markdown pages of the site: documents with rewritten links, source files that documents link to, and assets."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from pathlib import Path, PurePosixPath
+
+from website.links import is_local, links_of, replace_links, site_link, target_of
+from website.repository import DOCUMENTS, ROOT, document_pages, source_page
+
+# A picture follows the colour scheme of the system. The site has a switch, and its theme chooses by these endings.
+PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img alt="([^"]*)" src="([^"]+)"></picture>')
+LANGUAGES = {".py": "python", ".lua": "lua", ".sh": "bash", ".toml": "toml", ".yaml": "yaml", ".json": "json"}
+# Files that settings name, beside those of docs/.
+ASSETS = (Path(__file__).with_name("site.css"), ROOT / "src/windlass/dashboard/static/windlass.svg")
+# Pages that use the width of the window, without the lists of pages and headings beside them.
+WIDE = {PurePosixPath("index.md")}
+
+
+def write_pages(folder: Path) -> None:
+    """Write all pages and assets into a folder."""
+    shutil.copytree(ROOT / DOCUMENTS, folder, ignore=shutil.ignore_patterns("*.md"))
+    (folder / "assets").mkdir()
+    for asset in ASSETS:
+        shutil.copy(asset, folder / "assets")
+    pages = document_pages()
+    for page, document in pages.items():
+        _write(folder / page, page_of(document))
+    for source in linked_sources(list(pages.values())):
+        _write(folder / source_page(source), source_text(source))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def page_of(document: PurePosixPath) -> str:
+    """Return the page that is made of a document."""
+    text = replace_links((ROOT / document).read_text(), lambda link: site_link(link, document))
+    text = PICTURE.sub(r'<img alt="\2" src="\3#only-light"><img alt="\2" src="\1#only-dark">', text)
+    hidden = "---\nhide: [navigation, toc, path]\n---\n\n" if PurePosixPath(document.name) in WIDE else ""
+    return hidden + text
+
+
+def linked_sources(documents: list[PurePosixPath]) -> set[PurePosixPath]:
+    """Return files and folders that documents link to and that are no documents themselves."""
+    targets = {
+        target_of(link, document)
+        for document in documents
+        for link in links_of((ROOT / document).read_text())
+        if is_local(link)
+    }
+    return {target for target in targets if target.parts[0] != DOCUMENTS and target.suffix != ".md"}
+
+
+def source_text(source: PurePosixPath) -> str:
+    """Return the page of a source file or of a folder."""
+    path = ROOT / source
+    if path.is_dir():
+        return f"# {source}/\n\n" + "".join(_entry(file) for file in sorted(path.iterdir()))
+    language = LANGUAGES.get(source.suffix, "text")
+    return f"# {source.name}\n\n`{source}` in the repository:\n\n```{language}\n{path.read_text()}```\n"
+
+
+def _entry(file: Path) -> str:
+    """Return the line of a file in the list of its folder: its name and the first line of its description."""
+    if file.suffix != ".py" or not (description := ast.get_docstring(ast.parse(file.read_text()))):
+        return ""
+    return f"- `{file.name}`: {description.splitlines()[0]}\n"
