@@ -1,8 +1,11 @@
 # Commands of daily work. Each command does its own setup on a fresh machine.
+# Another version of Python beside the usual one: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Packages for the tests: a second engine, the allocator for the embedded engine, locale sources, a tool that makes certificates,
 # HTTP clients that are not ours, a browser with fonts, a counter of instructions, and a database (of the benchmarks). Debian's nodejs comes without npm. Other distributions include npm in
 # nodejs, and their nodejs conflicts with a separate npm package.
@@ -23,14 +26,26 @@ MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s  %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Create the virtual environment and install packages.
+setup: $(STAMP) ## Create the virtual environment and install packages, with the tools of development.
+
+# Two stamps: what `make serve` needs, and what development needs. An environment of an earlier version has the package
+# under its former name, windlass, which would register the plugin for pytest twice.
+$(RUNTIME): pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory environment
+	$(PIP) install -c constraints.txt -e '.[server,embedded]'
+	@touch $(RUNTIME)
 
 $(STAMP): pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory environment
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $(RUNTIME) $(STAMP)
+
+.PHONY: environment
+environment:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is required. Install it, or set PYTHON=… to its path."; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required, but $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=… to another version."; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+	@$(PYTHON) -m venv $(VENV)
+	@if ls -d $(VENV)/lib/python*/site-packages/windlass-*.dist-info >/dev/null 2>&1; then $(PIP) uninstall -y windlass; fi
 
 test-packages:
 	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
@@ -53,7 +68,7 @@ install-test-packages:
 	  echo "The tests need these packages: $(TEST_PACKAGES) (Redis 7.0 or newer). Install them with your package manager."; exit 2; \
 	fi
 
-serve: setup ## Run the server with its embedded engine.
+serve: $(RUNTIME) ## Run the server with its embedded engine.
 	@$(BIN)/windlass serve
 
 test: setup test-packages check ## Run all checks and all tests.
@@ -133,4 +148,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove the environments and caches.
-	rm -rf $(VENV) $(GENERATORS) $(SITE) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(GENERATORS) dist .dist-tools $(SITE) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
