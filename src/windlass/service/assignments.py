@@ -27,7 +27,6 @@ from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import assign as calls
 from windlass.store.commands import jobs, reports
 from windlass.store.commands.command import BatchCommand, Flow, split_batch
-from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import assign as assign_waiting
 from windlass.store.waiting.take import group_by_partition
@@ -116,8 +115,8 @@ class AssignmentOperations(Facet):
 
         The call waits up to `wait_ms` for the first job, in one partition only. Set `until` to end the wait. Cancelling
         the call instead gives back the jobs of a poll in flight but does not mark their workers as idle again.
-        `wakeup_ms`: if workers stay idle, a job that arrives within this time wakes the waiting calls of this
-        process."""
+        `wakeup_ms`: if workers stay idle, a job that arrives or becomes due within this time wakes the waiting calls
+        of this process."""
         check_queue_list(queues)
         check_integer("most", most, 1, TAKE_MAX)
         check_integer("accept_ms", accept_ms, 1, DURATION_MAX)
@@ -156,12 +155,8 @@ class AssignmentOperations(Facet):
             left = options.most - len(found.jobs)
             if left == 0:
                 break
-            partition = part.partition
-            registration = (
-                WaitRegistration(self.store.wakeups.of(partition).name, wakeup_ms) if wakeup_ms else UNREGISTERED
-            )
-            more = yield from assign_waiting.assign_flow(
-                tuple(part.queues), options._replace(most=left), partition, registration
+            more = yield from assign_waiting.assign_for_others_flow(
+                self.store, part, options._replace(most=left), wakeup_ms
             )
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
 
@@ -45,22 +46,13 @@ OpenWorker = Callable[[Deployment, str], contextlib.AbstractAsyncContextManager[
 
 
 class ProcessorRun:
-    def __init__(self, deployment: Deployment, queue: str, job: dict[str, Any]) -> None:
-        self._deployment = deployment
-        self._queue = queue
+    def __init__(self, side: ProcessorSide, job: dict[str, Any]) -> None:
+        self._side = side
         self._uuid = job["uuid"]
         self.payload = str(job)
 
     async def say(self, word: str, **fields: Any) -> list[str]:
-        """Send a message. Return the topics of the messages that follow from it."""
-        named = {"queue_name": self._queue, "uuid": self._uuid} | fields
-        processor = self._deployment.processor
-        processor.send(message_line(f"job_queue/workers/{W}/{word}", named))
-        processor.send(message_line("job_queue/list_queue_jobs", {"queue_name": self._queue}))
-        topics = [(await processor.receive())["topic"]]
-        while not topics[-1].endswith("list_queue_jobs_response"):
-            topics.append((await processor.receive())["topic"])
-        return topics[:-1]  # such as an assignment: the worker is idle after the end of a job
+        return await self._side.say(word, uuid=self._uuid, **fields)
 
     async def finish(self) -> None:
         await self.say("job_finished", answer=RESULT)
@@ -78,22 +70,28 @@ class ProcessorRun:
 
 class ProcessorSide:
     def __init__(self, deployment: Deployment, queue: str) -> None:
-        self._deployment = deployment
+        self._processor = deployment.processor
         self._queue = queue
+        self._assigned: deque[dict[str, Any]] = deque()  # the end of a job may bring the next one at once
+
+    async def say(self, word: str, **fields: Any) -> list[str]:
+        """Send a message. Return the topics of the messages that follow from it. Assignments wait for `take`."""
+        self._processor.send(message_line(f"job_queue/workers/{W}/{word}", {"queue_name": self._queue} | fields))
+        self._processor.send(message_line("job_queue/list_queue_jobs", {"queue_name": self._queue}))
+        topics: list[str] = []
+        while not (message := await self._processor.receive())["topic"].endswith("list_queue_jobs_response"):
+            topics.append(message["topic"])
+            if topics[-1].endswith("/job_assignment"):
+                self._assigned.append(message["payload"])
+        return topics
 
     async def take(self) -> Run:
-        processor = self._deployment.processor
-        while True:
-            processor.send(message_line(f"job_queue/workers/{W}/worker_idle", {"queue_name": self._queue}))
-            processor.send(message_line("job_queue/list_queue_jobs", {"queue_name": self._queue}))
-            found = [await processor.receive()]
-            while not found[-1]["topic"].endswith("list_queue_jobs_response"):
-                found.append(await processor.receive())
-            if len(found) > 1:
-                run = ProcessorRun(self._deployment, self._queue, found[0]["payload"])
-                await run.say("job_accepted")
-                return run
-            await asyncio.sleep(0.02)  # a retry waits for its time
+        while not self._assigned:
+            await self.say("worker_idle")
+            await asyncio.sleep(0 if self._assigned else 0.02)  # a retry waits for its time
+        run = ProcessorRun(self, self._assigned.popleft())
+        await run.say("job_accepted")
+        return run
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
 from .loop import Look, PartitionWait, Wait, wait_async
-from .take import take_once
+from .take import PartitionQueues, take_once
 
 
 class AssignOptions(NamedTuple):
@@ -30,6 +30,20 @@ def assign_flow(
     if isinstance(found, Refusal):
         raise found
     return found  # type: ignore[no-any-return]
+
+
+def assign_for_others_flow(
+    store: Store, part: PartitionQueues, options: AssignOptions, wakeup_ms: int
+) -> Flow[DispatchResult]:
+    """Assign jobs once. With `wakeup_ms`, a job that comes or is due later wakes the waiting calls of this process."""
+    queues = tuple(part.queues)
+    if not wakeup_ms:
+        return (yield from assign_flow(queues, options, part.partition))
+    wakeups = store.wakeups.of(part.partition)
+    found = yield from assign_flow(queues, options, part.partition, WaitRegistration(wakeups.name, wakeup_ms))
+    if found.due_in_s is not None:
+        wakeups.wake_when_due([(queue, "") for queue in queues], found.due_in_s)
+    return found
 
 
 class _AssignWait(Wait[Dispatch]):

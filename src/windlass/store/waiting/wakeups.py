@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
@@ -36,7 +37,7 @@ class Listener:
     """A local taker, or a caller that waits for a job's end. `event` is set when the listener should poll again, or
     when it received a job."""
 
-    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "woken_place", "worker")
+    __slots__ = ("_wakes_at_s", "ended_as", "event", "handed", "job_id", "places", "woken_place", "worker")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Listener:
         self.handed: Job | None = None
         self.woken_place: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
+        self._wakes_at_s = math.inf  # by a timer of `wake_after`
 
     def receive(self, _job: Job) -> bool:
         """Called at once with a job that was handed over. Return whether the job was accepted."""
@@ -62,10 +64,16 @@ class Listener:
         self.places = places
         self.handed = None
         self.woken_place = None
+        self._wakes_at_s = math.inf
         self.event.clear()
 
     def wake_after(self, pause_s: float) -> None:
-        asyncio.get_running_loop().call_later(pause_s, self.event.set)
+        """Wake the listener after this time, unless a timer wakes it earlier."""
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + pause_s
+        if at_s < self._wakes_at_s:
+            self._wakes_at_s = at_s
+            loop.call_at(at_s, self.event.set)
 
 
 def _place_of(content: bytes) -> Place:
@@ -135,6 +143,14 @@ class Wakeups:
     def _start_reading(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._read(), name="windlass-wakeups")
+
+    def wake_when_due(self, places: Collection[Place], due_in_s: float) -> None:
+        """Wake the listeners of these places when something is due that a poll of another caller has seen. The polls of
+        the listeners came before, so their own waits may end later."""
+        if due_in_s < BLOCK_S:  # by then they poll again
+            for place in places:
+                for listener in self._by_place.get(place, ()):
+                    listener.wake_after(due_in_s)
 
     def leave(self, listener: Listener, registered: Collection[Place] = ()) -> None:
         """Remove a listener that will not poll again.
