@@ -26,8 +26,9 @@ def _decisions() -> list[dict[str, Any]]:
     index = (ROOT / "docs" / "decisions" / "README.md").read_text()
     subjects = (part.partition("\n") for part in re.split(r"^## ", index, flags=re.MULTILINE)[1:])
     return [
-        {title: [{f"{number} {name}": f"decisions/{file}"} for number, name, file in ROW.findall(table)]}
-        for title, _, table in subjects
+        {title: [{f"{number} {name}": f"decisions/{file}"} for number, name, file in rows]}
+        for title, _, text in subjects
+        if (rows := ROW.findall(text))
     ]
 
 
