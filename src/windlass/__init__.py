@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from .sdk.tasks.task import Call, Task
     from .sdk.testing import Testing
     from .sdk.worker.worker import Worker
+    from .server.mounted import asgi
+    from .web.asgi.host_auth import Access
 
 __version__ = "0.1.0"
 __all__ = [
+    "Access",
     "Backoff",
     "BadSignature",
     "Call",
@@ -71,6 +74,7 @@ __all__ = [
     "Windlass",
     "WindlassError",
     "Worker",
+    "asgi",
     "flow",
     "group",
     "verify_callback",
@@ -118,6 +122,8 @@ _HOMES = {
     "Task": "sdk.tasks.task",
     "Testing": "sdk.testing",
     "Worker": "sdk.worker.worker",
+    "asgi": "server.mounted",
+    "Access": "web.asgi.host_auth",
 }
 
 logging.getLogger("windlass").addHandler(logging.NullHandler())  # the program configures logging

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -15,7 +16,7 @@ from windlass.web.listener.messages import Head, Response
 from windlass.wire.problems import headers_of, status_for
 
 from .page_context import PageContext, local_path
-from .rendering import render_page
+from .rendering import HEADERS, HTML, render_page
 
 _TITLES: dict[int, str] = {
     400: "Invalid request",
@@ -37,6 +38,11 @@ _ADVICE: dict[int, str] = {
     500: "The server's log has the reason. Reload the page; if the error happens again, report it.",
     503: "Accepted jobs are safe. This page reloads by itself as soon as the engine answers. For details run "
     "windlass doctor.",
+}
+
+_HOST_ADVICE: dict[int, str] = {  # where people log in at the host
+    401: "Log in to the application that this dashboard is a part of, then reload the page.",
+    403: "Ask the operator of this server for the missing role.",
 }
 
 
@@ -64,7 +70,9 @@ def render_error_page(
 ) -> Response:
     page: PageContext[Any] = PageContext(state, head, context)
     status = status_for(error)
-    if isinstance(error, errors.Unauthorized):
+    if isinstance(error, errors.Unauthorized) and state.host_login is not None:
+        answer = _host_login(page, error, head, state.host_login)
+    elif isinstance(error, errors.Unauthorized):
         is_session_over = "session" in str(error)
         next_page = page.current_path if head.method == "GET" else page.link()
         answer = render_page(
@@ -77,9 +85,19 @@ def render_error_page(
     return msgspec.structs.replace(answer, headers=(*answer.headers, *headers_of(error)))
 
 
+def _host_login(page: PageContext[Any], error: WindlassError, head: Head, url: str) -> Response:
+    """Send a person to the login page of the host. The script of an open page gets an error instead, and reloads."""
+    if url and head.method == "GET" and not page.is_live:
+        separator = "&" if "?" in url else "?"
+        location = f"{url}{separator}{urlencode({'next': page.current_path})}"
+        return Response(303, b"", (*HEADERS, ("Location", location)), HTML)
+    return render_page("error.html", _error_view(error, 401, page), page, status=401)
+
+
 def _error_view(error: WindlassError, status: int, page: PageContext[Any]) -> ErrorView:
     title = _TITLES.get(status, _TITLES[400] if status < 500 else _TITLES[500])
     if isinstance(error, errors.EngineFull | errors.QueueFull):
         title = "Full"
     detail = "This page does not exist." if isinstance(error, NotFound) else str(error)
-    return ErrorView(status, title, detail, _ADVICE.get(status, ""), error.code, page.link())
+    advice = _ADVICE if page.is_login_here else _ADVICE | _HOST_ADVICE
+    return ErrorView(status, title, detail, advice.get(status, ""), error.code, page.link())

@@ -73,8 +73,13 @@ class PageContext(Generic[Q]):
         return self._context is not None and self.principal is not ANONYMOUS
 
     @property
+    def is_login_here(self) -> bool:
+        """Whether people log in on a page of the dashboard, and not at the program that mounts it."""
+        return self._state.host_login is None
+
+    @property
     def can_log_out(self) -> bool:
-        return self.is_known and self.principal is not LOCAL and COOKIE in self._cookies
+        return self.is_login_here and self.is_known and self.principal is not LOCAL and COOKIE in self._cookies
 
     @property
     def is_read_only(self) -> bool:
@@ -102,7 +107,7 @@ class PageContext(Generic[Q]):
 
     @property
     def base(self) -> str:
-        return self.settings.base_path
+        return self._head.base
 
     def link(self, *segments: str, **query: Any) -> str:
         """Build the path of a page: `link("queues", name, state="failed")`. Query values that are None or empty are

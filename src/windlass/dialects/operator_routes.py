@@ -18,7 +18,7 @@ from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READERS, Route, Routes
 from windlass.web.docs.docs_page import render_docs_page
-from windlass.web.docs.openapi import build_document
+from windlass.web.docs.openapi import build_document, encode_below
 from windlass.web.listener.messages import Response
 from windlass.web.metrics.exposition import CONTENT_TYPE
 from windlass.web.metrics.scrape import scrape
@@ -29,6 +29,7 @@ from .examples import EXAMPLES
 routes = Routes(tag="Operating")
 
 HTML, CSS = "text/html; charset=utf-8", "text/css; charset=utf-8"
+_BASES_MAX = 8  # paths below which the same application is served
 _PAGE_HEADERS = (
     ("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"),
     ("X-Content-Type-Options", "nosniff"),
@@ -60,17 +61,22 @@ class _ApiDocuments:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
+        self._by_base: dict[str, _CachedPage] = {}
 
     def build(self) -> None:
-        _ = self.openapi, self.docs, self.css
+        _ = self._document, self.docs, self.css
 
     @cached_property
     def _document(self) -> dict[str, Any]:
         return build_document(self._routes, EXAMPLES)
 
-    @cached_property
-    def openapi(self) -> _CachedPage:
-        return _make_page(msgspec.json.encode(self._document))
+    def openapi(self, base: str) -> _CachedPage:
+        """Return the document for its path. Few are cached, because a path may contain any text of a client."""
+        if base not in self._by_base:
+            if len(self._by_base) >= _BASES_MAX:
+                self._by_base.clear()
+            self._by_base[base] = _make_page(encode_below(self._document, base))
+        return self._by_base[base]
 
     @cached_property
     def docs(self) -> _CachedPage:
@@ -114,7 +120,7 @@ async def openapi(context: RequestContext[None, None]) -> Response:
     """The API as an OpenAPI 3.1 document.
 
     Built from the routes of this server. It needs no token, because it contains no data of the queues."""
-    return _answer_page(context, (await _documents(context.state)).openapi, JSON)
+    return _answer_page(context, (await _documents(context.state)).openapi(context.request.head.base), JSON)
 
 
 @routes.get("/docs", response_media=HTML, **_PUBLIC)

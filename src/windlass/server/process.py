@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import resource
 import signal
 from collections.abc import Callable, Sequence
 
@@ -14,11 +13,15 @@ import msgspec
 
 from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.deployment import build_store
+from windlass.processes.event_loop import handle_signals
 from windlass.processes.parent_connection import ParentConnection, inherited_socket
 from windlass.settings import Settings
 
 from .server import Server, open_server
 from .sockets import Sockets
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import resource
 
 log = logging.getLogger("windlass.server")
 
@@ -86,8 +89,7 @@ async def serve(
     stopping = StopRequest()
     # If SIGTERM reaches parent and children alike, the parent's message is a second stop; it must not be urgent.
     handle = stopping.escalate if parent is None else stopping.request
-    for number in SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, handle)
+    handle_signals(SIGNALS, handle)
     if parent is not None:
         parent.listen(stopping.request, stopping.request_now)
     async with open_server(build_store(settings), settings, sockets) as server:

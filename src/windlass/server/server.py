@@ -10,48 +10,31 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from windlass import dashboard
-from windlass.background.bulk_runner import BulkRunner
 from windlass.background.liveness import Liveness
-from windlass.background.loop import log_unexpected_end
-from windlass.background.push_dispatcher import PushDispatcher
 from windlass.core.errors import BadSetting
 from windlass.core.server_roles import API, parse_roles
-from windlass.dialects import jobber, lightjq, native, operator_routes
 from windlass.dialects.bedrock.command_router import CommandRouter
 from windlass.dialects.bedrock.connections.listener import BOUNDS as BEDROCK_BOUNDS
 from windlass.dialects.bedrock.connections.listener import BedrockListener
 from windlass.dialects.bedrock.rules import RULES
-from windlass.downloads import api
-from windlass.downloads.startup import download_base, run_downloads
-from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
-from windlass.web.app import health
 from windlass.web.app.access_log import AccessLog
 from windlass.web.app.app_state import AppState
-from windlass.web.app.application import WebApplication
 from windlass.web.app.auth import Authenticator
-from windlass.web.app.router import Router, Routes
-from windlass.web.app.token_table import TokenTable
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.listener import HttpListener, OnAnswer
 from windlass.web.listener.messages import Client, Head
 from windlass.web.listener.tls import tls_context
 from windlass.web.metrics.meter import Meter
 
-from .callbacks import run_notifier
-from .outbound_policy import policy_of
+from .application import DASHBOARD, PARTS, build_application, prepare_pages, routes_of, run_roles
 from .service import open_service
 from .sockets import Sockets, address_of, are_local, open_sockets, url_of
 
 Frontend: TypeAlias = HttpListener | BedrockListener
-ROUTES = (
-    *native.ROUTES, *lightjq.ROUTES, jobber.routes, *api.ROUTES, health.routes, operator_routes.routes,
-    *dashboard.ROUTES,
-)  # fmt: skip
-HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process without the role `api`
+ROUTES = tuple(routes_of(PARTS))
 
 
 class Server:
@@ -106,23 +89,19 @@ async def open_server(
         async with open_service(store, liveness) as service:
             server = Server(service, settings, listening, liveness)
             await _check_exposure(server)
-            base = download_base(settings, server.url if API in server.roles else "")
+            own_url = server.url if API in server.roles else ""
             async with contextlib.AsyncExitStack() as stack:
-                tokens = await stack.enter_async_context(_token_table(server))
-                policy = server.state.policy = policy_of(settings, tokens, is_local=server.is_only_local)
-                await stack.enter_async_context(_run_push_dispatcher(service, policy))
-                await stack.enter_async_context(_run_bulk_actions(service))
-                notifier = await stack.enter_async_context(run_notifier(service, policy, settings))
-                await stack.enter_async_context(run_downloads(service, policy, settings, base))
+                tokens = await stack.enter_async_context(
+                    run_roles(server.state, is_local=server.is_only_local, own_url=own_url)
+                )
                 log = await stack.enter_async_context(_access_log(settings))
-                server.state.callback_counters = notifier.counters if notifier else dict
                 authenticator = Authenticator(
                     tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local
                 )
                 frontends: list[Frontend] = [_http_listener(server, authenticator, log)] if listening.http else []
                 if listening.bedrock:
                     frontends.append(_bedrock_listener(server, authenticator))
-                preparing = asyncio.create_task(_prepare_pages(settings))
+                preparing = asyncio.create_task(prepare_pages(settings))
                 try:
                     for frontend, its in zip(frontends, listening, strict=False):
                         await frontend.start(sock=its, ssl=tls)
@@ -132,31 +111,6 @@ async def open_server(
                     await preparing
     finally:
         listening.close()
-
-
-@contextlib.asynccontextmanager
-async def _run_push_dispatcher(service: Service, policy: PolicySource) -> AsyncIterator[None]:
-    """Push jobs to workers until the block ends; pushes in progress are completed."""
-    async with Outbound(policy) as outbound:
-        dispatching = asyncio.create_task(PushDispatcher(outbound).run(service), name="windlass-dispatcher")
-        dispatching.add_done_callback(log_unexpected_end)
-        try:
-            yield
-        finally:
-            dispatching.cancel()
-            await asyncio.wait({dispatching})
-
-
-@contextlib.asynccontextmanager
-async def _run_bulk_actions(service: Service) -> AsyncIterator[None]:
-    """Run bulk actions until the block ends."""
-    running = asyncio.create_task(BulkRunner().run(service), name="windlass-bulk-runner")
-    running.add_done_callback(log_unexpected_end)
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
@@ -179,37 +133,15 @@ async def _check_exposure(server: Server) -> None:
         )
 
 
-@contextlib.asynccontextmanager
-async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
-    """Open the token table. It is read before the first request, so that the body limit of that request is right."""
-    table = TokenTable(server.service, server.settings.token)
-    try:
-        await table.refresh()
-        yield table
-    finally:
-        await table.close()
-
-
 def _http_listener(server: Server, authenticator: Authenticator, log: AccessLog | None) -> HttpListener:
     settings = server.settings
-    if settings.dashboard:
-        server.state.render_error_page = dashboard.render_error_page
-    routes = _routes_served(settings) if API in server.roles else HEALTH_ROUTES
-    application = WebApplication(Router(routes), server.state, authenticator, settings.body_max)
+    parts = [part for part in PARTS if settings.dashboard or part != DASHBOARD]
+    routes = routes_of(parts if API in server.roles else ())
+    application = build_application(server.state, authenticator, routes)
     bounds = Bounds(connections_max=settings.connections_max)
     listener = HttpListener(application, bounds, _on_answer(server.state.meter, log))
     server.state.meter.listener = listener
     return listener
-
-
-async def _prepare_pages(settings: Settings) -> None:
-    """Load the pages of the dashboard in a thread, so that the first view is fast."""
-    if settings.dashboard:
-        await asyncio.to_thread(dashboard.prepare)
-
-
-def _routes_served(settings: Settings) -> Sequence[Routes]:
-    return ROUTES if settings.dashboard else [routes for routes in ROUTES if routes not in dashboard.ROUTES]
 
 
 def _bedrock_listener(server: Server, authenticator: Authenticator) -> BedrockListener:

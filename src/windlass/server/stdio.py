@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 
@@ -12,6 +11,7 @@ from windlass.dialects.stdio.logs import LineHandler
 from windlass.dialects.stdio.messages import ProcessorOptions
 from windlass.dialects.stdio.pipes import OutputPipe
 from windlass.dialects.stdio.session import FLUSH_S, ProcessorSession
+from windlass.processes.event_loop import handle_signals
 from windlass.settings import Settings
 
 from .service import open_service
@@ -25,9 +25,7 @@ async def run_session(settings: Settings, options: ProcessorOptions) -> bool:
     """Run until the input ends or a signal stops the session. Return False when the output could not be written."""
     async with open_service(build_store(settings)) as service:
         session = ProcessorSession(service, process_identity(), options)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, session.stop)
+        handle_signals((signal.SIGTERM, signal.SIGINT), session.stop)
         # Loading the engine library takes time. Without this call the first message would be old when it is read.
         await service.ping()
         log.info("Ready on %s.", service.store.endpoint)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from windlass.background.liveness import Liveness
-from windlass.core.access.tokens import Role
+from windlass.core.access.tokens import Principal, Role
 from windlass.core.errors import WindlassError
 from windlass.outbound import Policy, PolicySource
 from windlass.service import Service
@@ -44,6 +44,18 @@ class SessionControl(Protocol):
     async def needs_login(self) -> bool: ...
 
 
+class Admission(SessionControl, Protocol):
+    """Authentication of requests. It decides by the head of a request."""
+
+    def admit_cached(self, head: Head, roles: frozenset[Role] | None) -> Principal | None: ...
+
+    def is_probably_admitted(self, head: Head) -> bool: ...
+
+    async def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal: ...
+
+    async def still_admits(self, head: Head, roles: frozenset[Role], queue: str = "") -> bool: ...
+
+
 def _new_followers(settings: Settings) -> Followers:
     return Followers(settings.followers_max, settings.token_followers_max)
 
@@ -60,6 +72,7 @@ class AppState:
         self.render_error_page: ErrorPageRenderer | None = (
             None  # error page for browsers; set if the dashboard is served
         )
+        self.host_login: str | None = None  # page of the host where people log in; None: they log in here
         self.callback_counters: Callable[[], Mapping[str, int]] = dict  # of the notifier; empty if it does not run here
         self.batcher = RequestBatcher(service)
         self.meter = Meter()

@@ -20,9 +20,8 @@ from windlass.wire.encoding import Encoding, decode
 from windlass.wire.problems import HttpRefusal
 from windlass.wire.sse import is_wanted
 
-from .app_state import AppState
+from .app_state import Admission, AppState
 from .audit import write_audit_entry
-from .auth import Authenticator
 from .content_negotiation import body_encoding, encoded_response, negotiate_encoding, problem_response, route_encoding
 from .problems import protocol_refusal
 from .query_parser import parse_query
@@ -37,7 +36,7 @@ _REPLIES = (Response, StreamedResponse)
 class WebApplication:
     """Application of the HTTP listener."""
 
-    def __init__(self, router: Router, state: AppState, authenticator: Authenticator, body_max: int = BODY_MAX) -> None:
+    def __init__(self, router: Router, state: AppState, authenticator: Admission, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._state = state
         state.routes = router.routes
@@ -49,8 +48,8 @@ class WebApplication:
 
     def plan(self, head: Head) -> Plan | Response:
         try:
-            if self._base and (head.path == self._base or head.path.startswith(f"{self._base}/")):
-                head.path = head.path[len(self._base) :] or "/"
+            if self._base:
+                self._strip_base(head)
             route, names = self._router.find(head.method, head.path)
             head.operation, head.is_page = route.operation, route.is_page
             principal = self._authenticator.admit_cached(head, route.roles)
@@ -61,6 +60,18 @@ class WebApplication:
         is_trusted = principal is not None or self._authenticator.is_probably_admitted(head)
         body_max = (route.body_max or self._body_max) if is_trusted else UNKNOWN_BODY_MAX
         return Plan(partial(self._handle, route, names, principal), body_max, route.streams_body, route.waits)
+
+    def _strip_base(self, head: Head) -> None:
+        head.base = self._base
+        if head.path == self._base or head.path.startswith(f"{self._base}/"):
+            head.path = head.path[len(self._base) :] or "/"
+
+    def is_public(self, head: Head) -> bool:
+        """Whether a request needs no role: its route asks for none, or it has no route."""
+        try:
+            return self._router.find(head.method, head.path)[0].roles is None
+        except WindlassError:
+            return True
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """Format a protocol error as a response."""
@@ -138,16 +149,14 @@ class WebApplication:
     ) -> Response:
         try:
             shaped = to_answer(future)
-            return encoded_response(
-                shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers
-            )
+            return _encode_answer(route, shaped, context)
         except WindlassError as error:
             return self._error_response(error, context.request.head, context.response_encoding, context)
 
     async def _reply(self, route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Reply:
         try:
             result = await (_run_audited(route, context, handling) if route.is_audited else handling)
-            return _to_reply(route, result, context.response_encoding)
+            return _to_reply(route, result, context)
         except WindlassError as error:
             return self._error_response(error, context.request.head, context.response_encoding, context)
 
@@ -190,12 +199,20 @@ def _body(request: Request, route: Route, encoding: Encoding) -> Any:
     return decode(request.body, route.body, encoding)
 
 
-def _to_reply(route: Route, result: Any, encoding: Encoding) -> Reply:
+def _to_reply(route: Route, result: Any, context: RequestContext[Any, Any]) -> Reply:
     if isinstance(result, Answer):
-        return encoded_response(result.status or route.status, result.value, encoding, result.headers)
+        return _encode_answer(route, result, context)
     if isinstance(result, _REPLIES):
         return result
-    return Response(204) if result is None else encoded_response(route.status, result, encoding)
+    return Response(204) if result is None else encoded_response(route.status, result, context.response_encoding)
+
+
+def _encode_answer(route: Route, answer: Answer, context: RequestContext[Any, Any]) -> Response:
+    """Encode an answer. Its Location names a route; a client needs the base before it."""
+    headers, base = answer.headers, context.request.head.base
+    if base and headers:
+        headers = tuple((name, f"{base}{value}" if name == "Location" else value) for name, value in headers)
+    return encoded_response(answer.status or route.status, answer.value, context.response_encoding, headers)
 
 
 def _wants_html_not_found(head: Head) -> bool:

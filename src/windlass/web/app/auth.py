@@ -172,11 +172,11 @@ def _check_session_use(head: Head) -> None:
     accepted only from forms of the dashboard, which carry a secret of their own."""
     if head.method not in ("GET", "HEAD") and not head.is_page:
         raise Unauthorized("A session is valid for the dashboard only; this path needs a token: Authorization: Bearer.")
-    if not _is_page_navigation(head) and not is_same_origin(head):
+    if not is_page_navigation(head) and not is_same_origin(head):
         raise Forbidden("A session is valid for pages of this server only, not for pages of other servers.")
 
 
-def _is_page_navigation(head: Head) -> bool:
+def is_page_navigation(head: Head) -> bool:
     """Whether the browser follows a link to a page: that changes nothing, and the page with the link sees nothing."""
     headers = head.headers
     return (
@@ -198,7 +198,7 @@ def is_same_origin(head: Head) -> bool:
 
 
 def _check_origin(head: Head) -> None:
-    if _is_page_navigation(head):
+    if is_page_navigation(head):
         return
     origin = head.headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != head.headers.get("host", "").lower():

@@ -1,5 +1,5 @@
 """API reference page, rendered from the OpenAPI document: one HTML file without scripts, styled by docs.css. Every text
-is escaped."""
+is escaped, and every link is relative, so that the page can be served below any path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTRODUCTION = """\
 <p>Try it: <code>make serve</code>, then</p>
 <pre>curl localhost:8080/api/v1/jobs -H 'Content-Type: application/json' -d '{"queue":"mail","name":"send"}'</pre>
 <p>If the server uses tokens, send yours: <code>-H 'Authorization: Bearer wl_…'</code>. Times are milliseconds since
-1970, durations are milliseconds. The same reference for programs is <a href="/openapi.json">openapi.json</a>.</p>"""
+1970, durations are milliseconds. The same reference for programs is <a href="openapi.json">openapi.json</a>.</p>"""
 
 
 def render_docs_page(document: Json, others: Sequence[str] = ()) -> bytes:
@@ -36,7 +36,7 @@ def _page(document: Json, others: Sequence[str]) -> Iterator[str]:
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<meta name="color-scheme" content="light dark">'
-    yield f'<title>{escape(title)}</title><link rel="stylesheet" href="/docs.css"></head><body>'
+    yield f'<title>{escape(title)}</title><link rel="stylesheet" href="docs.css"></head><body>'
     yield from _contents(document)
     yield f"<main><header><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
     yield f"<p>{_prose(info.get('description', ''))}</p>{_INTRODUCTION}{_other_documents(others)}</header>"
@@ -53,7 +53,7 @@ def _page(document: Json, others: Sequence[str]) -> Iterator[str]:
 def _other_documents(paths: Sequence[str]) -> str:
     if not paths:
         return ""
-    links = ", ".join(f'<a href="{escape(path)}">{escape(path)}</a>' for path in paths)
+    links = ", ".join(f'<a href="{escape(path.lstrip("/"))}">{escape(path)}</a>' for path in paths)
     return f"<p>Documents of the dialects: {links}.</p>"
 
 

@@ -63,6 +63,19 @@ class DocumentInfo(msgspec.Struct, frozen=True):
     base: str = ""
 
 
+def encode_below(document: Mapping[str, Any], base: str) -> bytes:
+    """Encode a document for an application that is served below the path `base`."""
+    if base:
+        document = {**document, "servers": [_server_below(server, base) for server in document["servers"]]}
+    return msgspec.json.encode(document)
+
+
+def _server_below(server: Mapping[str, Any], base: str) -> Mapping[str, Any]:
+    """Put the base before a path of this server. Other URLs, as of push workers, stay."""
+    url = str(server["url"])
+    return {**server, "url": f"{base}{url}".rstrip("/")} if url.startswith("/") else server
+
+
 def build_document(
     routes: Sequence[Route], examples: Examples | None = None, about: DocumentInfo | None = None
 ) -> dict[str, Any]:

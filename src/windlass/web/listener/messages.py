@@ -22,6 +22,7 @@ class Head(msgspec.Struct, gc=False):
     operation: str = ""
     principal_name: str = ""
     is_page: bool = False  # a page of the dashboard
+    base: str = ""  # path below which the application is served, percent-encoded; the plan takes it off `path`
 
 
 class Client:

@@ -86,12 +86,24 @@ def _check_header_name(name: str) -> None:
 
 
 def _line(name: str, value: str) -> bytes:
+    return b"%b: %b\r\n" % (name.encode(), _encode_value(name, value))
+
+
+def _encode_value(name: str, value: str) -> bytes:
     if not value.isprintable() and not _VALUE.fullmatch(value):
         raise ValueError(f"The value of the header {name} has a control character.")
     try:
-        return f"{name}: {value}\r\n".encode("latin-1")
+        return value.encode("latin-1")
     except UnicodeEncodeError:
         raise ValueError(f"The value of the header {name} has a character outside Latin-1.") from None
+
+
+def header_pairs(headers: tuple[tuple[str, str], ...], content_type: str) -> list[tuple[bytes, bytes]]:
+    """Return names and values of headers for a server that writes the lines itself, with the same checks."""
+    named = (("Content-Type", content_type), *headers) if content_type else headers
+    for name, _ in headers:
+        _check_header_name(name)
+    return [(name.lower().encode(), _encode_value(name, value)) for name, value in named]
 
 
 def chunk(data: bytes) -> bytes:

@@ -86,7 +86,7 @@ def _public_base(context: RequestContext[Any, Any]) -> str:
     if settings.public_url:
         return settings.public_url.rstrip("/")
     is_tls = context.request.client.is_tls or head.headers.get("x-forwarded-proto", "") == "https"
-    return f"{'https' if is_tls else 'http'}://{head.headers.get('host', '')}{settings.base_path}"
+    return f"{'https' if is_tls else 'http'}://{head.headers.get('host', '')}{head.base}"
 
 
 def _distinct(names: Iterable[str]) -> str:

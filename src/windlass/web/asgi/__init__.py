@@ -1,0 +1,1 @@
+"""ASGI transport: the web application inside the server of another program."""
