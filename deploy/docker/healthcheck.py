@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Health check of a server's container: exit code 0 while the server process answers `/healthz`.
 
-It asks the address that the variables of the container name. `/healthz` does not depend on the engine, so an orchestrator does not restart a
-server that only waits for its engine.
+It asks the address that the variables of the container name. `/healthz` does not depend on the engine, so an
+orchestrator does not restart a server that only waits for its engine.
 """
 
 import os
