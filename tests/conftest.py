@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.engine_process import EngineProcess
-from tests.support.second_engine import is_left_to_deep_runs
+from tests.support.other_engines import is_left_to_deep_runs
 from tests.support.stores import discard, make_store
 from windlass.service import Service
 from windlass.store.store import Store
@@ -25,8 +25,8 @@ FIRST = ("machine.py", "faults_quick.py", "process_tasks.py")
 
 @pytest.hookimpl(trylast=True)  # when the items are in their order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`make test` runs a part of the tests on the second engine, `make test-deep` all of them. The longest tests come
-    first, so that nobody waits for one of them in the end."""
+    """`make test` runs a part of the tests on the second and third engine, `make test-deep` all of them. The longest
+    tests come first, so that no process waits for one of them in the end."""
     items.sort(key=lambda item: not item.path.name.endswith(FIRST))
     left = [item for item in items if is_left_to_deep_runs(item)]
     if left:
@@ -47,9 +47,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session", params=["valkey", "redis"])
+@pytest.fixture(scope="session", params=["valkey", "redis", "scripts"])
 def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
-    """Valkey 9 and Debian's Redis 7.0. tests/support/second_engine.py lists the tests that Redis runs in deep runs."""
+    """Valkey 9, Debian's Redis 7.0, and Valkey without functions. tests/support/other_engines.py says which tests the
+    last two run in `make test`."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 

@@ -198,8 +198,6 @@ BUGS = (
 def plant(bug: PlantedBug) -> Iterator[None]:
     whole = scripts.library()
     assert whole.source.count(bug.old) == 1, f"{bug.name}: its old text must occur once in the library"
-    suffix = f"{whole.suffix}_broken_{BUGS.index(bug)}"
-    source = whole.source.replace(bug.old, bug.new).replace(whole.suffix, suffix)
-    library = scripts.Library(whole.name.replace(whole.suffix, suffix), source, suffix)
+    library = whole.rewritten(f"broken_{BUGS.index(bug)}", lambda source: source.replace(bug.old, bug.new))
     with mock.patch.object(store_module, "library", return_value=library):
         yield

@@ -27,19 +27,26 @@ def frozen_library() -> scripts.Library:
     assert source.count(_TIME) == 1, "clock.lua reads the engine's time in one place"
     for expiry in _EXPIRIES:
         assert source.count(expiry) == 1, f"the library sets {expiry} in one place"
+    return scripts.library().rewritten("frozen", _freeze)
+
+
+def _freeze(source: str) -> str:
+    for expiry in _EXPIRIES:
         source = source.replace(expiry, expiry + _LONGER)
-    name, suffix = scripts.library().name, scripts.library().suffix
-    source = source.replace(_TIME, f"{{{START_MS // 1000}, 0}}").replace(suffix, f"{suffix}_frozen")
-    return scripts.Library(f"{name}_frozen", source, f"{suffix}_frozen")
+    return source.replace(_TIME, f"{{{START_MS // 1000}, 0}}")
 
 
 def small_steps() -> scripts.Library:
     """Return the frozen library with small budgets: a call touches two members and reads three waiting jobs."""
-    library = frozen_library()
-    source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", library.source)
-    source = re.sub(r"CHECK_BUDGET = \d+", "CHECK_BUDGET = 3", source)
-    assert source != library.source
-    return scripts.Library(library.name, source, library.suffix)
+
+    def reduce(source: str) -> str:
+        source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", source)
+        return re.sub(r"CHECK_BUDGET = \d+", "CHECK_BUDGET = 3", source)
+
+    frozen = frozen_library()
+    library = frozen.rewritten("small", reduce)
+    assert library.source.count("BUDGET = 2") == frozen.source.count("STEP_BUDGET = ")
+    return library
 
 
 class FrozenClock(EngineClock):

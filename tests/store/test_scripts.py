@@ -28,8 +28,8 @@ _namespaces = itertools.count(1)
 class ScriptStore(Store):
     """Store that sends each operation as a script, as an engine without functions needs it."""
 
-    def _command_prefix(self, operation: str, partition: int) -> tuple[Any, ...]:
-        return "EVAL", scripts.script(operation), 1, self.root(partition), self.clock_offset_ms
+    def command_prefix(self, operation: str, partition: int) -> tuple[Any, ...]:
+        return "EVAL", scripts.library().script(operation).source, 1, self.root(partition), self.clock_offset_ms
 
 
 @pytest.fixture
@@ -42,13 +42,16 @@ def service(engine: EngineProcess) -> Iterator[Service]:
 @both_engines
 def test_every_operation_loads_as_a_script(engine: EngineProcess) -> None:
     connection = SyncReconnectingConnection(parse_url(engine.unix_url))
-    loaded = [connection.call("SCRIPT", "LOAD", scripts.script(operation)) for operation in scripts.operations()]
+    loaded = [
+        connection.call("SCRIPT", "LOAD", scripts.library().script(operation).source)
+        for operation in scripts.operations()
+    ]
     connection.close()
     assert len(set(loaded)) == len(scripts.operations())
 
 
 def test_a_script_contains_only_the_modules_that_it_requires() -> None:
-    source = scripts.script("queues")
+    source = scripts.library().script("queues").source
     assert "modules['keys']" in source
     assert "modules['leases.lease']" not in source
 

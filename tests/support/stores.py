@@ -7,7 +7,7 @@ import itertools
 import os
 from collections import defaultdict
 
-from tests.support.engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess, admin_endpoint
 from windlass.core.errors import WindlassError
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.sync_connection import SyncConnection
@@ -36,7 +36,7 @@ def discard(store: Store) -> None:
 
 
 def _remove_keys(store: Store, namespaces: set[bytes]) -> None:
-    connection = SyncConnection.open(store.endpoint)
+    connection = SyncConnection.open(admin_endpoint(store.endpoint))  # type: ignore[arg-type]
     try:
         keys = [key for key in connection.call("KEYS", "t*") if key.partition(b":")[0] in namespaces]
         for first in range(0, len(keys), 1000):

@@ -1,4 +1,5 @@
-"""Engine code: the Lua files, joined into one function library or into one script per operation.
+"""Engine code: the Lua files, joined into one function library, or into one script per operation for engines without
+functions.
 
 A file of `lua/lib` is a module: it ends with `return <its table>` and names the modules that it uses with `require`. A
 file of an operation returns a function of the call's arguments and, if it has one, its fast path. The loader only joins
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
 from windlass.core import durable
 from windlass.core.event import EventKind
@@ -24,6 +26,7 @@ from windlass.core.states import State
 
 _LUA = files("windlass.store") / "lua"
 _REQUIRE = re.compile(r"\brequire\(?'([\w.]+)'|\brequire '([\w.]+)'")
+_COMPANIONS = re.compile(r"^-- with: (.+)$", re.MULTILINE)
 _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)--\s.*")
 _CONSTANTS = "constants"  # a module that is made here, from values that Python defines
@@ -44,31 +47,59 @@ redis.register_function{
   flags = {%(flags)s},
 }
 end"""
-_SCRIPT = """local operation, fast_path = (function()
+# A script without keys is only loaded: `EVAL script 0` needs no permission but that of EVAL.
+_SCRIPT = """%(head)s
+if not KEYS[1] then return end
+%(modules)s
+local operation, fast_path = (function()
 %(body)s
 end)()
 return modules['script'].run(operation, fast_path, KEYS[1], ARGV)"""
 
 
-class Library:
-    """Name and source of a function library. `source` may be a function that builds it: that takes longer than most
-    calls, and is not needed if the engine has the library."""
+class Script(NamedTuple):
+    source: str
+    sha: str  # the engine's name for it
 
-    def __init__(self, name: str, source: str | Callable[[], str], suffix: str) -> None:
-        self.name = name
-        self.suffix = suffix  # of its functions' names
-        self._source = source
+
+class Library:
+    """Code of all operations: the name and source of a function library, and one script per operation. The sources are
+    built on demand: that takes longer than most calls, and is not needed if the engine has the code."""
+
+    def __init__(self, suffix: str, rewrite: Callable[[str], str] = str) -> None:
+        self.suffix = suffix  # of the names of its functions
+        self.name = f"windlass_{suffix}"
+        self._rewrite = rewrite  # applied to every source
         self._functions: dict[str, str] = {}
+        self._scripts: dict[str, Script] = {}
+        self._operations: dict[str, str] = {}  # by the hash of their script
 
     @cached_property
     def source(self) -> str:
-        return self._source if isinstance(self._source, str) else self._source()
+        return self._rewrite(_join_library(self.name, self.suffix))
 
     def function(self, operation: str) -> str:
         found = self._functions.get(operation)
         if found is None:
             found = self._functions[operation] = f"{operation}_{self.suffix}"
         return found
+
+    def script(self, operation: str) -> Script:
+        found = self._scripts.get(operation)
+        if found is None:
+            source = self._rewrite(_join_script(operation))
+            found = Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+            self._scripts[operation] = found
+            self._operations[found.sha] = operation
+        return found
+
+    def operation_of(self, sha: str) -> str:
+        """Return the operation of a script that this library has built."""
+        return self._operations[sha]
+
+    def rewritten(self, mark: str, rewrite: Callable[[str], str]) -> Library:
+        """Return a library of its own name whose sources are rewritten, after those of this library."""
+        return Library(f"{self.suffix}_{mark}", lambda source: rewrite(self._rewrite(source)))
 
 
 def _lua_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
@@ -120,8 +151,18 @@ def requires(source: str) -> list[str]:
     return [first or second for first, second in _REQUIRE.findall(source)]
 
 
+def companions(source: str) -> list[str]:
+    """Return the modules that must be loaded wherever this source is, though it does not call them: they handle what it
+    leaves behind at the end of a call."""
+    return _listed(_COMPANIONS, source)
+
+
 def flags(source: str) -> list[str]:
-    found = _FLAGS.search(source)
+    return _listed(_FLAGS, source)
+
+
+def _listed(header: re.Pattern[str], source: str) -> list[str]:
+    found = header.search(source)
     return [word.strip() for word in found[1].split(",")] if found else []
 
 
@@ -155,17 +196,19 @@ def _table(entries: dict[str, int]) -> str:
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Return these modules and all that they require, each after those that it requires."""
+    """Return these modules, all that they require and their companions, each after those that it requires."""
     order: dict[str, None] = {}
+    unsatisfied = [*names]
 
     def visit(name: str) -> None:
         if name not in order:
             for inner in requires(module_source(name)):
                 visit(inner)
             order[name] = None
+            unsatisfied.extend(companions(module_source(name)))
 
-    for name in names:
-        visit(name)
+    while unsatisfied:
+        visit(unsatisfied.pop(0))
     return tuple(order)
 
 
@@ -192,9 +235,7 @@ def library() -> Library:
     parts = [constants(), files("windlass.store").joinpath("scripts.py").read_text()]
     parts += [module_source(name) for name in modules()]
     parts += [f"{name}\n{operation_source(name)}" for name in operations()]
-    suffix = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-    name = f"windlass_{suffix}"
-    return Library(name, lambda: _join_library(name, suffix), suffix)
+    return Library(hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])
 
 
 def _join_library(name: str, suffix: str) -> str:
@@ -202,10 +243,10 @@ def _join_library(name: str, suffix: str) -> str:
     return "\n".join([f"#!lua name={name}", join_modules(modules()), "local run = modules['script'].run", *functions])
 
 
-@cache
-def script(operation: str) -> str:
-    """Return an operation as a script of its own, for engines that offer EVAL but no functions."""
+def _join_script(operation: str) -> str:
     source = operation_source(operation)
-    shared = join_modules(["script", *requires(source)])
-    head = f"#!lua flags={','.join(flags(source))}" if flags(source) else "#!lua"
-    return "\n".join([head, shared, _SCRIPT % {"body": _without_comments(source)}])
+    return _SCRIPT % {
+        "head": f"#!lua flags={','.join(flags(source))}" if flags(source) else "#!lua",
+        "modules": join_modules(["script", *requires(source)]),
+        "body": _without_comments(source),
+    }

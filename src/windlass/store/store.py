@@ -37,16 +37,16 @@ from .connection.connection import EngineReplyError
 from .connection.endpoint import Address
 from .connection.pool import ConnectionPool, topology_of
 from .connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
-from .connection.replies import check_library_missing, mark_unconfirmed
+from .connection.replies import mark_unconfirmed
 from .driver import run, run_sync, start, start_sync
 from .embedded.data_directory import Cut
 from .embedded.engine import EmbeddedEngine
+from .engine_code import EngineCode
 from .events.fanout import Fanout
 from .keys import root_of
-from .library_loader import load_library, load_library_sync
 from .scripts import library
 from .topology.bootstrap import DeploymentOptions, open_deployment
-from .topology.requirements import Deployment
+from .topology.requirements import CallsBy, Deployment
 from .topology.topology import run_search, run_search_sync
 from .waiting.registry import WakeupRegistry
 
@@ -69,6 +69,7 @@ class Store:
         namespace: str = "wl",
         partitions: int = 0,  # 0: the stored number; for a new namespace 1, in a cluster 16
         durability: Durability = "memory",
+        is_managed: bool = False,  # the service makes each write durable, as its operator declares
         allow_eviction: bool = False,
         patience_s: float = 30.0,
         is_test: bool = False,
@@ -80,7 +81,10 @@ class Store:
         self._engine = engine
         self._is_clone = False  # a clone does not stop the engine
         self.durability: Durability = durability
-        self._options = DeploymentOptions(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
+        self.is_managed = is_managed
+        self._options = DeploymentOptions(
+            namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test, is_managed
+        )
         self._patience_s = patience_s
         self._open_lock = threading.Lock()
         self._clock = EngineClock()
@@ -89,7 +93,9 @@ class Store:
         self.ttl_cache = TtlCache()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
-        self._pool = ConnectionPool(self.topology, engine, patience_s)
+        # Looked up at each call: a test may replace the library.
+        self._code = EngineCode(lambda: library(), is_embedded=engine is not None)  # noqa: PLW0108
+        self._pool = ConnectionPool(self.topology, engine, patience_s, self._code.load_command_for)
         self._request_ids = RequestIds()
         self._batchers = CommandBatchers(self._call, self._request_ids)
         self.wakeups = WakeupRegistry(self, self._pool, self._perform)
@@ -168,6 +174,7 @@ class Store:
         self._tags = hash_tags(found.partitions)
         self._roots = [root_of(self.namespace, tag) for tag in self._tags]
         self._pool.set_partitions(self._tags, self._roots)
+        self._code.opened(found)
         self.deployment = found
 
     def clone(self) -> Store:
@@ -177,6 +184,7 @@ class Store:
             engine=self._engine,
             namespace=self.namespace,
             durability=self.durability,
+            is_managed=self.is_managed,
             patience_s=self._patience_s,
         )
         other._is_clone, other._clock = True, self._clock
@@ -274,7 +282,7 @@ class Store:
         """Send a command that needs no confirmation and reserves no numbers. It is not batched with others."""
         if not isinstance(effect, _SINGLE) or effect.reserves_numbers or effect.durability is not None:
             return None
-        prefix = self._command_prefix(effect.operation, effect.partition)
+        prefix = self.command_prefix(effect.operation, effect.partition)
         return self._pool.connection("calls", effect.partition).start(effect.encode(prefix))
 
     async def _perform(self, effect: Effect) -> Any:
@@ -318,18 +326,20 @@ class Store:
     def _partitions_of(self, slots: set[int]) -> list[int]:
         return [partition for partition, tag in enumerate(self._tags) if slot_of(tag) in slots]
 
-    # Function calls
+    # Calls of operations
 
-    def function(self, operation: str) -> str:
-        return library().function(operation)
+    @property
+    def calls_by(self) -> CallsBy:
+        return self._code.calls_by
 
-    def _command_prefix(self, operation: str, partition: int) -> tuple[Argument, ...]:
-        return "FCALL", self.function(operation), 1, self.root(partition), self._clock.offset_ms
+    def command_prefix(self, operation: str, partition: int) -> tuple[Argument, ...]:
+        """Return the words of a call before the arguments of its operation."""
+        return *self._code.head(operation), 1, self.root(partition), self._clock.offset_ms
 
     def _commands(
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> list[tuple[Argument, ...]]:
-        commands: list[tuple[Argument, ...]] = [(*self._command_prefix(operation, partition), *args)]
+        commands: list[tuple[Argument, ...]] = [(*self.command_prefix(operation, partition), *args)]
         if durability is not None:
             confirm = cast(Deployment, self.deployment).command_for(durability, DURABLE_WAIT_MS)
             if confirm is not None:
@@ -339,16 +349,16 @@ class Store:
     async def _call(
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> Any:
-        commands = self._commands(operation, partition, args, durability)
-        connection = self._pool.connection("calls" if len(commands) == 1 else "durable", partition)
         while True:
+            commands = self._commands(operation, partition, args, durability)
+            connection = self._pool.connection("calls" if len(commands) == 1 else "durable", partition)
             try:
                 if len(commands) == 1:
                     return await connection.call(*commands[0])
                 return mark_unconfirmed(await connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
-                check_library_missing(error)
-            await load_library(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
+                self._code.check_missing(error)
+            await self._code.load(operation, connection)
 
     def _commands_of(
         self, effect: Command[Any] | BatchCommand[Any], request_id: RequestId = ()
@@ -357,20 +367,18 @@ class Store:
 
     def _call_sync(self, effect: Command[Any] | BatchCommand[Any]) -> Any:
         with self._request_ids.assign(effect) as request_id:
-            return self._send_sync(effect, self._commands_of(effect, request_id))
-
-    def _send_sync(self, effect: Command[Any] | BatchCommand[Any], commands: list[tuple[Argument, ...]]) -> Any:
-        # Not on the connections for calls: a confirmation may take long.
-        connections = self._pool.thread_connections("calls" if len(commands) == 1 else "durable", effect.partition)
-        with connections.lend() as connection:
             while True:
-                try:
-                    if len(commands) == 1:
-                        return connection.call(*commands[0])
-                    return mark_unconfirmed(connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
-                except EngineReplyError as error:
-                    check_library_missing(error)
-                load_library_sync(library(), connection, cast(Deployment, self.deployment), self.is_embedded)
+                commands = self._commands_of(effect, request_id)
+                # Not on the connections for calls: a confirmation may take long.
+                purpose = "calls" if len(commands) == 1 else "durable"
+                with self._pool.thread_connections(purpose, effect.partition).lend() as connection:
+                    try:
+                        if len(commands) == 1:
+                            return connection.call(*commands[0])
+                        return mark_unconfirmed(connection.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                    except EngineReplyError as error:
+                        self._code.check_missing(error)
+                    self._code.load_sync(effect.operation, connection)
 
     @property
     def call_packed(self) -> Callable[[bytes], Any]:

@@ -14,6 +14,7 @@ from tests.service.flows.flow_builders import put_flow
 from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
 from tests.service.schedules.schedule_builders import now_ms, scheduled
+from tests.support.namespace import send_command
 from windlass.core.job import Blob, Callback, Cap
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish
@@ -89,7 +90,7 @@ def damage(service: Service, chance: random.Random) -> None:
     """One key of those that follow from the records: gone, or with an entry less, more, or elsewhere."""
     link, prefix = service.store._sync_connection, f"{service.store.root(0)}:".encode()
     kind = chance.choice(DERIVED).encode()
-    keys = [*sorted(link.call("KEYS", prefix + kind + b":*")), prefix + kind]
+    keys = [*sorted(send_command(service.store, "KEYS", prefix + kind + b":*")), prefix + kind]
     key = chance.choice(keys)
     found = link.call("TYPE", key)
     if found == b"none":

@@ -19,7 +19,8 @@ MEMORY_MAX = 2_500_000  # the lines are more than this; most of it is the window
 
 def calls(service: Service) -> int:
     stats = send_command(service.store, "INFO", "commandstats").decode().split()
-    (counted,) = [line for line in stats if line.startswith("cmdstat_fcall:")]
+    command = "fcall" if service.store.calls_by == "functions" else "evalsha"
+    (counted,) = [line for line in stats if line.startswith(f"cmdstat_{command}:")]
     return int(counted.partition("calls=")[2].partition(",")[0])
 
 

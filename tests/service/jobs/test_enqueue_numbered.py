@@ -24,7 +24,10 @@ from windlass.service import Service
 from windlass.store.commands import enqueue
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url
+from windlass.store.scripts import library
 from windlass.store.store import Store
+
+_ENQUEUE_CODE = (b"\r\nenqueue_", library().script("enqueue").sha.encode())
 
 
 def create(service: Service, *jobs: NewJob) -> list[int | None]:
@@ -35,6 +38,7 @@ def create(service: Service, *jobs: NewJob) -> list[int | None]:
 
 def send(service: Service, call: int, *jobs: NewJob) -> list[tuple[str, int | None]]:
     """Send a call, or send it again. Return the answer and the number of each job."""
+    service.store.open_sync()
     table = service.store.limit_cache.table(0)
     made = enqueue.enqueue(
         [(numbered_id(0, 0), prepare_single(job)) for job in jobs], 0, table, 0, None, reserves_numbers=True
@@ -159,7 +163,7 @@ def losing_one_answer(target: str) -> Iterator[Endpoint]:
             while request := client.recv(65_536):
                 far.sendall(request)
                 answer = far.recv(65_536)
-                if b"\r\nenqueue_" in request and answer[:1] == b"*" and not lost.is_set():
+                if any(code in request for code in _ENQUEUE_CODE) and answer[:1] == b"*" and not lost.is_set():
                     lost.set()
                     return
                 client.sendall(answer)

@@ -125,10 +125,7 @@ def test_a_replaced_job_follows_its_new_content(service: Service, before: int, a
 
 
 def few_tombstones() -> Library:
-    known = library()
-    suffix = f"{known.suffix}_few"
-    source = re.sub(r"TOMBSTONES_MAX = \d+", "TOMBSTONES_MAX = 3", known.source).replace(known.suffix, suffix)
-    return Library(f"{known.name}_few", source, suffix)
+    return library().rewritten("few", lambda source: re.sub(r"TOMBSTONES_MAX = \d+", "TOMBSTONES_MAX = 3", source))
 
 
 def test_their_number_is_bounded(engine: EngineProcess) -> None:

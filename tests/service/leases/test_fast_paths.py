@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import windlass.store.store as store_module
 from tests.service.frozen_engine import START_MS, frozen_library, frozen_store
-from tests.support.engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess, admin_endpoint
 from tests.support.profiles import machine_settings
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id, numbered_id
@@ -42,11 +42,10 @@ _namespaces = itertools.count(1)
 
 
 def without_the_short_way() -> Library:
-    library = frozen_library()
-    source = library.source.replace("if fast_path then", "if false then")
-    assert source != library.source
-    name, suffix = library.name.replace("_frozen", "_general"), library.suffix.replace("_frozen", "_general")
-    return Library(name, source.replace("_frozen", "_general"), suffix)
+    frozen = frozen_library()
+    library = frozen.rewritten("general", lambda source: source.replace("if fast_path then", "if false then"))
+    assert "if false then" in library.source
+    return library
 
 
 class Side:
@@ -57,7 +56,7 @@ class Side:
         self.store._request_ids._owner = "either"  # in the name of a key
         self.service = Service(self.store)
         self.root = self.store.root(0)
-        self.control = SyncConnection.open(self.store.endpoint)
+        self.control = SyncConnection.open(admin_endpoint(self.store.endpoint))  # type: ignore[arg-type]
         self._library = library
 
     def ask(self, question: Callable[[Service], Any]) -> Any:

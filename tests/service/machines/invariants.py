@@ -35,11 +35,18 @@ local read = {
   hash = function(k) return redis.call('HGETALL', k) end,
   stream = function(k) return redis.call('XRANGE', k, '-', '+') end,
 }
-local answer = {}
-for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
-  local kind = redis.call('TYPE', key).ok
-  table.insert(answer, {key, kind, redis.call('PTTL', key), read[kind](key)})
-end
+local answer, seen, cursor = {}, {}, '0'
+repeat
+  local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 10000)
+  cursor = page[1]
+  for _, key in ipairs(page[2]) do
+    if not seen[key] then
+      local kind = redis.call('TYPE', key).ok
+      table.insert(answer, {key, kind, redis.call('PTTL', key), read[kind](key)})
+    end
+    seen[key] = true
+  end
+until cursor == '0'
 return answer
 """
 JOBS_REMEMBERED = 20  # by a schedule

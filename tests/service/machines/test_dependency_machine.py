@@ -26,6 +26,7 @@ from tests.service.machines.dependency_choices import NEED_LEASES, choose_step, 
 from tests.service.machines.dependency_graph import check_no_job_waits_for_nothing
 from tests.service.machines.dependency_model import LEASE_MS, DependencyJob, DependencyModel
 from tests.support.engine_process import EngineProcess
+from tests.support.profiles import ENGINE
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import FlowRef, NewJob
@@ -408,7 +409,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineProcess]:
-    kind: Any = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
+    kind: Any = ENGINE
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(EngineProcess(kind, config=("--save", "", "--appendonly", "no")))
         stack.enter_context(frozen_time(in_small_steps=True))

@@ -61,12 +61,17 @@ def answer_of(reply: Any) -> Any:
 
 
 def bounded_library() -> scripts.Library:
+    bounds = {"steps_max": STEPS_MAX, "signals_max": SIGNALS_MAX, "suspensions_max": SUSPENSIONS_MAX}
     library = frozen_library()
-    source = library.source
-    for name, value in (("steps_max", STEPS_MAX), ("signals_max", SIGNALS_MAX), ("suspensions_max", SUSPENSIONS_MAX)):
-        source, count = re.subn(rf"{name} = \d+", f"{name} = {value}", source)
-        assert count == 1, f"the library sets {name} in one place"
-    return scripts.Library(library.name, source, library.suffix)
+    for name in bounds:
+        assert len(re.findall(rf"{name} = \d+", library.source)) == 1, f"the library sets {name} in one place"
+
+    def bound(source: str) -> str:
+        for name, value in bounds.items():
+            source = re.sub(rf"{name} = \d+", f"{name} = {value}", source)
+        return source
+
+    return library.rewritten("bounded", bound)
 
 
 class DurableMachine(RuleBasedStateMachine):

@@ -49,6 +49,7 @@ from tests.service.machines.ledger import ModelJob, wants
 from tests.service.machines.model import Model
 from tests.service.model_comparison import as_expected, as_stored
 from tests.support.engine_process import EngineProcess
+from tests.support.profiles import ENGINE
 from windlass.core.callbacks.callback import LeasedCallback
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Codec, NewJob
@@ -634,7 +635,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineProcess]:
-    kind: Any = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
+    kind: Any = ENGINE
     with EngineProcess(kind, config=("--save", "", "--appendonly", "no")) as process, frozen_time():
         yield process
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.service.helpers import new
 from tests.service.machines import invariants
+from tests.support.engine_process import admin_endpoint
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.commands.command import EngineTime, Flow
@@ -46,7 +47,7 @@ def fire(service: Service) -> int:
 
 def check(service: Service) -> None:
     """Check the consistency of schedules in the namespace."""
-    link = SyncReconnectingConnection(service.store.endpoint)
+    link = SyncReconnectingConnection(admin_endpoint(service.store.endpoint))  # type: ignore[arg-type]
     root, found = f"{service.store.root(0)}:".encode(), invariants.Snapshot(now_ms(service))
     for key in link.call("KEYS", root + b"s*"):
         kind = link.call("TYPE", key)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support.namespace import send_command
 from windlass.core.job import NewJob
 from windlass.core.operations import Take, WorkerInfo
 from windlass.service import Service
@@ -32,5 +33,5 @@ async def test_a_worker_that_does_not_listen_leaves_no_wakeup_list_behind(servic
         await service.enqueue([NewJob(queue="q", name="n")]).one()
         (job,) = (await service.take(Take(queues=("q",), worker=WORKER))).jobs
         await service.cancel([job.id]).one()
-        wakeup_lists = store._sync_connection.call("KEYS", f"{store.namespace}*bell*")
+        wakeup_lists = send_command(store, "KEYS", f"{store.namespace}*bell*")
         assert wakeup_lists == []

@@ -417,4 +417,4 @@ def test_the_doctor_knows_what_pushing_leaves(lanes: Service) -> None:
     say(lanes, job, "unknown")
     dispatch(lanes)
     codes = {finding.code for finding in lanes.doctor().wait().findings}
-    assert codes <= {"no_persistence"}
+    assert codes <= {"no_persistence", "config_forbidden", "calls_by_scripts"}

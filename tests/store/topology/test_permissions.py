@@ -84,7 +84,7 @@ async def test_a_user_with_the_documented_permissions_can_do_everything(prepared
         diagnosis = await service.doctor(repair=True)
         assert diagnosis.is_healthy
         assert store.deployment is not None
-        assert [permission.name for permission in store.deployment.lacking] == ["function|load"]
+        assert [permission.name for permission in store.deployment.lacking] == ["evalsha", "function|load"]
 
 
 def test_the_documented_permissions_without_an_event_loop(prepared: EngineProcess) -> None:

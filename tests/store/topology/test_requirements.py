@@ -19,7 +19,7 @@ from windlass.service import Service
 from windlass.store import store as store_module
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.sync_connection import SyncConnection
-from windlass.store.scripts import Library, library
+from windlass.store.scripts import library
 from windlass.store.store import Store
 from windlass.store.topology.requirements import Deployment, check_requirements, combine_nodes
 
@@ -112,12 +112,18 @@ def test_a_provider_that_forbids_config_is_not_trusted_with_fsync() -> None:
     assert (found.is_persistent, found.is_fsynced) == (True, False)
 
 
-@pytest.mark.parametrize("policy", [b"allkeys-lru", b"volatile-ttl", b"allkeys-random"])
+@pytest.mark.parametrize("policy", [b"allkeys-lru", b"allkeys-random", b"something-new"])
 def test_an_evicting_engine_is_refused_unless_allowed(policy: bytes) -> None:
     info = GOOD.replace(b"noeviction", policy)
     with pytest.raises(EngineUnsuitable, match=policy.decode()):
         check_requirements([info, ALWAYS], allow_eviction=False)
     assert check_requirements([info, ALWAYS], allow_eviction=True).product == "valkey"
+
+
+@pytest.mark.parametrize("policy", [b"noeviction", b"volatile-lru", b"volatile-ttl"])
+def test_an_engine_that_evicts_no_jobs_is_accepted(policy: bytes) -> None:
+    info = GOOD.replace(b"noeviction", policy)
+    assert check_requirements([info, ALWAYS], allow_eviction=False).product == "valkey"
 
 
 def test_a_warning_when_jobs_would_be_lost_with_the_engine(caplog: pytest.LogCaptureFixture) -> None:
@@ -205,8 +211,7 @@ async def test_the_library_is_loaded_again_during_many_calls(
 
 def test_two_versions_of_the_library_side_by_side(service: Service, own_engine: EngineProcess) -> None:
     mine = library()
-    suffix = "feedbeef0000"
-    newer = Library(f"windlass_{suffix}", mine.source.replace(mine.suffix, suffix), suffix)
+    newer = mine.rewritten("newer", str)
     other = Service(new_store(own_engine))
     service.enqueue([job(name="old")]).one().wait()
     with mock.patch.object(store_module, "library", return_value=newer):

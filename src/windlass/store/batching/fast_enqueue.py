@@ -59,6 +59,7 @@ class FastEnqueue:
         try:
             [reply] = self._call(b"".join((self._prefix, size_line, entry, _NO_TERMS)))
         except EngineReplyError:
+            self._prefix_version = -1  # perhaps the store calls operations in another way now
             return None
         answer = read_enqueued(reply)
         return None if type(answer) is LimitsChanged else answer
@@ -66,6 +67,6 @@ class FastEnqueue:
     def _make_prefix(self, version: int) -> None:
         """Make the bytes of the command up to the job."""
         offset_ms = self._store.clock_offset_ms
-        arguments = pack(("FCALL", self._store.function("enqueue"), 1, self._store.root(0), offset_ms, version))
+        arguments = pack((*self._store.command_prefix("enqueue", 0), version))
         self._prefix = b"*%d\r\n%b" % (_ARGUMENTS, arguments.partition(b"\r\n")[2])
         self._prefix_version, self._prefix_offset_ms = version, offset_ms

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from windlass.core.partition import slot_of
 from windlass.store.embedded.engine import EmbeddedEngine
-from windlass.store.scripts import library
 from windlass.store.topology.cluster import Cluster
 from windlass.store.topology.sentinel import Sentinel
 from windlass.store.topology.topology import Standalone, Topology
@@ -17,7 +16,7 @@ from windlass.store.topology.topology import Standalone, Topology
 from .endpoint import Address, ClusterSeeds, SentinelGroup
 from .idle_connections import IdleConnections
 from .node_connections import NodeConnections
-from .reconnect import ReconnectingConnection, SyncReconnectingConnection
+from .reconnect import LoadCommand, ReconnectingConnection, SyncReconnectingConnection
 from .thread_connections import ThreadConnections
 
 
@@ -30,8 +29,11 @@ def topology_of(address: Address) -> Topology:
 
 
 class ConnectionPool:
-    def __init__(self, topology: Topology, engine: EmbeddedEngine | None, patience_s: float) -> None:
+    def __init__(
+        self, topology: Topology, engine: EmbeddedEngine | None, patience_s: float, load_command: LoadCommand
+    ) -> None:
         self._topology = topology
+        self._load_command = load_command
         self._engine = engine
         self._patience_s = patience_s
         self._tags: Sequence[str] = ("0",)
@@ -84,7 +86,7 @@ class ConnectionPool:
             before_connect=self._engine.ensure if self._engine else None,
             patience_s=self._patience_s,
             roots=lambda: self._roots_reached(partition),
-            functions=lambda: library().source,
+            load_command=self._load_command,
         )
 
     @contextlib.contextmanager
@@ -143,7 +145,7 @@ class ConnectionPool:
             # Only calls are short enough for several partitions to share a node's connection.
             nodes=self._shared_nodes if purpose == "calls" else None,
             roots=(lambda: self._roots_reached(partition)) if purpose in ("calls", "durable") else tuple,
-            functions=lambda: library().source,
+            load_command=self._load_command,
             interrupted=self._interrupted if purpose == "calls" else None,
         )
 

@@ -38,14 +38,20 @@ def _raise_first_error(replies: Sequence[Any]) -> None:
             raise_explained(reply)
 
 
-def _asking_commands(commands: Sequence[CommandArgs], functions: Callable[[], str]) -> list[CommandArgs]:
-    """Return the commands for a node named by an ASK redirection. It may lack the functions, so they are loaded too."""
-    first = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
-    return [first, ("ASKING",), *commands]
+LoadCommand = Callable[[CommandArgs], CommandArgs | None]  # for the code that a call needs
+
+
+def no_code(_call: CommandArgs) -> None:
+    """Return the load command of calls that need no code."""
+
+
+def _asking_commands(commands: Sequence[CommandArgs], load_command: LoadCommand) -> list[CommandArgs]:
+    """Return the commands for a node named by an ASK redirection. It may lack the code of a call: it is loaded too."""
+    return [load_command(commands[0]) or ("PING",), ("ASKING",), *commands]
 
 
 def _asking_result(replies: list[Any], is_single: bool) -> Any:
-    _raise_first_error(replies[1:3])  # not of the first: the library is mostly loaded already
+    _raise_first_error(replies[1:3])  # not of the first: a library is mostly loaded already
     return replies[2] if is_single else replies[2:]
 
 
@@ -61,13 +67,13 @@ class ReconnectingConnection:
         reply_limit_s: float = REPLY_LIMIT_S,
         nodes: NodeConnections | None = None,
         roots: Callable[[], Sequence[str]] = tuple,
-        functions: Callable[[], str] = str,
+        load_command: LoadCommand = no_code,
         interrupted: Callable[[], None] | None = None,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
         self._interrupted = interrupted  # called when it is unknown whether the engine executed a call
         self._nodes = nodes or NodeConnections()
-        self._functions = functions  # source of the library, for a node that lacks it
+        self._load_command = load_command  # for a node that lacks the code
         self._roots = roots  # of the partitions whose tokens must only grow
         self._node: Endpoint | None = None  # node of the current connection
         self._before_connect = before_connect
@@ -151,7 +157,7 @@ class ReconnectingConnection:
         """Call at the node that imports the slot. It accepts calls for the slot after ASKING."""
         connection = await self._nodes.to(redirected_to, min(CONNECT_LIMIT_S, self._patience_s))
         is_single = send is not _pipeline
-        commands = _asking_commands([tuple(args)] if is_single else args, self._functions)
+        commands = _asking_commands([tuple(args)] if is_single else args, self._load_command)
         return _asking_result(await connection.pipeline_within(limit_s, commands), is_single)
 
     def _drop(self, connection: Connection | None, kind: str) -> None:
@@ -227,10 +233,10 @@ class SyncReconnectingConnection:
         patience_s: float = PATIENCE_S,
         reply_limit_s: float = REPLY_LIMIT_S,
         roots: Callable[[], Sequence[str]] = tuple,
-        functions: Callable[[], str] = str,
+        load_command: LoadCommand = no_code,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
-        self._functions = functions
+        self._load_command = load_command
         self._roots = roots
         self._node: Endpoint | None = None
         self._before_connect = before_connect
@@ -337,7 +343,7 @@ class SyncReconnectingConnection:
     def _asking(self, redirected_to: Endpoint, limit_s: float, send: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Call at the node that imports the slot, on a connection for this call only."""
         is_single = send is not _pipeline_sync
-        commands = _asking_commands([tuple(args)] if is_single else args, self._functions)
+        commands = _asking_commands([tuple(args)] if is_single else args, self._load_command)
         connection = SyncConnection.open(redirected_to, min(CONNECT_LIMIT_S, self._patience_s))
         try:
             return _asking_result(connection.pipeline(commands, limit_s), is_single)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.core.errors import EngineFull
 from windlass.store.commands.command import NotConfirmed
 
 from .connection import CommandArgs, EngineReplyError
 
 
-def check_library_missing(error: EngineReplyError) -> None:
-    """Return if the engine lacks the function library; raise any other error."""
-    if error.kind == "OOM":
-        raise EngineFull() from error
-    if "Function not found" not in str(error):
-        raise error
+def is_command_unknown(error: EngineReplyError, command: str) -> bool:
+    """Tell whether the engine refused a command because it does not offer it."""
+    text = str(error).lower()
+    return "unknown" in text and "command" in text and command.lower() in text
 
 
 def load_without_memory_limit(load: CommandArgs, memory_max: int) -> list[CommandArgs]:

@@ -13,14 +13,14 @@ from windlass.core.job import Durability
 from windlass.core.partition import hash_tags, slot_of
 from windlass.store.connection.connection import CONNECT_LIMIT_S, CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.replies import check_library_missing
+from windlass.store.connection.replies import is_command_unknown
 from windlass.store.connection.retry_policy import RetryPolicy
 from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.keys import root_of
 from windlass.store.scripts import library
 
 from . import permissions
-from .requirements import LAYOUT, QUERIES, Deployment, check_requirements, combine_nodes
+from .requirements import LAYOUT, QUERIES, Deployment, check_requirements, combine_nodes, reason_for_scripts
 from .topology import NodeRoute, Topology
 
 
@@ -33,6 +33,7 @@ class DeploymentOptions(NamedTuple):
     durable_wait_ms: int
     allow_eviction: bool
     is_test: bool
+    is_managed: bool = False  # the service makes each write durable, as its operator declares
 
 
 def open_deployment(
@@ -120,24 +121,33 @@ class Bootstrap:
         *replies, answer = self._query(
             tag, [*QUERIES, permissions.check_command(key, wanted)], may_lack=("INFO", "CONFIG")
         )
-        lacking = permissions.read_denied(answer, wanted)
+        restrictions = permissions.read_restrictions(answer, wanted)
+        lacking = restrictions.denied
         permissions.check(self._user, key, lacking)
         if isinstance(replies[0], EngineReplyError):  # perhaps renamed: no permission would help
             raise replies[0]
         found = check_requirements(
-            replies, allow_eviction=self._options.allow_eviction, is_cluster_expected=self._topology.has_slots
+            replies,
+            allow_eviction=self._options.allow_eviction,
+            is_cluster_expected=self._topology.has_slots,
+            is_managed=self._options.is_managed,
         )
-        if any(permission.name == "function|load" for permission in lacking):
-            self._check_functions(tag, key)
-        return found._replace(user=self._user, lacking=tuple(lacking))
+        found = found._replace(user=self._user, lacking=lacking)
+        reason = reason_for_scripts(restrictions, lambda: self._has_functions(tag, key))
+        if reason:
+            found.check_may_call_scripts()
+            found = found._replace(calls_by="scripts", scripts_because=reason)
+        return found
 
-    def _check_functions(self, tag: str, key: str) -> None:
-        """Check that the engine has our functions if the user may not load them. One function is enough."""
+    def _has_functions(self, tag: str, key: str) -> bool:
+        """Tell whether the engine has our functions. One function is enough."""
         try:
             self._query(tag, [("FCALL", library().function("limits"), 1, key, 0)])
         except EngineReplyError as error:
-            check_library_missing(error)
-            raise permissions.functions_missing_error(self._user) from error
+            if "Function not found" in str(error) or is_command_unknown(error, "FCALL"):
+                return False
+            raise
+        return True
 
     def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
         return list({self._topology.route(slot_of(tag)).find_sync(): tag for tag in tags}.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from windlass.core.errors import EngineNotPermitted, WindlassError
 from windlass.store import keys
@@ -12,6 +12,7 @@ from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.scripts import library
 
 PREPARE = "windlass engine prepare"
+CallsBy = Literal["functions", "scripts"]  # of the ways to call operations
 
 
 class Permission(NamedTuple):
@@ -33,7 +34,8 @@ _CONFIRM = "to confirm that a write is safe"
 SENT = (
     Permission("info", "INFO server", "to check that the engine keeps jobs, and to notice its restarts"),
     Permission("eval", "EVAL x 1 @", "to keep lease tokens growing after a restart"),
-    Permission("fcall", "FCALL x 1 @", "to call the functions of Windlass"),
+    Permission("fcall", "FCALL x 1 @", "to call the functions of Windlass", is_required=False),
+    Permission("evalsha", "EVALSHA x 1 @", "to call scripts where functions cannot be used", is_required=False),
     Permission("time", "TIME", "to read the engine's clock"),
     Permission("hget", "HGET @ x", "to recognise the namespace"),
     Permission("hmget", "HMGET @ x", "to recognise the namespace"),
@@ -81,17 +83,18 @@ INSIDE = tuple(_inside(example.strip()) for example in _CALLS_INSIDE.split(";"))
 ALL = (*SENT, *SENT_TO_CLUSTER, *SENT_FIRST, *INSIDE)
 _BY_NAME = {permission.name: permission for permission in reversed(ALL)}  # the first purpose of a command counts
 
-# Only the engine knows what its user may do, and ACL GETUSER needs an admin. A command that this version of the engine
-# lacks makes the check raise: no permission is missing then. The checked calls are complete: a check of EVAL or FCALL
+# Only the engine knows what its user may do, and ACL GETUSER needs an admin. A command that the engine does not offer
+# makes the check raise: no permission is missing then. The checked calls are complete: a check of EVAL or FCALL
 # without arguments reads past their end and crashes the engine (seen with Redis 7.0 and Valkey 9.1).
-_QUESTION = """local denied = {}
+_QUESTION = """local denied, unknown = {}, {}
 for i = 2, #ARGV do
   local words = {}
   for word in string.gmatch(ARGV[i], '%S+') do words[#words + 1] = word == '@' and ARGV[1] or word end
   local is_known, may = pcall(redis.acl_check_cmd, unpack(words))
   if is_known and not may then denied[#denied + 1] = i - 2 end
+  if redis.acl_check_cmd and not is_known then unknown[#unknown + 1] = i - 2 end
 end
-return denied"""
+return {denied, unknown}"""
 
 _USER = re.compile(r"\bUser (\S+) has no permissions")
 _COMMAND = re.compile(r"run the '([^']+)' command")
@@ -111,13 +114,34 @@ def check_command(key: str, permissions: Sequence[Permission]) -> CommandArgs:
     return ("EVAL", _QUESTION, 0, key, *(permission.example for permission in permissions))
 
 
-def read_denied(reply: Any, permissions: Sequence[Permission]) -> list[Permission]:
-    return [permissions[int(index)] for index in reply]
+class Restrictions(NamedTuple):
+    """Commands that a user may not call, and commands that the engine does not offer."""
+
+    denied: tuple[Permission, ...] = ()
+    unknown: tuple[Permission, ...] = ()
+
+    def refusal_of(self, name: str) -> str:
+        """Return why a command cannot be called, or an empty text."""
+        if any(permission.name == name for permission in self.unknown):
+            return f"the engine has no {_BY_NAME[name].display_name}"
+        is_denied = any(permission.name == name for permission in self.denied)
+        return f"the engine's user may not call {_BY_NAME[name].display_name}" if is_denied else ""
+
+
+def read_restrictions(reply: Any, permissions: Sequence[Permission]) -> Restrictions:
+    denied, unknown = (tuple(permissions[int(index)] for index in indexes) for indexes in reply)
+    return Restrictions(denied, unknown)
 
 
 def check(user: str, key: str, lacking: Sequence[Permission]) -> None:
     """Raise EngineNotPermitted if a required permission is missing."""
-    required = [permission for permission in lacking if permission.is_required]
+    names = {permission.name for permission in lacking}
+    is_without_code = {"fcall", "evalsha"} <= names
+    required = [
+        permission
+        for permission in lacking
+        if permission.is_required or (permission.name == "fcall" and is_without_code)
+    ]
     if any(permission.name == "eval" for permission in lacking):
         # The check itself is an EVAL, so that permission exists: the key is refused, and with it every command.
         pattern = f"~{key.partition(':{')[0]}:*"
@@ -144,7 +168,8 @@ def functions_missing_error(user: str) -> EngineNotPermitted:
     return EngineNotPermitted(
         f"The engine does not have the functions of this version of Windlass (library {library().name}), and "
         f"{_subject(user, is_first=False)} may not call FUNCTION LOAD to load them. Let an admin run "
-        f"`{PREPARE} --url URL` with the admin's URL; running processes then continue by themselves (docs/engines.md)."
+        f"`{PREPARE} --url URL` with the admin's URL, or grant +evalsha; running processes then continue by themselves "
+        "(docs/engines.md)."
     )
 
 
@@ -187,17 +212,28 @@ def raise_explained(problem: WindlassError, user: str = "") -> NoReturn:
     raise found from problem
 
 
-def acl_rules(namespace: str, *, is_cluster: bool = False, is_sentinel: bool = False) -> list[str]:
-    """Return the rules of `ACL SETUSER` for a user that may run Windlass on an engine that an admin has prepared.
+def acl_rules(
+    namespace: str, *, is_cluster: bool = False, is_sentinel: bool = False, calls_by: CallsBy = "functions"
+) -> list[str]:
+    """Return the rules of `ACL SETUSER` for a user that may run Windlass: on an engine that an admin has prepared, or
+    by scripts, which is the least that Windlass needs.
 
     Categories cover the data commands, so that a version of Windlass whose functions call other commands needs no other
     rules. BLPOP, XREAD and WAITAOF are in @blocking: older engines refuse a rule that names WAITAOF.
     """
-    named = ["eval", "fcall", "info", "time", "wait", "config|get", "function|list", "select", "client|setname"]
-    named += ["cluster|slots", "cluster|nodes", "asking", "ping"] if is_cluster else []
-    named += ["role"] if is_sentinel else []
+    named = _CALL_RULES[calls_by]
+    named += ("cluster|slots", "cluster|nodes", "asking", "ping") if is_cluster else ()
+    named += ("role",) if is_sentinel else ()
     return [
         "resetkeys", f"~{keys.pattern(namespace)}", "resetchannels", "-@all", "+@read", "+@write", "+@blocking",
         "-@dangerous", "-@scripting",  # a part of @write: FLUSHALL, FUNCTION FLUSH
         *(f"+{name}" for name in named),
     ]  # fmt: skip
+
+
+_CALL_RULES: dict[CallsBy, tuple[str, ...]] = {
+    "functions": (
+        "eval", "fcall", "info", "time", "wait", "config|get", "function|list", "select", "client|setname",
+    ),
+    "scripts": ("eval", "evalsha", "info", "time", "wait", "select", "client|setname"),
+}  # fmt: skip

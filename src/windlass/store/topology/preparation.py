@@ -31,7 +31,9 @@ def _read_node(found: PrimaryReplies) -> PreparedNode:
     if not isinstance(reply, EngineReplyError):
         return PreparedNode(found.node, is_new=True)
     if "unknown command" in str(reply):
-        raise EngineUnsuitable(f"{found.node} has no functions: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
+        raise EngineUnsuitable(
+            f"{found.node} offers no functions, so there is nothing to prepare: Windlass calls scripts there."
+        )
     if not is_library_loaded(reply):
         raise_explained(reply)
     return PreparedNode(found.node, is_new=False)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from windlass.core.errors import BadSetting, EngineUnsuitable
 from windlass.core.job import Durability
 
 from . import permissions
+from .permissions import CallsBy
 
 log = logging.getLogger("windlass.store")
 
@@ -35,10 +36,13 @@ class Deployment(NamedTuple):
     user: str = ""  # of the engine; empty: unknown
     lacking: tuple[permissions.Permission, ...] = ()  # missing permissions that are not required
     memory_max: int = 0  # bytes; 0: limited by the machine only
+    calls_by: CallsBy = "functions"
+    scripts_because: str = ""  # why operations are called by scripts
+    is_managed: bool = False  # the service makes each write durable, as its operator declares
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         """Return the command that must follow a write on its connection to reach a durability, or None."""
-        if durability == "memory" or (durability == "fsync" and self.is_fsynced):
+        if durability == "memory" or self.is_managed or (durability == "fsync" and self.is_fsynced):
             return None
         if durability == "replica":
             self._check_permission("wait")
@@ -53,15 +57,36 @@ class Deployment(NamedTuple):
         self._check_permission("waitaof")
         return ("WAITAOF", "1", "0", str(wait_ms))
 
-    def check_may_load(self) -> None:
-        """Raise before a refused load: the library is large, and every call of a busy process would send it."""
-        if any(permission.name == "function|load" for permission in self.lacking):
-            raise permissions.functions_missing_error(self.user)
+    @property
+    def may_load_functions(self) -> bool:
+        """Tell it before a refused load: the library is large, and every call of a busy process would send it."""
+        return not any(permission.name == "function|load" for permission in self.lacking)
+
+    def check_may_call_scripts(self, cause: Exception | None = None) -> None:
+        """Raise if functions cannot be used and the user may not call scripts either."""
+        if any(permission.name == "evalsha" for permission in self.lacking):
+            raise permissions.functions_missing_error(self.user) from cause
 
     def _check_permission(self, name: str) -> None:
         """Raise before the write: a refusal after it would leave a job that its producer thinks is lost."""
         if lacking := [permission for permission in self.lacking if permission.name == name]:
             raise permissions.missing_error(self.user, lacking)
+
+
+def reason_for_scripts(restrictions: permissions.Restrictions, has_functions: Callable[[], bool]) -> str:
+    """Return why operations cannot be called as functions, or an empty text. `has_functions` asks the engine whether it
+    has our functions, if the user may not load them."""
+    if refusal := restrictions.refusal_of("fcall"):
+        return refusal
+    refusal = restrictions.refusal_of("function|load")
+    return f"{refusal}, and the functions are not loaded" if refusal and not has_functions() else ""
+
+
+def scripts_notice(reason: str) -> str:
+    return (
+        f"Windlass calls its operations by scripts (EVALSHA), because {reason}. All features work; each call takes the "
+        "engine longer than a function (docs/engines.md)."
+    )
 
 
 def info_fields(info: str) -> dict[str, str]:
@@ -79,17 +104,21 @@ def confirms_writes(info: dict[str, str]) -> bool:
 
 def combine_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
     """Return the properties that hold on every node. Log risks, unless the deployment is a test."""
-    if not is_test and not all(node.is_persistent for node in found):
+    is_managed = all(node.is_managed for node in found)
+    if not is_test and not is_managed and not all(node.is_persistent for node in found):
         log.warning(
             "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
         )
     lacking = tuple(dict.fromkeys(permission for node in found for permission in node.lacking))
-    if any(permission.name == "config|get" for permission in lacking):
+    if not is_managed and any(permission.name == "config|get" for permission in lacking):
         log.info(
             "The engine's user may not call CONFIG GET, so it is unknown how often the engine writes to disk. Windlass "
             "continues without this check; grant +config|get to enable it."
         )
-    return found[0]._replace(
+    by_scripts = next((node for node in found if node.calls_by == "scripts"), None)
+    if by_scripts is not None:
+        log.info("%s", scripts_notice(by_scripts.scripts_because))
+    return (by_scripts or found[0])._replace(
         has_waitaof=all(node.has_waitaof for node in found),
         is_fsynced=all(node.is_fsynced for node in found),
         is_persistent=all(node.is_persistent for node in found),
@@ -99,7 +128,7 @@ def combine_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool
 
 
 def check_requirements(
-    replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False
+    replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False, is_managed: bool = False
 ) -> Deployment:
     """Read the replies to QUERIES. Raise if the engine is too old, of another kind, or may evict jobs."""
     info, fsync = replies
@@ -126,13 +155,20 @@ def check_requirements(
         is_persistent,
         partitions=1,
         memory_max=int(fields.get("maxmemory", "0")),
+        is_managed=is_managed,
     )
+
+
+def is_evicting_jobs(policy: str) -> bool:
+    """Tell whether the engine evicts jobs when memory runs short. Policies `volatile-*` evict keys with a time to live
+    only, and no key of a job has one."""
+    return policy != "noeviction" and not policy.startswith("volatile-")
 
 
 def _check_eviction(fields: dict[str, str], allow_eviction: bool) -> None:
     policy = fields.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction" and not allow_eviction:
+    if is_evicting_jobs(policy) and not allow_eviction:
         raise EngineUnsuitable(
-            f"The engine's maxmemory-policy is '{policy}': it may evict jobs. "
-            "Set it to 'noeviction', or allow it with WINDLASS_ALLOW_EVICTION=1 if you accept losing jobs."
+            f"The engine's maxmemory-policy is '{policy}': it may evict jobs. Set it to 'noeviction' or "
+            "'volatile-lru', or allow it with WINDLASS_ALLOW_EVICTION=1 if you accept losing jobs."
         )

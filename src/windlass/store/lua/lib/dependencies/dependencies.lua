@@ -2,6 +2,7 @@
 -- score of a member is its state, so that members in any set of states are counted and listed without a counter. A
 -- child finds its parent through its links. A job that others wait for lists them in d:<id>; the score is the state of
 -- which each was last notified: 0 (not ended) or the end state.
+-- with: dependencies.propagation
 local STATE = require('constants').STATE
 local batch = require 'batch'
 local record = require 'jobs.record'

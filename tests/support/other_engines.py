@@ -1,7 +1,7 @@
-"""Tests with the `engine` fixture that `make test` runs on Valkey only.
+"""Tests with the `engine` fixture that `make test` does not run on every engine.
 
-`make test-deep` (`WINDLASS_DEEP=1`) runs them on Redis 7.0 too. All other tests always run on both engines, those of
-every operation included."""
+`make test-deep` (`WINDLASS_DEEP=1`) runs all of them on all engines. In `make test` the tests of LEFT_TO_DEEP_RUNS run
+on Valkey only, and those of RUN_BY_SCRIPTS also on an engine without functions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,18 @@ LEFT_TO_DEEP_RUNS = {
 }
 
 
+# Tests of the most used operations: the code of operations is the same, only the call differs.
+RUN_BY_SCRIPTS = {
+    "test_finish.py", "test_fail.py", "test_extend.py", "test_after.py", "test_cancel.py", "test_store_steps.py",
+    "test_other_engines.py",
+}  # fmt: skip
+
+
 def is_left_to_deep_runs(item: pytest.Item) -> bool:
     chosen = getattr(item, "callspec", None)
-    if IS_DEEP or chosen is None or chosen.params.get("engine") != "redis":
+    engine = chosen.params.get("engine") if chosen is not None else None
+    if IS_DEEP or engine not in ("redis", "scripts"):
         return False
     function = item.name.partition("[")[0]
-    return not {item.path.name, f"{item.path.name}::{function}"}.isdisjoint(LEFT_TO_DEEP_RUNS)
+    is_long = not {item.path.name, f"{item.path.name}::{function}"}.isdisjoint(LEFT_TO_DEEP_RUNS)
+    return is_long or (engine == "scripts" and item.path.name not in RUN_BY_SCRIPTS)
