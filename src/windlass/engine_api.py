@@ -119,7 +119,7 @@ _HOMES = {
     "WorkerInfo": "core.operations",
     "build_store": "deployment",
     "format_id": "core.ids",
-    "open_server": "server.server",
+    "open_server": "server",
     "parse_id": "core.ids",
     "parse_token": "core.access.tokens",
 }

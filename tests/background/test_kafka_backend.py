@@ -117,7 +117,7 @@ async def test_without_the_extra_it_is_a_failed_attempt(opened: Service, monkeyp
     await ended(opened, "ends", "a")
     await Notifier({"kafka": KafkaBackend({})}).deliver_once(opened)
     (pending,) = (await opened.callbacks()).callbacks
-    assert "pip install 'windlass[kafka]'" in pending.error
+    assert "pip install 'windlass-queue[kafka]'" in pending.error
 
 
 async def test_settings_that_the_client_refuses(opened: Service) -> None:

@@ -157,6 +157,6 @@ async def test_without_the_extra_such_jobs_fail_and_say_what_to_do(
     monkeypatch.setattr(builtins, "__import__", without)
     async with Origin(answer(b"x")).open() as origin:
         end = await work.download(origin.url(), s3_bucket="theirs", s3_region="us-east-1")
-        assert "pip install 'windlass[s3]'" in end["message"]
+        assert "pip install 'windlass-queue[s3]'" in end["message"]
         assert (end["attempt"], origin.requests) == (1, [])
         assert (await work.download(origin.url(), "other"))["success"]

@@ -17,7 +17,8 @@ from typing import Any
 
 from .supervision_policy import RestartBackoff, StopOrder, StopPolicy
 
-SIGNALS = {StopOrder.STOP: signal.SIGTERM, StopOrder.NOW: signal.SIGTERM, StopOrder.KILL: signal.SIGKILL}
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows every signal ends a process at once
+SIGNALS = {StopOrder.STOP: signal.SIGTERM, StopOrder.NOW: signal.SIGTERM, StopOrder.KILL: _KILL}
 
 
 class BlockingSupervisor:
@@ -72,7 +73,7 @@ class BlockingSupervisor:
     def abandon(self) -> None:
         """Kill the child at once, and start no other. Returns without waiting for its end."""
         self._begin_stop()
-        self._signal(signal.SIGKILL)
+        self._signal(_KILL)
 
     def _begin_stop(self) -> None:
         with self._lock:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import fcntl
 import importlib
 import os
 import signal
@@ -39,6 +38,9 @@ from .frames import (
     pack,
 )
 from .memory import OwnMemory
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 Handler = Callable[[bytes], bytes]
 

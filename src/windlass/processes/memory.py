@@ -8,11 +8,14 @@ parent checks the resident memory, because the limit does not count shared memor
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
-import resource
 from collections.abc import Iterator
 
-PAGE_BYTES = resource.getpagesize()
+with contextlib.suppress(ImportError):  # not on Windows (posix.py)
+    import resource
+
+PAGE_BYTES = mmap.PAGESIZE
 _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")  # not RssFile: the kernel takes mapped files back when it must
 
 

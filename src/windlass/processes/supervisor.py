@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from windlass.pauses import Pauses
 
+from .event_loop import handle_signals
 from .supervised_process import SupervisedProcess, describe_exit
 from .supervision_policy import RestartBackoff, StopOrder, StopPolicy
 
@@ -105,8 +106,7 @@ class Supervisor(ABC, Generic[Process]):
     async def run(self) -> int:
         """Run until `stop`, SIGTERM or SIGINT, or until a verdict ends it."""
         self._loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            self._loop.add_signal_handler(number, self.stop)
+        handle_signals(SIGNALS, self.stop)
         try:
             while not self.is_ending or self.processes:
                 await self._fill()

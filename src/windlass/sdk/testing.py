@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
-import uvloop
 
 from windlass.background import runner
 from windlass.background.recoverer import Recoverer
@@ -25,6 +24,7 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Listing
 from windlass.core.validation.bounds import PAGE_MAX, QUEUES_PER_TAKE
+from windlass.processes.event_loop import new_event_loop
 from windlass.service import Service
 from windlass.store.embedded import engine_for_tests
 from windlass.store.store import Store
@@ -189,7 +189,7 @@ class Testing:
             raise BadInput(f"An event loop is running: use `await t.{instead}` instead.")
         with self._exclusively():
             if self._runner is None:
-                self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+                self._runner = asyncio.Runner(loop_factory=new_event_loop)
             return self._runner.run(work())
 
     async def _run_all(self, concurrency: int, most: int) -> Summary:

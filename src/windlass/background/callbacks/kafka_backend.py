@@ -51,7 +51,9 @@ class KafkaBackend:
             try:
                 from confluent_kafka import Producer
             except ImportError as error:
-                raise Undeliverable("Callbacks to Kafka need `pip install 'windlass[kafka]'` on the server.") from error
+                raise Undeliverable(
+                    "Callbacks to Kafka need `pip install 'windlass-queue[kafka]'` on the server."
+                ) from error
             try:
                 self._producer = Producer(self._config)
             except Exception as error:

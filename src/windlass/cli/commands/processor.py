@@ -6,12 +6,12 @@ import logging
 import sys
 
 import click
-import uvloop
 
 from windlass.cli.connection import EngineOptions, engine_options
 from windlass.cli.parameters import DurationType
 from windlass.core.errors import EngineUnavailable, WindlassError
 from windlass.core.validation.bounds import UINT32_MAX
+from windlass.processes import event_loop
 from windlass.server.stdio import FLUSH_S, LineHandler, OutputPipe, ProcessorOptions, run_session
 
 log = logging.getLogger("windlass.processor")
@@ -82,12 +82,12 @@ def processor(
         level=logging.getLevelNamesMapping()[log_level.upper()], handlers=[LineHandler(stderr)], force=True
     )
     try:
-        code = 0 if uvloop.run(run_session(settings, options)) else FAILED
+        code = 0 if event_loop.run(run_session(settings, options)) else FAILED
     except WindlassError as error:
         log.error("%s", error)
         code = TRY_AGAIN if isinstance(error, EngineUnavailable) else FAILED
     except Exception:
         log.exception("The processor ends because of an unexpected error.")
         code = FAILED
-    uvloop.run(stderr.flush(FLUSH_S))
+    event_loop.run(stderr.flush(FLUSH_S))
     sys.exit(code)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-import uvloop
 
 from windlass import server
 from windlass.cli.connection import EngineOptions, engine_options
 from windlass.core.server_roles import API, ROLES
+from windlass.processes import event_loop
 from windlass.sdk.worker.logs import configure_logging
 from windlass.settings import Settings
 from windlass.store.embedded.memory_bound import describe_memory_bound
@@ -45,6 +45,7 @@ def serve(verbose: bool, supervised: str | None, engine: EngineOptions, **option
       windlass serve --url redis://db:6379/0 --host 0.0.0.0 --workers 4
       windlass serve --url redis://db:6379/0 --roles processor,notifier
     """
+    server.check_installation()
     settings = engine.settings(**options)
     configure_logging(settings.log_format, logging.DEBUG if verbose else logging.INFO)
     if supervised is not None:
@@ -55,9 +56,9 @@ def serve(verbose: bool, supervised: str | None, engine: EngineOptions, **option
     code = 0
     if settings.workers > 1:
         arguments = [*engine.arguments(), *_arguments(options | {"verbose": verbose})]
-        code = uvloop.run(_serve_as_parent(settings, sockets, arguments))
+        code = event_loop.run(_serve_as_parent(settings, sockets, arguments))
     else:
-        uvloop.run(server.serve(settings, sockets, _announce))
+        event_loop.run(server.serve(settings, sockets, _announce))
     click.echo("Stopped.")
     return code
 
@@ -75,7 +76,7 @@ def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
     def announce(running: server.Server) -> None:
         parent.send_ready(describe_server(running))
 
-    uvloop.run(server.serve(settings, parent.sockets, announce, parent))
+    event_loop.run(server.serve(settings, parent.sockets, announce, parent))
 
 
 async def _serve_as_parent(settings: Settings, sockets: server.Sockets, arguments: Sequence[str]) -> int:

@@ -6,9 +6,7 @@ import contextlib
 import select
 import signal
 import sys
-import termios
 import time
-import tty
 from collections.abc import Callable, Iterator
 
 import click
@@ -19,7 +17,12 @@ from windlass.cli.connection import with_service
 from windlass.cli.output import console, is_for_people, json_option, print_json
 from windlass.cli.parameters import DURATION
 from windlass.cli.records import to_record
+from windlass.processes.posix import IS_POSIX
 from windlass.service import Service
+
+with contextlib.suppress(ImportError):  # not on Windows, where only Ctrl-C ends it
+    import termios
+    import tty
 
 INTERVAL_MIN_MS = 200
 PLAIN_WIDTH = 140  # without a terminal
@@ -86,7 +89,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 @contextlib.contextmanager
 def _unbuffered_keys() -> Iterator[None]:
     """Read keys one by one and without echo. Restores the terminal afterwards."""
-    if not sys.stdin.isatty():
+    if not _has_keys():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
@@ -97,8 +100,12 @@ def _unbuffered_keys() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def _has_keys() -> bool:
+    return IS_POSIX and sys.stdin.isatty()
+
+
 def _wait_for_quit(within_s: float) -> bool:
-    if not sys.stdin.isatty():
+    if not _has_keys():
         time.sleep(within_s)
         return False
     ready, _, _ = select.select([sys.stdin], [], [], within_s)

@@ -14,15 +14,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 import click
-import uvloop
 
 from windlass import __version__
 from windlass.cli.connection import EngineOptions, engine_options
 from windlass.cli.output import format_count, printable
 from windlass.cli.parameters import DurationType, ParameterType
-from windlass.core.errors import WindlassError
+from windlass.core.errors import BadSetting, WindlassError
 from windlass.core.validation.bounds import QUEUE_MAX, TAKE_MAX
 from windlass.core.validation.values import check_text
+from windlass.processes import event_loop
+from windlass.processes.posix import IS_POSIX
 from windlass.sdk.app import Windlass
 from windlass.sdk.app_loader import load_app
 from windlass.sdk.worker.logs import LogFormat, configure_logging
@@ -168,7 +169,8 @@ def worker(
     configure_logging(
         log_format, logging.getLevelNamesMapping()[worker_options.log_level.upper()], shows_process=bool(supervised)
     )
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    if IS_POSIX:
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
     if supervised is None and (processes or autoscale or reload):
         _supervise(worker_options, _make_autoscaler(worker_options, processes, autoscale, scale_down_after), reload)
     else:
@@ -211,7 +213,7 @@ def _run_to_end(work: Coroutine[Any, Any, None], instance: Worker) -> None:
     """Run the worker to its end. A SystemExit or KeyboardInterrupt in any asyncio task also ends the event loop. If a
     job started that task, only the job fails and the loop continues: signals have their own handlers, so such an
     exception is not a request to stop the worker."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=event_loop.new_event_loop) as runner:
         loop = runner.get_loop()
         main = loop.create_task(work)
         while True:
@@ -242,8 +244,7 @@ async def _run(
     instance: Worker, loaded: LoadedMessage, supervised: SupervisorConnection | None, *, waits_for_engine: bool
 ) -> None:
     stopper = Stopper(instance)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopper.on_signal)
+    event_loop.handle_signals((signal.SIGTERM, signal.SIGINT), stopper.on_signal)
     background: list[Coroutine[Any, Any, None]] = [_announce(instance, loaded, supervised)]
     if supervised:
         supervised.listen(stopper.stop, stopper.stop_now)
@@ -322,11 +323,15 @@ def _make_autoscaler(
 
 
 def _supervise(worker_options: WorkerOptions, scaling: Autoscaler, is_reloading: bool) -> None:
+    if not IS_POSIX:
+        raise BadSetting(
+            "--processes, --autoscale and --reload need Linux or macOS. Start several `windlass worker` instead."
+        )
     if is_reloading:
         # Python checks compiled files by their time in seconds and their size: a quick edit would run the old code.
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     several = f"{scaling.least} to {scaling.most}" if scaling.most > scaling.least else str(scaling.least)
-    code = uvloop.run(
+    code = event_loop.run(
         _run_several(
             WorkerSupervisor,
             worker_options.command,

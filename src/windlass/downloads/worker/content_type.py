@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 
-import filetype
-
 LOOKED_AT = 1024  # bytes
 EMPTY, TEXT, UNKNOWN = "application/x-empty", "text/plain", "application/octet-stream"
 
@@ -37,12 +35,19 @@ def mime_type_of(beginning: bytes) -> str:
     beginning = beginning[:LOOKED_AT]
     if not beginning:
         return EMPTY
-    found = filetype.guess_mime(beginning)
+    found = _guess(beginning)
     known = _LIBMAGIC_NAMES.get(found, found) if found else ""
     text = _text_in(beginning)
     if text is None or known in _TEXTUAL_FORMATS:
         return known or UNKNOWN
     return _kind_of_text(text)
+
+
+def _guess(beginning: bytes) -> str | None:
+    import filetype  # a package of the server; commands that only read our jobs import this module too
+
+    found: str | None = filetype.guess_mime(beginning)
+    return found
 
 
 def _text_in(beginning: bytes) -> bytes | None:

@@ -46,7 +46,7 @@ def _new_client(region: str, endpoint: str) -> Any:
         from botocore.config import Config
     except ModuleNotFoundError as error:
         raise DownloadFailure(
-            PHASE, "S3 needs an extra that is not installed here: pip install 'windlass[s3]'"
+            PHASE, "S3 needs an extra that is not installed here: pip install 'windlass-queue[s3]'"
         ) from error
     config = Config(
         connect_timeout=5, read_timeout=30, max_pool_connections=50, retries={"mode": "standard", "max_attempts": 2}

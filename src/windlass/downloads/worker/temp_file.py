@@ -7,7 +7,6 @@ attempt of the same download opens it."""
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import struct
 import threading
@@ -18,6 +17,9 @@ from pathlib import Path
 import msgspec
 
 from .resume import ResumePoint
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 SUFFIX = ".tmp"
 PARTIAL_SUFFIX = ".part"

@@ -14,11 +14,10 @@ import traceback
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import uvloop
-
 from windlass.background import runner
 from windlass.background.lease_holder import BEATS_PER_LEASE, LeaseHolder, LeaseOwner
 from windlass.core.operations import WorkerInfo
+from windlass.processes.event_loop import new_event_loop
 from windlass.sdk.deployment import AnyStore, make_service
 
 from .progress import ProgressSender
@@ -84,7 +83,7 @@ class HeartbeatThread:
 
     def _work(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop_runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as loop_runner:
                 loop_runner.run(self._main())
         except BaseException as error:
             log.exception("The heartbeat thread has ended. The worker's leases will expire; restart the worker.")

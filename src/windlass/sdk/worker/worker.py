@@ -19,6 +19,7 @@ from windlass.core.operations import WorkerInfo
 from windlass.core.text.humanize import pluralize
 from windlass.core.validation.bounds import NAMES_PER_WORKER, QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.pool import ChildPool
+from windlass.processes.posix import IS_POSIX
 from windlass.retry_loop import RetryLoop
 from windlass.sdk.durations import Duration, duration_ms
 from windlass.sdk.tasks.versions import META_KEY, read_version, refuse_gaps
@@ -77,6 +78,8 @@ class Worker:
         self._is_burst = burst
         self._has_loops = has_loops
         has_process_tasks = any(task.pool == "process" for task in app.tasks.values())
+        if has_process_tasks and not IS_POSIX:
+            raise BadInput('pool="process" needs Linux or macOS: use pool="thread" for these tasks.')
         self._target = target or (find_target(app) if has_process_tasks else "")
         self._runs: dict[bytes, Run] = {}  # until their ends are reported
         self._ends_at_s: float | None = None  # when running jobs are released

@@ -70,7 +70,7 @@ def connect_error(endpoint: Endpoint, error: OSError, timeout_s: float) -> Windl
 
 
 def tune(sock: socket.socket) -> None:
-    if sock.family == socket.AF_UNIX:
+    if sock.family == getattr(socket, "AF_UNIX", None):  # Windows has none
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -4,6 +4,7 @@ connection.py opens connections; the topology package finds the right node.
 """
 
 import re
+import socket
 import ssl
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
@@ -201,6 +202,8 @@ def _tcp_endpoint(parts: SplitResult) -> Endpoint:
 
 
 def _unix_endpoint(parts: SplitResult) -> Endpoint:
+    if not hasattr(socket, "AF_UNIX"):
+        _refuse("this system has no unix sockets: give the engine a TCP port", EXAMPLE_URL)
     if parts.hostname:
         _refuse("a unix socket has no host: write three slashes before its path", EXAMPLE_UNIX_URL)
     path = _decoded(parts.path)

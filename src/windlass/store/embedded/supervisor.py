@@ -8,7 +8,6 @@ interpreter and imports only the standard library and a few modules of this pack
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -28,6 +27,9 @@ from windlass.pauses import Pauses
 from windlass.processes.blocking_supervisor import BlockingSupervisor
 from windlass.processes.supervision_policy import RestartBackoff, StopOrder, StopPolicy, StopStep
 from windlass.store.embedded import data_directory as files
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import fcntl
 
 # Three locks make this correct by construction. They are flocks: the kernel releases them however their holder dies.
 #

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import math
 import os
-import resource
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,9 @@ import msgspec
 from windlass.dialects.bedrock.refusals import CommandRefused
 
 from . import sqlite_query
+
+with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
+    import resource
 
 TARGET = f"{__name__}:make_handler"
 FILE_FACTOR = 2  # size limit of SQLite's temporary files, as a multiple of the copy
