@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 from windlass.core.errors import BadSetting
 from windlass.processes.posix import IS_POSIX
 
-from windlass.core.errors import BadSetting
-from windlass.processes.posix import IS_POSIX
-
 if TYPE_CHECKING:
     from windlass.deployment import build_store, embedded_engine
 
@@ -80,31 +77,10 @@ def check_packages(what: str) -> None:
         raise BadSetting(f"{what} needs the server's packages: pip install windlass-queue")
 
 
-_PACKAGES = ("filetype", "httptools", "jinja2")  # of the extra `server`; a client's installation lacks them
-
-
-def check_installation() -> None:
-    """Raise an error where a server cannot run: without its packages, and on Windows."""
-    if not IS_POSIX:
-        raise BadSetting(
-            "windlass serve needs Linux or macOS: run it there, and set WINDLASS_URL to its address (http://host:8080) "
-            "for programs and workers on this system."
-        )
-    check_packages("windlass serve")
-
-
-def check_packages(what: str) -> None:
-    """Raise an error that names `what` if the packages of the extra `server` are not installed."""
-    if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
-        raise BadSetting(f"{what} needs the server's packages: pip install windlass-queue")
-
-
 def __getattr__(name: str) -> Any:
     target = _ALIASES.get(name, name)
     if target not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if target == "open_server":
-        check_packages("open_server()")
     if target == "open_server":
         check_packages("open_server()")
     return getattr(importlib.import_module(_HOMES[target]), target)

@@ -14,15 +14,11 @@ import msgspec
 from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.deployment import build_store
 from windlass.processes.event_loop import handle_signals
-from windlass.processes.event_loop import handle_signals
 from windlass.processes.parent_connection import ParentConnection, inherited_socket
 from windlass.settings import Settings
 
 from .server import Server, open_server
 from .sockets import Sockets
-
-with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
-    import resource
 
 with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
     import resource

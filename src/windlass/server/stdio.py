@@ -12,7 +12,6 @@ from windlass.dialects.stdio.messages import ProcessorOptions
 from windlass.dialects.stdio.pipes import OutputPipe
 from windlass.dialects.stdio.session import FLUSH_S, ProcessorSession
 from windlass.processes.event_loop import handle_signals
-from windlass.processes.event_loop import handle_signals
 from windlass.settings import Settings
 
 from .service import open_service
