@@ -20,15 +20,24 @@ def download_dir(settings: Settings) -> Path:
     """Return the directory of downloaded files."""
     if settings.download_dir:
         return Path(settings.download_dir).expanduser()
-    is_embedded = not settings.url or settings.url.startswith("embedded:")
     home = Path(settings.data_dir).expanduser() if settings.data_dir else default_data_dir()
-    return (data_dir(settings) if is_embedded else home) / "downloads"
+    return (data_dir(settings) if _is_embedded(settings) else home) / "downloads"
 
 
 def embedded_engine(settings: Settings) -> EmbeddedEngine | None:
     """Return the embedded engine of the data directory, not started, or None if a URL names another engine."""
-    is_embedded = not settings.url or settings.url.startswith("embedded:")
-    return EmbeddedEngine(data_dir(settings), memory_max=settings.engine_memory_max) if is_embedded else None
+    if not _is_embedded(settings):
+        return None
+    return EmbeddedEngine(data_dir(settings), memory_max=settings.engine_memory_max)
+
+
+def _is_embedded(settings: Settings) -> bool:
+    return not settings.url or settings.url.startswith("embedded:")
+
+
+def is_managed(settings: Settings) -> bool:
+    """Tell whether a service makes writes durable, as its operator declares. The embedded engine shows its settings."""
+    return settings.engine_durability == "managed" and not _is_embedded(settings)
 
 
 def build_store(settings: Settings) -> Store:
@@ -40,6 +49,7 @@ def build_store(settings: Settings) -> Store:
         namespace=settings.namespace,
         partitions=settings.partitions,
         durability=settings.durability or "memory",
+        is_managed=is_managed(settings),
         allow_eviction=settings.allow_eviction,
         patience_s=settings.patience_ms / 1000,
     )

@@ -17,6 +17,7 @@ import msgspec
 from .core.callbacks.kafka_config import parse_kafka_config
 from .core.callbacks.signing import parse_keys
 from .core.callbacks.urls import is_base_url
+from .core.durability import ENGINE_DURABILITIES, EngineDurability
 from .core.errors import BadInput, BadSetting
 from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
@@ -37,10 +38,19 @@ def _check_base_url(text: str) -> None:
         raise BadInput("it must be an http or https URL to which a path can be appended, without a query.")
 
 
+def _check_engine_durability(text: str) -> None:
+    if text not in ENGINE_DURABILITIES:
+        raise BadInput(
+            f"{text[:40]!r} is not known; write `auto` to read it from the engine's settings, or `managed` if the "
+            "service makes each write durable in a way that the engine cannot show."
+        )
+
+
 _MAY_BE_OFF = {"bedrock_port", "health_port", "engine_memory_max"}
 _CHECKS: dict[str, Callable[[str], object]] = {
     "callback_keys": parse_keys,
     "callback_kafka": parse_kafka_config,
+    "engine_durability": _check_engine_durability,
     "roles": parse_roles,
     "download_url": _check_base_url,
     "public_url": _check_base_url,
@@ -60,6 +70,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # 0: the number that the engine stores; a new deployment gets 1, a new cluster 16. Fixed after the first start.
     partitions: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)] = 0
     durability: Durability | None = None  # None: the durability that the engine provides by itself
+    # How the durability of the engine is known: `auto`, from its settings; `managed`, the service makes each write
+    # durable in a way that the engine cannot show. The embedded engine is always `auto`
+    engine_durability: EngineDurability = "auto"
     allow_eviction: bool = False  # accept an engine that may evict jobs
     patience_ms: int = 30_000  # how long to wait for an engine that cannot be reached
     log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`

@@ -160,6 +160,23 @@ def test_reads_the_durability_from_the_engine(own_engine: EngineProcess, setting
     assert send_command(own_engine, "DBSIZE") == 0, "a namespace was created"
 
 
+def test_a_service_that_makes_writes_durable_by_itself(own_engine: EngineProcess) -> None:
+    for name, value in (("appendonly", "no"), ("save", "")):
+        send_command(own_engine, "CONFIG", "SET", name, value)
+    managed = {"WINDLASS_ENGINE_DURABILITY": "managed"}
+    assert in_force(own_engine.unix_url, **managed).startswith("Managed: the service makes each write durable")
+    assert "replica needs no confirmation" in in_force(own_engine.unix_url, WINDLASS_DURABILITY="replica", **managed)
+    assert in_force(own_engine.unix_url, WINDLASS_ENGINE_DURABILITY="auto").startswith("Memory only")
+
+
+def test_a_wrong_engine_durability_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="'always' is not known; write `auto`"):
+        load({}, {"WINDLASS_ENGINE_DURABILITY": "always"}, tmp_path)
+    (tmp_path / "windlass.toml").write_text("engine_durability = 7")
+    with pytest.raises(BadSetting, match="engine_durability"):
+        load({}, {}, tmp_path)
+
+
 def test_explains_an_unknown_durability(own_engine: EngineProcess) -> None:
     send_command(own_engine, "CONFIG", "SET", "appendonly", "yes")
     durability = in_force(create_restricted_user(own_engine, "-config|get"))
@@ -180,3 +197,5 @@ def test_does_not_start_the_embedded_engine(tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
     with EmbeddedEngine(tmp_path / "d"):
         assert "flushed before every answer (appendfsync always)" in in_force("", **with_data)
+        managed = in_force("", WINDLASS_ENGINE_DURABILITY="managed", **with_data)
+        assert "flushed before every answer" in managed, "the embedded engine shows its settings"

@@ -30,6 +30,7 @@ def assess(settings: dict[str, Any], wanted: Durability = "memory") -> Durabilit
         (ALWAYS | {"fsync": "", "unknown_because": "why"}, "unknown", "flushed to disk is unknown: why."),
         (ALWAYS | {"has_log": None, "unknown_because": "why"}, "unknown", "Unknown: why."),
         (ALWAYS | {"pauses_fsync": True}, "fsync_always", "not flushed while it is rewritten"),
+        (MEMORY | {"is_managed": True}, "managed", "WINDLASS_ENGINE_DURABILITY=managed"),
         (ALWAYS | {"replicas_needed": 1}, "fsync_always", "refused with fewer than 1 replicas"),
     ],
 )  # fmt: skip
@@ -54,6 +55,8 @@ def test_what_the_engine_gives(settings: dict[str, Any], level: str, words: str)
         (ALWAYS, "replica", False, "none is connected"),
         (ALWAYS | {"replicas": None}, "replica", False, "whether one is connected is unknown"),
         (ALWAYS | {"replicas": 2}, "replica", True, "2 are connected"),
+        (MEMORY | {"is_managed": True}, "fsync", True, "fsync needs no confirmation"),
+        (MEMORY | {"is_managed": True}, "replica", True, "replica needs no confirmation"),
     ],
 )
 def test_what_the_setting_asks(settings: dict[str, Any], asked: Durability, is_reached: bool, words: str) -> None:
@@ -67,4 +70,5 @@ def test_the_weakest_node_counts() -> None:
     assert find_weakest(nodes).level == "memory"
     assert find_weakest([assess(ALWAYS | {"replicas": 1}, "replica"), assess(ALWAYS, "replica")]).is_reached is False
     assert [assess(settings).is_weak for settings in (ALWAYS, EVERY_SECOND, MEMORY)] == [False, False, True]
+    assert not assess(MEMORY | {"is_managed": True}).is_weak
     assert LEVELS[0] == "unknown"

@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -16,6 +16,7 @@ from windlass.service import Service
 from windlass.settings import Settings, load
 
 NOTICE_AFTER_S = 2.0  # of waiting
+T = TypeVar("T")
 CommandFunction = Callable[..., Any]
 
 _OPTIONS = (
@@ -77,6 +78,26 @@ def with_service(command: CommandFunction) -> CommandFunction:
             return command(service, *args, **options)
 
     return wrapper
+
+
+def run_within(limit_s: float, read: Callable[[], T]) -> T | None:
+    """Run in a thread, with a time limit: a host name that cannot be resolved must not block the output. Return None
+    when the time is up; the errors of the function are raised here."""
+    found: list[T] = []
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            found.append(read())
+        except Exception as error:
+            raised.append(error)
+
+    reader = threading.Thread(target=run, daemon=True)
+    reader.start()
+    reader.join(limit_s)
+    if raised:
+        raise raised[0]
+    return found[0] if found else None
 
 
 def _open(store: AnyStore) -> None:

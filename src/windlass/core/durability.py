@@ -10,7 +10,9 @@ import msgspec
 from .job import Durability
 
 # From the weakest to the strongest. `unknown` comes first: an unknown level cannot be relied on.
-Level: TypeAlias = Literal["unknown", "memory", "snapshots", "fsync_sometimes", "fsync_every_second", "fsync_always"]
+Level: TypeAlias = Literal[
+    "unknown", "memory", "snapshots", "fsync_sometimes", "fsync_every_second", "fsync_always", "managed"
+]
 LEVELS: tuple[Level, ...] = (
     "unknown",
     "memory",
@@ -18,7 +20,12 @@ LEVELS: tuple[Level, ...] = (
     "fsync_sometimes",
     "fsync_every_second",
     "fsync_always",
+    "managed",
 )
+# How the durability of an engine is known: from its settings, or from its operator. Some services make writes durable
+# in a way that no command shows.
+EngineDurability: TypeAlias = Literal["auto", "managed"]
+ENGINE_DURABILITIES: tuple[EngineDurability, ...] = ("auto", "managed")
 _BY_POLICY: dict[str, Level] = {
     "always": "fsync_always",
     "everysec": "fsync_every_second",
@@ -37,6 +44,7 @@ class PersistenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     replicas_needed: int = 0  # min-replicas-to-write
     confirms_writes: bool = True  # the engine can confirm that a single write is on disk (WAITAOF)
     unknown_because: str = ""
+    is_managed: bool = False  # its operator declares that the service makes each write durable
 
 
 _SHORT: dict[Level, str] = {
@@ -46,6 +54,7 @@ _SHORT: dict[Level, str] = {
     "fsync_sometimes": "no fsync",
     "fsync_every_second": "fsync 1 s",
     "fsync_always": "fsync",
+    "managed": "managed",
 }
 
 
@@ -85,6 +94,8 @@ def find_weakest(nodes: Sequence[DurabilityInForce]) -> DurabilityInForce:
 
 
 def _find_level(found: PersistenceSettings) -> Level:
+    if found.is_managed:
+        return "managed"
     if found.has_log:
         return _BY_POLICY.get(found.fsync, "unknown")
     if found.has_log is None or found.save is None:
@@ -104,6 +115,11 @@ def _describe_level(found: PersistenceSettings, level: Level) -> str:
         return "Memory only: no append-only file and no snapshots. A restart of the engine loses every job."
     if level == "snapshots":
         return f"Snapshots only (save {found.save}). A crash loses the jobs accepted since the last snapshot."
+    if level == "managed":
+        return (
+            "Managed: the service makes each write durable before it answers. This is declared by "
+            "WINDLASS_ENGINE_DURABILITY=managed; the engine cannot show it."
+        )
     sentence = {
         "fsync_sometimes": "Append-only file, flushed when the system decides (appendfsync no). "
         "A crash of the machine loses up to half a minute.",
@@ -118,6 +134,8 @@ def _describe_level(found: PersistenceSettings, level: Level) -> str:
 
 def _compare_with_setting(found: PersistenceSettings, level: Level, wanted: Durability) -> tuple[str, bool]:
     """Return a note about the `durability` setting, and whether the engine reaches it."""
+    if level == "managed":
+        return "" if wanted == "memory" else f"Durability {wanted} needs no confirmation of its own there.", True
     if wanted == "replica":
         return _compare_with_replicas(found)
     refused = ""

@@ -81,6 +81,8 @@ def doctor_flow(
     durability: Durability,
     on_progress: ProgressHandler | None,
     cuts: Sequence[Cut] = (),
+    *,
+    is_managed: bool = False,
 ) -> Flow[Diagnosis]:
     run = DoctorRun(repair, on_progress)
     migrating = yield from _stop_migrating(run)
@@ -88,7 +90,7 @@ def doctor_flow(
     for partition in whole:
         yield from _check_keys(run, partition)
         yield from _check_queues(run, partition)
-    yield from _check_engines(run, whole, durability)
+    yield from _check_engines(run, whole, durability, is_managed)
     run.engine_findings += check_cuts(cuts, int(time.time() * 1000))
     return run.diagnosis()
 
@@ -160,12 +162,12 @@ def _recount(run: DoctorRun, queue: str, partition: int) -> Flow[None]:
     run.uncounted.append(queue)
 
 
-def _check_engines(run: DoctorRun, partitions: Sequence[int], durability: Durability) -> Flow[None]:
+def _check_engines(run: DoctorRun, partitions: Sequence[int], durability: Durability, is_managed: bool) -> Flow[None]:
     """Check each node once, however many partitions it serves."""
     checked = set[str]()
     for partition in partitions:
         replies = yield [NodeCommand(command, partition) for command in (INFO, CONFIG, LIBRARIES, TIME)]
-        engine = read_engine(replies, int(time.time() * 1000), durability, library().name)
+        engine = read_engine(replies, int(time.time() * 1000), durability, library().name, is_managed=is_managed)
         if engine.run_id not in checked:
             checked.add(engine.run_id)
             run.engine_findings += check_engine(engine)

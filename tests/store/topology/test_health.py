@@ -30,6 +30,7 @@ def codes(
     libraries: tuple[str, ...] = ("windlass_now",),
     clock_ms: int = 1_000_000,
     is_forbidden: bool = False,
+    is_managed: bool = False,
 ) -> set[str]:
     replies: list[Any] = [
         "\r\n".join(f"{name}:{value}" for name, value in (GOOD | (info or {})).items()).encode(),
@@ -39,7 +40,8 @@ def codes(
         [[b"library_name", name.encode(), b"engine", b"LUA", b"functions", []] for name in libraries],
         [str(clock_ms // 1000).encode(), b"0"],
     ]
-    return {finding.code for finding in check_engine(read_engine(replies, 1_000_000, durability, "windlass_now"))}
+    engine = read_engine(replies, 1_000_000, durability, "windlass_now", is_managed=is_managed)
+    return {finding.code for finding in check_engine(engine)}
 
 
 def test_a_good_engine_gives_no_finding() -> None:
@@ -50,6 +52,7 @@ def test_a_good_engine_gives_no_finding() -> None:
     ("info", "code"),
     [
         ({"maxmemory_policy": "allkeys-lru"}, "eviction"),
+        ({"maxmemory_policy": "volatile-lru"}, "eviction_of_temporary_keys"),
         ({"aof_enabled": "0"}, "no_persistence"),
         ({"aof_last_write_status": "err"}, "write_failed"),
         ({"aof_last_bgrewrite_status": "err"}, "background_save_failed"),
@@ -85,6 +88,13 @@ def test_other_findings() -> None:
     assert codes({"connected_slaves": "1"}, durability="replica") == set()
     assert codes(clock_ms=1_010_000) == {"clock_differs"}
     assert codes(libraries=("windlass_now", "windlass_old")) == {"old_libraries"}
+
+
+def test_a_service_that_makes_writes_durable_by_itself() -> None:
+    managed = {"managed_durability"}
+    assert codes({"aof_enabled": "0"}, is_managed=True) == managed
+    assert codes(is_forbidden=True, durability="replica", is_managed=True) == managed
+    assert codes(config={"appendfsync": "no"}, is_managed=True) == managed
 
 
 def test_redis_7_0_may_restore_half_a_transaction() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 
 import click
 
 from windlass import server
+from windlass.cli.connection import run_within
 from windlass.cli.output import json_option, printable
 from windlass.core.durability import find_weakest
 from windlass.core.errors import WindlassError
@@ -47,17 +47,8 @@ def config(as_json: bool) -> None:
 
 
 def _read_durability_within(settings: Settings, limit_s: float) -> str:
-    """Read the durability in a thread, with a time limit: a host name that cannot be resolved must not block the
-    output."""
-    found = [f"Unknown: the engine did not answer within {limit_s:g} s."]
-
-    def read() -> None:
-        found[:] = [_read_durability(settings, limit_s)]
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    reader.join(limit_s)
-    return printable(found[0])
+    found = run_within(limit_s, lambda: _read_durability(settings, limit_s))
+    return printable(found or f"Unknown: the engine did not answer within {limit_s:g} s.")
 
 
 def _read_durability(settings: Settings, limit_s: float) -> str:
@@ -69,8 +60,13 @@ def _read_durability(settings: Settings, limit_s: float) -> str:
         if embedded is not None and not embedded.is_running:
             return "Unknown: the embedded engine is not running. It starts with appendonly yes, appendfsync always."
         requested = settings.durability or "memory"
-        answers = query_primaries_once(server.build_store(settings).topology, (INFO, CONFIG), limit_s)
-        return str(find_weakest([read_durability(info, config, requested) for _, (info, config) in answers]))
+        store = server.build_store(settings)
+        answers = query_primaries_once(store.topology, (INFO, CONFIG), limit_s)
+        return str(
+            find_weakest(
+                [read_durability(info, config, requested, is_managed=store.is_managed) for _, (info, config) in answers]
+            )
+        )
     except WindlassError as error:
         return f"Unknown: {explain_refusal(error)}"
 

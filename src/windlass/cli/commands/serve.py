@@ -16,6 +16,7 @@ from windlass.processes import event_loop
 from windlass.sdk.worker.logs import configure_logging
 from windlass.settings import Settings
 from windlass.store.embedded.memory_bound import describe_memory_bound
+from windlass.store.topology.requirements import Deployment
 
 
 @click.command()
@@ -109,11 +110,17 @@ def describe_server(running: server.Server) -> list[str]:
     if store.is_embedded:
         lines.append("  started by  Windlass; it stops after its last client disconnects")
         lines.append(f"  memory      {describe_memory_bound(found.memory_max)}")
-    lines.append(f"  durability  {'every reply is sent after its fsync' if found.is_fsynced else store.durability}")
+    lines.append(f"  durability  {_describe_durability(found, store.durability)}")
     lines.append("  loops       scheduler, recoverer, janitor")
     if running.settings.workers > 1:
         lines.append(f"  processes   {running.settings.workers}")
     return [*lines, "Stop with Ctrl-C."]
+
+
+def _describe_durability(found: Deployment, requested: str) -> str:
+    if found.is_managed:
+        return "managed by the engine's service (WINDLASS_ENGINE_DURABILITY)"
+    return "every reply is sent after its fsync" if found.is_fsynced else requested
 
 
 def _describe_interfaces(running: server.Server) -> list[str]:

@@ -24,7 +24,12 @@ class DoctorOperations(Facet):
 
     def _doctor_flow(self, repair: bool, follow: ProgressHandler | None) -> Flow[Diagnosis]:
         partitions = range(self.store.partitions)  # known when the store is open: when the flow runs
-        return (yield from doctor_flow(partitions, repair, self.store.durability, follow, self.store.cuts))
+        store = self.store
+        return (
+            yield from doctor_flow(
+                partitions, repair, store.durability, follow, store.cuts, is_managed=store.is_managed
+            )
+        )
 
     def engines(self) -> Operation[list[EngineState]]:
         """Return the state of each node of the engine: memory, persistence, round trip, and risky settings. No job is
@@ -32,4 +37,5 @@ class DoctorOperations(Facet):
         return Operation(self.store, self._engines_flow)
 
     def _engines_flow(self) -> Flow[list[EngineState]]:
-        return engines_flow(range(self.store.partitions), self.store.durability, self.store.cuts)
+        store = self.store
+        return engines_flow(range(store.partitions), store.durability, store.cuts, is_managed=store.is_managed)

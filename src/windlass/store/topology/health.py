@@ -13,7 +13,7 @@ from windlass.core.job import Durability
 from windlass.store.embedded.data_directory import Cut
 
 from .permissions import explain_refusal
-from .requirements import confirms_writes, info_fields, version_number
+from .requirements import confirms_writes, info_fields, is_evicting_jobs, version_number
 
 NEARLY_FULL = 0.8
 CLOCK_TOLERANCE_MS = 2_000
@@ -27,6 +27,9 @@ CONFIG = (
 )
 LIBRARIES = ("FUNCTION", "LIST", "LIBRARYNAME", "windlass_*")
 TIME = ("TIME",)
+EVICTED_EARLY = (
+    "Jobs are safe. When memory runs short, throttle periods, rates, ids of ended jobs and logouts are forgotten early."
+)
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 
@@ -40,6 +43,7 @@ class EngineReport(NamedTuple):
     durability: Durability  # as configured
     own_library: str
     unknown_because: str = ""  # why INFO or CONFIG was refused
+    is_managed: bool = False  # its operator declares that the service makes each write durable
 
     def number(self, name: str) -> int:
         return int(self.info.get(name, "0") or 0)
@@ -65,6 +69,7 @@ class EngineReport(NamedTuple):
             replicas_needed=int(config.get("min-replicas-to-write", 0)),
             confirms_writes=confirms_writes(self.info),
             unknown_because=self.unknown_because,
+            is_managed=self.is_managed,
         )
         return assess_durability(found, self.durability)
 
@@ -77,7 +82,9 @@ class EngineReport(NamedTuple):
         return self.info.get("valkey_version") or self.info.get("redis_version", "?")
 
 
-def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_library: str) -> EngineReport:
+def read_engine(
+    replies: list[Any], here_ms: int, durability: Durability, own_library: str, *, is_managed: bool = False
+) -> EngineReport:
     """Read the replies to INFO, CONFIG, LIBRARIES and TIME. Refusals are error values among them."""
     info, config, libraries, instant = replies
     clock_ms = int(instant[0]) * 1000 + int(instant[1]) // 1000 if isinstance(instant, list) else here_ms
@@ -89,12 +96,13 @@ def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_li
         durability,
         own_library,
         _refusal(info, config),
+        is_managed,
     )
 
 
-def read_durability(info: Any, config: Any, durability: Durability) -> DurabilityInForce:
+def read_durability(info: Any, config: Any, durability: Durability, *, is_managed: bool = False) -> DurabilityInForce:
     """Read the durability from the replies to INFO and CONFIG alone."""
-    return read_engine([info, config, None, None], 0, durability, "").durability_in_force
+    return read_engine([info, config, None, None], 0, durability, "", is_managed=is_managed).durability_in_force
 
 
 def _refusal(*replies: Any) -> str:
@@ -146,28 +154,45 @@ def _finding(code: str, severity: Severity, what: str, risk: str, remedy: str, *
 
 def _safety(engine: EngineReport) -> Iterator[Finding]:
     policy = engine.info.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
+    if is_evicting_jobs(policy):
         yield _finding(
             "eviction", _E, f"The engine's maxmemory-policy is '{policy}'.",
             "It throws jobs away when memory runs short.", "Set maxmemory-policy to noeviction.",
+        )  # fmt: skip
+    elif policy != "noeviction":
+        yield _finding(
+            "eviction_of_temporary_keys", _N, f"The engine's maxmemory-policy is '{policy}'.", EVICTED_EARLY,
+            "Set maxmemory-policy to noeviction, or give it enough memory (docs/engines.md).",
         )  # fmt: skip
     if not engine.info:
         yield _finding(
             "info_forbidden", _W, "The engine refuses INFO, so its state cannot be read.",
             "It is unknown whether jobs are safe there.", "Grant +info to its user (docs/engines.md).",
         )  # fmt: skip
-    elif not engine.has_log:
+    elif not engine.has_log and not engine.is_managed:
         yield _finding(
             "no_persistence", _W, "The engine keeps no append-only file.",
             "Acknowledged jobs are lost when it crashes.", "Set `appendonly yes` and `appendfsync always`.",
         )  # fmt: skip
-    if engine.config is None:
+    if engine.is_managed:
+        yield _managed(engine)
+    elif engine.config is None:
         yield _finding(
             "config_forbidden", _N, "The engine refuses CONFIG GET, so its configuration cannot be read.",
             "It is unknown how often it writes to disk.", "Look it up with its provider.",
         )  # fmt: skip
     elif engine.has_log:
         yield from _fsync(engine.config)
+
+
+def _managed(engine: EngineReport) -> Finding:
+    """Report what the engine itself says, so that a setting that is wrong for this engine is noticed."""
+    shown = engine._replace(is_managed=False, durability="memory").durability_in_force.sentence
+    return _finding(
+        "managed_durability", _N, "Durability is declared as the service's (WINDLASS_ENGINE_DURABILITY=managed).",
+        f"Jobs are as safe as the service keeps its word. The engine itself reports: {shown}",
+        "If this is not such a service, remove the setting.",
+    )  # fmt: skip
 
 
 def _fsync(config: dict[str, str]) -> Iterator[Finding]:
@@ -217,7 +242,7 @@ def _confirming(engine: EngineReport) -> Iterator[Finding]:
             "is_replica", _E, "This engine is a replica.", "It accepts no writes, or they are lost.",
             "Connect to its primary, or through Sentinel.",
         )  # fmt: skip
-    if engine.durability == "replica" and engine.number("connected_slaves") == 0:
+    if engine.durability == "replica" and not engine.is_managed and engine.number("connected_slaves") == 0:
         yield _finding(
             "no_replica", _E, "Durability 'replica' is configured, but no replica is connected.",
             "Every enqueue waits and then reports 'durability not reached'.",

@@ -18,7 +18,9 @@ from .requirements import info_fields
 SERVER = ("INFO", "server")
 
 
-def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cut] = ()) -> Flow[list[EngineState]]:
+def engines_flow(
+    homes: Sequence[int], durability: Durability, cuts: Sequence[Cut] = (), *, is_managed: bool = False
+) -> Flow[list[EngineState]]:
     nodes = yield from _nodes(homes)
     found = []
     for partitions in nodes:
@@ -27,7 +29,7 @@ def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cu
         round_trip_us = round((time.perf_counter() - started_s) * 1_000_000)
         replies = yield [NodeCommand(command, partitions[0]) for command in (INFO, CONFIG, LIBRARIES, TIME)]
         now_ms = int(time.time() * 1000)
-        engine = read_engine(replies, now_ms, durability, library().name)
+        engine = read_engine(replies, now_ms, durability, library().name, is_managed=is_managed)
         findings = [*check_engine(engine), *check_cuts(cuts, now_ms)]
         found.append(_state(engine, partitions, round_trip_us, findings))
     return found
