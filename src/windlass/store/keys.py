@@ -31,6 +31,11 @@ def wakeup_list(root: str, process: str) -> str:
     return f"{root}:bell:{process}"
 
 
+def probe(root: str) -> str:
+    """Return the key that a probe of the engine writes and removes in one step. No other code uses it."""
+    return f"{root}:probe"
+
+
 def pattern(start: str) -> str:
     """Return the pattern of all keys of a namespace, or behind a root."""
     return f"{start}:*"

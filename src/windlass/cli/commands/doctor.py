@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import textwrap
+import time
 
 import click
 import msgspec
 
 from windlass import server
-from windlass.cli.connection import EngineOptions, engine_options
+from windlass.cli.connection import EngineOptions, engine_options, run_within
+from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
 from windlass.cli.output import format_count, json_option, printable
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
-from windlass.core.errors import WindlassError
+from windlass.core.errors import BadSetting, WindlassError
 from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
+from windlass.store.topology.cluster import Cluster
+from windlass.store.topology.permissions import acl_rules, explain_refusal
+from windlass.store.topology.probe import probe_nodes
+from windlass.store.topology.sentinel import Sentinel
 
 UNHEALTHY, CHECK_FAILED = 1, 2
+PROBE_LIMIT_S = 5.0
 WIDTH = 100
 EXAMPLES_SHOWN = 3  # --json prints more
 SEVERITIES = {
@@ -28,17 +38,29 @@ SEVERITIES = {
 
 @click.command(short_help="Check for inconsistencies and risks.")
 @click.option("--repair", is_flag=True, help="Repair findings that need no decision. Jobs can keep running.")
+@click.option(
+    "--engine",
+    "probed_url",
+    metavar="URL",
+    help="Instead: show what this engine can and cannot do for Windlass. Takes 5 s at most and leaves nothing behind.",
+)
 @json_option
 @engine_options
-def doctor(repair: bool, as_json: bool, engine: EngineOptions) -> None:
+def doctor(repair: bool, probed_url: str | None, as_json: bool, engine: EngineOptions) -> None:
     """Check for inconsistent records and indexes, and for risky engine settings.
 
-    Exit code: 0 healthy (or repaired), 1 errors remain, 2 the check was not possible.
+    Exit code: 0 healthy (or repaired), 1 errors remain, 2 the check was not possible. With --engine: 0 suitable, 1 not
+    suitable, 2 the probe was not possible.
 
     \b
     Example:
       windlass doctor --repair
+      windlass doctor --engine redis://db.example.org:6379/0
     """
+    if probed_url is not None:
+        if repair or engine.url or engine.data_dir:
+            raise click.UsageError("--engine takes only --namespace and --json beside it: it checks no jobs.")
+        sys.exit(_probe(engine._replace(url=probed_url).settings(), as_json))
     try:
         diagnosis, name = _diagnose(repair, engine)
     except WindlassError as error:
@@ -49,6 +71,45 @@ def doctor(repair: bool, as_json: bool, engine: EngineOptions) -> None:
     else:
         _show(diagnosis, name)
     sys.exit(0 if diagnosis.is_healthy else UNHEALTHY)
+
+
+def _probe(settings: Settings, as_json: bool) -> int:
+    """Probe an engine, print the result and return the exit code."""
+    try:
+        result = run_within(PROBE_LIMIT_S, lambda: _probe_engine(settings))
+    except WindlassError as error:
+        click.echo(f"windlass: the probe was not possible: {explain_refusal(error)}", err=True)
+        return CHECK_FAILED
+    if result is None:
+        click.echo(f"windlass: the probe was not possible: no answer within {PROBE_LIMIT_S:g} s.", err=True)
+        return CHECK_FAILED
+    (print_probe_json if as_json else print_probe)(result)
+    return 0 if is_suitable(result.rows) else UNHEALTHY
+
+
+def _probe_engine(settings: Settings) -> ProbeResult:
+    if settings.url.startswith(("http://", "https://")):
+        raise BadSetting("--engine takes the URL of an engine, such as redis://localhost:6379/0, not of a server.")
+    started_s = time.perf_counter()
+    with server.embedded_engine(settings) or contextlib.nullcontext():
+        store = server.build_store(settings)
+        nodes = probe_nodes(store.topology, settings.namespace, PROBE_LIMIT_S)
+    is_cluster, is_sentinel = isinstance(store.topology, Cluster), isinstance(store.topology, Sentinel)
+    kind = f"cluster, {format_count(len(nodes), 'node')} with partitions" if is_cluster else "one node"
+    options = ProbeOptions(
+        durability=settings.durability or "memory",
+        is_managed=store.is_managed,
+        allow_eviction=settings.allow_eviction,
+        is_cluster=is_cluster,
+        topology=f"the primary of the sentinels, {nodes[0].node}" if is_sentinel else kind,
+    )
+    minimal, functions = (
+        acl_rules(settings.namespace, is_cluster=is_cluster, is_sentinel=is_sentinel, calls_by=way)
+        for way in ("scripts", "functions")
+    )
+    took_ms = round((time.perf_counter() - started_s) * 1000)
+    rows = find_capabilities(nodes, options)
+    return ProbeResult(str(store.topology), settings.namespace, rows, minimal, functions, took_ms)
 
 
 def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:

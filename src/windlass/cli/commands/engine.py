@@ -11,6 +11,7 @@ import click
 from windlass import server
 from windlass.cli.bulk import confirm, yes_option
 from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow
+from windlass.cli.engine_page import acl_line
 from windlass.cli.output import json_option, print_note, print_text
 from windlass.core.errors import BadSetting
 from windlass.deployment import data_dir as data_dir_of
@@ -73,7 +74,7 @@ def _show(store: Store, nodes: list[PreparedNode], rules: list[str]) -> None:
     print_text(
         f"Users need these permissions for namespace {store.namespace!r}. Run this as admin{where}, with a password:"
     )
-    click.echo(f"ACL SETUSER windlass on >PASSWORD {' '.join(rules)}")
+    click.echo(acl_line(rules))
 
 
 # Files of a stopped embedded engine
