@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .sdk.tasks.task import Call, Task
     from .sdk.testing import Testing
     from .sdk.worker.worker import Worker
-    from .server.mounted import asgi
+    from .server import asgi
     from .web.asgi.host_auth import Access
 
 __version__ = "0.1.0"
@@ -122,7 +122,7 @@ _HOMES = {
     "Task": "sdk.tasks.task",
     "Testing": "sdk.testing",
     "Worker": "sdk.worker.worker",
-    "asgi": "server.mounted",
+    "asgi": "server",
     "Access": "web.asgi.host_auth",
 }
 

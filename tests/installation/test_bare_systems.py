@@ -90,6 +90,13 @@ def test_the_error_says_what_to_do(hide: str, arguments: list[str], answer: str,
     assert answer in done.stderr
 
 
+@pytest.mark.parametrize("name", ["windlass.asgi", "windlass.engine_api.open_server"])
+def test_a_client_that_imports_a_part_of_the_server_gets_the_same_sentence(name: str) -> None:
+    home, _, attribute = name.rpartition(".")
+    done = run_bare(CLIENT, f"from {home} import {attribute}")
+    assert f"BadSetting: {attribute}() needs the server's packages: pip install windlass-queue" in done.stderr
+
+
 def test_without_the_engine_package_the_engine_of_the_system_is_used_or_the_error_says_how_to_get_one() -> None:
     done = run_command(CLIENT, "queues", "ls", PATH="/nowhere")
     assert "install the Python package windlass-queue" in done.stderr

@@ -15,6 +15,7 @@ from windlass.processes.posix import IS_POSIX
 if TYPE_CHECKING:
     from windlass.deployment import build_store, embedded_engine
 
+    from .mounted import asgi
     from .prefork import PreforkSupervisor
     from .prefork import PreforkSupervisor as Family
     from .process import Parent, serve
@@ -32,6 +33,7 @@ __all__ = [
     "Server",
     "Serving",
     "Sockets",
+    "asgi",
     "build_store",
     "embedded_engine",
     "open_server",
@@ -54,6 +56,7 @@ _HOMES = {
     "serve": "windlass.server.process",
     "Server": "windlass.server.server",
     "open_server": "windlass.server.server",
+    "asgi": "windlass.server.mounted",
 }
 _ALIASES = {"Family": "PreforkSupervisor", "Serving": "Server", "running": "open_service", "serving": "open_server"}
 
@@ -81,6 +84,6 @@ def __getattr__(name: str) -> Any:
     target = _ALIASES.get(name, name)
     if target not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if target == "open_server":
-        check_packages("open_server()")
+    if target in ("asgi", "open_server"):
+        check_packages(f"{target}()")
     return getattr(importlib.import_module(_HOMES[target]), target)
