@@ -29,30 +29,30 @@ USAGE, TRY_AGAIN, FAILED = 2, 75, 1
 TRANSIENT = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
 
 
-# Command -> module and function, in the order of the help.
+# Command -> its module and function, and its line in the help. The order is that of the help.
 COMMANDS = {
-    "serve": "serve:serve",
-    "worker": "worker:worker",
-    "processor": "processor:processor",
-    "enqueue": "enqueue:enqueue",
-    "jobs": "jobs:jobs",
-    "failed": "failed:failed",
-    "flows": "flows:flows",
-    "queues": "queues:queues",
-    "limits": "limits:limits",
-    "schedules": "schedules:schedules",
-    "callbacks": "callbacks:callbacks",
-    "workers": "workers:workers",
-    "top": "top:top",
-    "tokens": "access.tokens:tokens",
-    "audit": "access.audit:audit",
-    "doctor": "doctor:doctor",
-    "engine": "engine:engine",
-    "export": "transfer:export",
-    "import": "transfer:import_jobs",
-    "migrate": "migrate:migrate",
-    "config": "config:config",
-    "completion": "completion:completion",
+    "serve": ("serve:serve", "Run the server: engine, background loops and all interfaces."),
+    "worker": ("worker:worker", "Run the jobs of an application."),
+    "processor": ("processor:processor", "Assign jobs to workers that talk in JSON lines."),
+    "enqueue": ("enqueue:enqueue", "Put a job into a queue."),
+    "jobs": ("jobs:jobs", "Show jobs and act on them."),
+    "failed": ("failed:failed", "Find failed jobs; retry or delete them."),
+    "flows": ("flows:flows", "Show flows and act on them."),
+    "queues": ("queues:queues", "Show, pause and configure queues."),
+    "limits": ("limits:limits", "Limit running jobs, or starts per time."),
+    "schedules": ("schedules:schedules", "Show, run and pause schedules."),
+    "callbacks": ("callbacks:callbacks", "List callbacks and redeliver given-up callbacks."),
+    "workers": ("workers:workers", "List and stop workers."),
+    "top": ("top:top", "Watch queues and workers."),
+    "tokens": ("access.tokens:tokens", "Create, list and revoke access tokens."),
+    "audit": ("access.audit:audit", "List actions through servers with their authors, newest first."),
+    "doctor": ("doctor:doctor", "Check for inconsistencies and risks."),
+    "engine": ("engine:engine", "Administer the engine itself."),
+    "export": ("transfer:export", "Export all data to a file."),
+    "import": ("transfer:import_jobs", "Import an export."),
+    "migrate": ("migrate:migrate", "Move jobs in from the Redis of another queue."),
+    "config": ("config:config", "Show every setting and its origin."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
 }
 
 
@@ -66,9 +66,14 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, name = COMMANDS[cmd_name].split(":")
+        module, name = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(f"{__package__}.commands.{module}"), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
