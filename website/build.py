@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +11,7 @@ from website.navigation import as_toml, navigation
 from website.pages import write_pages
 
 SETTINGS = Path(__file__).with_name("zensical.toml")
+COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Zensical writes colours into pipes, too
 HTML = "html"  # folder of the built site; the name is also in zensical.toml
 
 
@@ -29,11 +30,10 @@ def build(folder: Path, tool: Path) -> Path:
     done = subprocess.run(
         [tool, "build", "--strict", "--clean"],
         cwd=folder,
-        env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise BuildFailed(done.stdout + done.stderr.partition("Traceback")[0])
+        raise BuildFailed(COLOUR.sub("", done.stdout + done.stderr.partition("Traceback")[0]))
     return folder / HTML

@@ -15,6 +15,8 @@ PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img alt="([^"]*)"
 LANGUAGES = {".py": "python", ".lua": "lua", ".sh": "bash", ".toml": "toml", ".yaml": "yaml", ".json": "json"}
 # Files that settings name, beside those of docs/.
 ASSETS = (Path(__file__).with_name("site.css"), ROOT / "src/windlass/dashboard/static/windlass.svg")
+EXAMPLES = PurePosixPath("examples")  # the navigation names it
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # code would hide the documents in the results
 # Pages that use the width of the window, without the lists of pages and headings beside them.
 WIDE = {PurePosixPath("index.md")}
 
@@ -46,27 +48,33 @@ def page_of(document: PurePosixPath) -> str:
 
 
 def linked_sources(documents: list[PurePosixPath]) -> set[PurePosixPath]:
-    """Return files and folders that documents link to and that are no documents themselves."""
+    """Return files and folders that documents link to and that are no documents themselves, with the files in them."""
     targets = {
         target_of(link, document)
         for document in documents
         for link in links_of((ROOT / document).read_text())
         if is_local(link)
     }
-    return {target for target in targets if target.parts[0] != DOCUMENTS and target.suffix != ".md"}
+    found = {EXAMPLES} | {target for target in targets if target.parts[0] != DOCUMENTS and target.suffix != ".md"}
+    return found | {folder / file.name for folder in found for file in _modules(ROOT / folder)}
 
 
 def source_text(source: PurePosixPath) -> str:
     """Return the page of a source file or of a folder."""
     path = ROOT / source
     if path.is_dir():
-        return f"# {source}/\n\n" + "".join(_entry(file) for file in sorted(path.iterdir()))
+        title = "Examples" if source == EXAMPLES else f"{source}/"
+        return NOT_SEARCHED + f"# {title}\n\n" + "".join(_entry(file) for file in _modules(path))
     language = LANGUAGES.get(source.suffix, "text")
-    return f"# {source.name}\n\n`{source}` in the repository:\n\n```{language}\n{path.read_text()}```\n"
+    text = path.read_text().rstrip()
+    return NOT_SEARCHED + f"# {source.name}\n\n`{source}` in the repository:\n\n```{language}\n{text}\n```\n"
+
+
+def _modules(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.py")) if folder.is_dir() else []
 
 
 def _entry(file: Path) -> str:
     """Return the line of a file in the list of its folder: its name and the first line of its description."""
-    if file.suffix != ".py" or not (description := ast.get_docstring(ast.parse(file.read_text()))):
-        return ""
-    return f"- `{file.name}`: {description.splitlines()[0]}\n"
+    description = ast.get_docstring(ast.parse(file.read_text())) or ""
+    return f"- [{file.name}]({file.name}.md): {description.partition(chr(10))[0]}\n"

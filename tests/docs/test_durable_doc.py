@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.docs.console_session import ID, Command, commands, fences, normalize, run_in_terminal
+from tests.docs.console_session import fences
+from tests.docs.tutorial_reader import TutorialReader
 from tests.sdk.conftest import app, engine
 from tests.sdk.small_project import run_pytest
 from tests.support.engine_process import EngineProcess
-from tests.support.worker_process import WorkerProcess, wait_until
 from windlass import Windlass, Worker
 from windlass.core import durable as bounds
 
@@ -44,77 +44,19 @@ def file_block(name: str) -> str:
 # Tutorial
 
 
-class Tutorial:
-    """A reader who does what the tutorial says, with two terminals."""
-
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
-        self._directory = directory
-        self._environment = environment
-        self._workers: list[WorkerProcess] = []
-        self._job_id = ""
-
-    def run(self, text: str) -> None:
-        for fence in fences(text):
-            if fence.language == "console":
-                for command in commands(fence.content):
-                    self._run_command(command)
-            elif fence.language == "text":
-                self._wait_for_lines(fence.content)
-
-    def _run_command(self, command: Command) -> None:
-        if command.line.startswith("windlass worker"):
-            arguments = command.line.split()[2:]
-            worker = WorkerProcess(*arguments, directory=self._directory, environment=self._environment)
-            self._workers.append(worker.wait_ready())
-        elif command.line.startswith("pkill -9"):
-            self._workers[-1].kill()
-        else:
-            self._compare(command)
-
-    def _compare(self, command: Command) -> None:
-        """Run a command until it prints what the document shows: the job may need a moment to get there."""
-        expected, found = normalize("\n".join(command.expected)), ""
-
-        def is_printed() -> bool:
-            nonlocal found
-            line = ID.sub(self._job_id, command.line)
-            output = run_in_terminal(line, self._directory, {**os.environ, **self._environment})
-            self._job_id = self._job_id or output.strip()
-            found = normalize(output)
-            return found == expected
-
-        try:
-            wait_until(is_printed, command.line, 30)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{found}\ninstead of\n{expected}") from None
-
-    def _wait_for_lines(self, content: str) -> None:
-        worker = self._workers[-1]
-        for line in ID.sub(self._job_id, content).splitlines():
-            worker.wait_for_output(line)
-
-    @property
-    def output(self) -> str:
-        return "".join(worker.output for worker in self._workers)
-
-    def close(self) -> None:
-        for worker in self._workers:
-            worker.remove()
-
-
 @pytest.fixture
-def tutorial(engine: EngineProcess, tmp_path: Path) -> Iterator[Tutorial]:
+def tutorial(engine: EngineProcess, tmp_path: Path) -> Iterator[TutorialReader]:
     environment = {
         "WINDLASS_URL": engine.unix_url,
         "WINDLASS_NAMESPACE": f"durable{os.getpid()}",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    reader = Tutorial(tmp_path, environment)
+    reader = TutorialReader(tmp_path, environment)
     yield reader
     reader.close()
 
 
-def test_the_tutorial(tutorial: Tutorial, tmp_path: Path) -> None:
+def test_the_tutorial(tutorial: TutorialReader, tmp_path: Path) -> None:
     code = file_block("orders.py").replace("asyncio.sleep(20)", "asyncio.sleep(5)").replace('"15s"', '"10s"')
     (tmp_path / "orders.py").write_text(code)
     tutorial.run(section("Tutorial: an order"))

@@ -1,4 +1,4 @@
-"""Links of documents are valid, every decision is in the index, and no file names a path of a machine."""
+"""Links and pictures of documents are valid, every decision is in the index, and no file names a path of a machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.house.source_tree import ROOT, relative, tracked_files
+from website.links import SCHEME, links_of
 
 DOCUMENTS = [path for path in tracked_files() if path.suffix == ".md"]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
-LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 # Homes of users and of build machines. Written in two parts so that this file does not match itself.
 MACHINE_PATH = re.compile(
@@ -32,15 +32,11 @@ def heading_anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
-def anchors_of(target: Path, anchor: str) -> set[str]:
-    return heading_anchors(target.read_text()) if anchor and target.suffix == ".md" else {anchor}
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
 def test_links_lead_to_files_and_headings(document: Path) -> None:
     broken = []
-    for link in LINK.findall(FENCE.sub("", document.read_text())):
-        if re.match(r"[a-z]+:", link):
+    for link in links_of(document.read_text()):
+        if SCHEME.match(link):
             continue
         file, _, anchor = link.partition("#")
         target = (document.parent / file).resolve() if file else document
