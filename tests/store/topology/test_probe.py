@@ -13,12 +13,14 @@ import pytest
 from tests.support.acl_user import PASSWORD, flush_engine, send_command
 from tests.support.console import run_with_settings
 from tests.support.engine_process import EngineProcess
+from windlass.cli.engine_page import acl_line
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
 from windlass.store.topology.permissions import acl_rules
 from windlass.store.topology.probe import ProbeReplies, probe_nodes
 from windlass.store.topology.topology import Standalone
 
+DOCUMENT = Path(__file__).parents[3] / "docs/engines.md"
 URL = "redis://windlass@127.0.0.1:1/0"
 SAFE = ("--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "1gb")
 SAME_SETTINGS = (("maxmemory", "1gb"), ("maxmemory-policy", "noeviction"), ("appendonly", "yes"))
@@ -91,6 +93,14 @@ def test_the_printed_rules_are_enough(engine: EngineProcess) -> None:
     assert run_with_settings("enqueue", "q", "n", "--url", url).code == 0
     assert probe(url, 0)["namespace"]["found"] == "in use, 1 partition"
     assert run_with_settings("doctor", "--url", url).code == 0
+
+
+def test_the_document_has_both_lines() -> None:
+    lines = [
+        line for line in DOCUMENT.read_text().splitlines() if line.startswith("ACL SETUSER windlass on >PASSWORD ")
+    ]
+    expected = [acl_line(acl_rules("wl", calls_by="functions")), acl_line(acl_rules("wl", calls_by="scripts"))]
+    assert lines == expected
 
 
 @pytest.mark.parametrize(
