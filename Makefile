@@ -20,7 +20,7 @@ SITE := .site
 MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit \
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit dist first-job \
   mutants docs site screenshots clean
 
 help: ## List the commands.
@@ -110,6 +110,12 @@ bench-setup: setup bench-packages ## Create the environments of the other queues
 
 fuzz: setup ## Send almost valid input for minutes (SECONDS=…); SEED=… repeats a run.
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+
+dist: setup ## Build wheels and source archives of both distributions into dist/, and check them with twine.
+	$(BIN)/python tools/build_distributions.py
+
+first-job: dist ## Install these wheels into an empty environment and run the README's first job, timed.
+	@WHEELS=dist sh tools/first_job.sh
 
 audit: ## List known vulnerabilities of our dependencies; needs the network.
 	@$(PYTHON) tools/audit.py

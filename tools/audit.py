@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from typing import Any
+
+from own_environment import WAIT_S, install
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".audit"
 PIP_AUDIT = ENVIRONMENT / "bin" / "pip-audit"
-WAIT_S = 600
 NO_SOURCE = (
     "No advisory source answered for {what}, so nothing is known. `make audit` needs pypi.org, or api.osv.dev with "
     "PIP_AUDIT_VULNERABILITY_SERVICE=osv. Run it on a machine that can reach one of them."
@@ -23,7 +23,7 @@ NO_SOURCE = (
 
 
 def main() -> int:
-    if not _is_installed():
+    if not install(ENVIRONMENT, PIP_AUDIT.name):
         print(
             "Cannot install pip-audit: no package index is reachable. Run this on a machine that can reach one.",
             file=sys.stderr,
@@ -40,22 +40,6 @@ def main() -> int:
         print(NO_SOURCE.format(what="anything"), file=sys.stderr)
         return 2
     return _told(found)
-
-
-def _is_installed() -> bool:
-    if PIP_AUDIT.exists():
-        return True
-    venv.create(ENVIRONMENT, with_pip=True)
-    pip = [
-        ENVIRONMENT / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "pip-audit",
-    ]
-    return subprocess.run(pip, timeout=WAIT_S, check=False).returncode == 0
 
 
 def _told(found: list[dict[str, Any]]) -> int:

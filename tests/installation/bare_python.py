@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,3 +33,8 @@ def run_bare(
 def run_command(hide: str, *arguments: str, cwd: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run `windlass …` in such a process."""
     return run_bare(hide, COMMAND_LINE, *arguments, cwd=cwd, **settings)
+
+
+def first_program_of_the_readme() -> str:
+    programs = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return str(programs[0])
