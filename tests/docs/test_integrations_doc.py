@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.contrib.sentry_envelopes import ingest_server
 from tests.support.engine_process import EngineProcess
 
 on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -30,6 +31,27 @@ from shop.tasks import send_mail
 result = send_mail.enqueue(8, subject="Sorry")
 from windlass.contrib.django import app
 print(app.job(result.id).result(timeout=60)); result.refresh(); print(result.status)
+"""
+COLLECT = """
+from opentelemetry.metrics import set_meter_provider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+reader = InMemoryMetricReader()
+set_meter_provider(MeterProvider([reader], shutdown_on_exit=False))
+"""
+RUN = """
+import asyncio
+from windlass import Worker
+@app.task(retry=1)
+async def fail(): 1 / 0
+fail.enqueue()
+asyncio.run(Worker(app, burst=True).run())
+"""
+SHOW = """
+for scope in reader.get_metrics_data().resource_metrics[0].scope_metrics:
+    for metric in scope.metrics:
+        print(metric.name, metric.unit)
+app.close()
 """
 SCRAPE = """
 import urllib.request
@@ -87,6 +109,27 @@ def test_opentelemetry_and_prometheus(engine: EngineProcess, tmp_path: Path) -> 
     served = re.findall(r"^# TYPE (\w+?)(?:_total)? (?:counter|gauge|histogram)$", done.stdout, re.MULTILINE)
     assert len(table) == 10
     assert {name for name in served if not name.endswith("_created")} == set(table)
+
+
+@on_valkey
+def test_opentelemetry_metrics_and_sentry(engine: EngineProcess, tmp_path: Path) -> None:
+    (metrics,), (sentry,) = section("OpenTelemetry metrics"), section("Sentry")
+    (tmp_path / "shop.py").write_text(f"{COLLECT}{sentry}{metrics}{RUN}{SHOW}")
+    with ingest_server() as server:
+        environment = {
+            **os.environ,
+            "WINDLASS_URL": engine.unix_url,
+            "WINDLASS_NAMESPACE": f"meters{os.getpid()}",
+            "SENTRY_DSN": server.dsn,
+        }
+        done = subprocess.run(
+            [sys.executable, "shop.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+    table = re.findall(r"^\| `((?:messaging|windlass)\.[a-z._]+)` \| [a-z -]+ \| `?(.*?)`? \|", DOCUMENT, re.MULTILINE)
+    assert len(table) == 10
+    assert {tuple(line.split()) for line in done.stdout.splitlines()} == set(table)
+    (event,) = [payload for kind, payload in server.items if kind == "event"]
+    assert event["exception"]["values"][-1]["type"] == "ZeroDivisionError"
 
 
 SCRIPT = """

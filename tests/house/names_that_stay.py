@@ -93,7 +93,7 @@ def _python_names() -> Iterator[str]:
     yield from (path for path in aliases.FORMER_MODULES if not path.startswith(ALIASES))
     for module in pkgutil.walk_packages(contrib.__path__, f"{contrib.__name__}."):
         yield module.name
-    for extra in ("opentelemetry", "prometheus"):
+    for extra in ("opentelemetry", "opentelemetry_metrics", "prometheus", "sentry"):
         yield from _defined_in(importlib.import_module(f"{contrib.__name__}.{extra}"))
     yield f"{contrib.__name__}.django.WindlassBackend"
     yield from (name for name in read()["python"] if name.startswith(ALIASES) and _resolves(name))
@@ -116,7 +116,7 @@ def _defined_in(module: Any) -> Iterator[str]:
 
 
 def _entry_points() -> Iterator[str]:
-    for point in importlib.metadata.distribution("windlass").entry_points:
+    for point in importlib.metadata.distribution("windlass-queue-client").entry_points:
         yield f"{point.group}: {point.name}"
 
 

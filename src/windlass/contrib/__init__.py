@@ -1,1 +1,1 @@
-"""Integrations with Django, Flask, OpenTelemetry, Prometheus, pydantic-ai and Starlette. Each needs its extra."""
+"""Integrations: Django, Flask, OpenTelemetry, Prometheus, pydantic-ai, Sentry, Starlette. Each needs its extra."""

@@ -25,7 +25,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from windlass import __version__
 from windlass.core.ids import format_id
-from windlass.core.job import Job
 from windlass.sdk.app import Windlass
 from windlass.sdk.context import Context
 from windlass.sdk.tasks.task import Call
@@ -87,7 +86,7 @@ class _TraceMiddleware:
             try:
                 result = await call_next()
             except BaseException as error:
-                _record_error(span, job, error)
+                _record_error(span, ctx, error)
                 raise
             span.set_attribute("windlass.outcome", "finished")
             return result
@@ -104,8 +103,8 @@ def _attributes(operation: str, kind: str, queue: str, task: str) -> dict[str, s
     }
 
 
-def _record_error(span: Span, job: Job, error: BaseException) -> None:
-    end = attempt_end(job, error)
+def _record_error(span: Span, ctx: Context, error: BaseException) -> None:
+    end = attempt_end(ctx, error)
     span.set_attribute("windlass.outcome", end)
     if end in ("stopped", "suspended"):
         return

@@ -14,15 +14,14 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from windlass.core.errors import WindlassError
 from windlass.core.queue import QueueStats
 from windlass.sdk.app import Windlass
 from windlass.sdk.context import Context
 
-from .attempt_end import attempt_end
+from .attempt_end import attempt_end, seconds_waited
+from .queue_stats import count_jobs, oldest_age_s, read_stats
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
-_STATES = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled")
 
 
 def instrument(app: Windlass, *, registry: CollectorRegistry = REGISTRY, buckets: Sequence[float] = SECONDS) -> None:
@@ -56,7 +55,7 @@ class _AttemptMetrics:
         job = ctx.job
         labels = (job.queue, job.name)
         self._started.labels(*labels).inc()
-        self._waited.labels(*labels).observe(max(0, (job.started_at_ms or 0) - job.run_at_ms) / 1000)
+        self._waited.labels(*labels).observe(seconds_waited(job))
         self._running.labels(*labels).inc()
         began_s = time.perf_counter()
         error: BaseException | None = None
@@ -68,7 +67,7 @@ class _AttemptMetrics:
         finally:
             self._seconds.labels(*labels).observe(time.perf_counter() - began_s)
             self._running.labels(*labels).dec()
-            self._ended.labels(*labels, attempt_end(job, error)).inc()
+            self._ended.labels(*labels, attempt_end(ctx, error)).inc()
 
 
 class QueueCollector(Collector):
@@ -88,17 +87,11 @@ class QueueCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         up = GaugeMetricFamily("windlass_engine_up", "1 while the engine answers.")
-        try:
-            service = self._app.service
-            names = self._queues or service.queues().wait()
-            found = service.stats(names).wait() if names else []
-        except WindlassError:
-            up.add_metric((), 0)
-            yield up
-            return
-        up.add_metric((), 1)
+        found = read_stats(self._app, self._queues)
+        up.add_metric((), found is not None)
         yield up
-        yield from _gauges(found)
+        if found is not None:
+            yield from _gauges(found)
 
 
 def _gauges(found: Sequence[QueueStats]) -> Iterator[GaugeMetricFamily]:
@@ -109,9 +102,9 @@ def _gauges(found: Sequence[QueueStats]) -> Iterator[GaugeMetricFamily]:
     size = GaugeMetricFamily("windlass_queue_bytes", "Bytes of jobs that have not ended.", labels=("queue",))
     paused = GaugeMetricFamily("windlass_queue_paused", "1 while the queue is paused.", labels=("queue",))
     for stats in found:
-        for state in _STATES:
-            jobs.add_metric((stats.queue, state), stats.failures if state == "failed" else getattr(stats, state))
-        oldest.add_metric((stats.queue,), (stats.oldest_age_ms or 0) / 1000)
+        for state, count in count_jobs(stats).items():
+            jobs.add_metric((stats.queue, state), count)
+        oldest.add_metric((stats.queue,), oldest_age_s(stats))
         size.add_metric((stats.queue,), stats.bytes)
         paused.add_metric((stats.queue,), stats.is_paused)
     return iter((jobs, oldest, size, paused))

@@ -27,7 +27,7 @@ from typing import (
 from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.ids import parse_id
 from windlass.core.job import Durability
-from windlass.core.operations import Enqueued
+from windlass.core.operations import Enqueued, Fail
 from windlass.service import Service
 from windlass.store.operation import BatchOperation
 
@@ -113,6 +113,9 @@ class Windlass(AppConnection, ScheduleDecorators):
         self.step_stubs: dict[str, Callable[..., Any]] = {}  # functions that a test puts in the place of steps, by name
         # Returns the W3C traceparent of a new job. The id is empty for a schedule, whose jobs are made later.
         self.trace_source: Callable[[Call[Any], bytes], str] | None = None
+        # Called with the report of each failed attempt, and the exception if the code has raised one. They are called
+        # for runs with a context; an app with a middleware has no others.
+        self.failure_hooks: list[Callable[[Context, Fail, BaseException | None], None]] = []
         self.declared = Declarations()
 
     # Tasks

@@ -128,7 +128,7 @@ def make_failure(error: BaseException, task: Task[..., Any]) -> AttemptResult:
     if isinstance(error, BadArguments):
         return AttemptFailed(AttemptFailure(reason="bad_arguments", error=encode_exception(error), is_final=True))
     reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
-    return AttemptFailed(AttemptFailure(reason=reason, error=encode_exception(error), is_final=_gives_up(error, task)))
+    return AttemptFailed(AttemptFailure(reason=reason, error=encode_exception(error), is_final=gives_up(error, task)))
 
 
 def _join(error: BaseException, others: list[BaseException]) -> BaseException:
@@ -140,7 +140,12 @@ def _join(error: BaseException, others: list[BaseException]) -> BaseException:
 _FINAL = (GiveUp, DurableFailure, StepsFull, UnreadableStep)
 
 
-def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
+def gives_up(error: BaseException, task: Task[..., Any]) -> bool:
+    """Report whether no retry follows this exception, whatever tries are left."""
+    if isinstance(error, FailedInChild):
+        return error.failure.is_final
+    if isinstance(error, Retry | BadArguments):
+        return isinstance(error, BadArguments)
     if isinstance(error, BaseExceptionGroup) and all(isinstance(part, DurableFailure) for part in leaves(error)):
         return True
     if isinstance(error, (*_FINAL, *task.give_up_on)):

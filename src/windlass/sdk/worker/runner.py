@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
 
 log = logging.getLogger("windlass.worker")
+# Integrations that report failures by themselves ignore this logger.
+failure_log = logging.getLogger("windlass.worker.failures")
 
 STATE_RETRIES = RetryLoop(log, "Could not read the stored steps of a job", TRANSIENT)
 
@@ -254,8 +256,19 @@ class JobRunner:
             outcome = self._make_run_report(run, ended, error) if run.stop_reason else make_report(run.job, ended)
             if type(outcome) is Fail:
                 _log_failure(run, outcome)
+                self._call_failure_hooks(run, outcome, error)
             self._on_ended(run, outcome)
         self._on_slot_freed()
+
+    def _call_failure_hooks(self, run: Run, outcome: RunReport, error: BaseException | None) -> None:
+        """Pass a failed attempt to the hooks of the app. Their errors must not change its report."""
+        if type(outcome) is not Fail or outcome.then == "cancelled" or run.context is None:
+            return
+        for hook in self._app.failure_hooks:
+            try:
+                hook(run.context, outcome, error)
+            except Exception:
+                log.exception("A failure hook raised an exception. The report of job %s is sent.", run.job.key)
 
     def _make_run_report(self, run: Run, ended: AttemptResult, error: BaseException | None) -> RunReport:
         if not run.stop_reason:
@@ -289,9 +302,10 @@ class JobRunner:
             run.job.key,
             run.task.name,
         )
-        self._on_ended(
-            run, self._make_run_report(run, AttemptFailed(AttemptFailure(reason="error")), asyncio.CancelledError())
-        )
+        error = asyncio.CancelledError()
+        outcome = self._make_run_report(run, AttemptFailed(AttemptFailure(reason="error")), error)
+        self._call_failure_hooks(run, outcome, error)
+        self._on_ended(run, outcome)
 
 
 def _log_failure(run: Run, outcome: Fail) -> None:
@@ -302,11 +316,11 @@ def _log_failure(run: Run, outcome: Fail) -> None:
         f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({details})' if details else ''}"
     )
     if outcome.then == "retry":
-        log.warning("%s; retrying in %.1f s", what, outcome.delay_ms / 1000)
+        failure_log.warning("%s; retrying in %.1f s", what, outcome.delay_ms / 1000)
     elif outcome.then == "cancelled":
-        log.info("%s", what)
+        failure_log.info("%s", what)
     else:
-        log.error("%s; the job has failed\n%s", what, error.get("traceback", ""))
+        failure_log.error("%s; the job has failed\n%s", what, error.get("traceback", ""))
 
 
 def is_terminated(ended: AttemptResult) -> bool:
