@@ -1,4 +1,5 @@
-"""Django: the backend for settings.TASKS, the applications for workers, and streams of jobs as responses."""
+"""Django: the backend for settings.TASKS, the applications for workers, streams of jobs as responses, and the dashboard
+beside the project's own pages."""
 
 from __future__ import annotations
 
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from . import streams
 
         return getattr(streams, name)
+    if name in ("mount", "user_of"):
+        from . import mounting
+
+        return getattr(mounting, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

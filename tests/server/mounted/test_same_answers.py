@@ -1,0 +1,67 @@
+"""Two ways in, one application: the listener of the server and a mounted application answer every request alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from tests.server.mounted.host_server import MOUNT, bearer, hosted, mounted
+from windlass import Windlass, asgi
+from windlass.core.access.tokens import Role
+from windlass.core.job import NewJob
+from windlass.server import open_server
+from windlass.server.application import PARTS, routes_of
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = Settings(port=0, bedrock_port=None, roles="api", base_path=MOUNT)
+# Set by the server around the application, or different in each answer.
+OWN_HEADERS = {"date", "server", "connection", "transfer-encoding", "set-cookie", "content-length", "etag"}
+VARYING = re.compile(rb'name="csrf" value="[0-9a-f]+"|\d+')  # ages and times, too
+STREAMS = {"/live", "/metrics", "/api/v1/events"}
+VALUES = {"id": "01890a5d-ac96-774b-bcce-b302099a8057", "version": "x", "file": "windlass.css", "queue": "mail"}
+
+
+def requests() -> list[tuple[str, str]]:
+    """Return one request per route, with values for the placeholders."""
+    found = []
+    for route in (route for table in routes_of(PARTS) for route in table.all):
+        if route.path not in STREAMS and "stream" not in route.path:
+            path = re.sub(r"\{(\w+)\}", lambda name: VALUES.get(name[1], "mail"), route.path)
+            found.append((route.method, path))
+    return found
+
+
+def shape(answer: httpx.Response) -> tuple[int, dict[str, str], bytes]:
+    headers = {name: value for name, value in answer.headers.items() if name not in OWN_HEADERS}
+    return answer.status_code, headers, VARYING.sub(b"", answer.content)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/html,*/*;q=0.8"], ids=["api", "pages"])
+async def test_every_route_answers_as_in_the_server(
+    app: Windlass, store: Store, service: Service, token_of: Callable[[Role], str], accept: str
+) -> None:
+    service.enqueue([NewJob(queue="mail", name="send")]).wait()
+    reader, admin = token_of(Role.READ), token_of(Role.ADMIN)
+    application = asgi(app, parts=PARTS, roles="api")
+    async with (
+        open_server(store.clone(), SETTINGS) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as direct,
+        hosted(mounted(application)) as host,
+    ):
+        for token in ("", reader, admin):
+            headers = {"accept": accept, **(bearer(token) if token else {})}
+            for method, path in requests():
+                if token == admin and method != "GET":
+                    continue  # it would change the other's answer
+                body = {} if method == "GET" else {"content": b"{}"}
+                clients = (direct, host.client)
+                answers = [await each.request(method, f"{MOUNT}{path}", headers=headers, **body) for each in clients]
+                assert shape(answers[0]) == shape(answers[1]), (method, path, token)
+    assert len(requests()) > 150
