@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 from website.links import is_local, links_of, replace_links, site_link, target_of
-from website.repository import DOCUMENTS, ROOT, document_pages, source_page
+from website.repository import DOCUMENTS, ROOT, document_pages, site_path, source_page
 
 # A picture follows the colour scheme of the system. The site has a switch, and its theme chooses by these endings.
 PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img alt="([^"]*)" src="([^"]+)"></picture>')
@@ -43,7 +43,7 @@ def page_of(document: PurePosixPath) -> str:
     """Return the page that is made of a document."""
     text = replace_links((ROOT / document).read_text(), lambda link: site_link(link, document))
     text = PICTURE.sub(r'<img alt="\2" src="\3#only-light"><img alt="\2" src="\1#only-dark">', text)
-    hidden = "---\nhide: [navigation, toc, path]\n---\n\n" if PurePosixPath(document.name) in WIDE else ""
+    hidden = "---\nhide: [navigation, toc, path]\n---\n\n" if site_path(document) in WIDE else ""
     return hidden + text
 
 
