@@ -29,7 +29,7 @@ RUN groupadd --gid 10001 windlass \
 ENV PATH=/opt/windlass/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    WINDLASS_DATA_DIR=/var/lib/windlass \
+    WINDLASS_DATA_DIR=/var/lib/windlass/data \
     WINDLASS_LOG_FORMAT=json
 # As a list: a shell in between would keep SIGTERM to itself.
 ENTRYPOINT ["windlass"]
