@@ -7,9 +7,10 @@ RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Packages for the tests: a second engine, the allocator for the embedded engine, locale sources, a tool that makes certificates,
-# HTTP clients that are not ours, a browser with fonts, a counter of instructions, and a database (of the benchmarks). Debian's nodejs comes without npm. Other distributions include npm in
+# HTTP clients that are not ours, a browser with fonts, a counter of instructions, a database (of the benchmarks), and
+# the checker of systemd's units. Debian's nodejs comes without npm. Other distributions include npm in
 # nodejs, and their nodejs conflicts with a separate npm package.
-TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind postgresql
+TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind postgresql systemd
 # Debian keeps the programs of PostgreSQL outside of the search path.
 HAS_POSTGRES := { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1
 # Code generators for the OpenAPI documents, from npm.
@@ -17,11 +18,13 @@ GENERATORS := .generators
 GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-lock.json
 # The documentation site and the tool that builds it, in an environment of its own: nothing else needs the tool.
 SITE := .site
+# Checkers of deploy/: hadolint, kubernetes-validate and others in an environment of their own, and Prometheus.
+DEPLOY_TOOLS := .deploy-tools
 MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit dist first-job \
-  mutants docs site screenshots clean
+  mutants docs site screenshots check-deploy rendered-chart clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s  %s\n", $$1, $$2}'
@@ -48,9 +51,9 @@ environment:
 	@if ls -d $(VENV)/lib/python*/site-packages/windlass-*.dist-info >/dev/null 2>&1; then $(PIP) uninstall -y windlass; fi
 
 test-packages:
-	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
+	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v systemd-analyze && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
-	@$(MAKE) --no-print-directory $(GENERATORS)/.installed $(SITE)/.installed
+	@$(MAKE) --no-print-directory $(GENERATORS)/.installed $(SITE)/.installed $(DEPLOY_TOOLS)/.installed
 
 $(GENERATORS)/.installed: $(GENERATOR_PACKAGES)
 	@echo "Installing code generators for the tests…"
@@ -58,6 +61,28 @@ $(GENERATORS)/.installed: $(GENERATOR_PACKAGES)
 	@cd $(GENERATORS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null \
 	  || { echo "npm could not install the packages of tests/generators/package.json. Check that npm can reach a registry."; exit 2; }
 	@touch $@
+
+# Prometheus is unpacked and not installed: its package starts a server on the machine.
+.PHONY: deploy-tools
+deploy-tools: $(DEPLOY_TOOLS)/.installed
+$(DEPLOY_TOOLS)/.installed: tests/deploy/requirements.txt
+	@echo "Installing checkers of deploy/ for the tests…"
+	@$(PYTHON) -m venv $(DEPLOY_TOOLS)/venv
+	@$(DEPLOY_TOOLS)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
+	@command -v promtool >/dev/null && command -v prometheus >/dev/null || { cd $(DEPLOY_TOOLS) \
+	  && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } >/dev/null 2>&1 \
+	  && dpkg-deb -x prometheus_*.deb prometheus && rm prometheus_*.deb; } \
+	  || { echo "The tests need promtool and prometheus. Install Prometheus with your package manager."; exit 2; }
+	@touch $@
+
+# Go and the libraries of Helm's templates, to render the chart; and tools that build an image without a daemon. 700 MB.
+DEPLOY_PACKAGES := golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev buildah mmdebstrap
+.PHONY: deploy-packages
+deploy-packages: deploy-tools
+	@{ command -v go && command -v buildah && command -v mmdebstrap && test -e /usr/share/gocode/src/sigs.k8s.io/yaml && test -e /usr/share/gocode/src/github.com/Masterminds/sprig; } >/dev/null || { \
+	  echo "Installing $(DEPLOY_PACKAGES) for checks of deploy/…"; \
+	  { apt-get install -y -q --no-install-recommends $(DEPLOY_PACKAGES) || { apt-get update -q && apt-get install -y -q --no-install-recommends $(DEPLOY_PACKAGES); }; } >/dev/null; } \
+	  || { echo "The checks of deploy/ need these packages of Debian: $(DEPLOY_PACKAGES)."; exit 2; }
 
 .PHONY: install-test-packages
 install-test-packages:
@@ -74,7 +99,7 @@ serve: $(RUNTIME) ## Run the server with its embedded engine.
 test: setup test-packages check ## Run all checks and all tests.
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-test-deep: setup test-packages check ## Run all tests on both engines, long property tests and all mutants.
+test-deep: setup test-packages deploy-packages check ## Run all tests on both engines, long property tests and all mutants.
 	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 --dist loadgroup
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 $(MACHINES)
 	$(BIN)/python tools/mutants.py
@@ -85,6 +110,12 @@ check: setup ## Check style, types, import rules and Lua headers.
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_lua.py
+
+check-deploy: setup test-packages deploy-packages ## Check deploy/ completely: render the chart again, build the images, run them. Takes minutes.
+	WINDLASS_DEEP=1 $(BIN)/pytest tests/deploy
+
+rendered-chart: setup deploy-packages ## Write the rendered manifests of the Helm chart for the tests.
+	$(BIN)/python -m tests.deploy.chart
 
 # The engine's usual allocator, which the embedded engine lacks; without it the benchmark report says so. PostgreSQL for the
 # comparison of durable steps with DBOS; without it that comparison fails.
@@ -154,4 +185,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove the environments and caches.
-	rm -rf $(VENV) $(GENERATORS) dist .dist-tools $(SITE) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(GENERATORS) dist .dist-tools $(SITE) $(DEPLOY_TOOLS) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
