@@ -1,6 +1,6 @@
 """Agent whose model requests and tool calls are steps, and whose refunds a person approves.
 
-pip install 'windlass[pydantic-ai]'
+pip install 'windlass-queue[pydantic-ai]'
 windlass worker agent:app
 python agent.py
 

@@ -1,4 +1,4 @@
-"""Kafka backend of callbacks, with the extra `windlass[kafka]`. It imports the client at the first delivery."""
+"""Kafka backend of callbacks, with the extra `windlass-queue[kafka]`. It imports the client at the first delivery."""
 
 from __future__ import annotations
 
