@@ -49,6 +49,11 @@ def check_requires(path: str, source: str) -> Iterator[str]:
     code = code_of(source)
     body = re.sub(r"^local \w+ = require.*$", "", code, flags=re.MULTILINE)
     names = declared_names(body)
+    yield from (
+        f"{path}: there is no companion {module}"
+        for module in scripts.companions(source)
+        if module not in scripts.modules()
+    )
     for line in re.findall(r"^local (\w+) = require ?\(?'([\w.]+)'", source, re.MULTILINE):
         name, module = line
         if module != "constants" and module not in scripts.modules():
