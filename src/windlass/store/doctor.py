@@ -18,7 +18,7 @@ from .commands.admin import doctor, maintenance
 from .commands.command import Flow, MigratingPartitions, NodeCommand
 from .embedded.data_directory import Cut
 from .scripts import library
-from .topology.health import CONFIG, INFO, LIBRARIES, TIME, check_cuts, check_engine, read_engine
+from .topology.health import CONFIG, INFO, LIBRARIES, TIME, check_calls, check_cuts, check_engine, read_engine
 
 EXAMPLES_MAX = 10
 KEYS_PER_CALL = 100
@@ -83,6 +83,7 @@ def doctor_flow(
     cuts: Sequence[Cut] = (),
     *,
     is_managed: bool = False,
+    scripts_because: str = "",
 ) -> Flow[Diagnosis]:
     run = DoctorRun(repair, on_progress)
     migrating = yield from _stop_migrating(run)
@@ -91,7 +92,7 @@ def doctor_flow(
         yield from _check_keys(run, partition)
         yield from _check_queues(run, partition)
     yield from _check_engines(run, whole, durability, is_managed)
-    run.engine_findings += check_cuts(cuts, int(time.time() * 1000))
+    run.engine_findings += [*check_cuts(cuts, int(time.time() * 1000)), *check_calls(scripts_because)]
     return run.diagnosis()
 
 

@@ -11,7 +11,8 @@ from .connection.connection import CommandArgs, EngineReplyError
 from .connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
 from .connection.replies import is_command_unknown, is_library_loaded, load_without_memory_limit
 from .scripts import Library
-from .topology.requirements import CallsBy, Deployment, scripts_notice
+from .topology.permissions import CallsBy
+from .topology.requirements import Deployment, scripts_notice
 
 log = logging.getLogger("windlass.store")
 
@@ -25,10 +26,11 @@ class EngineCode:
         self._is_embedded = is_embedded
         self._deployment: Deployment | None = None
         self.calls_by: CallsBy = "functions"
+        self.scripts_because = ""  # why operations are called by scripts
 
     def opened(self, deployment: Deployment) -> None:
         self._deployment = deployment
-        self.calls_by = deployment.calls_by
+        self.calls_by, self.scripts_because = deployment.calls_by, deployment.scripts_because
 
     def head(self, operation: str) -> tuple[str, str]:
         """Return the first two words of a call."""
@@ -99,4 +101,4 @@ class EngineCode:
             self._deployment.check_may_call_scripts(error)
         if self.calls_by != "scripts":
             log.warning("%s", scripts_notice(reason))
-        self.calls_by = "scripts"
+            self.calls_by, self.scripts_because = "scripts", reason

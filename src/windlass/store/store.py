@@ -46,7 +46,8 @@ from .events.fanout import Fanout
 from .keys import root_of
 from .scripts import library
 from .topology.bootstrap import DeploymentOptions, open_deployment
-from .topology.requirements import CallsBy, Deployment
+from .topology.permissions import CallsBy
+from .topology.requirements import Deployment
 from .topology.topology import run_search, run_search_sync
 from .waiting.registry import WakeupRegistry
 
@@ -331,6 +332,11 @@ class Store:
     @property
     def calls_by(self) -> CallsBy:
         return self._code.calls_by
+
+    @property
+    def scripts_because(self) -> str:
+        """Return why operations are called by scripts; empty: by functions."""
+        return self._code.scripts_because
 
     def command_prefix(self, operation: str, partition: int) -> tuple[Argument, ...]:
         """Return the words of a call before the arguments of its operation."""

@@ -27,9 +27,10 @@ class DoctorOperations(Facet):
         store = self.store
         return (
             yield from doctor_flow(
-                partitions, repair, store.durability, follow, store.cuts, is_managed=store.is_managed
+                partitions, repair, store.durability, follow, store.cuts,
+                is_managed=store.is_managed, scripts_because=store.scripts_because,
             )
-        )
+        )  # fmt: skip
 
     def engines(self) -> Operation[list[EngineState]]:
         """Return the state of each node of the engine: memory, persistence, round trip, and risky settings. No job is
@@ -38,4 +39,7 @@ class DoctorOperations(Facet):
 
     def _engines_flow(self) -> Flow[list[EngineState]]:
         store = self.store
-        return engines_flow(range(store.partitions), store.durability, store.cuts, is_managed=store.is_managed)
+        return engines_flow(
+            range(store.partitions), store.durability, store.cuts,
+            is_managed=store.is_managed, scripts_because=store.scripts_because,
+        )  # fmt: skip

@@ -124,6 +124,18 @@ def check_engine(engine: EngineReport) -> list[Finding]:
     return [finding for check in checks for finding in check(engine)]
 
 
+def check_calls(scripts_because: str) -> list[Finding]:
+    """Report that operations are called by scripts, and why. Empty: they are called by functions."""
+    if not scripts_because:
+        return []
+    found = _finding(
+        "calls_by_scripts", _N, f"Windlass calls its operations by scripts, because {scripts_because}.",
+        "All features work; each call takes the engine longer, as it builds its code again.",
+        "Let an admin run `windlass engine prepare` and grant +fcall, if the engine offers functions.",
+    )  # fmt: skip
+    return [found]
+
+
 def check_cuts(cuts: Sequence[Cut], now_ms: int) -> list[Finding]:
     """Report bytes that were cut off the embedded engine's files in the last week."""
     recent = [cut for cut in cuts if cut.at_ms >= now_ms - CUT_REPORTED_MS]

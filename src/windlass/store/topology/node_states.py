@@ -12,14 +12,19 @@ from windlass.store.commands.command import Flow, NodeCommand
 from windlass.store.embedded.data_directory import Cut
 from windlass.store.scripts import library
 
-from .health import CONFIG, INFO, LIBRARIES, TIME, EngineReport, check_cuts, check_engine, read_engine
+from .health import CONFIG, INFO, LIBRARIES, TIME, EngineReport, check_calls, check_cuts, check_engine, read_engine
 from .requirements import info_fields
 
 SERVER = ("INFO", "server")
 
 
 def engines_flow(
-    homes: Sequence[int], durability: Durability, cuts: Sequence[Cut] = (), *, is_managed: bool = False
+    homes: Sequence[int],
+    durability: Durability,
+    cuts: Sequence[Cut] = (),
+    *,
+    is_managed: bool = False,
+    scripts_because: str = "",
 ) -> Flow[list[EngineState]]:
     nodes = yield from _nodes(homes)
     found = []
@@ -30,7 +35,7 @@ def engines_flow(
         replies = yield [NodeCommand(command, partitions[0]) for command in (INFO, CONFIG, LIBRARIES, TIME)]
         now_ms = int(time.time() * 1000)
         engine = read_engine(replies, now_ms, durability, library().name, is_managed=is_managed)
-        findings = [*check_engine(engine), *check_cuts(cuts, now_ms)]
+        findings = [*check_engine(engine), *check_cuts(cuts, now_ms), *check_calls(scripts_because)]
         found.append(_state(engine, partitions, round_trip_us, findings))
     return found
 
