@@ -99,9 +99,10 @@ serve: $(RUNTIME) ## Run the server with its embedded engine.
 test: setup test-packages check ## Run all checks and all tests.
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-test-deep: setup test-packages deploy-packages check ## Run all tests on both engines, long property tests and all mutants.
+test-deep: setup test-packages deploy-packages check ## Run all tests on all engines, long property tests and all mutants.
 	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 --dist loadgroup
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 $(MACHINES)
+	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=scripts $(BIN)/pytest -n 2 $(MACHINES)
 	$(BIN)/python tools/mutants.py
 
 check: setup ## Check style, types, import rules and Lua headers.

@@ -20,7 +20,7 @@ from .injection.fault import ALL_TOPOLOGIES
 
 QUICK_S = 30
 QUICK_FAULTS = ("worker-kill", "engine-kill", "producer-kill")  # a short plan does not have room for all
-SHARES = {"standalone": 0.35, "embedded": 0.15, "sentinel": 0.175, "cluster": 0.175, "namespace": 0.15}
+SHARES = {"standalone": 0.3, "embedded": 0.14, "sentinel": 0.16, "cluster": 0.16, "namespace": 0.14, "scripts": 0.1}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,7 +60,7 @@ class Progress:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.quick:
-        given.scenario, given.seconds = ["standalone"], QUICK_S
+        given.scenario, given.seconds = given.scenario[:1], QUICK_S
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)  # noqa: S311 (no secret)
     folder = given.folder or Path(tempfile.mkdtemp(prefix="windlass-faults-"))
     print(f"seed {seed}; logs and histories in {folder}")
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.results.append(result)
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
-            if topology not in ("embedded", "namespace"):
+            if topology not in ("embedded", "namespace", "scripts"):
                 report.save(found, folder)
                 found.windows += loss_windows.measure_topology(topology, given.rounds or 3, seed, progress)
     if given.soak_minutes or given.what == "soak":
@@ -122,7 +122,8 @@ def _command(given: argparse.Namespace, seed: int) -> str:
     if not given.quick:
         words += ["--seconds", f"{given.seconds:g}"] if given.seconds else ["--minutes", f"{given.minutes:g}"]
     words += ["--quick"] if given.quick else []
-    if set(given.scenario) != set(ALL_TOPOLOGIES) and not given.quick:
+    default = [ALL_TOPOLOGIES[0]] if given.quick else ALL_TOPOLOGIES
+    if set(given.scenario) != set(default):
         words += ["--scenario", *given.scenario]
     words += ["--only", *given.only] if given.only else []
     words += ["--rounds", str(given.rounds)] if given.rounds else []

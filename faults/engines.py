@@ -1,4 +1,5 @@
-"""Engines under test with their faults: standalone, in a network namespace, embedded, behind Sentinel, and a cluster.
+"""Engines under test with their faults: standalone, without functions, in a network namespace, embedded, behind
+Sentinel, and a cluster.
 
 They are the test suite's own processes. Every one of them ends with this process."""
 
@@ -105,6 +106,16 @@ class StandaloneEngine:
     @property
     def logs(self) -> list[Path]:
         return [self.node.log_path]
+
+
+class EngineWithoutFunctions(StandaloneEngine):
+    """One engine with an append-only file whose user may not call functions."""
+
+    topology = "scripts"
+
+    def __init__(self, fsync: str = "always") -> None:
+        self.node = StandaloneNode("scripts", tcp=True, config=(*WITH_AOF, fsync))
+        self.fsync = fsync
 
 
 class NamespacedNode(StandaloneNode):
@@ -306,6 +317,7 @@ def create_engine(topology: str, folder: Path) -> Engine:
     engines: dict[str, Callable[[], Engine]] = {
         "standalone": StandaloneEngine,
         "namespace": NamespacedEngine,
+        "scripts": EngineWithoutFunctions,
         "sentinel": SentinelEngine,
         "cluster": ClusterEngine,
     }

@@ -28,6 +28,7 @@ TOPOLOGIES = {
     "embedded": "the embedded engine with its supervisor",
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
     "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
+    "scripts": "one engine whose user may not call functions, `appendonly yes`, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
 SMALLEST_SHOWN = 10 * 1024  # bytes; smaller kinds of keys are summed up

@@ -38,7 +38,9 @@ def _memory_info(deployment: Deployment, name: str) -> str:
     return next(line.partition(":")[2] for line in text.splitlines() if line.startswith(f"{name}:"))
 
 
-DISK = Fault("disk-full", "files of the engine cannot grow for a while", _fill_disk, ("standalone",), 0.5, 2.0)
+DISK = Fault(
+    "disk-full", "files of the engine cannot grow for a while", _fill_disk, ("standalone", "scripts"), 0.5, 2.0
+)
 MEMORY = Fault(
     "memory-full",
     "`maxmemory` is set below the used memory, with `noeviction`, for a while",

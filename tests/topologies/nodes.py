@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from tests.support.engine_process import EngineProcess, free_port
+from tests.support.engine_process import EngineProcess, admin_endpoint, free_port
 from windlass.core.partition import SLOTS, hash_tags, slot_of
 from windlass.store.connection.connection import ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
@@ -42,7 +42,9 @@ class Node(EngineProcess):
         return Endpoint("127.0.0.1", self.port)
 
     def send_command(self, *command: str | bytes | int) -> Any:
-        with contextlib.closing(SyncConnection.open(Endpoint(unix_path=str(self.socket_path)))) as connection:
+        with contextlib.closing(
+            SyncConnection.open(admin_endpoint(Endpoint(unix_path=str(self.socket_path))))
+        ) as connection:
             return connection.call(*command)
 
     def info(self, section: str) -> dict[str, str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 
 import pytest
 
 from tests.topologies.conftest import new_store
-from tests.topologies.nodes import ClusterNode, ClusterProcesses, Node, until
+from tests.topologies.nodes import ClusterProcesses, Node, until
+from tests.topologies.slot_moves import PARTITION, end_move, migrate, migrating, move_keys, queue_in
 from tests.topologies.workload import QUEUES, run_through, wait_for_job
 from windlass.background.janitor import Janitor
 from windlass.core.errors import EngineUnsuitable, PartitionStopped
@@ -20,15 +20,9 @@ from windlass.core.partition import hash_tags, slot_of
 from windlass.service import Service
 from windlass.store.connection.endpoint import ClusterSeeds, parse_url
 from windlass.store.connection.reconnect import ReconnectingConnection, SyncReconnectingConnection
-from windlass.store.store import Store
 from windlass.store.topology.cluster import Cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("cluster")]
-PARTITION = 5  # the partition whose slot is moved
-
-
-def queue_in(store: Store, partition: int) -> str:
-    return next(f"x{number}" for number in range(1_000) if store.partition_of_queue(f"x{number}") == partition)
 
 
 async def test_a_killed_primary_loses_nothing_that_a_replica_has(cluster: ClusterProcesses) -> None:
@@ -115,25 +109,6 @@ async def test_slots_move_atomically_while_jobs_flow(cluster: ClusterProcesses) 
         (await run_through(new_store(cluster.url), move)).check(at_least=100)
 
 
-@contextlib.contextmanager
-def migrating(cluster: ClusterProcesses, slot: int):  # type: ignore[no-untyped-def]
-    """Start to move the slot to another node key by key; at the end, make it stable where it was."""
-    source = cluster.primary_of(slot)
-    target = next(node for node in cluster.primaries if node is not source)
-    target.send_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-    source.send_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-    try:
-        yield source, target
-    finally:
-        for node in (source, target):
-            node.send_command("CLUSTER", "SETSLOT", slot, "STABLE")
-
-
-def migrate(source: ClusterNode, target: ClusterNode, slot: int, keys: list[bytes]) -> None:
-    if keys:
-        source.send_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *keys)
-
-
 async def test_takers_pause_while_a_slot_moves_key_by_key(
     cluster: ClusterProcesses, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,15 +179,13 @@ async def test_a_slot_that_is_moved_key_by_key_to_the_end_is_found_again(cluster
         for _ in range(2):  # there, and back
             with migrating(cluster, slot) as (source, target):
                 await service.stop_torn()
-                while keys := source.send_command("CLUSTER", "GETKEYSINSLOT", slot, 100):
-                    migrate(source, target, slot, keys)
+                move_keys(source, target, slot)
                 target.send_command("FUNCTION", "FLUSH")  # a node that never had one of our partitions has no library
                 with pytest.raises(PartitionStopped):
                     await service.take(Take(queues=(queue,)))
                 with pytest.raises(PartitionStopped):
                     service.take(Take(queues=(queue,))).wait()
-                for node in (target, source):
-                    node.send_command("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+                end_move(source, target, slot)
             await asyncio.to_thread(until, lambda t=target: cluster.primary_of(slot) is t, "the slot has moved")
             assert await service.stop_torn([PARTITION]) == []
             (taken,) = (await service.take(Take(queues=(queue,)))).jobs
@@ -256,7 +229,7 @@ async def test_redirections_are_followed(cluster: ClusterProcesses) -> None:
         assert await _call(connection, "SET", keys[0], "1") == b"OK"
         assert known.primary_of(slot) == cluster.primary_of(slot).endpoint, "the map was corrected"
         with migrating(cluster, slot) as (source, target):
-            migrate(source, target, slot, [keys[0]])
+            migrate(source, target, [keys[0]])
             assert await _call(connection, "GET", keys[0]) == b"1"
             assert await _call(connection, "SET", keys[1], "2") == b"OK"
             together = [("INCRBY", keys[0], "1"), ("WAIT", "0", "10")]
