@@ -28,9 +28,9 @@ def data_dir() -> Iterator[str]:
         yield directory
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, **settings: str) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
-    environment |= {"WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"}
+    environment |= {"WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"} | settings
     return subprocess.Popen(
         [*WINDLASS, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
@@ -60,6 +60,16 @@ def test_prints_the_engine_and_stops_cleanly(data_dir: str, number: int) -> None
     assert f"  memory      {describe_memory_bound(default_memory_max())}\n" in seen
     assert "fsync" in seen
     assert end(process, number)[0] == 0
+
+
+def test_says_that_a_service_makes_writes_durable() -> None:
+    with EngineProcess("valkey") as engine:
+        process = start("serve", "--url", engine.unix_url, WINDLASS_ENGINE_DURABILITY="managed")
+        seen = read_until(process, "Stop with")
+        code, errors = end(process, signal.SIGTERM)
+    assert "  durability  managed by the engine's service (WINDLASS_ENGINE_DURABILITY)\n" in seen
+    assert code == 0
+    assert "append-only" not in errors, "no warning of lost jobs"
 
 
 def test_an_enqueued_job_survives_the_server(data_dir: str) -> None:

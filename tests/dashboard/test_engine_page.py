@@ -9,6 +9,7 @@ import pytest
 from tests.dashboard.page_client import PageClient
 from tests.support.acl_user import create_restricted_user
 from tests.support.engine_process import EngineProcess
+from tests.support.stores import discard, make_store
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
@@ -61,6 +62,23 @@ class TestDurabilityInForce:
         else:
             assert "Append-only file, flushed once a second (appendfsync everysec)." in text
         assert "Enqueues wait for their own flush (durability fsync)." in text
+
+
+class TestManagedDurability:
+    """Uses a store that declares it."""
+
+    @pytest.fixture
+    def store(self, engine: EngineProcess) -> Iterator[Store]:
+        store = make_store(engine, durability="replica", is_managed=True)
+        yield store
+        discard(store)
+
+    async def test_it_replaces_the_warnings(self, page_client: PageClient) -> None:
+        text = (await page_client.get("/engine")).text
+        assert "Managed: the service makes each write durable before it answers." in text
+        assert "Durability is declared as the service's (WINDLASS_ENGINE_DURABILITY=managed)." in text
+        assert "The engine keeps no append-only file." not in text
+        assert "no replica is connected" not in text
 
 
 async def test_runs_the_doctor(page_client: PageClient, service: Service) -> None:
