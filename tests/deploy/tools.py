@@ -29,10 +29,10 @@ def python_program(name: str) -> Path:
 
 
 def check(*command: str | Path, stdin: str | None = None) -> str:
-    """Run a checker and return its output. A failure shows what it found."""
+    """Run a checker and return all its output. A failure shows what it found."""
     done = subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def refusal(*command: str | Path) -> str:
