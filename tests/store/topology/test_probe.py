@@ -165,6 +165,17 @@ def test_an_engine_that_does_not_answer_is_given_up(engine: EngineProcess, monke
     assert "within 0.5 s" in shown.err
 
 
+def test_an_engine_that_refuses_the_connection_is_not_suitable() -> None:
+    with EngineProcess("valkey", tcp=True) as engine:
+        as_cluster = f"redis+cluster://127.0.0.1:{engine.port}"
+        shown = run_with_settings("doctor", "--engine", as_cluster)
+        assert (shown.code, "is not a node of a cluster" in shown.err) == (1, True)
+        send_command(engine, "ACL", "SETUSER", "windlass", "on", f">{PASSWORD}", "~*", "+@all", "-select")
+        shown = run_with_settings("doctor", "--engine", f"redis://windlass:{PASSWORD}@127.0.0.1:{engine.port}/3")
+        assert shown.code == 1
+        assert "may not call SELECT (needed to select the database of the URL)" in shown.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

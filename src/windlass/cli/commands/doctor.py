@@ -16,7 +16,7 @@ from windlass.cli.connection import EngineOptions, engine_options, run_within
 from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
 from windlass.cli.output import format_count, json_option, printable
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
-from windlass.core.errors import BadSetting, WindlassError
+from windlass.core.errors import BadSetting, EngineNotPermitted, EngineUnsuitable, WindlassError
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
@@ -78,13 +78,21 @@ def _probe(settings: Settings, as_json: bool) -> int:
     try:
         result = run_within(PROBE_LIMIT_S, lambda: _probe_engine(settings))
     except WindlassError as error:
-        click.echo(f"windlass: the probe was not possible: {explain_refusal(error)}", err=True)
-        return CHECK_FAILED
+        return _report_refusal(explain_refusal(error))
     if result is None:
         click.echo(f"windlass: the probe was not possible: no answer within {PROBE_LIMIT_S:g} s.", err=True)
         return CHECK_FAILED
     (print_probe_json if as_json else print_probe)(result)
     return 0 if is_suitable(result.rows) else UNHEALTHY
+
+
+def _report_refusal(error: WindlassError) -> int:
+    """Print why there are no rows: the engine refuses to be used in this way, or it cannot be reached."""
+    is_refusal = isinstance(error, (EngineNotPermitted, EngineUnsuitable))
+    click.echo(
+        f"windlass: {'not suitable as it is' if is_refusal else 'the probe was not possible'}: {error}", err=True
+    )
+    return UNHEALTHY if is_refusal else CHECK_FAILED
 
 
 def _probe_engine(settings: Settings) -> ProbeResult:
