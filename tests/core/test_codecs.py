@@ -55,7 +55,7 @@ def test_messagepack_stays_as_it_was_written() -> None:
         Blob(b"\x91", Codec.MSGPACK),  # not whole
         Blob(msgspec.msgpack.encode({(1, 2): 3}), Codec.MSGPACK),  # a key that JSON cannot have
         Blob(msgspec.msgpack.encode(msgspec.msgpack.Ext(9, b"x")), Codec.MSGPACK),
-        Blob(b"\x91" * 5000 + b"\x90", Codec.MSGPACK),
+        Blob(b"\x91" * 1_000_000 + b"\x90", Codec.MSGPACK),  # beyond the recursion limit of every Python
         Blob(b"{]", Codec.JSON),
         Blob(b'"\xff"', Codec.JSON),
         Blob(b"raw", Codec.RAW),
@@ -69,7 +69,7 @@ def test_what_has_no_form_in_json_has_none(blob: Blob) -> None:
     "blob",
     [
         Blob(HUGE, Codec.JSON),
-        Blob(b"[" * 5000 + b"]" * 5000, Codec.JSON),
+        Blob(b"[" * 1_000_000 + b"]" * 1_000_000, Codec.JSON),
         Blob(b'{"a":', Codec.JSON),
         Blob(b"\x91", Codec.MSGPACK),
         Blob(b"raw", Codec.RAW),
@@ -79,7 +79,7 @@ def test_what_has_no_form_in_messagepack_has_none(blob: Blob) -> None:
     assert as_msgpack(blob) is None
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b'"\xff"', b"1 2", b"[" * 100_000 + b"]" * 100_000])
+@pytest.mark.parametrize("text", [b"", b"{", b'"\xff"', b"1 2", b"[" * 1_000_000 + b"]" * 1_000_000])
 def test_compact_refuses_what_is_not_json(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         compact_json(text)
