@@ -63,13 +63,13 @@ async def host(store: Store, service: Service) -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-async def guest(browser: Browser, host: Host) -> AsyncIterator[Visitor]:
+async def host_visitor(browser: Browser, host: Host) -> AsyncIterator[Visitor]:
     async with open_visitor(browser, host.url) as visitor:
         yield visitor
 
 
-async def test_a_person_works_behind_the_login_of_the_host(guest: Visitor, host: Host, service: Service) -> None:
-    page = await guest.open(f"{MOUNT}/queues/mail?state=queued")
+async def test_a_person_works_behind_the_login_of_the_host(host_visitor: Visitor, host: Host, service: Service) -> None:
+    page = await host_visitor.open(f"{MOUNT}/queues/mail?state=queued")
     await expect(page.get_by_role("heading", name="Host")).to_be_visible()
     await page.get_by_role("button", name="Enter").click()
     await expect(page).to_have_url(f"{host.url}{MOUNT}/queues/mail?state=queued")
@@ -102,10 +102,10 @@ async def test_a_person_works_behind_the_login_of_the_host(guest: Visitor, host:
     await expect(page.get_by_role("button", name="Log out")).to_have_count(0)  # at the host
 
 
-async def test_tokens_log_in_below_their_mount(guest: Visitor, host: Host, service: Service) -> None:
-    guest.monitor.tolerate("401")
+async def test_tokens_log_in_below_their_mount(host_visitor: Visitor, host: Host, service: Service) -> None:
+    host_visitor.monitor.tolerate("401")
     token = service.create_token(NewToken(name="ada", roles=frozenset({Role.ADMIN}))).wait().text
-    page = await guest.open("/tokens/jobs?state=queued")
+    page = await host_visitor.open("/tokens/jobs?state=queued")
     await page.get_by_label("Token").fill(token)
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{host.url}/tokens/jobs?state=queued")
@@ -120,10 +120,10 @@ async def test_tokens_log_in_below_their_mount(guest: Visitor, host: Host, servi
     await expect(page).to_have_url(f"{host.url}/tokens/login")
 
 
-async def test_another_site_acts_by_no_form(guest: Visitor, host: Host, service: Service) -> None:
+async def test_another_site_acts_by_no_form(host_visitor: Visitor, host: Host, service: Service) -> None:
     """The host's cookie has no SameSite here: the browser attaches it to a form of another site."""
-    guest.monitor.tolerate("40[03]")
-    page = await guest.open(f"{MOUNT}/")
+    host_visitor.monitor.tolerate("40[03]")
+    page = await host_visitor.open(f"{MOUNT}/")
     await page.get_by_role("button", name="Enter").click()
     await expect(page.get_by_role("button", name="Pause mail")).to_be_visible()
     action = ""
@@ -141,9 +141,9 @@ async def test_another_site_acts_by_no_form(guest: Visitor, host: Host, service:
     assert service.pauses("mail").wait() == []
 
 
-async def test_an_open_page_follows_a_lost_login(guest: Visitor, host: Host, service: Service) -> None:
-    guest.monitor.tolerate("401")
-    page = await guest.open(f"{MOUNT}/")
+async def test_an_open_page_follows_a_lost_login(host_visitor: Visitor, host: Host, service: Service) -> None:
+    host_visitor.monitor.tolerate("401")
+    page = await host_visitor.open(f"{MOUNT}/")
     await page.get_by_role("button", name="Enter").click()
     await expect(page.get_by_role("row", name="mail")).to_be_visible()
     await page.context.clear_cookies(name="user")

@@ -18,7 +18,7 @@ from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app import health
-from windlass.web.app.app_state import Admission, AppState
+from windlass.web.app.app_state import AppState, RequestAuthenticator
 from windlass.web.app.application import WebApplication
 from windlass.web.app.router import Router, Routes
 from windlass.web.app.token_table import TokenTable
@@ -45,11 +45,11 @@ def routes_of(parts: Iterable[str]) -> list[Routes]:
     return [*served, *OPERATOR_ROUTES]
 
 
-def build_application(state: AppState, admission: Admission, routes: Iterable[Routes]) -> WebApplication:
+def build_application(state: AppState, authenticator: RequestAuthenticator, routes: Iterable[Routes]) -> WebApplication:
     settings = state.settings
     if settings.dashboard:
         state.render_error_page = dashboard.render_error_page
-    return WebApplication(Router(routes), state, admission, settings.body_max)
+    return WebApplication(Router(routes), state, authenticator, settings.body_max)
 
 
 @contextlib.asynccontextmanager

@@ -27,8 +27,8 @@ from windlass.web.app.app_state import AppState
 from windlass.web.app.auth import Authenticator
 from windlass.web.app.content_negotiation import problem_response
 from windlass.web.app.problems import InternalError
-from windlass.web.asgi.exchange import send_response
 from windlass.web.asgi.host_auth import HostAuthenticator, RoleFunction
+from windlass.web.asgi.request import send_response
 from windlass.web.asgi.scope import Receive, Scope, Send
 from windlass.web.asgi.transport import AsgiTransport
 
@@ -202,9 +202,9 @@ async def _open_transport(source: Store, settings: Settings, options: MountOptio
             state.host_login = None if host is None else options.login_url
             routes = [table for table in routes_of(options.parts) if host is None or table is not login.routes]
             # Not open, wherever the server of the host listens: behind it may be a proxy, and the world.
-            admission = host or Authenticator(tokens, is_open=False, is_local=False)
+            authenticator = host or Authenticator(tokens, is_open=False, is_local=False)
             transport = AsgiTransport(
-                build_application(state, admission, routes),
+                build_application(state, authenticator, routes),
                 on_answer=state.meter.on_answer,
                 on_host_stop=state.stop,
                 identify=None if host is None else host.identify,

@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(streams, name)
     if name in ("mount", "user_of"):
-        from . import mounting
+        from . import asgi_mount
 
-        return getattr(mounting, name)
+        return getattr(asgi_mount, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

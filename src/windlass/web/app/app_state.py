@@ -44,7 +44,7 @@ class SessionControl(Protocol):
     async def needs_login(self) -> bool: ...
 
 
-class Admission(SessionControl, Protocol):
+class RequestAuthenticator(SessionControl, Protocol):
     """Authentication of requests. It decides by the head of a request."""
 
     def admit_cached(self, head: Head, roles: frozenset[Role] | None) -> Principal | None: ...

@@ -20,7 +20,7 @@ from windlass.wire.encoding import Encoding, decode
 from windlass.wire.problems import HttpRefusal
 from windlass.wire.sse import is_wanted
 
-from .app_state import Admission, AppState
+from .app_state import AppState, RequestAuthenticator
 from .audit import write_audit_entry
 from .content_negotiation import body_encoding, encoded_response, negotiate_encoding, problem_response, route_encoding
 from .problems import protocol_refusal
@@ -36,7 +36,9 @@ _REPLIES = (Response, StreamedResponse)
 class WebApplication:
     """Application of the HTTP listener."""
 
-    def __init__(self, router: Router, state: AppState, authenticator: Admission, body_max: int = BODY_MAX) -> None:
+    def __init__(
+        self, router: Router, state: AppState, authenticator: RequestAuthenticator, body_max: int = BODY_MAX
+    ) -> None:
         self._router = router
         self._state = state
         state.routes = router.routes

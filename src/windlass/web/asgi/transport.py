@@ -10,8 +10,8 @@ from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.messages import Application, Client, Head, Plan, Response
 
 from .body import BodyBudget
-from .exchange import Exchange
 from .host_watch import HostWatch
+from .request import AsgiRequest
 from .scope import MountedHead, Receive, Scope, Send
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class AsgiTransport:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await Exchange(self, scope, receive, send).run()
+        await AsgiRequest(self, scope, receive, send).run()
 
     async def plan(self, head: MountedHead) -> Plan | Response:
         if self._identify is not None and not self.application.is_public(head):

@@ -24,7 +24,7 @@ _FAILED = "The server failed to answer; its log says why."
 _CANCELLED = "The server cancelled the request."
 
 
-class Exchange:
+class AsgiRequest:
     """A request and its answer."""
 
     def __init__(self, transport: AsgiTransport, scope: Scope, receive: Receive, send: Send) -> None:
