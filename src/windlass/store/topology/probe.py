@@ -20,10 +20,11 @@ from .topology import NodeRoute, Topology
 ROUND_TRIPS = 20
 ROUND_TRIPS_LIMIT_S = 0.5
 UNKNOWN_SHA = "0" * 40
-# One script, so that the key is gone when it ends, even if this process dies.
-WRITE_AND_REMOVE = """redis.call('SET', KEYS[1], 'x', 'PX', 1000)
-local found = redis.call('GET', KEYS[1])
-redis.call('DEL', KEYS[1])
+# One script, so that the key is gone when it ends, even if this process dies. As in the operations of Windlass, the
+# declared key is the root of the partition, and the used key has the same hash tag: some engines refuse that.
+WRITE_AND_REMOVE = """redis.call('SET', ARGV[1], 'x', 'PX', 1000)
+local found = redis.call('GET', ARGV[1])
+redis.call('DEL', ARGV[1])
 return found"""
 
 
@@ -59,7 +60,7 @@ def probe_commands(root: str, *, is_cluster: bool) -> dict[str, CommandArgs]:
         "marks": ("HMGET", root, "layout", "partitions"),
         "function": ("FCALL", library().function("limits"), 1, root, 0),
         "script": ("EVALSHA", UNKNOWN_SHA, 1, root),
-        "write": ("EVAL", WRITE_AND_REMOVE, 1, keys.probe(root)),
+        "write": ("EVAL", WRITE_AND_REMOVE, 1, root, keys.probe(root)),
         "pop": ("BLPOP", keys.probe(root), "0.01"),
         "read": ("XREAD", "BLOCK", 1, "STREAMS", keys.events(root), "$"),
         "wait": ("WAIT", 0, 1),
