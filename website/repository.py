@@ -11,7 +11,7 @@ ROOT_DOCUMENTS = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "README.md": "index.md",  # the site has a home page of its own
+    "README.md": "overview.md",  # the site has a home page of its own
     "SECURITY.md": "security.md",
 }
 
@@ -40,7 +40,5 @@ def source_page(path: PurePosixPath) -> PurePosixPath:
 def document_pages() -> dict[PurePosixPath, PurePosixPath]:
     """Return the pages made of documents: path in the site -> path in the repository."""
     documents = [path.relative_to(ROOT) for path in (ROOT / DOCUMENTS).rglob("*.md")]
-    paths = [PurePosixPath(path) for path in documents] + [
-        PurePosixPath(name) for name in ROOT_DOCUMENTS if name != "README.md"
-    ]
+    paths = [PurePosixPath(path) for path in (*documents, *ROOT_DOCUMENTS)]
     return {site_path(path): path for path in sorted(paths)}

@@ -27,10 +27,9 @@ def test_the_navigation_names_only_pages() -> None:
 
 
 def test_every_document_is_linked_from_another() -> None:
-    readers = [*PAGES.values(), PurePosixPath("README.md")]
     targets = {
         target_of(link, reader)
-        for reader in readers
+        for reader in PAGES.values()
         for link in links_of((ROOT / reader).read_text())
         if is_local(link) and target_of(link, reader) != reader
     }
