@@ -1,4 +1,4 @@
-"""A Python process that looks like another installation or system (`tests/support/bare_system.py`)."""
+"""A Python process that looks like another installation or system (`tests/installation/bare_system.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_bare(
     """Run a program in a process where `hide` was called first."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
     return subprocess.run(
-        [sys.executable, "-c", f"import sys; from tests.support import bare_system; {hide}\n{program}", *arguments],
+        [sys.executable, "-c", f"import sys; from tests.installation import bare_system; {hide}\n{program}", *arguments],
         cwd=cwd,
         env={**inherited, "PYTHONPATH": str(ROOT), **settings},
         capture_output=True,
