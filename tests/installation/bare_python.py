@@ -19,8 +19,9 @@ def run_bare(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a process where `hide` was called first."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+    whole = f"import sys; from tests.installation import bare_system; {hide}\n{program}"
     return subprocess.run(
-        [sys.executable, "-c", f"import sys; from tests.installation import bare_system; {hide}\n{program}", *arguments],
+        [sys.executable, "-c", whole, *arguments],
         cwd=cwd,
         env={**inherited, "PYTHONPATH": str(ROOT), **settings},
         capture_output=True,
