@@ -12,7 +12,16 @@ from website.repository import DOCUMENTS, ROOT, document_pages, site_path, sourc
 
 # A picture follows the colour scheme of the system. The site has a switch, and its theme chooses by these endings.
 PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img alt="([^"]*)" src="([^"]+)"></picture>')
-LANGUAGES = {".py": "python", ".lua": "lua", ".sh": "bash", ".toml": "toml", ".yaml": "yaml", ".json": "json"}
+LANGUAGES = {
+    ".py": "python",
+    ".lua": "lua",
+    ".sh": "bash",
+    ".mjs": "javascript",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".json": "json",
+    ".service": "ini",
+}
 # Files that settings name, beside those of docs/.
 ASSETS = (Path(__file__).with_name("site.css"), ROOT / "src/windlass/dashboard/static/windlass.svg")
 EXAMPLES = PurePosixPath("examples")  # the navigation names it
@@ -56,25 +65,28 @@ def linked_sources(documents: list[PurePosixPath]) -> set[PurePosixPath]:
         if is_local(link)
     }
     found = {EXAMPLES} | {target for target in targets if target.parts[0] != DOCUMENTS and target.suffix != ".md"}
-    return found | {folder / file.name for folder in found for file in _modules(ROOT / folder)}
+    return found | {folder / file for folder in found for file in _files(folder)}
+
+
+def _files(folder: PurePosixPath) -> list[PurePosixPath]:
+    """Return the source files in a folder, by their paths in it. Packages of src/ come without sub-packages."""
+    path = ROOT / folder
+    found = path.glob("*") if folder.parts[0] == "src" else path.rglob("*")
+    return sorted(PurePosixPath(file.relative_to(path)) for file in found if file.suffix in LANGUAGES)
 
 
 def source_text(source: PurePosixPath) -> str:
     """Return the page of a source file or of a folder."""
-    path = ROOT / source
-    if path.is_dir():
+    if (ROOT / source).is_dir():
         title = "Examples" if source == EXAMPLES else f"{source}/"
-        return NOT_SEARCHED + f"# {title}\n\n" + "".join(_entry(file) for file in _modules(path))
+        return NOT_SEARCHED + f"# {title}\n\n" + "".join(_entry(source, file) for file in _files(source))
     language = LANGUAGES.get(source.suffix, "text")
-    text = path.read_text().rstrip()
+    text = (ROOT / source).read_text().rstrip()
     return NOT_SEARCHED + f"# {source.name}\n\n`{source}` in the repository:\n\n```{language}\n{text}\n```\n"
 
 
-def _modules(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.py")) if folder.is_dir() else []
-
-
-def _entry(file: Path) -> str:
+def _entry(folder: PurePosixPath, file: PurePosixPath) -> str:
     """Return the line of a file in the list of its folder: its name and the first line of its description."""
-    description = ast.get_docstring(ast.parse(file.read_text())) or ""
-    return f"- [{file.name}]({file.name}.md): {description.partition(chr(10))[0]}\n"
+    text = (ROOT / folder / file).read_text()
+    description = ast.get_docstring(ast.parse(text)) if file.suffix == ".py" else None
+    return f"- [{file}]({file}.md)" + (f": {description.splitlines()[0]}" if description else "") + "\n"
