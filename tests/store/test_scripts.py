@@ -102,14 +102,14 @@ def test_every_operation_loads_as_a_script(engine: EngineProcess) -> None:
 
 def test_a_script_contains_only_the_modules_that_it_requires() -> None:
     source = scripts.library().script("queues").source
-    assert "makers['keys']" in source
-    assert "makers['leases.lease']" not in source
+    assert "modules['keys']" in source
+    assert "modules['leases.lease']" not in source
 
 
 def test_a_script_contains_the_companions_of_its_modules() -> None:
     """`finish` leaves steps for dependents, and never calls the module that takes them."""
     assert "dependencies.propagation" not in scripts.requires(scripts.operation_source("finish"))
-    assert "makers['dependencies.propagation']" in scripts.library().script("finish").source
+    assert "modules['dependencies.propagation']" in scripts.library().script("finish").source
 
 
 # The way is found on opening

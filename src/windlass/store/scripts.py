@@ -47,36 +47,16 @@ redis.register_function{
   flags = {%(flags)s},
 }
 end"""
-# An engine keeps nothing of a script between calls, so each call builds its modules. A call uses few of them: a module
-# is built when it is first used, and its table stands behind the one that `require` returned.
+# An engine keeps nothing of a script between calls, so each call builds its modules again, all of them and in one order:
+# the order of the functions that they register for the end of a call matters.
 # A script without keys is only loaded: `EVAL script 0` needs no permission but that of EVAL.
 _SCRIPT = """%(head)s
 if not KEYS[1] then return end
-local makers, companions, modules = {}, {}, {}
-local function require(name)
-  local found = modules[name]
-  if found then return found end
-  found = {}
-  modules[name] = found
-  local function build()
-    local module = makers[name]()
-    setmetatable(found, {__index = module, __newindex = module})
-    for _, companion in ipairs(companions[name] or {}) do local _ = require(companion).name end
-    return module
-  end
-  return setmetatable(found, {
-    __index = function(_, key) return build()[key] end,
-    __newindex = function(_, key, value) build()[key] = value end,
-  })
-end
 %(modules)s
 local operation, fast_path = (function()
 %(body)s
 end)()
-return require('script').run(operation, fast_path, KEYS[1], ARGV)"""
-_MAKER = """makers['%(name)s'] = function()
-%(body)s
-end"""
+return modules['script'].run(operation, fast_path, KEYS[1], ARGV)"""
 
 
 class Script(NamedTuple):
@@ -269,13 +249,6 @@ def _join_script(operation: str) -> str:
     source = operation_source(operation)
     return _SCRIPT % {
         "head": f"#!lua flags={','.join(flags(source))}" if flags(source) else "#!lua",
-        "modules": "\n".join(_maker(name) for name in _in_order(["script", *requires(source)])),
+        "modules": join_modules(["script", *requires(source)]),
         "body": _without_comments(source),
     }
-
-
-def _maker(name: str) -> str:
-    source = module_source(name)
-    maker = _MAKER % {"name": name, "body": _without_comments(source)}
-    names = ", ".join(f"'{companion}'" for companion in companions(source))
-    return f"{maker}\ncompanions['{name}'] = {{{names}}}" if names else maker

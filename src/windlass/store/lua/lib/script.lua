@@ -2,27 +2,17 @@
 -- A file registers functions that reset such state. `on_begin` runs at the beginning of every call, with the root and
 -- the clock offset. `on_start` runs before the general path only: most calls end on the fast path and need no more.
 -- `once` runs in the first call; use it to bind library functions, which do not exist yet when the files are loaded.
--- No result depends on values that stay from call to call: the same files also run as scripts of one call. There a file
--- is loaded when the call first uses it, and its functions run at once.
+-- No result depends on values that stay from call to call: the same files also run as scripts of one call.
 -- An operation is a function of the list of arguments and of its first arguments by name: the argument behind the clock
 -- offset is its second parameter, and so on.
 local script = {}
 
 local at_begin, at_start, at_first = {}, {}, {}
-local begun_root, begun_offset, is_started -- of this call, for files that are loaded during it
 local NAMED_MAX = 20 -- arguments that are passed by name
 
-function script.on_begin(reset)
-  if begun_root then reset(begun_root, begun_offset) end
-  at_begin[#at_begin + 1] = reset
-end
-function script.on_start(reset)
-  if is_started then reset() end
-  at_start[#at_start + 1] = reset
-end
-function script.once(bind)
-  if at_first then at_first[#at_first + 1] = bind else bind() end
-end
+function script.on_begin(reset) at_begin[#at_begin + 1] = reset end
+function script.on_start(reset) at_start[#at_start + 1] = reset end
+function script.once(bind) at_first[#at_first + 1] = bind end
 
 -- Return the table if it is empty, else a new one. For tables that most calls leave empty.
 function script.clean(table_of_call)
@@ -41,17 +31,14 @@ end
 -- anything.
 function script.run(operation, fast_path, root, arguments)
   if at_first then
-    local binds = at_first
+    for i = 1, #at_first do at_first[i]() end
     at_first = nil
-    for i = 1, #binds do binds[i]() end
   end
-  begun_root, begun_offset = root, arguments[1]
   for i = 1, #at_begin do at_begin[i](root, arguments[1]) end
   if fast_path then
     local answer = fast_path(arguments, unpack(arguments, 2, NAMED_MAX))
     if answer then return answer end
   end
-  is_started = true
   for i = 1, #at_start do at_start[i]() end
   return operation(arguments, unpack(arguments, 2, NAMED_MAX))
 end
