@@ -39,6 +39,5 @@ def source_page(path: PurePosixPath) -> PurePosixPath:
 
 def document_pages() -> dict[PurePosixPath, PurePosixPath]:
     """Return the pages made of documents: path in the site -> path in the repository."""
-    documents = [path.relative_to(ROOT) for path in (ROOT / DOCUMENTS).rglob("*.md")]
-    paths = [PurePosixPath(path) for path in (*documents, *ROOT_DOCUMENTS)]
-    return {site_path(path): path for path in sorted(paths)}
+    names = [path.relative_to(ROOT).as_posix() for path in (ROOT / DOCUMENTS).rglob("*.md")]
+    return {site_path(path): path for path in map(PurePosixPath, sorted([*names, *ROOT_DOCUMENTS]))}
