@@ -12,6 +12,10 @@ from typing import Any
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
 from starlette.routing import Mount
 
 from tests.dialects.sample_jobs import until
@@ -146,10 +150,18 @@ async def test_background_work_is_not_part_of_a_request(app: Windlass, service: 
         await until(is_done)
 
 
+async def pass_on(request: Request, call_next: Any) -> Any:
+    return await call_next(request)
+
+
+MIDDLEWARE = [Middleware(GZipMiddleware, minimum_size=10), Middleware(BaseHTTPMiddleware, dispatch=pass_on)]
+
+
 @pytest.mark.parametrize("path", ["/live", "/api/v1/events"])
-async def test_streams_end_with_their_client(app: Windlass, path: str) -> None:
+@pytest.mark.parametrize("middleware", [[], MIDDLEWARE], ids=["bare", "middleware"])
+async def test_streams_end_with_their_client(app: Windlass, path: str, middleware: list[Middleware]) -> None:
     application = asgi(app, role=admin)
-    async with hosted(mounted(application)) as host:
+    async with hosted(Starlette(routes=[Mount(MOUNT, application)], middleware=middleware)) as host:
         async with host.client.stream("GET", f"{MOUNT}{path}") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
             pieces = answer.aiter_bytes()

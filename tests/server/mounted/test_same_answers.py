@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import httpx
 import pytest
@@ -60,8 +60,16 @@ async def test_every_route_answers_as_in_the_server(
             for method, path in requests():
                 if token == admin and method != "GET":
                     continue  # it would change the other's answer
-                body = {} if method == "GET" else {"content": b"{}"}
-                clients = (direct, host.client)
-                answers = [await each.request(method, f"{MOUNT}{path}", headers=headers, **body) for each in clients]
-                assert shape(answers[0]) == shape(answers[1]), (method, path, token)
+                await compare((direct, host.client), method, f"{MOUNT}{path}", headers)
     assert len(requests()) > 150
+
+
+async def compare(clients: Sequence[httpx.AsyncClient], method: str, path: str, headers: dict[str, str]) -> None:
+    """Send a request to both, again if the answers differ: an age on a page may reach its next step between the two."""
+    content = None if method == "GET" else b"{}"
+    for _ in range(4):
+        answers = [await client.request(method, path, headers=headers, content=content) for client in clients]
+        direct, mounted_answer = (shape(answer) for answer in answers)
+        if direct == mounted_answer:
+            return
+    assert direct == mounted_answer, (method, path, headers)

@@ -61,7 +61,7 @@ class AsgiRequest:
         except Exception:
             if self._is_answered:
                 raise
-            log.exception("A request failed unexpectedly; it is answered 500.")
+            log.exception("%s %s failed unexpectedly; it is answered 500.", self._scope["method"], self._scope["path"])
             return self._refuse(500, _FAILED)
 
     def _refuse(self, status: int, detail: str) -> Response:
@@ -88,23 +88,24 @@ class AsgiRequest:
             if result.future.cancelled():
                 raise BadScope(500, _CANCELLED)
             return result.to_answer(result.future)
-        reply: Reply = await self._run(result, is_watched=plan.waits)
+        # In a task of its own: a request that its server cancels must not leave an action half done.
+        task = self._transport.start(self._run(result))
+        if plan.waits:
+            return await self._watch(task)
+        await asyncio.wait((task,))  # the task goes on if this request is cancelled
+        return _result(task)
+
+    async def _run(self, handling: Coroutine[Any, Any, Reply]) -> Response | None:
+        """Run the handler, and send its answer if that is a stream."""
+        reply = await handling
         if isinstance(reply, StreamedResponse):
-            # The handler of a streamed body reads from the client, and so notices by itself that it has gone.
-            await self._run(self._send_stream(reply), is_watched=not plan.streams_body)
+            await self._send_stream(reply)
             return None
         return reply
 
-    # Running.
-
-    async def _run(self, work: Coroutine[Any, Any, T], *, is_watched: bool) -> T:
-        """Run a handler in a task of its own: a cancelled request must not leave an action half done. `is_watched`: the
-        task is cancelled when the client disconnects."""
-        task = self._transport.start(work)
-        watching = self._transport.start(self._wait_for_disconnect()) if is_watched else None
-        if watching is None:
-            await asyncio.wait((task,))  # it goes on if this request is cancelled
-            return _result(task)
+    async def _watch(self, task: asyncio.Task[Response | None]) -> Response | None:
+        """Wait for the task, and cancel it when the client disconnects."""
+        watching = self._transport.start(self._wait_for_disconnect())
         try:
             with self._transport.host_watch:
                 await asyncio.wait((task, watching), return_when=asyncio.FIRST_COMPLETED)
