@@ -15,6 +15,9 @@ from tests.browser.error_monitor import ErrorMonitor
 TIMEOUT_MS = 60_000  # long, so that a busy machine does not fail a test
 # Adds computedName and computedRole to elements: their name and role for assistive technology.
 COMPUTED = "--enable-blink-features=ComputedAccessibilityInfo"
+# Keeps the tree of names and roles. Otherwise the browser builds it again for each name that a test reads: 85 ms each
+# on a page of 3000 elements, instead of 0.05 ms.
+KEPT = "--force-renderer-accessibility=complete"
 DESKTOP, PHONE = (1280, 900), (360, 740)
 
 expect.set_options(timeout=TIMEOUT_MS)
@@ -43,7 +46,7 @@ async def launch_browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         # Without a sandbox: it does not work for root, and the browser opens only our pages.
         browser = await playwright.chromium.launch(
-            executable_path=path, chromium_sandbox=False, args=[COMPUTED], timeout=120_000
+            executable_path=path, chromium_sandbox=False, args=[COMPUTED, KEPT], timeout=120_000
         )
         try:
             yield browser
