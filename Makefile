@@ -75,11 +75,11 @@ $(DEPLOY_TOOLS)/.installed: tests/deploy/requirements.txt
 	  || { echo "The tests need promtool and prometheus. Install Prometheus with your package manager."; exit 2; }
 	@touch $@
 
-# Go and the libraries of Helm's templates, to render the chart; and tools that build an image without a daemon. 700 MB.
-DEPLOY_PACKAGES := golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev buildah mmdebstrap
+# Go and the libraries of Helm's templates, to render the chart; and tools that build and boot an image without a daemon. 700 MB.
+DEPLOY_PACKAGES := golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev buildah mmdebstrap systemd-container
 .PHONY: deploy-packages
 deploy-packages: deploy-tools
-	@{ command -v go && command -v buildah && command -v mmdebstrap && test -e /usr/share/gocode/src/sigs.k8s.io/yaml && test -e /usr/share/gocode/src/github.com/Masterminds/sprig; } >/dev/null || { \
+	@{ command -v go && command -v buildah && command -v mmdebstrap && command -v systemd-nspawn && test -e /usr/share/gocode/src/sigs.k8s.io/yaml && test -e /usr/share/gocode/src/github.com/Masterminds/sprig; } >/dev/null || { \
 	  echo "Installing $(DEPLOY_PACKAGES) for checks of deploy/…"; \
 	  { apt-get install -y -q --no-install-recommends $(DEPLOY_PACKAGES) || { apt-get update -q && apt-get install -y -q --no-install-recommends $(DEPLOY_PACKAGES); }; } >/dev/null; } \
 	  || { echo "The checks of deploy/ need these packages of Debian: $(DEPLOY_PACKAGES)."; exit 2; }
