@@ -6,19 +6,20 @@ Debian with Python, too. Steps of the Dockerfile run unchanged.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.deploy.tools import ROOT
 
 BASE_IMAGE = "docker.io/library/python:3.11-slim"
-BASE_PACKAGES = "python3-venv,passwd"
+BASE_PACKAGES = "python3-venv,passwd,systemd-sysv,dbus"  # systemd for the tests of the units only
 # Settings of pip and certificates of this machine, for the steps that install packages.
 _OF_THE_MACHINE = [path for path in ("/etc/pip.conf", "/etc/ssl/certs") if Path(path).exists()]
 _APT_SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources")
@@ -63,16 +64,21 @@ class ImageBuilder:
         found: dict[str, Any] = json.loads(self._call("inspect", "--type=image", image))["Docker"]["config"]
         return found
 
-    def start(
+    def root_of(self, image: str) -> Path:
+        """Mount the files of a new container of the image, and return their directory."""
+        return Path(self._call("mount", self._call("from", "--pull-never", image)))
+
+    @contextlib.contextmanager
+    def container(
         self,
         image: str,
         arguments: Sequence[str] = (),
         *,
         environment: Mapping[str, str],
         volume: tuple[Path, str] | None = None,
-    ) -> subprocess.Popen[bytes]:
-        """Start a container. It shares the network of this machine; its process gets our signals."""
-        root = self._call("mount", self._call("from", "--pull-never", image))
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a container. It shares the network of this machine, and its process gets our signals."""
+        root = self.root_of(image)
         configuration = self.configuration(image)
         assert _USER.fullmatch(configuration["User"])
         variables = dict(entry.split("=", 1) for entry in configuration["Env"]) | environment
@@ -85,7 +91,12 @@ class ImageBuilder:
             environment=shlex.join(f"{name}={value}" for name, value in variables.items()),
             command=shlex.join([*configuration["Entrypoint"], *(arguments or configuration["Cmd"])]),
         )
-        return subprocess.Popen(["unshare", "--mount", "sh", "-ec", script], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(["unshare", "--mount", "sh", "-ec", script], stdout=subprocess.DEVNULL)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     def close(self) -> None:
         """Remove all containers and images, with their mounts."""

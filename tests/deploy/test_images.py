@@ -12,18 +12,18 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.deploy.addition import TASKS, enqueue_addition, wait_until_ready
 from tests.deploy.image_build import ImageBuilder
 from tests.deploy.tools import DEPLOY, ROOT, check, python_program
 from tests.support.engine_process import free_port
 from tests.support.profiles import IS_DEEP
-from tests.support.server_process import ServerProcess, wait_until
+from tests.support.server_process import ServerProcess
 from windlass.settings import load
 
 TEXT = (ROOT / "Dockerfile").read_text()
@@ -86,74 +86,43 @@ def test_the_health_check_speaks_tls(tmp_path: Path) -> None:
 
 
 if IS_DEEP:
-    TASKS = """
-from windlass import Windlass
 
-app = Windlass()
-
-
-@app.task
-def add(a: int, b: int) -> int:
-    return a + b
-"""
-
-    @pytest.fixture(scope="module")
-    def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageBuilder]:
-        builder = ImageBuilder(tmp_path_factory.mktemp("images"))
-        builder.make_base()
-        try:
-            for target in ("worker", "server"):
-                builder.build(f"windlass-{target}", ROOT, f"--target={target}")
-            yield builder
-        finally:
-            builder.close()
-
+    @pytest.mark.xdist_group("deploy-images")
     def test_the_server_image_checks_its_health_and_is_not_root(images: ImageBuilder) -> None:
         configuration = images.configuration("windlass-server")
         assert configuration["User"] == "10001:10001"
         assert configuration["Healthcheck"]["Test"] == ["CMD", "windlass-healthcheck"]
         assert configuration["Volumes"].keys() == {"/var/lib/windlass"}
 
+    @pytest.mark.xdist_group("deploy-images")
     def test_a_server_and_a_worker_of_the_images_run_a_job(images: ImageBuilder, tmp_path: Path) -> None:
         """The volume belongs to root and to the group of the server, as a volume of Kubernetes does."""
-        volume = tmp_path / "volume"
-        volume.mkdir()
-        os.chown(volume, 0, 10001)
-        volume.chmod(0o2775)
-        (tmp_path / "code").mkdir()
-        (tmp_path / "code" / "tasks.py").write_text(TASKS)
-        (tmp_path / "code" / "Dockerfile").write_text("FROM windlass-worker\nCOPY tasks.py .\n")
-        images.build("shop-worker", tmp_path / "code")
-        port = str(free_port())
-        settings = {"WINDLASS_HOST": "127.0.0.1", "WINDLASS_PORT": port, "WINDLASS_BEDROCK_PORT": "off"}
-        settings |= {"WINDLASS_TOKEN": TOKEN}
-        place = (volume, "/var/lib/windlass")
-        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {TOKEN}"})
+        place = (_volume_of_root(tmp_path / "volume"), "/var/lib/windlass")
+        _build_worker(images, tmp_path / "code")
+        url = f"http://127.0.0.1:{free_port()}"
+        settings = {"WINDLASS_HOST": "127.0.0.1", "WINDLASS_PORT": url.rpartition(":")[2], "WINDLASS_TOKEN": TOKEN}
+        settings |= {"WINDLASS_BEDROCK_PORT": "off"}
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+            with images.container("windlass-server", environment=settings, volume=place) as server:
+                wait_until_ready(client)
+                job_id = enqueue_addition(client)
+                engine = {"WINDLASS_URL": url, "WINDLASS_TOKEN": TOKEN}
+                with images.container("shop-worker", ["worker", "tasks:app", "--burst"], environment=engine) as worker:
+                    assert worker.wait(LIMIT_S) == 0
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(LIMIT_S) == 0
+            with images.container("windlass-server", environment=settings, volume=place):
+                wait_until_ready(client)
+                assert client.get(f"/api/v1/jobs/{job_id}/result").json()["result"] == 5
 
-        server = images.start("windlass-server", environment=settings, volume=place)
-        try:
-            wait_until(lambda: _is_ready(client))
-            call = {"queue": "default", "name": "add", "payload": {"a": 2, "b": 3}, "result_ttl_ms": 600_000}
-            job = client.post("/api/v1/jobs", json=call)
-            assert job.status_code == 201, job.text
-            url = {"WINDLASS_URL": f"http://127.0.0.1:{port}", "WINDLASS_TOKEN": TOKEN}
-            worker = images.start("shop-worker", ["worker", "tasks:app", "--burst"], environment=url)
-            assert worker.wait(LIMIT_S) == 0
-            server.send_signal(signal.SIGTERM)
-            assert server.wait(LIMIT_S) == 0
-        finally:
-            server.kill()
+    def _volume_of_root(path: Path) -> Path:
+        path.mkdir()
+        os.chown(path, 0, 10001)
+        path.chmod(0o2775)
+        return path
 
-        server = images.start("windlass-server", environment=settings, volume=place)
-        try:
-            wait_until(lambda: _is_ready(client))
-            found = client.get(f"/api/v1/jobs/{job.json()['id']}/result").json()
-            assert (found["state"], found["result"]) == ("finished", 5)
-        finally:
-            server.kill()
-
-    def _is_ready(client: httpx.Client) -> bool:
-        try:
-            return client.get("/readyz").status_code == 200
-        except httpx.TransportError:
-            return False
+    def _build_worker(images: ImageBuilder, context: Path) -> None:
+        context.mkdir()
+        (context / "tasks.py").write_text(TASKS)
+        (context / "Dockerfile").write_text("FROM windlass-worker\nCOPY tasks.py .\n")
+        images.build("shop-worker", context)

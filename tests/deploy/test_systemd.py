@@ -1,13 +1,23 @@
-"""Units of systemd, checked by systemd's own tools."""
+"""Units of systemd, checked by systemd's own tools.
+
+`make check-deploy` (`WINDLASS_DEEP=1`) boots a system in a container and runs the units there, with all their
+restrictions.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.deploy.addition import TASKS, enqueue_addition, wait_until_ready
+from tests.deploy.booted import booted, install_units
+from tests.deploy.image_build import ImageBuilder
 from tests.deploy.tools import DEPLOY, check
+from tests.support.engine_process import free_port
+from tests.support.profiles import IS_DEEP
 from windlass.cli.commands.worker import worker
 from windlass.settings import load
 
@@ -16,6 +26,7 @@ UNITS = {
     "windlass-worker@.service": "windlass-worker@shop.service",
 }
 EXPOSURE_MAX = 25  # tenths of the points of `systemd-analyze security`; 10 points are an open service
+TOKEN = "token-of-the-test-of-the-units"  # noqa: S105 (only of this test)
 PROGRAM = re.compile(r"^ExecStart=(\S+)", re.M)
 
 
@@ -60,3 +71,26 @@ def test_workers_have_longer_than_their_grace_to_stop() -> None:
     [limit_s] = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.M)
     options = worker.make_context("worker", [*arguments.split(), *example.split()]).params
     assert int(limit_s) * 1000 == options["grace"] + 20_000
+
+
+if IS_DEEP:
+
+    @pytest.mark.xdist_group("deploy-images")
+    def test_server_and_worker_run_under_systemd(images: ImageBuilder) -> None:
+        url = f"http://127.0.0.1:{free_port()}"
+        server = {"WINDLASS_PORT": url.rpartition(":")[2], "WINDLASS_BEDROCK_PORT": "off", "WINDLASS_TOKEN": TOKEN}
+        shop = {"WINDLASS_URL": url, "WINDLASS_TOKEN": TOKEN, "WORKER": "tasks:app --processes 2"}
+        root = images.root_of("windlass-server")
+        install_units(root, server, shop, TASKS)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with booted(root) as system, httpx.Client(base_url=url, headers=headers, timeout=30) as client:
+            wait_until_ready(client)
+            first = enqueue_addition(client)
+            assert client.get(f"/api/v1/jobs/{first}/result?wait_ms=20000").json()["result"] == 5
+            system.run("systemctl", "stop", "windlass-worker@shop")
+            second = enqueue_addition(client)
+            system.run("systemctl", "restart", "windlass-server")  # the embedded engine is killed with it
+            wait_until_ready(client)
+            system.run("systemctl", "start", "windlass-worker@shop")
+            assert client.get(f"/api/v1/jobs/{second}/result?wait_ms=20000").json()["result"] == 5
+            assert system.run("systemctl", "list-units", "--failed", "--plain", "--no-legend", "windlass-*") == ""
