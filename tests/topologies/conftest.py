@@ -39,5 +39,5 @@ def sentinels_of_session() -> Iterator[SentinelProcesses]:
 
 @pytest.fixture
 def sentinels(sentinels_of_session: SentinelProcesses) -> SentinelProcesses:
-    sentinels_of_session.restore()
+    sentinels_of_session.reset()
     return sentinels_of_session

@@ -15,6 +15,8 @@ from windlass.store.connection.sync_connection import SyncConnection
 
 NODE_TIMEOUT_MS = 1_000
 DOWN_AFTER_MS = 700
+WATCH_OPTIONS = {"down-after-milliseconds": DOWN_AFTER_MS, "failover-timeout": 3_000}  # of a sentinel
+QUORUM = 2
 READY_LIMIT_S = 20.0
 VOLATILE = ("--appendonly", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
@@ -177,14 +179,14 @@ class ClusterProcesses:
 class SentinelNode(Node):
     def __init__(self, watched: Node, service: str, password: str | None) -> None:
         super().__init__(tcp=True)
+        self._service = service
         self._lines = [
             f"port {self.port}",
             "bind 127.0.0.1",
             f"dir {self.directory}",
             f"unixsocket {self.socket_path}",
-            f"sentinel monitor {service} 127.0.0.1 {watched.port} 2",
-            f"sentinel down-after-milliseconds {service} {DOWN_AFTER_MS}",
-            f"sentinel failover-timeout {service} 3000",
+            f"sentinel monitor {service} 127.0.0.1 {watched.port} {QUORUM}",
+            *(f"sentinel {option} {service} {value}" for option, value in WATCH_OPTIONS.items()),
             *([f"requirepass {password}", f"sentinel sentinel-pass {password}"] if password else []),
         ]
         self._password = password
@@ -199,6 +201,12 @@ class SentinelNode(Node):
         endpoint = Endpoint(unix_path=str(self.socket_path), password=self._password)
         with contextlib.closing(SyncConnection.open(endpoint)) as connection:
             return connection.call(*command)
+
+    def monitor(self, watched: Node) -> None:
+        """Watch this primary, after `SENTINEL REMOVE`."""
+        self.send_command("SENTINEL", "MONITOR", self._service, "127.0.0.1", watched.port, QUORUM)
+        for option, value in WATCH_OPTIONS.items():
+            self.send_command("SENTINEL", "SET", self._service, option, value)
 
 
 class SentinelProcesses:
@@ -215,9 +223,7 @@ class SentinelProcesses:
     def __enter__(self) -> Self:
         for node in self.nodes:
             node.start()
-        for node in self.nodes[1:]:
-            node.send_command("REPLICAOF", "127.0.0.1", self.nodes[0].port)
-        until(lambda: self.nodes[0].info("replication")["connected_slaves"] == "2", "two replicas")
+        self._replicate(self.nodes[0])
         self.sentinels = [SentinelNode(self.nodes[0], self.service, self.password).start() for _ in range(3)]
         self.wait_healthy()
         return self
@@ -268,6 +274,7 @@ class SentinelProcesses:
         until(is_begun, "a replica that can be promoted")
 
     def restore(self) -> None:
+        """Start killed nodes as replicas, and wait until the group is healthy. No data is lost."""
         for node in self.nodes:
             if not node.is_running:
                 node.start()
@@ -275,6 +282,30 @@ class SentinelProcesses:
                     "REPLICAOF", "127.0.0.1", self.primary.port
                 )  # the sentinels would do so only after 10 s
         self.wait_healthy()
+
+    def reset(self) -> None:
+        """Start killed nodes, assign the roles, and let the sentinels begin again. By themselves they demote a former
+        primary, and find a replica that came back, only after 10 s. Data may be lost."""
+        primary = self.primary
+        if all(node.is_running and node.is_primary == (node is primary) for node in self.nodes):
+            self.wait_healthy()
+            return
+        for sentinel in self.sentinels:
+            sentinel.send_command("SENTINEL", "REMOVE", self.service)
+        for node in self.nodes:
+            if not node.is_running:
+                node.start()
+        self._replicate(primary)
+        for sentinel in self.sentinels:
+            sentinel.monitor(primary)
+        self.wait_healthy()
+
+    def _replicate(self, primary: Node) -> None:
+        primary.send_command("REPLICAOF", "NO", "ONE")
+        for node in self.nodes:
+            if node is not primary:
+                node.send_command("REPLICAOF", "127.0.0.1", primary.port)
+        until(lambda: primary.info("replication")["connected_slaves"] == "2", "two replicas")
 
     def wait_healthy(self) -> None:
         until(lambda: all(self._is_settled(at) for at in range(3)), "the sentinels agree")

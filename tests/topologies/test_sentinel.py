@@ -90,12 +90,15 @@ async def test_errors_when_the_primary_cannot_be_found(sentinels: SentinelProces
         store.close_sync()
 
 
-async def test_a_missing_confirmation_is_reported(sentinels: SentinelProcesses) -> None:
+async def test_a_missing_confirmation_is_reported(
+    sentinels: SentinelProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = new_store(sentinels.url, durability="replica")
     service = Service(store)
     async with store:
         assert (await service.enqueue([NewJob(queue="q", name="n")]).one()).is_durable
         replicas = [node for node in sentinels.nodes if node is not sentinels.primary]
+        monkeypatch.setattr("windlass.store.store.DURABLE_WAIT_MS", 200)  # no replica will answer
         try:
             for node in replicas:
                 node.freeze()
