@@ -47,8 +47,8 @@ redis.register_function{
   flags = {%(flags)s},
 }
 end"""
-# An engine keeps nothing of a script between calls, so each call builds its modules again, all of them and in one order:
-# the order of the functions that they register for the end of a call matters.
+# An engine keeps nothing of a script between calls, so each call builds its modules again: all of them, in one order,
+# since they register functions for the end of a call.
 # A script without keys is only loaded: `EVAL script 0` needs no permission but that of EVAL.
 _SCRIPT = """%(head)s
 if not KEYS[1] then return end

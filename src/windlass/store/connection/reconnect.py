@@ -14,9 +14,9 @@ from typing import Any
 
 from windlass.core.errors import EngineUnavailable, WindlassError
 from windlass.store.topology import fencing
-from windlass.store.topology.permissions import raise_explained
 from windlass.store.topology.topology import NodeRoute, Standalone
 
+from .asking import LoadCommand, asking_commands, asking_result, no_code, raise_first_error
 from .connection import CONNECT_LIMIT_S, Argument, CommandArgs, Connection, ConnectionLost, EngineReplyError
 from .endpoint import Endpoint
 from .node_connections import NodeConnections
@@ -30,29 +30,6 @@ PATIENCE_S = 30.0
 WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED"})
 # The connection works, but this slot is served by another node. Other slots may still use the connection.
 WRONG_SLOT_KINDS = frozenset({"MOVED", "CLUSTERDOWN"})
-
-
-def _raise_first_error(replies: Sequence[Any]) -> None:
-    for reply in replies:
-        if reply.__class__ is EngineReplyError:
-            raise_explained(reply)
-
-
-LoadCommand = Callable[[CommandArgs], CommandArgs | None]  # for the code that a call needs
-
-
-def no_code(_call: CommandArgs) -> None:
-    """Return the load command of calls that need no code."""
-
-
-def _asking_commands(commands: Sequence[CommandArgs], load_command: LoadCommand) -> list[CommandArgs]:
-    """Return the commands for a node named by an ASK redirection. It may lack the code of a call: it is loaded too."""
-    return [load_command(commands[0]) or ("PING",), ("ASKING",), *commands]
-
-
-def _asking_result(replies: list[Any], is_single: bool) -> Any:
-    _raise_first_error(replies[1:3])  # not of the first: a library is mostly loaded already
-    return replies[2] if is_single else replies[2:]
 
 
 class ReconnectingConnection:
@@ -106,7 +83,7 @@ class ReconnectingConnection:
         if len(commands) < 2:
             return [await self.call(*command, timeout_s=timeout_s) for command in commands]
         replies: list[Any] = await self._call_with_retry(_pipeline, commands, timeout_s)
-        _raise_first_error(replies)
+        raise_first_error(replies)
         return replies
 
     def reconnect(self) -> None:
@@ -157,8 +134,8 @@ class ReconnectingConnection:
         """Call at the node that imports the slot. It accepts calls for the slot after ASKING."""
         connection = await self._nodes.to(redirected_to, min(CONNECT_LIMIT_S, self._patience_s))
         is_single = send is not _pipeline
-        commands = _asking_commands([tuple(args)] if is_single else args, self._load_command)
-        return _asking_result(await connection.pipeline_within(limit_s, commands), is_single)
+        commands = asking_commands([tuple(args)] if is_single else args, self._load_command)
+        return asking_result(await connection.pipeline_within(limit_s, commands), is_single)
 
     def _drop(self, connection: Connection | None, kind: str) -> None:
         if connection is None:
@@ -193,7 +170,7 @@ class ReconnectingConnection:
         if roots := self._roots():
             replies = await connection.pipeline_within(self._reply_limit_s, fencing.queries(roots))
             if commands := fencing.fence_commands(roots, replies):
-                _raise_first_error(await connection.pipeline_within(self._reply_limit_s, commands))
+                raise_first_error(await connection.pipeline_within(self._reply_limit_s, commands))
         self._connection = connection
         return connection
 
@@ -212,7 +189,7 @@ class ReconnectingConnection:
 
 async def _pipeline(connection: Connection, limit_s: float, *commands: CommandArgs) -> list[Any]:
     replies = await connection.pipeline_within(limit_s, commands)
-    _raise_first_error(replies[:1])
+    raise_first_error(replies[:1])
     return replies
 
 
@@ -289,7 +266,7 @@ class SyncReconnectingConnection:
         if len(commands) < 2:
             return [self.call(*command, timeout_s=timeout_s) for command in commands]
         replies: list[Any] = self._call_with_retry(_pipeline_sync, commands, timeout_s)
-        _raise_first_error(replies)
+        raise_first_error(replies)
         return replies
 
     def close(self) -> None:
@@ -343,10 +320,10 @@ class SyncReconnectingConnection:
     def _asking(self, redirected_to: Endpoint, limit_s: float, send: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Call at the node that imports the slot, on a connection for this call only."""
         is_single = send is not _pipeline_sync
-        commands = _asking_commands([tuple(args)] if is_single else args, self._load_command)
+        commands = asking_commands([tuple(args)] if is_single else args, self._load_command)
         connection = SyncConnection.open(redirected_to, min(CONNECT_LIMIT_S, self._patience_s))
         try:
-            return _asking_result(connection.pipeline(commands, limit_s), is_single)
+            return asking_result(connection.pipeline(commands, limit_s), is_single)
         finally:
             connection.close()
 
@@ -376,7 +353,7 @@ class SyncReconnectingConnection:
             if roots := self._roots():
                 replies = connection.pipeline(fencing.queries(roots), self._reply_limit_s)
                 if commands := fencing.fence_commands(roots, replies):
-                    _raise_first_error(connection.pipeline(commands, self._reply_limit_s))
+                    raise_first_error(connection.pipeline(commands, self._reply_limit_s))
         except BaseException:
             connection.close()
             raise
@@ -389,7 +366,7 @@ class SyncReconnectingConnection:
 
 def _pipeline_sync(connection: SyncConnection, *commands: CommandArgs, timeout_s: float) -> list[Any]:
     replies = connection.pipeline(commands, timeout_s)
-    _raise_first_error(replies[:1])
+    raise_first_error(replies[:1])
     return replies
 
 
