@@ -257,7 +257,7 @@ def test_other_codecs_are_read(blob: Blob, annotation: Any, value: object) -> No
         (Blob(b"[1,"), Any, "^malformed: Input data was truncated$"),
         (Blob(b""), Any, "^malformed: "),
         (Blob(b"\xa1\xff", Codec.MSGPACK), Any, "^malformed: "),
-        (Blob(b"\x91" * 100_000, Codec.MSGPACK), Any, "recursion"),
+        (Blob(b"\x91" * 1_000_000, Codec.MSGPACK), Any, "recursion|Stack overflow"),  # from Python 3.14 on
         (Blob(b"a", Codec.RAW), str, "^expected str, got bytes$"),
     ],
 )
