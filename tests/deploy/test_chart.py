@@ -46,7 +46,7 @@ TOKEN = "token-of-the-test-of-the-chart"  # noqa: S105 (only of this test)
 SCHEMA = jsonschema_rs.validator_for(json.loads((CHART / "values.schema.json").read_text()))
 SETS = pytest.mark.parametrize("name", VALUES)
 KUBERNETES = ("1.25", "1.37")  # the oldest that Chart.yaml allows, and the newest that kubernetes-validate knows
-pytestmark = pytest.mark.xdist_group("deploy-chart")
+pytestmark = pytest.mark.xdist_group("deploy-chart")  # they share a server
 
 
 def pods(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -24,6 +24,7 @@ VARIABLES = {"$__rate_interval": "10s", "$job": "windlass", "$queue": ".*"}
 SELECTOR = re.compile(r"\b(?:windlass|process)_\w+(?:\{[^}]*\})?")
 ERROR_STATUS = re.compile(r'status=~"[^"]*"')
 ADDED_BY_KUBERNETES = {"namespace"}  # labels of an alert that no server writes
+pytestmark = pytest.mark.xdist_group("deploy-monitoring")  # they share a Prometheus
 
 
 @pytest.fixture(scope="module")
