@@ -146,6 +146,18 @@ def test_a_second_failure_keeps_the_group_failed_until_both_are_retried(service:
     assert_consistent(service)
 
 
+def test_a_group_does_not_wait_and_fail_again_because_of_another_cause(service: Service) -> None:
+    """Its end must not be recorded, reported and called back a second time."""
+    _, joined, _ = group(service)
+    jobs = take(service, most=3)
+    for job in jobs[:2]:
+        fail(service, job)
+    before = service.job([joined]).one().wait()
+    assert [attempt.reason for attempt in before.attempts] == ["member_failed"]
+    service.retry([jobs[0].id]).wait()
+    assert service.job([joined]).one().wait() == before
+
+
 def test_a_cancelled_step_is_resumed_in_the_same_way(service: Service) -> None:
     ids = chain(service)
     service.cancel([ids[0]]).wait()
@@ -286,4 +298,17 @@ def test_many_consequences_wait_again_in_steps(service: Service) -> None:
     assert_consistent(service)
     run_all_steps(service)
     assert counts(service, "b") == {"waiting": 500}
+    assert_consistent(service)
+
+
+def test_consequences_of_a_cause_that_finishes_before_they_are_notified_can_run(service: Service) -> None:
+    (first,) = put(service, new())
+    put(service, *(NewJob(queue="b", name="n", after=(first.id,)) for _ in range(500)))
+    fail_next(service, "q")
+    run_all_steps(service)
+    service.retry([first.id]).wait()
+    assert counts(service, "b").get("failed"), "some are not notified yet"
+    finish_next(service, "q")
+    run_all_steps(service)
+    assert counts(service, "b") == {"queued": 500}
     assert_consistent(service)
