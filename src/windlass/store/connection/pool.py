@@ -13,11 +13,11 @@ from windlass.store.topology.cluster import Cluster
 from windlass.store.topology.sentinel import Sentinel
 from windlass.store.topology.topology import Standalone, Topology
 
-from .asking import LoadCommand
 from .endpoint import Address, ClusterSeeds, SentinelGroup
 from .idle_connections import IdleConnections
 from .node_connections import NodeConnections
 from .reconnect import ReconnectingConnection, SyncReconnectingConnection
+from .redirection import LoadCommand
 from .thread_connections import ThreadConnections
 
 

@@ -16,10 +16,10 @@ from windlass.core.errors import EngineUnavailable, WindlassError
 from windlass.store.topology import fencing
 from windlass.store.topology.topology import NodeRoute, Standalone
 
-from .asking import LoadCommand, asking_commands, asking_result, no_code, raise_first_error
 from .connection import CONNECT_LIMIT_S, Argument, CommandArgs, Connection, ConnectionLost, EngineReplyError
 from .endpoint import Endpoint
 from .node_connections import NodeConnections
+from .redirection import LoadCommand, asking_commands, asking_result, no_code, raise_first_error
 from .retry_policy import RetryPolicy
 from .sync_connection import SyncConnection
 
