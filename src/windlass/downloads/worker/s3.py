@@ -1,5 +1,5 @@
-"""Storage in S3 buckets, with the extra `windlass-queue[s3]`. boto3 handles connections, retries and credentials: keys in
-the environment, a profile, or the role of the machine."""
+"""Storage in S3 buckets, with the extra `windlass-queue[s3]`. boto3 handles connections, retries and credentials: keys
+in the environment, a profile, or the role of the machine."""
 
 from __future__ import annotations
 
