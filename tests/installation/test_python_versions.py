@@ -1,4 +1,4 @@
-"""Versions of Python: the classifiers name those that tests were run with; for others the source is checked.
+"""Versions of Python: the classifiers name those with which all tests pass; for others the source is checked.
 
 Deprecations are errors in all tests (`filterwarnings`), so a run with one version also finds what the next one removes.
 """
