@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.server")
 
+# An event loop holds its tasks by weak references: without these, an application that its host forgets, as tests do,
+# would be collected while it runs.
+_running: set[asyncio.Task[None]] = set()
 ROLES = f"{API},{NOTIFIER}"  # downloads need memory, a disk and a URL, which a web program seldom has to spare
 
 
@@ -172,6 +175,8 @@ class Runtime:
         self._stopping = asyncio.Event()
         # Without the context of the request that starts it: background work is not part of its trace or transaction.
         self.task = loop.create_task(self._run(settings, options), name="windlass-mounted", context=Context())
+        _running.add(self.task)
+        self.task.add_done_callback(_running.discard)
 
     async def _run(self, settings: Settings, options: MountOptions) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -114,6 +115,17 @@ def test_each_event_loop_has_its_own(app: Windlass, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         assert [asyncio.run(call()) for _ in range(3)] == [200, 200, 200]
     assert caplog.text == ""
+
+
+async def test_runs_until_its_loop_ends_also_if_its_host_forgets_it(app: Windlass) -> None:
+    async with hosted(mounted(asgi(app, role=admin))) as host:
+        assert (await host.client.get(f"{MOUNT}/api/v1/queues")).status_code == 200
+    del host
+    gc.collect()
+    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "windlass-mounted"]
+    task.cancel()
+    await asyncio.wait((task,))
+    assert background_tasks() == set()
 
 
 async def test_follows_the_connection_of_a_test() -> None:
