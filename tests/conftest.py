@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 from tests.support.engine_process import EngineProcess
 from tests.support.other_engines import is_left_to_deep_runs
 from tests.support.stores import discard, make_store
+from windlass.sdk.connection import OVERRIDE
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -40,6 +42,13 @@ def _no_data_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_override_stays() -> Iterator[None]:
+    """Commands that run in the process of a test may redirect applications, for their child processes, too."""
+    yield
+    os.environ.pop(OVERRIDE, None)
 
 
 @pytest.fixture

@@ -39,11 +39,12 @@ class TutorialReader:
     def _compare(self, command: Command) -> None:
         """Run a command until it prints what the document shows: the job may need a moment to get there."""
         expected, found = normalize("\n".join(command.expected)), ""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
 
         def is_printed() -> bool:
             nonlocal found
             line = ID.sub(self._job_id, command.line)
-            output = run_in_terminal(line, self._directory, {**os.environ, **self._environment})
+            output = run_in_terminal(line, self._directory, {**inherited, **self._environment})
             self._job_id = self._job_id or output.strip()
             found = normalize(output)
             return found == expected

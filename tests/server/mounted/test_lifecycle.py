@@ -40,8 +40,26 @@ def admin(_: Any) -> str:
     return "admin"
 
 
+LASTING = {"windlass-mounted", "windlass-loops", "windlass-notifier", "windlass-processor"}
+_earlier: set[asyncio.Task[Any]] = set()
+
+
+@pytest.fixture(autouse=True)
+async def _own_tasks(anyio_backend: str) -> AsyncIterator[None]:
+    """Other tests may have a server or an application in the same event loop: their tasks do not count."""
+    _earlier.clear()
+    _earlier.update(asyncio.all_tasks())
+    yield
+    _earlier.clear()
+
+
+def own_tasks() -> set[asyncio.Task[Any]]:
+    return asyncio.all_tasks() - _earlier
+
+
 def background_tasks() -> set[str]:
-    return {task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("windlass-")}
+    """Return the lasting tasks that this test has started."""
+    return {task.get_name() for task in own_tasks()} & LASTING
 
 
 async def test_starts_with_the_first_request_and_stops_with_the_host(app: Windlass) -> None:
@@ -122,7 +140,7 @@ async def test_runs_until_its_loop_ends_also_if_its_host_forgets_it(app: Windlas
         assert (await host.client.get(f"{MOUNT}/api/v1/queues")).status_code == 200
     del host
     gc.collect()
-    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "windlass-mounted"]
+    (task,) = [task for task in own_tasks() if task.get_name() == "windlass-mounted"]
     task.cancel()
     await asyncio.wait((task,))
     assert background_tasks() == set()
