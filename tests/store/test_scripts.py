@@ -275,6 +275,16 @@ def test_a_refused_load_changes_the_way(open_engine: EngineProcess) -> None:
     store.close_sync()
 
 
+async def test_a_load_that_is_refused_to_several_callers_at_once(open_engine: EngineProcess) -> None:
+    send_command(open_engine, "ACL", "SETUSER", "late", "reset", "on", ">pass", "~*", "&*", "+@all")
+    async with new_store(f"unix://late:pass@{open_engine.socket_path}?db=0", namespace="wl") as store:
+        send_command(open_engine, "ACL", "SETUSER", "late", "-function")
+        service = Service(store)
+        calls = (service.enqueue([SIMPLE]), service.stats(["mail"]), service.take(Take(queues=("other",))))
+        assert len(await asyncio.gather(*calls)) == 3
+        assert store.calls_by == "scripts"
+
+
 def test_without_functions_and_scripts_the_error_names_both_remedies(open_engine: EngineProcess) -> None:
     store = new_store(create_restricted_user(open_engine, namespace="wl"), namespace="wl")
     with pytest.raises(EngineNotPermitted) as refused:

@@ -54,17 +54,19 @@ class EngineCode:
             raise error
 
     async def load(self, operation: str, connection: ReconnectingConnection) -> None:
+        command = self._load_command(operation)
         try:
-            await connection.call(*self._load_command(operation))
+            await connection.call(*command)
         except (EngineReplyError, EngineNotPermitted) as error:
-            if commands := self._after_refused_load(error):
+            if commands := self._after_refused_load(command, error):
                 await connection.call_together(commands)
 
     def load_sync(self, operation: str, connection: SyncReconnectingConnection) -> None:
+        command = self._load_command(operation)
         try:
-            connection.call(*self._load_command(operation))
+            connection.call(*command)
         except (EngineReplyError, EngineNotPermitted) as error:
-            if commands := self._after_refused_load(error):
+            if commands := self._after_refused_load(command, error):
                 connection.call_together(commands)
 
     def _load_command(self, operation: str) -> CommandArgs:
@@ -78,20 +80,22 @@ class EngineCode:
     def _load_script(self, operation: str) -> CommandArgs:
         return "EVAL", self._library().script(operation).source, 0
 
-    def _after_refused_load(self, error: EngineReplyError | EngineNotPermitted) -> list[CommandArgs]:
-        """Return the commands that load the library after all. The call is then repeated."""
-        if self.calls_by == "scripts" or (isinstance(error, EngineReplyError) and error.kind == "OOM"):
-            return self._after_failed_load(error)
-        if isinstance(error, EngineNotPermitted) or is_command_unknown(error, "FUNCTION"):
+    def _after_refused_load(
+        self, command: CommandArgs, error: EngineReplyError | EngineNotPermitted
+    ) -> list[CommandArgs]:
+        """Return the commands that load the library after all. The call is then repeated. The refused command counts:
+        another caller may have changed the way since it was sent."""
+        is_library = command[0] == "FUNCTION"
+        if isinstance(error, EngineReplyError) and error.kind == "OOM":
+            return self._load_when_full(is_library, error)
+        if is_library and (isinstance(error, EngineNotPermitted) or is_command_unknown(error, "FUNCTION")):
             self._use_scripts("the engine refuses to load functions", error)
-        elif not is_library_loaded(error):
+        elif isinstance(error, EngineNotPermitted) or not is_library_loaded(error):
             raise error
         return []
 
-    def _after_failed_load(self, error: EngineReplyError | EngineNotPermitted) -> list[CommandArgs]:
-        if not isinstance(error, EngineReplyError) or error.kind != "OOM":
-            raise error
-        if self.calls_by == "scripts" or not self._is_embedded or self._deployment is None:
+    def _load_when_full(self, is_library: bool, error: EngineReplyError) -> list[CommandArgs]:
+        if not is_library or not self._is_embedded or self._deployment is None:
             raise EngineFull() from error
         load = ("FUNCTION", "LOAD", "REPLACE", self._library().source)
         return load_without_memory_limit(load, self._deployment.memory_max)
