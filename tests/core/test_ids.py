@@ -18,6 +18,7 @@ from windlass.core.ids import (
     numbered_id,
     parse_id,
     partition_of_id,
+    short_id,
     time_of_id,
 )
 from windlass.core.text.durations import INSTANT_MAX
@@ -76,3 +77,10 @@ def test_many_are_made_as_one_is(at_ms: int, partition: int, drawn: list[int]) -
     found = make_ids(at_ms, partition, len(drawn), lambda size: asked.append(size) or random)  # type: ignore[func-returns-value]
     assert found == [make_id(at_ms, partition, number) for number in drawn]
     assert asked == [len(random)]
+
+
+@given(instants, partitions, st.lists(randoms, min_size=1, max_size=1))
+def test_a_short_id_is_the_end_of_the_text(at_ms: int, partition: int, drawn: list[int]) -> None:
+    job_id = make_id(at_ms, partition, drawn[0])
+    assert format_id(job_id).endswith(short_id(job_id))
+    assert len(short_id(job_id)) == 6

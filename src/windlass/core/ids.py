@@ -143,3 +143,11 @@ def parse_id(text: str) -> bytes:
 def format_id(job_id: bytes) -> str:
     text = job_id.hex("-", 2)  # has more hyphens than a UUID; the next line drops them
     return f"{text[:4]}{text[5:29]}{text[30:34]}{text[35:]}"
+
+
+SHORT_ID_LENGTH = 6
+
+
+def short_id(job_id: bytes) -> str:
+    """Return the end of an id, for people: ids of one moment begin alike, and look-ups accept the end of an id."""
+    return job_id.hex()[-SHORT_ID_LENGTH:]
