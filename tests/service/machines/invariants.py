@@ -24,6 +24,7 @@ from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
 from windlass.store.connection.reconnect import SyncReconnectingConnection
+from windlass.store.records.job_tags import entry_tag
 from windlass.store.records.record import unpack
 
 _DUMP = """
@@ -180,7 +181,7 @@ def _grouped(
             expected[f"{one.index}:{job.queue}"][job.id] = score
         if job.state in LEASED and job.worker and one.job.id not in orphans:
             expected[f"wj:{job.worker.decode('latin-1')}"][job.id] = job.started_at_ms or 0
-        for tag in job.tags:
+        for tag in (*job.tags, *map(entry_tag, job.indexed)):
             expected[f"t:{tag}"][job.id] = job.created_at_ms
         if job.expires_at_ms and job.state in PENDING and job.attempt == 0:
             expected["expiry"][job.id] = job.expires_at_ms

@@ -11,6 +11,7 @@ from windlass.core.text.durations import INSTANT_MAX
 from windlass.core.text.error_text import SHAPE_MAX
 
 from .bounds import CURSOR_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
+from .payload_index import check_where
 from .values import check_boolean, check_glob, check_instance, check_integer, check_text
 
 LISTS = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
@@ -20,9 +21,11 @@ def check_listing(request: Listing) -> None:
     check_instance("A request", request, Listing)
     check_text("queue", request.queue, QUEUE_MAX, may_be_empty=True)
     check_text("tag", request.tag, TAG_MAX, may_be_empty=True)
-    if not request.tag and not request.state:
-        raise BadInput("A listing needs a state or a tag.")
-    allowed = tuple(state.label for state in State) if request.tag else LISTS
+    check_where(request.where)
+    is_by_label = bool(request.tag or request.where)
+    if not is_by_label and not request.state:
+        raise BadInput("A listing needs a state, a tag or a field of the payload (where).")
+    allowed = tuple(state.label for state in State) if is_by_label else LISTS
     if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
     check_glob(request.name)

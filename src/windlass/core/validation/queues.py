@@ -10,6 +10,7 @@ from windlass.core.queue import Configuration
 from windlass.core.scale import SLOTS_MAX, TARGET_MAX, WORKERS_MAX, ScaleTarget
 
 from .bounds import DURATION_MAX
+from .payload_index import check_index
 from .values import check_boolean, check_duration_or_forever, check_instance, check_integer
 
 HISTORY_HOURS_MAX = 48
@@ -35,6 +36,9 @@ def check_configuration(changes: Any) -> None:
         if field in ("name_lanes", "fair_share", "lease_renewal"):
             if value is not None:
                 check_boolean(field, value)
+        elif field == "index":
+            if value is not None:
+                check_index(value)
         elif field == "aging_ms":
             if value is not None:
                 check_integer(field, value, 0, AGING_MAX)
