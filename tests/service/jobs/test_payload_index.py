@@ -40,6 +40,7 @@ def test_a_field_of_the_producer_or_of_the_queue_finds_the_job(service: Service)
     assert found(service, "order_id=4712") == set()
     assert found(service, "customer.email=a@b.c", "order_id=4711") == {own}
     assert found(service, "customer.email=a@b.c", queue="q", state="queued", name="n") == {own, plain}
+    service.configure("other", {"index": ("customer.email",)}).wait()
     assert found(service, "customer.email=a@b.c", queue="other") == set()
     assert found(service, "customer.email=a@b.c", state="failed") == set()
     job = read(service, own)
