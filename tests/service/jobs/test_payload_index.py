@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -18,6 +20,7 @@ from windlass.core.payload_index import make_entry
 from windlass.core.queue import Configuration
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
+from windlass.store import limit_matcher
 from windlass.store.store import Store
 
 
@@ -227,6 +230,27 @@ def test_guards_of_the_caller_hold_for_jobs_with_entries(service: Service) -> No
     with pytest.raises(RevisionConflict):
         service.edit([edit]).one().wait()
     assert found(service, "f=1") == {job.id}
+
+
+def test_a_job_that_changes_while_its_new_payload_is_matched_is_matched_again(service: Service) -> None:
+    job = new(payload=json({"f": 1, "g": 1}), index=("f",), tags=("old",), unique="u")
+    put(service, job)
+    (taken,) = take(service)
+    other, match = another(service), limit_matcher._match_content
+    replacing = [msgspec.structs.replace(job, index=("g",), tags=("new",), unique_check="replace")]
+
+    def match_late(*arguments: Any) -> Any:
+        matched = match(*arguments)
+        while replacing:
+            put(other, replacing.pop())
+        return matched
+
+    with mock.patch.object(limit_matcher, "_match_content", match_late):
+        update = Update(id=taken.id, token=taken.lease_token, payload=json({"f": 2, "g": 2}))
+        service.update([update]).one().wait()
+    other.store.close_sync()
+    assert (read(service, taken.id).tags, read(service, taken.id).indexed) == (("new",), ("g=2",))
+    assert (found(service, "g=2"), found(service, "f=2")) == ({taken.id}, set())
 
 
 def test_a_search_by_a_field_that_is_not_indexed_says_what_to_do(service: Service) -> None:
