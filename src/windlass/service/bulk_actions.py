@@ -43,6 +43,8 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
 
     def _act_flow(self, action: Action) -> Flow[ActionStatus]:
         listing = _limit_to_present(action.listing, (yield from self._engine_now()))
+        if listing.where:  # a field that is not indexed is refused now, not by the server that runs the action
+            yield from self._jobs_flow(msgspec.structs.replace(listing, most=1))
         progress = ActionProgress(
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )

@@ -78,8 +78,8 @@ def describe_listing(listing: Listing) -> str:
     parts = [f"{listing.state} jobs".strip() if listing.state else "jobs"]
     parts[0] += f" of {listing.queue}" if listing.queue else " of all queues"
     for phrase, value in (
-        ("tagged", listing.tag), ("named", listing.name), ("with the error text", listing.error),
-        ("with errors like", listing.error_shape),
+        ("tagged", listing.tag), ("with", " and ".join(listing.where)), ("named", listing.name),
+        ("with the error text", listing.error), ("with errors like", listing.error_shape),
     ):  # fmt: skip
         parts += [f"{phrase} {value}"] if value else []
     return ", ".join(parts)
