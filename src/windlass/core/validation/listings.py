@@ -24,7 +24,7 @@ def check_listing(request: Listing) -> None:
     check_where(request.where)
     is_by_label = bool(request.tag or request.where)
     if not is_by_label and not request.state:
-        raise BadInput("A listing needs a state, a tag or a field of the payload (where).")
+        raise BadInput("A listing needs a state or a tag, or a payload field (where).")
     allowed = tuple(state.label for state in State) if is_by_label else LISTS
     if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")

@@ -60,8 +60,9 @@ async def background_action(page: PageContext[None]) -> ActionRow:
 
 
 def check_visible(page: PageContext[Any], listing: Listing) -> None:
-    """Raise Forbidden if the token may not use the queues of the action. An action on all queues needs a token for all
+    """Raise Forbidden if the token may not use the queues of the action, or if its search is not allowed. An action on all queues needs a token for all
     queues."""
+    check_where(page, listing)
     page.context.check_found(listing.queue, "this action") if listing.queue else page.context.check_all_queues()
 
 

@@ -106,6 +106,6 @@ async def _hits(page: PageContext[SearchQuery], title: str, job_filter: ListFilt
     listing: Listing = msgspec.structs.replace(job_filter.listing(page.now_ms), most=SHOWN)
     try:
         found = await search_jobs(page, listing, SCAN_MAX)  # type: ignore[arg-type]
-    except (BadInput, TooLarge):  # the field is not indexed, or the words cannot be a condition
+    except (BadInput, TooLarge, Forbidden):  # the field is not indexed, or no condition, or payloads are hidden
         found = JobSearchResult([], {}, {}, "", 0)
     return Hits(title, job_filter.list_name, found, job_filter.fields)
