@@ -358,7 +358,7 @@ async def test_a_job_is_indexed_over_http(api: Api, service: Service) -> None:
     assert await list_ids(api, "where=order_id%3D4711") == [made]
     answer = await api.post("/api/v1/jobs", body | {"index": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]})
     assert answer.status == 400
-    assert (await api.post(path(made, "/edit"), {"payload": {"order_id": 4712}})).status == 200
+    assert (await api.patch(path(made), {"payload": {"order_id": 4712}})).status == 200
     assert await list_ids(api, "where=order_id%3D4711") == []
     assert await list_ids(api, "where=order_id%3D4712") == [made]
 
