@@ -308,6 +308,8 @@ def check_owners(found: Snapshot) -> None:
     used = {one.job.queue for one in found.jobs.values()}
     assert used <= queues, f"queues that nobody lists: {used - queues}"
     assert {queue for queue, _ in found.of_kind("q:")} == queues, "properties and names of queues differ"
+    indexed = {queue.encode() for queue, fields in found.of_kind("q:") if b"index" in fields}
+    assert set(found.values.get("indexed_queues", ())) == indexed, "queues with an index and their list differ"
     by_job = {"a:": BITS.HAS_ATTEMPTS, "o:": BITS.HAS_OUTCOME, "l:": BITS.HAS_LOGS, "e:": BITS.AWAITED}
     for kind, flag in by_job.items():
         marked = {one.job.id.decode("latin-1") for one in found.jobs.values() if one.flags & flag}
