@@ -186,7 +186,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tombstone_ms: int = 0  # how long its id is remembered after its record was removed
     tags: tuple[str, ...]
     index: tuple[str, ...] = ()  # paths of payload fields that its producer indexes
-    indexed: tuple[str, ...] = ()  # its entries in the index over payload fields, see core/payload_index.py
+    indexed: tuple[str, ...] = ()  # its entries in the index over payload fields, see core/limits/payload_index.py
     trace: str
     repeat: str  # repeat rule as written; empty: it runs once
     schedule: str  # name of the schedule that created it; empty: none

@@ -23,7 +23,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     aging_ms: int = 0  # waiting time that raises the priority by one step; 0: strict priority
     fair_share: bool = False  # lanes of equal priority take turns by weight, regardless of their lengths
     lease_renewal: bool = True  # False: a lease is fixed, and heartbeats do not extend it
-    index: tuple[str, ...] = ()  # paths of payload fields that find its jobs, see core/payload_index.py
+    index: tuple[str, ...] = ()  # paths of payload fields that find its jobs, see core/limits/payload_index.py
 
 
 Property: TypeAlias = int | bool | tuple[str, ...] | None  # value of a property; None: the default

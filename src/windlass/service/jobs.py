@@ -13,9 +13,9 @@ from windlass.core.explain.reasons import Explanation
 from windlass.core.explain.rules import explain
 from windlass.core.flow.cause import direct_cause, trace_cause
 from windlass.core.job import Ending, Timeline
+from windlass.core.limits.payload_index import parse_condition, path_of
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
-from windlass.core.payload_index import parse_condition, path_of
 from windlass.core.queue import QueueStats
 from windlass.core.states import State
 from windlass.core.validation.bounds import DURATION_MAX

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from windlass.core.errors import BadInput
+from windlass.core.limits.payload_index import parse_condition
 from windlass.core.operations import Listing, Page
-from windlass.core.payload_index import parse_condition
 from windlass.core.queue import QueueStats
 
 from .commands import jobs as jobs_commands

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from windlass.core.explain.lease_reasons import LeaseOverdue
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, End, Ending, Job, Member, OnFailure, Timeline
-from windlass.core.payload_index import CONDITIONS_MAX, WHERE_MAX
+from windlass.core.limits.payload_index import CONDITIONS_MAX, WHERE_MAX
 from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX, UNIQUE_MAX
 
@@ -21,6 +21,9 @@ from .shape import RequestShape, ResponseShape, component_name
 from .values import CodecName, Value, encode_bytes, encode_value
 
 component_name("Overdue")(LeaseOverdue)
+
+
+_LABELS = ("tags", "index", "indexed")
 
 
 class JobShape(ResponseShape, frozen=True, kw_only=True):
@@ -108,9 +111,7 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         is_hidden=job.is_hidden,
         timeout_ms=job.timeout_ms,
         result_ttl_ms=job.result_ttl_ms,
-        tags=job.tags,
-        index=job.index,
-        indexed=job.indexed,
+        **{field: getattr(job, field) for field in _LABELS},
         trace=job.trace,
         repeat=job.repeat,
         schedule=job.schedule,

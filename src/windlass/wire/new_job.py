@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, FlowRef, NewJob, OnFailure, UniqueCheck
 from windlass.core.job_template import JobTemplate, PreparedJob, prepare_single
-from windlass.core.payload_index import INDEX_FIELDS_MAX
+from windlass.core.limits.payload_index import INDEX_FIELDS_MAX
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation.bounds import (
     AFTER_MAX,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from windlass.core.payload_index import INDEX_FIELDS_MAX
+from windlass.core.limits.payload_index import INDEX_FIELDS_MAX
 from windlass.core.queue import FOREVER_MS, Property
 from windlass.core.scale import SLOTS_MAX, TARGET_MAX, WORKERS_MAX
 from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX

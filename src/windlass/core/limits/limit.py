@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from windlass.core.job import Blob
-from windlass.core.payload_index import decode_payload, read_entries
 
 from .condition import MISSING, Condition, Scalar, compile_condition, follow_path, get_field
+from .payload_index import decode_payload, read_entries
 
 KEY_MAX = 64  # bytes of a key that are kept readable
 _Subject: TypeAlias = tuple[str, str, str, Any]  # queue, name, lane and decoded payload of a job
@@ -214,7 +214,7 @@ class LimitTable:
         indexes: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.version = version
-        self.indexes = dict(indexes or {})  # queue -> paths of payload fields (core/payload_index.py)
+        self.indexes = dict(indexes or {})  # queue -> paths of payload fields (core/limits/payload_index.py)
         self.limits = dict(sorted((limits or {}).items()))
         self._by_place: dict[tuple[str, str, str], list[_Candidate]] = {}
         for number, limit in self.limits.items():

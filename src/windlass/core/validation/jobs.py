@@ -30,7 +30,7 @@ from .bounds import (
     UINT32_MAX,
     UNIQUE_MAX,
 )
-from .payload_index import check_index
+from .queues import check_index
 from .values import (
     check_boolean,
     check_duration_or_forever,

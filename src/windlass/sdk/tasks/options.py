@@ -11,7 +11,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Callback, Durability, NewJob, OnFailure
 from windlass.core.job_template import JobTemplate
 from windlass.core.validation.bounds import DURATION_MAX
-from windlass.core.validation.payload_index import check_index
+from windlass.core.validation.queues import check_index
 from windlass.sdk.durations import Duration, duration_ms, instant_ms
 
 from .limits import Limit, Rate

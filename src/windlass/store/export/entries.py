@@ -152,6 +152,12 @@ def _state_of(job: Job, parent_queue: str, now_ms: int) -> State:
     return State.QUEUED if job.run_at_ms <= now_ms else State.SCHEDULED
 
 
+_SAME_FIELDS = (
+    "timeout_ms", "result_ttl_ms", "tombstone_ms", "tags", "index", "trace", "repeat", "joins", "on_failure",
+    "callback",
+)  # fmt: skip
+
+
 def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
     job, snapshot = unpack(entry), read_snapshot(entry)
     flags = int.from_bytes(entry[18:22], "big")
@@ -191,16 +197,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         lease_ms=job.lease_ms,
         lease_rule=job.lease_rule,
         retake=bool(flags & Flag.RETAKE),
-        timeout_ms=job.timeout_ms,
-        result_ttl_ms=job.result_ttl_ms,
-        tombstone_ms=job.tombstone_ms,
-        tags=job.tags,
-        index=job.index,
-        trace=job.trace,
-        repeat=job.repeat,
-        joins=job.joins,
-        on_failure=job.on_failure,
-        callback=job.callback,
+        **{field: getattr(job, field) for field in _SAME_FIELDS},
         flow=lines.FlowRefEntry(format_id(job.flow.id), job.flow.name, job.flow.step) if job.flow else None,
     )
 

@@ -86,6 +86,7 @@ local function replace(existing, job, guard)
   local is_retakeable = record.has(existing, 'retakeable')
   if is_pending then index.leave(existing) elseif is_retakeable then index.leave_lane(existing) end
   job_tags.change(existing, job.tags)
+  queue_index.note_fields(job)
   existing.priority, existing.policy, existing.policy_read = job.priority, job.policy, nil
   existing.name, existing.lane = job.name, job.lane
   repeat_rule.adopt_extras(existing, job)

@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from .errors import BadInput
-from .job import Blob, Codec
-from .limits.condition import MISSING, get_field
-from .text.control_characters import has_control
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, Codec
+from windlass.core.text.control_characters import has_control
+
+from .condition import MISSING, get_field
 
 INDEX_FIELDS_MAX = 8  # of a task, and of a queue
 INDEX_PATH_MAX = 64  # bytes

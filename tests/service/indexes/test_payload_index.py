@@ -15,8 +15,8 @@ from tests.service.job_pages import listed
 from tests.support.namespace import send_command
 from windlass.core.errors import BadInput, RevisionConflict, StaleLease, TooLarge
 from windlass.core.job import Blob, Codec, copy_of
+from windlass.core.limits.payload_index import make_entry
 from windlass.core.operations import CompleteWithChildren, Edit, Fail, Finish, Listing, Update
-from windlass.core.payload_index import make_entry
 from windlass.core.queue import Configuration
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service

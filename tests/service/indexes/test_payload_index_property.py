@@ -21,8 +21,8 @@ from tests.support.profiles import examples
 from tests.support.stores import make_store
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.job import Blob, Codec, Job, NewJob
+from windlass.core.limits.payload_index import make_entry
 from windlass.core.operations import CompleteWithChildren, Edit, Enqueued, Fail, Finish, Update
-from windlass.core.payload_index import make_entry
 from windlass.service import Service
 
 FIELDS = ("a", "b", "c.d")
