@@ -1,5 +1,5 @@
--- Indexed payload fields of queues. Callers compute the entries of each payload (core/limits/payload_index.py); a change of
--- the fields counts as a change of the limits, so that they match new payloads with the present fields.
+-- Indexed payload fields of queues. Callers compute the entries of each payload (core/limits/payload_index.py); a
+-- change of the fields counts as a change of the limits, so that they match new payloads with the present fields.
 local job_tags = require 'jobs.job_tags'
 local keys = require 'keys'
 local script = require 'script'
