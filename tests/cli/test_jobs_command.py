@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,8 +37,9 @@ def fail(service: Service, queue: str = "q", then: str = "final", error: Blob | 
 
 def fill(service: Service) -> None:
     """Two queues, several states."""
-    put(service, new("a", "send", tags=("shop",)), new("a", "send"), new("a", "report", delay_ms=60_000))
-    put(service, new("b", "send", tags=("shop",)))
+    order: dict[str, Any] = {"tags": ("shop",), "payload": Blob(b'{"order_id": 7}'), "index": ("order_id",)}
+    put(service, new("a", "send", **order), new("a", "send"), new("a", "report", delay_ms=60_000))
+    put(service, new("b", "send", **order))
     take(service, "a")
 
 
@@ -55,6 +57,10 @@ def names(service: Service, *options: str) -> list[tuple[str, str, str]]:
         (("--tag", "shop"), "a send running, b send queued"),
         (("--tag", "shop", "--state", "queued"), "b send queued"),
         (("--tag", "shop", "--queue", "a"), "a send running"),
+        (("--where", "order_id=7"), "a send running, b send queued"),
+        (("--where", "order_id=7", "--state", "queued"), "b send queued"),
+        (("--where", "order_id=7", "--queue", "a", "--tag", "shop"), "a send running"),
+        (("--where", "order_id=7", "--where", "order_id=8"), ""),
         (("--name", "rep*"), "a report scheduled"),
         (("--since", "1h", "--name", "rep*"), "a report scheduled"),
         (("--since", "2100-01-01T00:00Z"), ""),
@@ -63,8 +69,8 @@ def names(service: Service, *options: str) -> list[tuple[str, str, str]]:
 def test_ls_filters(service: Service, options: tuple[str, ...], expected: str) -> None:
     fill(service)
     found = [" ".join(row) for row in names(service, *options)]
-    if "--tag" in options:
-        found.sort()  # in a list by tag, jobs of the same millisecond are in any order
+    if "--tag" in options or "--where" in options:
+        found.sort()  # in a list by tag or field, jobs of the same millisecond are in any order
     assert ", ".join(found) == expected
 
 
@@ -74,6 +80,14 @@ def test_ls_in_a_pipe_is_tab_separated_unshortened_and_without_a_heading(service
     assert (key, queue, name, state) == (format_id(made.id), "a", "n" * 200, "queued")
     assert (priority, attempt, tags) == ("-3", "0/4", "x,y")
     assert created.endswith("Z")
+
+
+def test_ls_by_a_field_that_is_not_indexed_says_how_to_index_it(service: Service) -> None:
+    fill(service)
+    done = run(service, "jobs", "ls", "--where", "customer=7")
+    assert done.code == 1
+    assert "a: order_id; b: order_id" in done.err
+    assert "--index customer" in done.err
 
 
 def test_ls_notes_omitted_rows(service: Service) -> None:

@@ -148,6 +148,15 @@ def test_configure(service: Service) -> None:
     )
 
 
+def test_indexed_fields(service: Service) -> None:
+    out = run_ok(service, "queues", "configure", "orders", "--index", "order_id", "--index", "customer.email").out
+    assert "index           order_id, customer.email *" in out
+    assert service.configuration("orders").wait().index == ("order_id", "customer.email")
+    assert "customer.email" in run_ok(service, "queues", "configure", "orders", "--lease", "1m").out
+    assert "index           none\n" in run_ok(service, "queues", "configure", "orders", "--default", "index").out
+    assert run(service, "queues", "configure", "orders", "--index", "a..b").code == 1
+
+
 def test_lease_renewal(service: Service) -> None:
     assert "lease-renewal   no\n" in run_ok(service, "queues", "show", "job_queue_mail").out
     out = run_ok(service, "queues", "configure", "job_queue_mail", "--lease-renewal").out

@@ -123,7 +123,21 @@ async def test_lease_renewal_is_shown_and_changed(service: Service, page_client:
     assert "Lease renewal yes default no" in after.text
 
 
-@pytest.mark.parametrize(("field", "text"), [("lease_ms", "soon"), ("max_length", "-1"), ("retention_ms", "0ms ms")])
+async def test_indexed_fields_are_changed_and_removed(service: Service, page_client: PageClient) -> None:
+    page = await page_client.get("/queues/orders")
+    after = await done(page_client, page, "configure-queue", {}, index=" order_id, customer.email ,")
+    assert "Changed index of orders." in after.text
+    assert "Indexed fields order_id, customer.email default none" in after.text
+    assert (await service.configuration("orders")).index == ("order_id", "customer.email")
+    unchanged = await done(page_client, after, "configure-queue", {})
+    assert "Nothing was changed." in unchanged.text
+    after = await done(page_client, after, "configure-queue", {}, index="")
+    assert (await service.configuration("orders")).index == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "text"), [("index", "a..b"), ("lease_ms", "soon"), ("max_length", "-1"), ("retention_ms", "0ms ms")]
+)
 async def test_refuses_an_invalid_property(service: Service, page_client: PageClient, field: str, text: str) -> None:
     page = await page_client.get("/queues/mail")
     answer = await page_client.send(

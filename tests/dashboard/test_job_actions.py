@@ -154,6 +154,19 @@ async def test_retries_all_matching_jobs_in_the_background(page_client: PageClie
     assert "named send" in entry.detail
 
 
+async def test_deletes_all_jobs_with_a_payload_field(page_client: PageClient, service: Service) -> None:
+    for number in (1, 1, 2):
+        payload = Blob(b'{"order_id":%d}' % number)
+        service.enqueue([NewJob(queue="mail", name="send", payload=payload, index=("order_id",))]).wait()
+    page = await page_client.get("/jobs?where=order_id%3D1&state=queued")
+    page = await do(page_client, page, "delete-matching")
+    key = str(page.answer.url).rpartition("/")[2]
+    assert "queued jobs of all queues, with order_id=1" in page.text
+    await service.result(parse_id(key), wait_ms=60_000)
+    (left,) = (await service.jobs(Listing(queue="mail", state="queued"))).jobs
+    assert left.indexed == ("order_id=2",)
+
+
 async def test_deletes_one_group_of_failures(page_client: PageClient, service: Service) -> None:
     *_, longer = enqueue(
         service, *(NewJob(queue="mail", name=name, retry=ONCE) for name in ("send", "send", "send", "send_again"))

@@ -200,6 +200,13 @@ class TestHidden:
         assert (await page_client.get(f"/jobs/{key}/payload")).status == 403
         assert (await page_client.get(f"/jobs/{key}/result")).status == 403
 
+    async def test_hides_indexed_fields_also_from_searches(self, page_client: PageClient, service: Service) -> None:
+        (key,) = enqueue(service, NewJob(queue="q", name="n", payload=Blob(b'{"f":"secret"}'), index=("f",)))
+        assert "secret" not in (await page_client.get(f"/jobs/{key}")).answer.text
+        assert key not in (await page_client.get("/search?q=f%3Dsecret")).answer.text
+        assert (await page_client.get("/jobs?where=f%3Dsecret")).status == 403
+        assert "f-where" not in (await page_client.get("/jobs")).answer.text
+
 
 # Lists
 
@@ -238,6 +245,31 @@ async def test_refuses_invalid_filters(page_client: PageClient, query: str) -> N
     page = await page_client.get(f"/jobs?{query}")
     assert page.status == 400
     assert len(page.all("h1")) == 1
+
+
+async def test_finds_jobs_by_an_indexed_payload_field(page_client: PageClient, service: Service) -> None:
+    service.configure("orders", {"index": ("order_id",)}).wait()
+    payload = Blob(b'{"order_id":4711,"customer":{"email":"a@b.c"}}')
+    queued, later, other = enqueue(
+        service,
+        NewJob(queue="orders", name="ship", payload=payload),
+        NewJob(queue="mail", name="send", payload=payload, index=("order_id", "customer.email"), delay_ms=60_000),
+        NewJob(queue="orders", name="ship", payload=Blob(b'{"order_id":4712}')),
+    )
+    page = await page_client.get("/jobs?where=order_id%3D4711")
+    assert set(rows(page)) == {queued, later}
+    assert other not in page.answer.text
+    assert rows(await page_client.get("/jobs?where=order_id%3D4711&state=scheduled")) == [later]
+    assert "Found jobs" in page.answer.text
+    about = await page_client.get(f"/jobs/{later}")
+    assert "Indexed order_id=4711 customer.email=a@b.c" in about.text
+    assert about.all("a", href="/jobs?where=customer.email%3Da%40b.c")
+    for q in ("order_id=4711", "order_id:4711"):
+        assert set(rows(await page_client.get(f"/search?q={q}"))) == {queued, later}
+    assert "Nothing found" in (await page_client.get("/search?q=ordr_id=4711")).text
+    refused = await page_client.get("/jobs?where=ordr_id%3D4711")
+    assert refused.status == 400
+    assert "orders: order_id" in refused.text
 
 
 async def test_filters_failed_jobs_by_error(page_client: PageClient, service: Service) -> None:

@@ -21,8 +21,8 @@ GIVEN: dict[str, Any] = {
     "expires_in_ms": 7, "lane": "l", "unique": "u", "unique_check": "refuse", "unique_while_kept": True,
     "debounce_ms": 8, "debounce_max_ms": 9, "throttle_ms": 10, "if_revision": 11, "retry": {"tries": 12},
     "lease_ms": 13, "lease_rule": "r", "retake": True, "hidden": True, "timeout_ms": 14, "result_ttl_ms": 15,
-    "tags": ["t"], "trace": "tr", "repeat": "rp", "parent": OTHER, "held": True, "after": [OTHER], "joins": True,
-    "on_failure": "fail", "callback": {"url": "http://here/"},
+    "tags": ["t"], "index": ["f"], "trace": "tr", "repeat": "rp", "parent": OTHER, "held": True, "after": [OTHER],
+    "joins": True, "on_failure": "fail", "callback": {"url": "http://here/"},
     "flow": {"id": OTHER, "name": "checkout", "step": "pay"},
 }  # fmt: skip
 
@@ -38,8 +38,8 @@ def shape(**fields: Any) -> NewJobShape:
 )
 def test_each_field_arrives_under_its_name(field: str) -> None:
     expected = {
-        "id": parse_id(ID), "retry": Backoff(tries=12, base_ms=1_000), "tags": ("t",), "parent": parse_id(OTHER),
-        "after": (parse_id(OTHER),), "callback": Callback(url="http://here/"),
+        "id": parse_id(ID), "retry": Backoff(tries=12, base_ms=1_000), "tags": ("t",), "index": ("f",),
+        "parent": parse_id(OTHER), "after": (parse_id(OTHER),), "callback": Callback(url="http://here/"),
         "flow": FlowRef(parse_id(OTHER), "checkout", "pay"),
     }.get(field, GIVEN[field])  # fmt: skip
     whole, alone = shape(**GIVEN), shape(**{field: GIVEN[field]})

@@ -15,9 +15,9 @@ import msgspec
 
 from windlass.core import bulk_action as actions
 from windlass.core.bulk_action import QUEUE, Action, ActionProgress
-from windlass.core.errors import AlreadyEnded, MemberFailed, Refusal, UnknownJob, WindlassError
+from windlass.core.errors import AlreadyEnded, BadInput, MemberFailed, Refusal, UnknownJob, WindlassError
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Fail, Finish, LeaseRef, Page, Take, Update
+from windlass.core.operations import Fail, Finish, LeaseRef, Listing, Page, Take, Update
 from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.records.holder_ids import anonymous_holder
@@ -138,7 +138,7 @@ class BulkRunner:
 
     async def _run_step(self, service: Service, progress: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(progress.action.listing, most=self._step, cursor=progress.cursor)
-        page: Page = await service.jobs(listing)
+        page = await _read_page(service, listing)
         # Jobs of bulk actions are left out: this action itself may be in the list.
         jobs = [job for job in page.jobs if job.queue != QUEUE]
         # Consequences follow the retry of their cause, which may be on another page.
@@ -192,6 +192,15 @@ async def _report(service: Service, job: Job, outcome: Outcome) -> None:
     (answer,) = await report_outcomes(service, [outcome], retries)
     if isinstance(answer, Refusal):
         log.info("The state of bulk action %s changed before its report: %s", job.key, answer)
+
+
+async def _read_page(service: Service, listing: Listing) -> Page:
+    try:
+        return await service.jobs(listing)
+    except BadInput:
+        if not listing.where:
+            raise
+        return Page([], "")  # no queue indexes the field any more, and no job is left
 
 
 async def _perform(service: Service, action: Action, ids: Sequence[bytes]) -> Sequence[str | Refusal]:

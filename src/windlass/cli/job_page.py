@@ -129,6 +129,7 @@ def _properties(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "note", job.note
     yield "worker", format_id(job.worker) if job.worker else ""
     yield "tags", ", ".join(job.tags)
+    yield "indexed", ", ".join(job.indexed)
     yield "retry", describe_backoff(job.retry)
     yield "timeout", _format_ttl(job.timeout_ms)
     yield "lease", _format_ttl(job.lease_ms)

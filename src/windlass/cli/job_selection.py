@@ -27,6 +27,7 @@ class JobSelection(NamedTuple):
     name: str = ""  # GLOB
     created_from_ms: int = 0
     newest_first: bool = False
+    where: Sequence[str] = ()  # values of indexed payload fields, as field=value
 
 
 def find(service: Service, selection: JobSelection, most: int = PAGE_MAX) -> Iterator[Job]:
@@ -42,6 +43,10 @@ def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[
         "newest_first": selection.newest_first,
         "most": most,
     }
+    if selection.where:
+        queue = selection.queues[0] if len(selection.queues) == 1 else ""
+        yield msgspec.convert({"where": selection.where, "tag": selection.tag, "queue": queue, **rest}, Listing)
+        return
     if selection.tag:
         yield msgspec.convert({"tag": selection.tag, **rest}, Listing)
         return
@@ -55,14 +60,14 @@ def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[
 def _pages(service: Service, listing: Listing, selection: JobSelection) -> Iterator[Job]:
     while True:
         page = service.jobs(listing).wait()
-        yield from (job for job in page.jobs if not listing.tag or _matches(job, selection))
+        yield from (job for job in page.jobs if listing.state or _matches(job, selection))
         if not page.cursor:
             return
         listing = msgspec.structs.replace(listing, cursor=page.cursor)
 
 
 def _matches(job: Job, selection: JobSelection) -> bool:
-    """Filter a list by tag, which covers all queues and states."""
+    """Filter a list by tag or payload field, which covers all queues and states."""
     label = "running" if job.state.is_leased else job.state.label
     state = "history" if job.is_history else label
     return (not selection.queues or job.queue in selection.queues) and state in (selection.states or STATES)

@@ -134,7 +134,9 @@ def property_fields(queue: str, configuration: Configuration) -> Iterator[tuple[
         yield field.removesuffix("_ms").replace("_", "-"), f"{_format_property(field, value)}{star}"
 
 
-def _format_property(field: str, value: int | bool) -> str:
+def _format_property(field: str, value: int | bool | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.endswith("_ms"):

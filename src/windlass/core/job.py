@@ -131,6 +131,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     timeout_ms: int = 0  # maximum execution time; 0: none
     result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
     tags: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()  # paths of payload fields that find the job, besides those of its queue
     trace: str = ""  # W3C traceparent, passed to the worker
     repeat: str = ""  # rule for the next run after success, see core/scheduling/repeat.py
     parent: bytes = b""  # id of the job's parent
@@ -184,6 +185,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     result_ttl_ms: int
     tombstone_ms: int = 0  # how long its id is remembered after its record was removed
     tags: tuple[str, ...]
+    index: tuple[str, ...] = ()  # paths of payload fields that its producer indexes
+    indexed: tuple[str, ...] = ()  # its entries in the index over payload fields, see core/limits/payload_index.py
     trace: str
     repeat: str  # repeat rule as written; empty: it runs once
     schedule: str  # name of the schedule that created it; empty: none
@@ -234,6 +237,7 @@ def copy_of(job: Job) -> NewJob:
         result_ttl_ms=job.result_ttl_ms,
         tombstone_ms=job.tombstone_ms,
         tags=job.tags,
+        index=job.index,
         callback=job.callback,
     )
 

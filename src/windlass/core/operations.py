@@ -186,11 +186,13 @@ class FinishedAndTaken(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Request for a page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
+    """Request for a page of jobs by `state` (of one queue or of all), by `tag` or by payload fields, filtered by the
+    other conditions."""
 
     queue: str = ""  # empty, with a state: all queues, merged in the order of the list
     state: str = ""  # queued, scheduled, waiting, suspended, running, finished, failed, cancelled, history
     tag: str = ""
+    where: tuple[str, ...] = ()  # values of indexed payload fields, as field=value; all must hold
     name: str = ""  # GLOB
     created_from_ms: int = 0
     created_before_ms: int = 0

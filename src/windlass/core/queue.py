@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from .stats.histogram import Histogram, percentile
@@ -21,6 +23,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     aging_ms: int = 0  # waiting time that raises the priority by one step; 0: strict priority
     fair_share: bool = False  # lanes of equal priority take turns by weight, regardless of their lengths
     lease_renewal: bool = True  # False: a lease is fixed, and heartbeats do not extend it
+    index: tuple[str, ...] = ()  # paths of payload fields that find its jobs, see core/limits/payload_index.py
+
+
+Property: TypeAlias = int | bool | tuple[str, ...] | None  # value of a property; None: the default
 
 
 FIXED_LEASE_PREFIX = "job_queue_"  # queues of the Jobber dialect: their leases are fixed, unless they are configured

@@ -43,6 +43,8 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
 
     def _act_flow(self, action: Action) -> Flow[ActionStatus]:
         listing = _limit_to_present(action.listing, (yield from self._engine_now()))
+        if listing.where:  # a field that is not indexed is refused now, not by the server that runs the action
+            yield from self._jobs_flow(msgspec.structs.replace(listing, most=1))
         progress = ActionProgress(
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
@@ -64,7 +66,7 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
         return max(history_page.now_ms for history_page in histories)
 
     def _total(self, listing: Listing) -> Flow[int]:
-        if listing.tag:
+        if listing.tag or listing.where:
             return 0
         names = [listing.queue] if listing.queue else (yield from self._queues_flow())
         return sum(getattr(stats, listing.state) for stats in (yield from self._stats_flow(names)))
@@ -102,7 +104,7 @@ class BulkActionOperations(FailureGroupOperations, EnqueueOperations):
 
 def _limit_to_present(listing: Listing, now_ms: int) -> Listing:
     """Restrict a listing to jobs that are in it now: jobs that the action requeues may return to the list."""
-    is_by_end = not listing.tag and listing.state in ("failed", "cancelled", "finished", "history")
+    is_by_end = not (listing.tag or listing.where) and listing.state in ("failed", "cancelled", "finished", "history")
     field = "ended_before_ms" if is_by_end else "created_before_ms"
     given: int = getattr(listing, field)
     return msgspec.structs.replace(

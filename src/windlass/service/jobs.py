@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from windlass.core.access.tokens import is_queue_allowed
-from windlass.core.errors import Refusal
+from windlass.core.errors import BadInput, Refusal
 from windlass.core.explain.inputs import Facts
 from windlass.core.explain.reasons import Explanation
 from windlass.core.explain.rules import explain
 from windlass.core.flow.cause import direct_cause, trace_cause
 from windlass.core.job import Ending, Timeline
+from windlass.core.limits.payload_index import parse_condition, path_of
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.queue import QueueStats
@@ -27,6 +28,7 @@ from windlass.store.commands import jobs as jobs_commands
 from windlass.store.commands import logs as logs_commands
 from windlass.store.commands import queues
 from windlass.store.commands.command import EngineTime, Flow
+from windlass.store.commands.queues import IndexFields, index_fields
 from windlass.store.job_pages import read_page, read_page_by_tag, read_page_of_queues
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import job_end
@@ -35,6 +37,8 @@ from .facet import send_or_raise
 from .queues import QueueOperations
 
 MERGED_MAX = 1_000  # queues in one list
+INDEXES_READ = 1_000  # queues whose indexed fields a message considers
+INDEXES_SHOWN = 5
 CAUSE_STEPS_MAX = 50  # from a job to its cause
 
 
@@ -154,8 +158,8 @@ class JobOperations(QueueOperations):
 
     def jobs(self, listing: Listing) -> Operation[Page]:
         """Return one page of jobs: by state, of one queue or merged over all queues (the first 1,000 that have such
-        jobs); or by tag, partition by partition. A page reads a bounded number of jobs, so it may be empty although
-        more pages follow."""
+        jobs); or by tag or by indexed payload fields (`where`), partition by partition. A page reads a bounded number
+        of jobs, so it may be empty although more pages follow."""
         return self.jobs_within(listing, ())
 
     def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Operation[Page]:
@@ -166,15 +170,33 @@ class JobOperations(QueueOperations):
         return Operation(self.store, lambda: self._jobs_flow(listing, queues))
 
     def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
-        if listing.tag:
-            found = yield from read_page_by_tag(listing, self.store.partitions)
-            return _restrict_page(found, queues) if queues else found
+        if listing.tag or listing.where:
+            found: Page = yield from read_page_by_tag(listing, self.store.partitions)
+            found = _restrict_page(found, queues) if queues else found
+            if listing.where and not (found.jobs or found.cursor or listing.cursor):
+                yield from self._check_indexed(listing, queues)
+            return found
         if not listing.queue:
             holding = yield from self._queues_with(listing.state, queues)
             return (yield from read_page_of_queues(listing, holding, self.store.partition_of_queue))
         if not is_queue_allowed(listing.queue, queues):
             return Page([], "")
         return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
+
+    def _check_indexed(self, listing: Listing, queues: tuple[str, ...]) -> Flow[None]:
+        """Raise if a search found nothing because no queue that the caller may see indexes the field."""
+        names: list[str] = [listing.queue] if listing.queue else (yield from self._queues_flow())
+        names = [name for name in names if is_queue_allowed(name, queues)][:INDEXES_READ]
+        found = yield from split_by_partition(names, self.store.partition_of_queue, index_fields)
+        indexed = {
+            name: tuple(dict.fromkeys((*fields.queue, *fields.producers)))
+            for name, fields in zip(names, found, strict=True)
+            if isinstance(fields, IndexFields) and (fields.queue or fields.producers)
+        }
+        known = {path for paths in indexed.values() for path in paths}
+        for condition in listing.where:
+            if (path := path_of(parse_condition(condition))) not in known:
+                raise BadInput(_not_indexed(path, listing.queue, indexed))
 
     def _queues_with(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         """Return statistics of the queues that have jobs in a state."""
@@ -200,6 +222,17 @@ class JobOperations(QueueOperations):
 
 def _now_flow() -> Flow[int]:
     return (yield EngineTime())  # type: ignore[no-any-return]
+
+
+def _not_indexed(path: str, queue: str, indexed: Mapping[str, Sequence[str]]) -> str:
+    shown = [f"{name}: {', '.join(paths)}" for name, paths in sorted(indexed.items())[:INDEXES_SHOWN]]
+    more = f" (and {len(indexed) - len(shown)} more queues)" if len(indexed) > len(shown) else ""
+    return (
+        f"The field {path!r} is not indexed{f' in queue {queue!r}' if queue else ''}. "
+        f"Indexed fields: {'; '.join(shown) or 'none'}{more}. "
+        f"Index it with index=({path!r},) of its task, or with "
+        f"`windlass queues configure {queue or 'QUEUE'} --index {path}`; this applies to later jobs."
+    )
 
 
 def _restrict_page(found: Page, queues: tuple[str, ...]) -> Page:

@@ -38,7 +38,7 @@ from windlass.core.validation.values import check_duration_or_forever, check_lis
 from windlass.store.commands import logs as logs_commands
 from windlass.store.commands import reports
 from windlass.store.commands.command import Flow
-from windlass.store.limit_matcher import complete_jobs
+from windlass.store.limit_matcher import complete_jobs, update_jobs
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import take as take_waiting
 
@@ -107,7 +107,13 @@ class LeaseOperations(Facet):
 
     def update(self, requests: Sequence[Update]) -> BatchOperation[Updated]:
         """Set progress, a note or a new payload. Only the holder of the lease may do so."""
-        return self._batch_of_jobs(requests, lambda request: check_update(request, self._payload_max), reports.update)
+        check_list("requests", requests)
+        for request in requests:
+            check_update(request, self._payload_max)
+        store = self.store
+        return BatchOperation(
+            store, lambda: update_jobs(store.limit_cache, requests, lambda request: store.partition_of_job(request.id))
+        )
 
     def emit(self, requests: Sequence[Emit]) -> BatchOperation[None]:
         """Send values to the followers of jobs. Only the holder of the lease may do so. Without followers nothing is

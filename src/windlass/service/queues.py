@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass.core.explain.unknown_names import NameFacts, UnknownName, find_unknown_names
-from windlass.core.queue import Configuration, Lanes, Minute, Pause, QueueStats
+from windlass.core.queue import Configuration, Lanes, Minute, Pause, Property, QueueStats
 from windlass.core.scale import Load, Scale, ScaleTarget, wanted_workers
 from windlass.core.validation.bounds import NAME_MAX, PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.limits import PAUSE_REASON_MAX, check_pause, check_resume, check_weights
@@ -149,13 +149,13 @@ class QueueOperations(Facet):
         facts: NameFacts = yield explain.unknown_names(queue, names, self.store.partition_of_queue(queue))
         return find_unknown_names(facts)
 
-    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:
+    def configure(self, queue: str, changes: Mapping[str, Property]) -> Operation[Configuration]:
         """Change properties of a queue at run time and return all of them. None restores the default."""
         (check_new_name if changes else check_text)("queue", queue, QUEUE_MAX)
         check_configuration(changes)
         return Operation(self.store, lambda: self._configure_flow(queue, changes))
 
-    def _configure_flow(self, queue: str, changes: Mapping[str, int | bool | None]) -> Flow[Configuration]:
+    def _configure_flow(self, queue: str, changes: Mapping[str, Property]) -> Flow[Configuration]:
         partition = self.store.partition_of_queue(queue)
         configuration = yield queues.configure(queue, changes, partition)
         if not PLACING.isdisjoint(changes):

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from windlass.core.errors import BadInput
+from windlass.core.limits.payload_index import parse_condition
 from windlass.core.operations import Listing, Page
 from windlass.core.queue import QueueStats
 
 from .commands import jobs as jobs_commands
 from .commands.command import Flow
 from .commands.jobs import IndexPage, IndexPosition
+from .records.job_tags import entry_tag
 
 QUEUED_INDEXES = ("ready", "laned")  # the default lane, then all others
 LOOKED_AT_TOGETHER = 2_000  # jobs read for a page over several queues, divided among them
@@ -27,11 +29,16 @@ def read_page(listing: Listing, partition: int) -> Flow[Page]:
 
 
 def read_page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
-    """Read a page of a tag's jobs, partition after partition. With several partitions the cursor names the current."""
+    """Read a page of a tag's jobs, or of an indexed field's, partition after partition. With several partitions the
+    cursor names the current."""
+    entries = [parse_condition(condition) for condition in listing.where]
+    tag = entry_tag(entries[0]) if entries else listing.tag
     partition, rest = _split_cursor(listing.cursor, partitions)
     while True:
         narrowed = msgspec.structs.replace(listing, cursor=rest)
-        found: Page = (yield jobs_commands.jobs("t", listing.tag, narrowed, partition)).page
+        found: Page = (yield jobs_commands.jobs("t", tag, narrowed, partition)).page
+        if entries:
+            found = _restrict(found, listing.tag, entries)
         if partitions == 1:
             return found
         if found.cursor:
@@ -39,6 +46,13 @@ def read_page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
         partition, rest = partition + 1, ""
         if found.jobs or partition == partitions:
             return msgspec.structs.replace(found, cursor=f"{partition}:" if partition < partitions else "")
+
+
+def _restrict(found: Page, tag: str, entries: Sequence[str]) -> Page:
+    """Remove the jobs that do not meet the conditions beside the one whose index was read."""
+    jobs = [job for job in found.jobs if (not tag or tag in job.tags) and set(entries) <= set(job.indexed)]
+    last_attempts = {job.id: found.last_attempts[job.id] for job in jobs if job.id in found.last_attempts}
+    return msgspec.structs.replace(found, jobs=jobs, last_attempts=last_attempts)
 
 
 def _split_cursor(cursor: str, partitions: int) -> tuple[int, str]:

@@ -1,27 +1,27 @@
-"""Matcher of jobs against limits, which matches again when the limits have changed."""
+"""Matcher of jobs against limits and indexed payload fields, which matches again when these have changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from windlass.core.errors import LimitsChanged, Refusal, RevisionConflict
-from windlass.core.job import Job
+from windlass.core.job import Job, Timeline
 from windlass.core.limits.limit import LimitTable
-from windlass.core.operations import CompleteWithChildren, CompletionOutcome, Edit, Edited, Listing
+from windlass.core.operations import CompleteWithChildren, CompletionOutcome, Edit, Edited, Listing, Update, Updated
 
 from .batching.partition_split import split_by_partition
 from .cache.limits import LimitCache
 from .commands import job_admin, limits, queues, reports
 from .commands import jobs as jobs_commands
 from .commands.command import BatchCommand, Flow
+from .commands.limits import ContentMatch
 from .job_pages import read_page
+from .records.job_tags import join_tags
 
 R = TypeVar("R")
 T = TypeVar("T")
-C = TypeVar("C", Edit, CompleteWithChildren)
+C = TypeVar("C", Edit, Update, CompleteWithChildren)
 LIVE_STATES = ("queued", "scheduled", "waiting", "suspended", "running")
 _LINKED_STATES = ("failed", "cancelled", "history")  # of ended jobs; those with links may wait again
 PAGE_SIZE = 200
@@ -53,8 +53,16 @@ def run_matched(
 def edit_jobs(
     cache: LimitCache, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
 ) -> Flow[list[Edited | Refusal]]:
-    """Edit jobs. If there are limits, match a new name or payload against them, guarded by the job's revision."""
+    """Edit jobs. If there are limits or indexed fields, match a new name or payload against them, guarded by the job's
+    revision."""
     return _run_guarded(cache, requests, partition_of, job_admin.edit)
+
+
+def update_jobs(
+    cache: LimitCache, requests: Sequence[Update], partition_of: Callable[[Update], int]
+) -> Flow[list[Updated | Refusal]]:
+    """Update jobs for their holders. A running job keeps its limits; its indexed fields follow its payload."""
+    return _run_guarded(cache, requests, partition_of, reports.update)
 
 
 def complete_jobs(
@@ -68,10 +76,14 @@ def _run_guarded(
     cache: LimitCache,
     requests: Sequence[C],
     partition_of: Callable[[C], int],
-    build: Callable[[Sequence[tuple[C, str | None]], int, int], BatchCommand[Any]],
+    build: Callable[[Sequence[tuple[C, ContentMatch | None]], int, int], BatchCommand[Any]],
 ) -> Flow[list[Any]]:
+    is_repeated = False
+
     def attempt(part: Sequence[C]) -> Flow[list[Any]]:
-        prepared = yield from _add_limits(cache, part, partition_of)
+        nonlocal is_repeated
+        prepared = yield from _match_contents(cache, part, partition_of, is_repeated)
+        is_repeated = True
         answers: list[Any] = yield from split_by_partition(
             prepared,
             lambda pair: partition_of(pair[0]),
@@ -79,22 +91,36 @@ def _run_guarded(
         )
         return [
             # The guard was ours, not the caller's: repeat with the present state of the job.
-            LimitsChanged() if isinstance(answer, RevisionConflict) and not request.if_revision else answer
+            LimitsChanged() if isinstance(answer, RevisionConflict) and not _guard_of(request) else answer
             for request, answer in zip(part, answers, strict=True)
         ]
 
     return run_matched(cache, requests, partition_of, attempt)
 
 
-def _may_match_others(request: Edit | CompleteWithChildren) -> bool:
-    return isinstance(request, CompleteWithChildren) or bool(request.name) or request.payload is not None
+def _guard_of(request: Edit | Update | CompleteWithChildren) -> int:
+    return 0 if isinstance(request, Update) else request.if_revision
 
 
-def _add_limits(
-    cache: LimitCache, requests: Sequence[C], partition_of: Callable[[C], int]
-) -> Flow[list[tuple[C, str | None]]]:
+def _may_match_other_limits(request: Edit | Update | CompleteWithChildren) -> bool:
+    if isinstance(request, Edit):
+        return bool(request.name) or request.payload is not None
+    return isinstance(request, CompleteWithChildren)
+
+
+def _must_match(request: Edit | Update | CompleteWithChildren, table: LimitTable, is_repeated: bool) -> bool:
+    """Tell whether the job must be read. A job may have indexed fields of its own: the engine refuses a new payload of
+    such a job without its tags, and the repeated call reads the job."""
+    if table.limits and _may_match_other_limits(request):
+        return True
+    return request.payload is not None and (is_repeated or bool(table.indexes))
+
+
+def _match_contents(
+    cache: LimitCache, requests: Sequence[C], partition_of: Callable[[C], int], is_repeated: bool
+) -> Flow[list[tuple[C, ContentMatch | None]]]:
     changing = [
-        request for request in requests if cache.table(partition_of(request)).limits and _may_match_others(request)
+        request for request in requests if _must_match(request, cache.table(partition_of(request)), is_repeated)
     ]
     replies = yield from split_by_partition(
         changing, partition_of, lambda part, partition: jobs_commands.job([request.id for request in part], partition)
@@ -102,17 +128,23 @@ def _add_limits(
     found = {
         request.id: jobs_commands.timeline(request.id, reply) for request, reply in zip(changing, replies, strict=True)
     }
-    prepared: list[tuple[C, str | None]] = []
+    matches: list[tuple[C, ContentMatch | None]] = []
     for request in requests:
-        timeline = found.get(request.id)
-        if timeline is None or isinstance(timeline, Refusal):
-            prepared.append((request, None))
-            continue
-        job, table = timeline.job, cache.table(partition_of(request))
-        wanted = table.match(job.queue, request.name or job.name, job.lane, request.payload or job.payload)
-        guarded = msgspec.structs.replace(request, if_revision=request.if_revision or job.revision)
-        prepared.append((guarded, limits.join_keys(wanted)))
-    return prepared
+        timeline, match = found.get(request.id), None
+        if isinstance(timeline, Timeline):
+            match = _match_content(request, timeline.job, cache.table(partition_of(request)))
+        matches.append((request, match))
+    return matches
+
+
+def _match_content(request: Edit | Update | CompleteWithChildren, job: Job, table: LimitTable) -> ContentMatch:
+    wanted = tags = None
+    if _may_match_other_limits(request):
+        name = "" if isinstance(request, Update) else request.name
+        wanted = limits.join_keys(table.match(job.queue, name or job.name, job.lane, request.payload or job.payload))
+    if request.payload is not None:
+        tags = join_tags(job.tags, job.index, table.index_entries(job.queue, job.index, request.payload))
+    return ContentMatch(job.revision, wanted, tags)
 
 
 def requeue_jobs(

@@ -187,7 +187,7 @@ def constants() -> str:
             "stream_bytes_max": durable.STREAM_BYTES_MAX,
         },
         "LOG": {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT},
-        "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__},
+        "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__ if field != "index"},
     }
     lines = [f"{name} = {_table(entries)}," for name, entries in tables.items()]
     return "\n".join(["return {", *lines, f"FIXED_LEASE_PREFIX = '{FIXED_LEASE_PREFIX}',", "}"])

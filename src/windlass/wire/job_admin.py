@@ -17,6 +17,7 @@ from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, REASON_MAX, SOU
 
 from .encoding import Encoding
 from .fields import Id, Instant, Name, Priority, StateName
+from .jobs import Where
 from .shape import RequestShape, ResponseShape, component_name
 from .values import CodecName, Value, decode_value
 
@@ -147,8 +148,9 @@ class JobFilterShape(RequestShape, frozen=True, kw_only=True):
     """The jobs that GET /jobs lists for these conditions."""
 
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
-    state: Annotated[str, Meta(description="Required unless a tag is given.", examples=["queued"])] = ""
+    state: Annotated[str, Meta(description="Required unless a tag or `where` is given.", examples=["queued"])] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
+    where: Where = ()
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     created_from_ms: Instant = 0
     created_before_ms: Instant = 0

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from windlass.core.explain.lease_reasons import LeaseOverdue
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, End, Ending, Job, Member, OnFailure, Timeline
+from windlass.core.limits.payload_index import CONDITIONS_MAX, WHERE_MAX
 from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX, UNIQUE_MAX
 
@@ -20,6 +21,9 @@ from .shape import RequestShape, ResponseShape, component_name
 from .values import CodecName, Value, encode_bytes, encode_value
 
 component_name("Overdue")(LeaseOverdue)
+
+
+_LABELS = ("tags", "index", "indexed")
 
 
 class JobShape(ResponseShape, frozen=True, kw_only=True):
@@ -49,6 +53,11 @@ class JobShape(ResponseShape, frozen=True, kw_only=True):
     timeout_ms: int
     result_ttl_ms: int
     tags: tuple[str, ...]
+    index: Annotated[tuple[str, ...], Meta(description="Payload fields that the producer of the job indexes.")] = ()
+    indexed: Annotated[
+        tuple[str, ...],
+        Meta(description="What `where` finds the job by: `field=value`, or `field#digest` for a long value."),
+    ] = ()
     trace: str
     repeat: str
     schedule: str
@@ -102,7 +111,7 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         is_hidden=job.is_hidden,
         timeout_ms=job.timeout_ms,
         result_ttl_ms=job.result_ttl_ms,
-        tags=job.tags,
+        **{field: getattr(job, field) for field in _LABELS},
         trace=job.trace,
         repeat=job.repeat,
         schedule=job.schedule,
@@ -254,13 +263,23 @@ def member_shape(member: Member, encoding: Encoding) -> MemberShape:
     )
 
 
+Where = Annotated[
+    tuple[Annotated[str, Meta(max_length=WHERE_MAX)], ...],
+    Meta(
+        max_length=CONDITIONS_MAX,
+        description="Values of indexed payload fields, as `order_id=4711`; all must hold. The first is looked up.",
+    ),
+]
+
+
 class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
         StateName | Literal["history", ""],
-        Meta(description="Required unless a tag is given. `running` includes dispatched jobs."),
+        Meta(description="Required unless a tag or `where` is given. `running` includes dispatched jobs."),
     ] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
+    where: Where = ()
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     created_from_ms: Instant = 0
     created_before_ms: Instant = 0

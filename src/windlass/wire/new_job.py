@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, FlowRef, NewJob, OnFailure, UniqueCheck
 from windlass.core.job_template import JobTemplate, PreparedJob, prepare_single
+from windlass.core.limits.payload_index import INDEX_FIELDS_MAX
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation.bounds import (
     AFTER_MAX,
@@ -127,6 +128,13 @@ class NewJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
     timeout_ms: Duration = 0
     result_ttl_ms: DurationOrForever = 0
     tags: Annotated[tuple[str, ...], Meta(max_length=TAGS_MAX)] = ()
+    index: Annotated[
+        tuple[str, ...],
+        Meta(
+            max_length=INDEX_FIELDS_MAX,
+            description="Payload fields that `where` searches, as `customer.email`, besides those of the queue.",
+        ),
+    ] = ()
     trace: Annotated[str, Meta(max_length=TRACE_MAX)] = ""
     repeat: str = ""
     parent: Id | None = None

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from windlass.core.queue import FOREVER_MS
+from windlass.core.limits.payload_index import INDEX_FIELDS_MAX
+from windlass.core.queue import FOREVER_MS, Property
 from windlass.core.scale import SLOTS_MAX, TARGET_MAX, WORKERS_MAX
 from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.limits import PAUSE_REASON_MAX, WEIGHT_MAX
@@ -24,6 +25,7 @@ LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | UnsetType |
 Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | UnsetType | None
 AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=AGING_MAX)] | UnsetType | None
 Choice: TypeAlias = bool | UnsetType | None
+IndexChange: TypeAlias = Annotated[tuple[str, ...], Meta(max_length=INDEX_FIELDS_MAX)] | UnsetType | None
 
 
 class QueueStatsShape(ResponseShape, frozen=True, kw_only=True):
@@ -63,6 +65,10 @@ _LEASE_RENEWAL = Meta(
     "lease ends, the job returns to its queue. Default: true, but false if the name starts with `job_queue_`."
 )
 
+_INDEX = Meta(
+    description="Payload fields that `where` searches, as `customer.email`; of jobs that are enqueued or changed later."
+)
+
 
 class ConfigurationShape(ResponseShape, frozen=True, kw_only=True):
     """The configuration of a queue."""
@@ -77,6 +83,7 @@ class ConfigurationShape(ResponseShape, frozen=True, kw_only=True):
     aging_ms: Annotated[int, _AGING]
     fair_share: Annotated[bool, _FAIR_SHARE]
     lease_renewal: Annotated[bool, _LEASE_RENEWAL] = True
+    index: Annotated[tuple[str, ...], _INDEX] = ()
 
 
 class ConfigurationChangesShape(RequestShape, frozen=True, kw_only=True):
@@ -92,8 +99,9 @@ class ConfigurationChangesShape(RequestShape, frozen=True, kw_only=True):
     aging_ms: Annotated[AgingChange, _AGING] = UNSET
     fair_share: Annotated[Choice, _FAIR_SHARE] = UNSET
     lease_renewal: Annotated[Choice, _LEASE_RENEWAL] = UNSET
+    index: Annotated[IndexChange, _INDEX] = UNSET
 
-    def changes(self) -> dict[str, int | bool | None]:
+    def changes(self) -> dict[str, Property]:
         return {field: value for field, value in msgspec.structs.asdict(self).items() if value is not UNSET}
 
 

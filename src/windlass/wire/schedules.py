@@ -24,7 +24,7 @@ from .values import NO_VALUE, encode_value
 
 _UNCHANGED_FIELDS = (
     "queue", "name", "priority", "expires_in_ms", "lane", "unique", "unique_check", "unique_while_kept", "lease_ms",
-    "lease_rule", "retake", "hidden", "timeout_ms", "result_ttl_ms", "tags", "trace", "joins", "on_failure",
+    "lease_rule", "retake", "hidden", "timeout_ms", "result_ttl_ms", "tags", "index", "trace", "joins", "on_failure",
 )  # fmt: skip
 
 

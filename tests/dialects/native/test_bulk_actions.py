@@ -42,6 +42,7 @@ async def test_the_server_carries_out_what_is_asked_for_and_it_is_audited(api: A
         {"verb": "retry", "matches": {"state": "queued"}},
         {"verb": "retry", "matches": {"state": "failed", "cursor": "x"}},
         {"verb": "cancel", "matches": {"tag": "x" * 129}},
+        {"verb": "cancel", "matches": {"where": ["not_indexed=1"]}},
         {"verb": "cancel", "matches": {"tag": "x"}, "reason": ""},
     ],
 )

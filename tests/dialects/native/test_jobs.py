@@ -41,7 +41,7 @@ def expected_fields(job: Job) -> dict[str, Any]:
     written = {
         field: getattr(job, field)
         for field in job.__struct_fields__
-        if field not in {*ids, *_NOT_SHOWN, "payload", "state", "retry", "callback", "tags"}
+        if field not in {*ids, *_NOT_SHOWN, "payload", "state", "retry", "callback", "tags", "index", "indexed"}
     }
     for field in ids:
         value = getattr(job, field)
@@ -51,6 +51,8 @@ def expected_fields(job: Job) -> dict[str, Any]:
         "state": job.state.label,
         "retry": msgspec.structs.asdict(job.retry),
         "tags": list(job.tags),
+        "index": list(job.index),
+        "indexed": list(job.indexed),
         "callback": callback
         and {"url": callback.url, "events": list(callback.events), "headers": dict(callback.headers)},
     }
@@ -337,6 +339,30 @@ async def test_the_beginning_of_a_long_payload_is_no_value(api: Api, service: Se
     assert set(beginning) == set(b"7")
 
 
+async def test_pages_by_payload_field(api: Api, service: Service) -> None:
+    payload = Blob(b'{"order_id":4711,"shop":"a&b"}')
+    more = {"payload": payload, "index": ("order_id", "shop")}
+    first, second = [format_id(await put(service, queue=queue, **more)) for queue in ("a", "b")]
+    assert set(await list_ids(api, "where=order_id%3D4711")) == {first, second}
+    assert await list_ids(api, "where=order_id%3D4711&queue=b") == [second]
+    assert set(await list_ids(api, "where=order_id%3D4711&where=shop%3Da%26b&state=queued")) == {first, second}
+    assert await list_ids(api, "where=order_id%3D4711&where=shop%3Dc") == []
+    answer = await api.get("/api/v1/jobs?where=order%3D4711")
+    assert (answer.status, answer.body["code"]) == (400, "bad_input")
+    assert "a: order_id, shop" in answer.body["detail"]
+
+
+async def test_a_job_is_indexed_over_http(api: Api, service: Service) -> None:
+    body = {"queue": "q", "name": "n", "payload": {"order_id": 4711}, "index": ["order_id"]}
+    made = (await api.post("/api/v1/jobs", body)).body["id"]
+    assert await list_ids(api, "where=order_id%3D4711") == [made]
+    answer = await api.post("/api/v1/jobs", body | {"index": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]})
+    assert answer.status == 400
+    assert (await api.patch(path(made), {"payload": {"order_id": 4712}})).status == 200
+    assert await list_ids(api, "where=order_id%3D4711") == []
+    assert await list_ids(api, "where=order_id%3D4712") == [made]
+
+
 async def test_pages_by_tag(api: Api, service: Service) -> None:
     ids = {format_id(await put(service, queue=queue, tags=("red", queue))) for queue in ("a", "b")}
     waits = format_id(await put(service, queue="b", tags=("red",), delay_ms=60_000))
@@ -377,6 +403,8 @@ async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, servi
         ("queue=q", "needs a state or a tag"),
         ("queue=q&state=dispatched", "state must be one of"),
         ("tag=red&state=history", "state must be one of"),
+        ("where=order_id", "field=value"),
+        ("where=a%3D1&where=a%3D1&where=a%3D1&where=a%3D1&where=a%3D1", "where"),
         ("queue=q&state=odd", "state"),
         ("queue=q&state=queued&most=0", "most"),
         ("queue=q&state=queued&most=1000000", "most"),

@@ -150,7 +150,7 @@ async def test_names_that_cannot_be_are_refused(native_api: NativeApi, service: 
 
 async def test_properties_are_changed_while_jobs_flow(native_api: NativeApi, service: Service) -> None:
     assert await native_api.get("/queues/mail/configuration") == as_json(Configuration())
-    changes = {"lease_ms": FOREVER_MS, "name_lanes": True, "max_length": 10}
+    changes = {"lease_ms": FOREVER_MS, "name_lanes": True, "max_length": 10, "index": ["order_id", "a.b"]}
     answer = await native_api.ok("PATCH", "/queues/mail/configuration", changes)
     assert answer == as_json(service.configuration("mail").wait())
     assert answer | changes == answer
@@ -175,6 +175,8 @@ BAD_PROPERTIES = [
     {"fair_share": "yes"},
     {"max_length": 5, "colour": "red"},
     {"max_length": [1]},
+    {"index": "order_id"},
+    {"index": ["a..b"]},
     [],
     "x",
 ]

@@ -166,13 +166,23 @@ async def test_the_page_of_failures_counts_own_ones(scoped: httpx.AsyncClient, s
     assert "1 failed job<" in page
 
 
-@pytest.mark.parametrize("wanted", ["state=queued", "tag=red"])
+@pytest.mark.parametrize("wanted", ["state=queued", "tag=red", "where=f%3D1"])
 async def test_a_list_of_jobs_counts_own_ones(scoped: httpx.AsyncClient, service: Service, wanted: str) -> None:
     for queue in ("other", "mine", "other", "another", "mine"):
-        await put(service, queue=queue, tags=("red",))
+        await put(service, queue=queue, tags=("red",), payload=Blob(b'{"f":1}'), index=("f",))
     found = (await scoped.get(f"/api/v1/jobs?{wanted}")).json()
     assert [job["queue"] for job in found["jobs"]] == ["mine", "mine"]
     assert found["looked_at"] == 2
+
+
+async def test_indexed_fields_of_other_queues_are_not_told(scoped: httpx.AsyncClient, service: Service) -> None:
+    await service.configure("mine", {"index": ("own",)})
+    await put(service, queue="S3CRET", payload=Blob(b'{"f":1}'), index=("f",))
+    answer = await scoped.get("/api/v1/jobs?where=f%3D1")
+    assert answer.status_code == 400
+    assert "mine: own" in answer.text
+    assert "S3CRET" not in answer.text
+    assert (await scoped.get("/api/v1/jobs?where=own%3D1")).json()["jobs"] == []
 
 
 # Workers

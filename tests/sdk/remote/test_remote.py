@@ -299,7 +299,9 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     assert [job.id for job in page.jobs] == [job.id for job in same.jobs]
     assert page.cursor == same.cursor
     assert await there.configure("a/b ?%", {"aging_ms": 5, "max_length": None}) == await here.configuration("a/b ?%")
+    assert (await there.configure("a/b ?%", {"index": ("a", "b.c")})).index == ("a", "b.c")
     assert await there.configuration("a/b ?%") == await here.configuration("a/b ?%")
+    assert await there.configure("a/b ?%", {"index": ()}) == await here.configuration("a/b ?%")
     assert await there.stats(["a/b ?%"]) == await here.stats(["a/b ?%"])
     assert "a/b ?%" in await there.queues()
     goal = ScaleTarget(slots=2, target=3, target_age_ms=5, min=4, max=9)
@@ -312,6 +314,16 @@ async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: T
     assert abs(await there.now() - await here.now()) < 60_000
     assert [item.id for item in await there.workers()] == [item.id for item in await here.workers()]
     assert await there.delete(ids) == ["deleted"] * 3
+
+
+async def test_jobs_are_found_by_payload_fields_through_a_server(remote: Tasks, direct: Tasks) -> None:
+    there, here = await remote.app.aservice(), await direct.app.aservice()
+    handles = [await remote.add.using(index=("a",), delay="1h").aenqueue(number, 0) for number in (1, 2)]
+    for service in (there, here):
+        page = await service.jobs(Listing(where=("a=2",)))
+        assert [(job.id, job.index, job.indexed) for job in page.jobs] == [(handles[1].id_bytes, ("a",), ("a=2",))]
+        with pytest.raises(BadInput, match="'b' is not indexed"):
+            await service.jobs(Listing(where=("b=0",)))
 
 
 def _comparable_fields(timeline: Any) -> dict[str, Any]:

@@ -109,6 +109,26 @@ def test_options_of_a_task_and_of_a_call(app: Windlass) -> None:
     assert (first.retry.tries, first.retry.base_ms, first.retry.factor, first.retry.cap_ms) == (6, 2_000, 3.0, 300_000)
 
 
+def test_indexed_arguments_find_the_job(app: Windlass) -> None:
+    @app.task(index=("order", "customer.email"))
+    def send(order: int, customer: dict[str, str] | None = None) -> None: ...
+
+    send.enqueue(4711, customer={"email": "a@b.c"})
+    send.using(index=()).enqueue(4711)
+    (job,) = app.service.jobs(Listing(where=("order=4711",))).wait().jobs
+    assert job.indexed == ("order=4711", "customer.email=a@b.c")
+
+
+def test_an_index_names_arguments(app: Windlass) -> None:
+    with pytest.raises(BadInput, match="'ordr', but the task has no such argument"):
+
+        @app.task(index=("ordr",))
+        def send(order: int) -> None: ...
+
+    @app.task(index=("anything.at_all",))
+    def send_all(**fields: object) -> None: ...
+
+
 def test_later_and_not_for_ever(app: Windlass) -> None:
     @app.task
     def send(order: int) -> None: ...
@@ -132,6 +152,9 @@ def test_later_and_not_for_ever(app: Windlass) -> None:
         {"timeout": True},
         {"retry": "often"},
         {"tags": "one"},
+        {"index": "order"},
+        {"index": ("order..id",)},
+        {"index": (1,)},
         {"colour": "red"},
     ],
     ids=str,

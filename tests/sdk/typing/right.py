@@ -20,7 +20,7 @@ def add(a: int, b: int = 2, *, exact: bool = True) -> int:
     return a + b
 
 
-@app.task(queue="mail", retry=Backoff(tries=6, base="2s", cap="10m"), timeout="30s", tags=["a"])
+@app.task(queue="mail", retry=Backoff(tries=6, base="2s", cap="10m"), timeout="30s", tags=["a"], index=["order"])
 async def send(order: int, note: str = "") -> str:
     return note
 
@@ -79,7 +79,7 @@ anything_async.enqueue(value="x")
 assert_type(last.enqueue(1), JobHandle[int])
 
 # With options
-soon = add.using(delay="10m", priority=-5, tags={"src": "web"}, expires=timedelta(hours=1), retry=3)
+soon = add.using(delay="10m", priority=-5, tags={"src": "web"}, expires=timedelta(hours=1), retry=3, index=("a",))
 assert_type(soon.enqueue(1), JobHandle[int])
 assert_type(soon(1), int)
 sending = send.using(run_at=datetime.now(UTC), unique=True, keep_result=None)(1)

@@ -60,6 +60,7 @@ add.using(priority="high")  # error: arg-type
 add.using(retry="often")  # error: arg-type
 add.using(tags=[1])  # error: list-item
 add.using(tags={"shop": 1})  # error: dict-item
+add.using(index=[1])  # error: list-item
 add.using(unique=lambda a: 1)  # error: arg-type, return-value
 add.using(durability="disk")  # error: arg-type
 add.using(pool="process")  # error: call-arg

@@ -52,6 +52,8 @@ def fill(service: Service) -> None:
     """Add data of every kind."""
     service.configure("named", {"name_lanes": True, "history_length": 5, "retention_ms": 5 * HOUR}).wait()
     service.configure("fair", {"fair_share": True, "aging_ms": 1_000, "lease_renewal": False}).wait()
+    service.configure("indexed", {"index": ("order_id", "customer.email")}).wait()
+    put(service, new("indexed", payload=Blob(b'{"order_id": 4711, "n": 7}'), index=("n",), tags=("order_id=4711",)))
     service.set_weights("fair", {"a": 3}).wait()
     service.pause("fair", lane="a", reason="too much").wait()
     service.pause("named", name="slow").wait()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.service.export.example_deployment import HOUR, comparable, drain, export_lines, fill, snapshot, transfer
 from tests.service.helpers import counts, new, put, read, take
+from tests.service.job_pages import listed
 from tests.service.machines import invariants
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
@@ -34,6 +35,21 @@ def test_everything_comes_back_equal(service: Service, target: Service) -> None:
     assert again.existing == answer.added
     assert comparable(export_lines(target)) == comparable(lines)
     invariants.check(snapshot(target.store))
+
+
+def test_payload_fields_find_imported_jobs(service: Service, target: Service) -> None:
+    """Those that the target indexes, and those of the job's producer."""
+    fill(service)
+    target.configure("q", {"index": ("m",)}).wait()
+    put(service, new("q", payload=Blob(b'{"m": 1}')))
+    transfer(service, target)
+    assert target.configuration("indexed").wait().index == ("order_id", "customer.email")
+    (job,) = listed(target, where=("order_id=4711",))
+    assert (job.index, job.indexed, job.tags) == (("n",), ("n=7", "order_id=4711"), ("order_id=4711",))
+    assert listed(target, where=("n=7",)) == [job]
+    assert len(listed(target, where=("m=1",))) == 1
+    put(target, new("indexed", payload=Blob(b'{"order_id": 4712}')))
+    assert len(listed(target, where=("order_id=4712",))) == 1
 
 
 def test_what_was_imported_runs_on(service: Service, target: Service) -> None:

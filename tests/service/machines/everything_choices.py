@@ -65,6 +65,7 @@ oddities = some_of(
     *named("result_ttl_ms", 10_000, FOREVER_MS),
     *named("tombstone_ms", 1_000, 20_000),
     *named("tags", ("t",), ("t", "s")),
+    *named("index", ("k",)),
     *named("repeat", *RULES),
     *named("callback", *HOOKS),
     *named("on_failure", "collect", "fail", "ignore"),
@@ -93,6 +94,7 @@ configurations = some_of(
     *named("max_length", 6, 0, 0),
     *named("lease_ms", 5_000, 30_000),
     *named("lease_renewal", False, True),
+    *named("index", ("k",), ("k", "x"), None),
 )
 manners = some_of(2, *named("worker", *WORKERS[:2]), *named("lease_ms", 1_000, 20_000), *named("accept_ms", 1_000))
 templates = some_of(

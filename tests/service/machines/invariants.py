@@ -24,6 +24,7 @@ from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
 from windlass.store.connection.reconnect import SyncReconnectingConnection
+from windlass.store.records.job_tags import entry_tag
 from windlass.store.records.record import unpack
 
 _DUMP = """
@@ -180,7 +181,7 @@ def _grouped(
             expected[f"{one.index}:{job.queue}"][job.id] = score
         if job.state in LEASED and job.worker and one.job.id not in orphans:
             expected[f"wj:{job.worker.decode('latin-1')}"][job.id] = job.started_at_ms or 0
-        for tag in job.tags:
+        for tag in (*job.tags, *map(entry_tag, job.indexed)):
             expected[f"t:{tag}"][job.id] = job.created_at_ms
         if job.expires_at_ms and job.state in PENDING and job.attempt == 0:
             expected["expiry"][job.id] = job.expires_at_ms
@@ -307,6 +308,8 @@ def check_owners(found: Snapshot) -> None:
     used = {one.job.queue for one in found.jobs.values()}
     assert used <= queues, f"queues that nobody lists: {used - queues}"
     assert {queue for queue, _ in found.of_kind("q:")} == queues, "properties and names of queues differ"
+    indexed = {queue.encode() for queue, fields in found.of_kind("q:") if b"index" in fields}
+    assert set(found.values.get("indexed_queues", ())) == indexed, "queues with an index and their list differ"
     by_job = {"a:": BITS.HAS_ATTEMPTS, "o:": BITS.HAS_OUTCOME, "l:": BITS.HAS_LOGS, "e:": BITS.AWAITED}
     for kind, flag in by_job.items():
         marked = {one.job.id.decode("latin-1") for one in found.jobs.values() if one.flags & flag}

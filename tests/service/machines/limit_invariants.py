@@ -14,7 +14,7 @@ LIMITING = (
     "holders", "parked", "parked_at", "parked_in", "held", "room", "rates", "pauses", "weights", "turns", "entered",
     "caps", "keyed", "under",
 )  # fmt: skip
-LIMITING_SINGLE = ("limits", "limit_names", "limits_version", "limit_number", "rematch", "idle_caps")
+LIMITING_SINGLE = ("limits", "limit_names", "limits_version", "limit_number", "rematch", "idle_caps", "indexed_queues")
 _RUNNING = 1
 
 

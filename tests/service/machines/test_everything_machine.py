@@ -58,6 +58,7 @@ SETTINGS = machine_settings(usual=90, deep=2_000, steps=40)
 LASTING = (
     "q:", "m:", "ended:", "bell:", "waiters:", "throttle:", "full_at:", "queues", "seq", "token", "debts", "events",
     "followed", "idle:", "limits_version", "limit_number", "timers:ring", "turns:", "weights:",
+    "indexed_queues",
 )  # fmt: skip
 AFTER_ALL = ("settle", "clean")  # what follows from an end: members are let go of, histories are trimmed
 IN_TIME = ("promote", "recover", "expire")  # what take does first

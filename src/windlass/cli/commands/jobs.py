@@ -51,6 +51,13 @@ COLUMNS = (
     Column("tags", rank=5, shrinks=12),
 )
 
+where_option = click.option(
+    "--where",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Value of an indexed payload field; repeatable.",
+)
+
 
 @click.group()
 def jobs() -> None:
@@ -76,6 +83,7 @@ for _command in durable.COMMANDS:
     help="State of the jobs. Default: all but history.",
 )
 @click.option("--tag", default="", help="Tag of the jobs.")
+@where_option
 @click.option("--name", default="", metavar="GLOB", help="Pattern of the job name, e.g. 'send_*'.")
 @click.option("--since", type=DURATION_OR_INSTANT, help="Created since, e.g. 1h or 2027-01-31T10:30Z.")
 @click.option("--newest", is_flag=True, help="Newest first, within each queue and state.")
@@ -87,6 +95,7 @@ def ls(
     queues: tuple[str, ...],
     states: tuple[str, ...],
     tag: str,
+    where: tuple[str, ...],
     name: str,
     since: DurationOrInstant | None,
     newest: bool,
@@ -101,10 +110,11 @@ def ls(
     Example:
       windlass jobs ls --queue mail --state running
       windlass jobs ls --tag shop --json | jq .payload
+      windlass jobs ls --where order_id=4711
     """
     now_ms = service.now().wait()
     created_from_ms = since.before_ms(now_ms) if since else 0
-    selection = JobSelection(queues, states, tag, name, created_from_ms, newest)
+    selection = JobSelection(queues, states, tag, name, created_from_ms, newest, where)
     found = find(service, selection, limit + 1 if limit else DEFAULT_LIMIT * 10)
     shown = islice(found, limit) if limit else found
     if as_json:

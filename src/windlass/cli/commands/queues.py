@@ -240,6 +240,12 @@ def _deleting(service: Service) -> Any:
     help="Whether heartbeats extend leases; without, a worker has a fixed time for a job.",
 )
 @click.option(
+    "--index",
+    multiple=True,
+    metavar="FIELD",
+    help="Payload field by which later jobs are found, e.g. customer.email; repeatable. Replaces the former fields.",
+)
+@click.option(
     "--weight",
     "weights",
     type=ASSIGNMENT,
@@ -261,8 +267,9 @@ def configure(
     \b
     Example:
       windlass queues configure mail --lease 1m --fair-share --weight gold=3
+      windlass queues configure orders --index order_id --index customer.email
     """
-    wanted = {field: value for field, value in changes.items() if value is not None}
+    wanted = {field: value for field, value in changes.items() if value is not None and value != ()}
     wanted |= {_parse_property(name): None for name in defaults}
     lanes = {lane: _parse_weight(text) for lane, text in weights}
     if not wanted and not lanes:

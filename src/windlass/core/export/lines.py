@@ -68,7 +68,7 @@ class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 class QueueLine(ExportLine, frozen=True, kw_only=True, tag="queue"):
     name: str
-    configuration: dict[str, int | bool] = {}  # values that differ from the defaults
+    configuration: dict[str, int | bool | tuple[str, ...]] = {}  # values that differ from the defaults
     pauses: list[QueuePause] = []
     weights: dict[str, int] = {}
 
@@ -141,6 +141,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     result_ttl_ms: Uint48 = 0
     tombstone_ms: Uint48 = 0
     tags: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
     trace: str = ""
     repeat: str = ""
     joins: bool = False

@@ -13,15 +13,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from windlass.core.job import Blob, Codec
+from windlass.core.job import Blob
 
 from .condition import MISSING, Condition, Scalar, compile_condition, follow_path, get_field
+from .payload_index import decode_payload, read_entries
 
 KEY_MAX = 64  # bytes of a key that are kept readable
-_DECODERS: dict[Codec, Callable[[bytes], Any]] = {
-    Codec.JSON: msgspec.json.decode,
-    Codec.MSGPACK: msgspec.msgpack.decode,
-}
 _Subject: TypeAlias = tuple[str, str, str, Any]  # queue, name, lane and decoded payload of a job
 
 
@@ -109,14 +106,6 @@ class LimitHolders(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[LimitHolder]
 
 
-def _decode(payload: Blob) -> Any:
-    decode = _DECODERS.get(payload.codec)
-    try:
-        return decode(payload.data) if decode else MISSING
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return MISSING
-
-
 def parse_key(limit_key: str) -> str | None:
     """Return the key in a limit key (number, number:key or number=key), or None if it has none."""
     rest = limit_key.lstrip("0123456789")
@@ -168,7 +157,7 @@ def _limit_key(number: int, limit: Limit, content: Any) -> str:
 
 
 def _display_key_in(payload: Blob, path: str) -> str:
-    value = get_field(_decode(payload), path)
+    value = get_field(decode_payload(payload), path)
     return value if isinstance(value, str) else encode_key(value)
 
 
@@ -205,7 +194,7 @@ class _Candidate(NamedTuple):
 
 def _limit_keys(candidates: Sequence[_Candidate], queue: str, name: str, lane: str, payload: Blob) -> tuple[str, ...]:
     looks_inside = any(candidate.looks_inside for candidate in candidates)
-    content = _decode(payload) if looks_inside else MISSING
+    content = decode_payload(payload) if looks_inside else MISSING
     subject = (queue, name, lane, content)
     found = [
         (candidate.number, _limit_key(candidate.number, candidate.limit, content))
@@ -216,10 +205,16 @@ def _limit_keys(candidates: Sequence[_Candidate], queue: str, name: str, lane: s
 
 
 class LimitTable:
-    """Limits of one partition at one version, indexed for matching many jobs."""
+    """What new jobs of one partition are matched against, at one version: limits, and indexed payload fields."""
 
-    def __init__(self, version: int = 0, limits: Mapping[int, Limit] | None = None) -> None:
+    def __init__(
+        self,
+        version: int = 0,
+        limits: Mapping[int, Limit] | None = None,
+        indexes: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self.version = version
+        self.indexes = dict(indexes or {})  # queue -> paths of payload fields (core/limits/payload_index.py)
         self.limits = dict(sorted((limits or {}).items()))
         self._by_place: dict[tuple[str, str, str], list[_Candidate]] = {}
         for number, limit in self.limits.items():
@@ -236,6 +231,11 @@ class LimitTable:
             return ()
         candidates = list(self._candidates(queue, name, lane))
         return _limit_keys(candidates, queue, name, lane, payload) if candidates else ()
+
+    def index_entries(self, queue: str, own: tuple[str, ...], payload: Blob) -> tuple[str, ...]:
+        """Return the entries of a payload in the index: of the fields of its queue, and of the job's own."""
+        paths = (*own, *self.indexes.get(queue, ()))
+        return read_entries(paths, payload) if paths else ()
 
     def find_own_cap(self, name: str, limit_keys: Sequence[str], payload: Blob) -> tuple[str, str] | None:
         """Return the limit key that belongs to the named limit with `own_caps`, and its key for display."""

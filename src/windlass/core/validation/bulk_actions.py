@@ -22,7 +22,7 @@ def check_action(wanted: Any) -> None:
     if wanted.listing.cursor:
         raise BadInput("An action applies to the whole listing; leave the cursor out.")
     states = STATES[wanted.verb]
-    if not wanted.listing.tag and wanted.listing.state not in states:
+    if not (wanted.listing.tag or wanted.listing.where) and wanted.listing.state not in states:
         raise BadInput(f"To {wanted.verb} jobs, the state of the listing must be one of {', '.join(states)}.")
     check_text("reason", wanted.reason, REASON_MAX)
     check_text("asked_by", wanted.asked_by, ASKED_BY_MAX, may_be_empty=True)

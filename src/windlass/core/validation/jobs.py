@@ -30,6 +30,7 @@ from .bounds import (
     UINT32_MAX,
     UNIQUE_MAX,
 )
+from .queues import check_index
 from .values import (
     check_boolean,
     check_duration_or_forever,
@@ -54,6 +55,8 @@ def check_new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         check_id("id", job.id)
     if job.lane != "" or job.unique != "" or job.tags != () or job.trace != "":
         _check_labels(job)
+    if job.index != ():
+        check_index(job.index)
     _check_times(job)
     check_boolean("retake", job.retake)
     check_boolean("hidden", job.hidden)

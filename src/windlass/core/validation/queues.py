@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.core.errors import BadInput
+from windlass.core.errors import BadInput, TooLarge
+from windlass.core.limits.payload_index import INDEX_FIELDS_MAX, INDEX_PATH_MAX
 from windlass.core.queue import Configuration
 from windlass.core.scale import SLOTS_MAX, TARGET_MAX, WORKERS_MAX, ScaleTarget
 
 from .bounds import DURATION_MAX
-from .values import check_boolean, check_duration_or_forever, check_instance, check_integer
+from .values import check_boolean, check_duration_or_forever, check_instance, check_integer, check_new_name
 
 HISTORY_HOURS_MAX = 48
 HISTORY_STEPS_MAX = 200  # per queue and request
@@ -35,6 +36,9 @@ def check_configuration(changes: Any) -> None:
         if field in ("name_lanes", "fair_share", "lease_renewal"):
             if value is not None:
                 check_boolean(field, value)
+        elif field == "index":
+            if value is not None:
+                check_index(value)
         elif field == "aging_ms":
             if value is not None:
                 check_integer(field, value, 0, AGING_MAX)
@@ -42,6 +46,20 @@ def check_configuration(changes: Any) -> None:
             check_duration_or_forever(field, value)
             if field == "lease_ms" and value == 0:
                 raise BadInput("lease_ms of a queue must be at least 1; None restores the default.")
+
+
+def check_index(paths: Any) -> None:
+    if type(paths) is not tuple:
+        raise BadInput("index must be a tuple of paths of payload fields.")
+    if len(paths) > INDEX_FIELDS_MAX:
+        raise TooLarge(f"index may have {INDEX_FIELDS_MAX} fields, not {len(paths)}.")
+    for path in paths:
+        check_new_name("a field of index", path, INDEX_PATH_MAX)
+        if "=" in path or "#" in path or not all(path.split(".")):
+            raise BadInput(
+                f"index must have names of payload fields, with dots for fields inside of fields, as customer.email; "
+                f"not {path!r}."
+            )
 
 
 def check_scale_target(goal: Any) -> None:

@@ -26,6 +26,7 @@ class MatchingForm(Form, frozen=True, kw_only=True):
     queue: str = ""
     name: str = ""
     tag: str = ""
+    where: str = ""
     error: str = ""
     shape: str = ""
     since: str = ""

@@ -59,6 +59,7 @@ class ConfigureForm(Form, frozen=True, kw_only=True):
     name_lanes: str | None = None
     fair_share: str | None = None
     lease_renewal: str | None = None
+    index: str | None = None
 
 
 @routes.action("configure-queue", ConfigureForm)
@@ -67,7 +68,8 @@ async def configure_queue(page: PageContext[None], form: ConfigureForm) -> Actio
     page.context.check_queue(form.queue)
     page.context.audit_target = form.queue
     current = queue_settings.properties(form.queue, await page.service.configuration(form.queue))
-    typed = {item.field: text for item in current if (text := getattr(form, item.field))}
+    given = {item.field: getattr(form, item.field) for item in current}
+    typed = {item.field: text for item in current if (text := given[item.field]) or (text is not None and item.is_list)}
     wanted = {field: queue_settings.parse_value(field, text) for field, text in typed.items()}
     changes = {item.field: wanted[item.field] for item in current if wanted.get(item.field, item.value) != item.value}
     page.context.audit_detail = ", ".join(

@@ -28,6 +28,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     name: str = ""
     tag: str = ""
+    where: str = ""  # value of an indexed payload field: field=value
     error: str = ""
     shape: str = ""  # of errors, as the failures page groups them
     since: str = ""
@@ -35,19 +36,24 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def list_name(self) -> str:
-        """Name of the list; empty: all states, which only a tag can select."""
+        """Name of the list; empty: all states, which only a tag or a payload field can select."""
         if self.state and self.state not in LISTS:
             raise BadInput(f"The list {self.state!r} does not exist. Use one of {', '.join(LISTS)}.")
-        return self.state or ("" if self.tag else "queued")
+        return self.state or ("" if self.is_by_label else "queued")
+
+    @property
+    def is_by_label(self) -> bool:
+        """Whether the list is that of a tag or of a payload field, over all states."""
+        return bool(self.tag or self.where)
 
     @property
     def is_narrow(self) -> bool:
-        return any((self.queue, self.name, self.tag, self.error, self.shape, self.since, self.before))
+        return any((self.queue, self.name, self.tag, self.where, self.error, self.shape, self.since, self.before))
 
     @property
     def has_known_count(self) -> bool:
         """Whether at most a queue narrows the list: the number of its jobs is then known."""
-        return not any((self.name, self.tag, self.error, self.shape, self.since, self.before))
+        return not any((self.name, self.tag, self.where, self.error, self.shape, self.since, self.before))
 
     @property
     def fields(self) -> dict[str, str]:
@@ -64,6 +70,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
             queue=self.queue.strip(),
             state=self.list_name,
             tag=self.tag.strip(),
+            where=(self.where.strip(),) if self.where.strip() else (),
             name=name_pattern(self.name),
             error=self.error.strip(),
             error_shape=self.shape,

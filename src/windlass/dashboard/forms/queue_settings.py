@@ -19,6 +19,7 @@ _DESCRIPTIONS = {
     "aging_ms": ("Aging", "Waiting time that counts as one step of priority; 0: strict priority."),
     "name_lanes": ("Name lanes", "One lane per job name, so that jobs can be taken by name."),
     "fair_share": ("Fair share", "Lanes of equal priority take turns by weight."),
+    "index": ("Indexed fields", "Payload fields by which later jobs are found: order_id, customer.email."),
     "lease_renewal": ("Lease renewal", "Heartbeats extend leases; without it, a worker has a fixed time for a job."),
 }
 
@@ -27,12 +28,16 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     title: str
     about: str
-    value: int | bool
-    default: int | bool
+    value: int | bool | tuple[str, ...]
+    default: int | bool | tuple[str, ...]
 
     @property
     def is_choice(self) -> bool:
         return isinstance(self.value, bool)
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.value, tuple)
 
     @property
     def is_changed(self) -> bool:
@@ -44,7 +49,7 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_text(self) -> str:
-        return format_value(self.field, self.default)
+        return format_value(self.field, self.default) or "none"
 
 
 def properties(queue: str, configuration: Configuration) -> list[Property]:
@@ -61,7 +66,9 @@ def properties(queue: str, configuration: Configuration) -> list[Property]:
     ]
 
 
-def format_value(field: str, value: int | bool) -> str:
+def format_value(field: str, value: int | bool | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.endswith("_ms"):
@@ -69,11 +76,13 @@ def format_value(field: str, value: int | bool) -> str:
     return str(value)
 
 
-def parse_value(field: str, text: str) -> int | bool:
+def parse_value(field: str, text: str) -> int | bool | tuple[str, ...]:
     """Parse a typed value. Raise BadInput if it is invalid."""
     text, title = text.strip(), _DESCRIPTIONS[field][0]
     if isinstance(getattr(Configuration(), field), bool):
         return text == "yes"
+    if field == "index":
+        return tuple(path for part in text.split(",") if (path := part.strip()))
     if field.endswith("_ms"):
         return FOREVER_MS if text == FOREVER else 0 if text == "0" else parse_duration_ms(text)
     if not (text.isascii() and text.isdigit() and len(text) < 19):

@@ -11,6 +11,7 @@ from windlass.core.ids import format_id
 from windlass.core.operations import Listing
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.job_search import check_where
 
 routes = DashboardRoutes()
 
@@ -60,8 +61,9 @@ async def background_action(page: PageContext[None]) -> ActionRow:
 
 
 def check_visible(page: PageContext[Any], listing: Listing) -> None:
-    """Raise Forbidden if the token may not use the queues of the action. An action on all queues needs a token for all
-    queues."""
+    """Raise Forbidden if the token may not use the queues of the action, or if its search is not allowed. An action on
+    all queues needs a token for all queues."""
+    check_where(page, listing)
     page.context.check_found(listing.queue, "this action") if listing.queue else page.context.check_all_queues()
 
 
@@ -78,8 +80,8 @@ def describe_listing(listing: Listing) -> str:
     parts = [f"{listing.state} jobs".strip() if listing.state else "jobs"]
     parts[0] += f" of {listing.queue}" if listing.queue else " of all queues"
     for phrase, value in (
-        ("tagged", listing.tag), ("named", listing.name), ("with the error text", listing.error),
-        ("with errors like", listing.error_shape),
+        ("tagged", listing.tag), ("with", " and ".join(listing.where)), ("named", listing.name),
+        ("with the error text", listing.error), ("with errors like", listing.error_shape),
     ):  # fmt: skip
         parts += [f"{phrase} {value}"] if value else []
     return ", ".join(parts)

@@ -98,7 +98,7 @@ async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[
     """Return the queues that the principal may use, and the number of jobs in each list of the selected queues."""
     queues = [name for name in await page.service.queues() if page.may_use(name)]
     counted = [query.queue] if query.queue else queues
-    if query.tag or len(counted) > QUEUES_COUNTED:
+    if query.is_by_label or len(counted) > QUEUES_COUNTED:
         return queues, None
     stats: list[QueueStats] = await page.service.stats(counted) if counted else []
     return queues, {name: sum(getattr(queue, name) for queue in stats) for name in LISTS}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import msgspec
 
-from windlass.core.errors import BadInput, Forbidden, UnknownFlow
+from windlass.core.errors import BadInput, Forbidden, TooLarge, UnknownFlow
 from windlass.core.ids import parse_id
 from windlass.core.job_aliases import AliasMatches
 from windlass.core.operations import Listing
@@ -24,6 +25,7 @@ routes = DashboardRoutes()
 
 SHOWN = 5  # jobs of each list
 SCAN_MAX = 1_000  # jobs of each list
+_FIELD = re.compile(r"([^\s=:#]+)[=:](.+)")  # order_id=4711 or order_id:4711
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,8 @@ async def _flow_by_id(page: PageContext[SearchQuery], q: str) -> str:
 
 async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:
     wanted = [("Tagged", ListFilter(tag=q))] if len(q.encode()) <= TAG_MAX else []
+    if condition := _FIELD.fullmatch(q):
+        wanted.append(("With this payload field", ListFilter(where=f"{condition[1]}={condition[2]}")))
     if len(q.encode()) < NAME_MAX:
         wanted += [(name.capitalize(), ListFilter(state=name, name=q)) for name in LISTS]
     return list(await asyncio.gather(*(_hits(page, title, job_filter) for title, job_filter in wanted)))
@@ -100,5 +104,8 @@ async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:
 
 async def _hits(page: PageContext[SearchQuery], title: str, job_filter: ListFilter) -> Hits:
     listing: Listing = msgspec.structs.replace(job_filter.listing(page.now_ms), most=SHOWN)
-    found = await search_jobs(page, listing, SCAN_MAX)  # type: ignore[arg-type]
+    try:
+        found = await search_jobs(page, listing, SCAN_MAX)  # type: ignore[arg-type]
+    except (BadInput, TooLarge, Forbidden):  # the field is not indexed, or no condition, or payloads are hidden
+        found = JobSearchResult([], {}, {}, "", 0)
     return Hits(title, job_filter.list_name, found, job_filter.fields)

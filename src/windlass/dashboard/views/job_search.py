@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from windlass.core.errors import Forbidden
 from windlass.core.job import Attempt, Job
 from windlass.core.operations import Listing, Page
 from windlass.core.text.error_text import error_line
@@ -39,6 +40,7 @@ class JobSearchResult(msgspec.Struct, frozen=True):
 
 async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: int = SCANNED_MAX) -> JobSearchResult:
     """Search the queues that the principal may use."""
+    check_where(page, listing)
     jobs: list[Job] = []
     errors: dict[bytes, str] = {}
     looked_at, reads, until_s = 0, 0, time.monotonic() + TIME_MAX_S
@@ -53,6 +55,12 @@ async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: in
         is_enough = looked_at >= scanned_max or (bool(page.principal.queues) and reads >= READS_MAX)
         if not batch.cursor or len(jobs) >= listing.most or is_enough or time.monotonic() > until_s:
             return JobSearchResult(jobs, errors, await _causes(page, jobs), batch.cursor, looked_at)
+
+
+def check_where(page: PageContext[Any], listing: Listing) -> None:
+    """Raise Forbidden for a search by payload fields on a server that hides payloads: it would confirm guesses."""
+    if listing.where and page.hides_payloads:
+        raise Forbidden("Payloads are hidden on this server (setting dashboard_hide_payloads), also from searches.")
 
 
 async def _causes(page: PageContext[None], jobs: Sequence[Job]) -> dict[bytes, CauseLink]:

@@ -167,7 +167,7 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
 
 @routes.get("/jobs", roles=READERS, query=ListJobsQuery, response=PageShape, refuses=(errors.TooLarge,))
 async def jobs(context: RequestContext[None, ListJobsQuery]) -> PageShape:
-    """List jobs by state or by tag, of one queue or of all queues, by page; or find jobs by any name.
+    """List jobs by state, tag or indexed payload field, of one queue or of all, by page; or find jobs by any name.
 
     The other conditions are filters. A page examines a bounded number of jobs; continue with its cursor. With `alias`,
     the page has all jobs that the name may mean: a unique key may be used in several queues. A token limited to some

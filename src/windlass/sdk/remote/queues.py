@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from windlass.core.explain.unknown_names import UnknownName
-from windlass.core.queue import Configuration, Minute, Pause, QueueStats
+from windlass.core.queue import Configuration, Minute, Pause, Property, QueueStats
 from windlass.core.scale import Scale, ScaleTarget
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.operation import Operation
@@ -47,7 +47,7 @@ class RemoteQueueOperations(RemoteFacet):
         request = get(f"{_path(queue)}/history", HistoryShape, query={"hours": hours})
         return self._single(request, lambda history: [copy_fields(minute, Minute) for minute in history.minutes])
 
-    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:
+    def configure(self, queue: str, changes: Mapping[str, Property]) -> Operation[Configuration]:
         super().configure(queue, changes)
         path = f"{_path(queue)}/configuration"
         if not changes:

@@ -76,6 +76,10 @@ class Signature:
         """Parameters that can receive results of previous steps, the first result in the first parameter."""
         return tuple(name for name in self._order if name != self._variadic)
 
+    def may_store(self, name: str) -> bool:
+        """Tell whether payloads may have an argument of this name."""
+        return name in self._order or bool(self._extra)
+
     @property
     def injected(self) -> frozenset[str]:
         return self._skip

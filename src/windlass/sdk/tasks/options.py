@@ -11,6 +11,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Callback, Durability, NewJob, OnFailure
 from windlass.core.job_template import JobTemplate
 from windlass.core.validation.bounds import DURATION_MAX
+from windlass.core.validation.queues import check_index
 from windlass.sdk.durations import Duration, duration_ms, instant_ms
 
 from .limits import Limit, Rate
@@ -61,6 +62,7 @@ class CallOptions(TypedDict, total=False):
     throttle: Duration
     tenant: Tenant  # tenants share the queue fairly
     tags: Tags
+    index: Sequence[str]  # payload fields that find the job, as "order_id" or "customer.email"
     lease: Duration
     repeat: str
     durability: Durability
@@ -184,6 +186,14 @@ def _tags(value: Any) -> dict[str, Any]:
     return {"tags": tuple(value)}
 
 
+def _index(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        raise BadInput(f"index must be a sequence of payload fields, as ({value!r},), not a single string.")
+    paths = tuple(value)
+    check_index(paths)
+    return {"index": paths}
+
+
 def _on_failure(value: Any) -> dict[str, Any]:
     if value not in ("collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {value!r}.")
@@ -210,6 +220,7 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "debounce_max": _duration("debounce_max"),
     "throttle": _duration("throttle"),
     "tags": _tags,
+    "index": _index,
     "lease": _duration("lease"),
     "callback": _callback,
     "on_failure": _on_failure,

@@ -198,6 +198,9 @@ class Task(Generic[P, R_co]):
             raise BadInput(f"{self.name} is an async function: leave pool out, or give pool='process'.")
         if self.memory_bytes and self.pool != "process":
             raise BadInput(f"{self.name}: memory needs pool='process'.")
+        for path in self._options.fields.get("index", ()):
+            if not self.signature.may_store(path.partition(".")[0]):
+                raise BadInput(f"{self.name}: index names {path!r}, but the task has no such argument.")
 
     @property
     def queue(self) -> str:

@@ -11,7 +11,7 @@ from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
 from windlass.core.ids import parse_id, with_partition
 from windlass.core.job import FlowRef, NewJob
-from windlass.core.limits.limit import Limit
+from windlass.core.limits.limit import Limit, LimitTable
 from windlass.core.validation.bounds import MIB
 from windlass.core.validation.export_lines import (
     check_attempt_entry,
@@ -31,6 +31,7 @@ from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import join_keys
 from windlass.store.export import entries as stored_entries
 from windlass.store.export import flow_entries
+from windlass.store.export.entries import NO_MATCH, JobMatch
 from windlass.store.limit_matcher import refresh_limits, run_matched
 from windlass.store.store import Store
 
@@ -50,12 +51,12 @@ _CONFLICTS = {
 
 
 class BatchEntry(NamedTuple):
-    """Entry of a batch. The limits of a job are matched when the batch is sent."""
+    """Entry of a batch. The limits and indexed fields of a job are matched when the batch is sent."""
 
     line: int
     partition: int
     name: str
-    build: Callable[[str], calls.RestoreEntry]
+    build: Callable[[JobMatch], calls.RestoreEntry]
     job: NewJob | None = None
     is_cancel_requested: bool = False
 
@@ -191,8 +192,8 @@ class Importer:
             self.done.lines,
             partition,
             entry.id,
-            lambda limits: stored_entries.read_job(
-                line, job, limits, after, lambda job_id: self._with_partition(job_id, partition)
+            lambda match: stored_entries.read_job(
+                line, job, match, after, lambda job_id: self._with_partition(job_id, partition)
             ),
             job,
             line.is_cancel_requested,
@@ -276,14 +277,7 @@ class Importer:
 
     def _restore(self, part: Sequence[BatchEntry], partition: int) -> Any:
         table = self._store.limit_cache.table(partition)
-        entries = [
-            entry.build(
-                join_keys(table.match(entry.job.queue, entry.job.name, entry.job.lane, entry.job.payload))
-                if entry.job
-                else ""
-            )
-            for entry in part
-        ]
+        entries = [entry.build(_match(entry.job, table) if entry.job else NO_MATCH) for entry in part]
         return calls.restore(entries, table.version, partition)
 
     def _relane(self, batch: Sequence[BatchEntry]) -> Flow[None]:
@@ -321,3 +315,8 @@ def _weight(line: export_lines.AnyLine, size: int) -> int:
 
 def _kind_of(line: export_lines.AnyLine) -> str:
     return str(line.__struct_config__.tag)
+
+
+def _match(job: NewJob, table: LimitTable) -> JobMatch:
+    limits = table.match(job.queue, job.name, job.lane, job.payload)
+    return JobMatch(join_keys(limits), table.index_entries(job.queue, job.index, job.payload))

@@ -82,17 +82,23 @@ def enqueue_item(
     template, payload = job.template, job.payload
     common = template.job
     matched = limits.match(common.queue, common.name, common.lane, payload) if limits.limits else ()
-    packed = record.fill_record(
-        _record_template(template, payload.codec, now_ms, matched, origin), job_id, payload.data
-    )
+    entries = limits.index_entries(common.queue, common.index, payload) if limits.indexes or common.index else ()
+    prepared = _record_template(template, payload.codec, now_ms, matched, origin, entries)
+    packed = record.fill_record(prepared, job_id, payload.data)
     return packed, b"" if template.is_simple else _terms(common, limits, matched, payload)
 
 
 def _record_template(
-    template: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.ScheduleOrigin
+    template: JobTemplate,
+    codec: Codec,
+    now_ms: int,
+    matched: Sequence[str],
+    origin: record.ScheduleOrigin,
+    entries: Sequence[str] = (),
 ) -> record.RecordTemplate:
-    if template.has_relative_times or origin is not record.NO_ORIGIN:
-        return record.prepare_record(template.job, codec, *_instants(template.job, now_ms), join_keys(matched), origin)
+    if template.has_relative_times or origin is not record.NO_ORIGIN or entries:  # entries differ from job to job
+        times = _instants(template.job, now_ms)
+        return record.prepare_record(template.job, codec, *times, join_keys(matched), origin, entries=entries)
     key = codec, matched
     found: record.RecordTemplate | None = template.packed.get(key)
     if found is None:
@@ -146,7 +152,7 @@ def _items(
     for job_id, job in jobs:
         template, payload = job.template, job.payload
         if template is not last or payload.codec is not codec:
-            if limits.limits or not template.is_simple:
+            if limits.limits or limits.indexes or template.job.index or not template.is_simple:
                 return [enqueue_item(job_id, job, now_ms, limits) for job_id, job in jobs], -1
             last, codec = template, payload.codec
             prepared = _record_template(template, codec, now_ms, (), record.NO_ORIGIN)

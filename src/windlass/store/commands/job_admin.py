@@ -8,7 +8,7 @@ from windlass.core.errors import Refusal
 from windlass.core.operations import Edit, Edited
 
 from .command import Argument, BatchCommand, decode_text, reply_parser
-from .limits import LimitMatch, match_item
+from .limits import NO_MATCH, ContentMatch, LimitMatch, match_item
 
 
 def cancel(
@@ -44,11 +44,12 @@ def requeue(
     )
 
 
-def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
+def _edit_item(request: Edit, match: ContentMatch | None) -> tuple[Argument, ...]:
     payload = request.payload
+    revision, limits, tags = match or NO_MATCH
     return (
         request.id,
-        request.if_revision,
+        request.if_revision or revision,
         int(request.in_any_state),
         request.name,
         "" if request.priority is None else request.priority,
@@ -57,6 +58,8 @@ def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
         b"" if payload is None else payload.data,
         int(limits is not None),
         limits or "",
+        int(tags is not None),
+        tags or "",
         _repeat(request.repeat),
         "" if request.attempt is None else request.attempt,
         request.if_token,
@@ -69,8 +72,10 @@ def _repeat(rule: str | None) -> str:
     return rule or "-"
 
 
-def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: int) -> BatchCommand[Edited | Refusal]:
-    """Build the command. Each request comes with the limits that its new content matches, if they may have changed."""
+def edit(
+    requests: Sequence[tuple[Edit, ContentMatch | None]], version: int, partition: int
+) -> BatchCommand[Edited | Refusal]:
+    """Build the command. Each request comes with what its new content matches, if that may have changed."""
     items = [_edit_item(*request) for request in requests]
     return BatchCommand("edit", (version,), items, reply_parser(lambda reply: Edited(*reply)), partition=partition)
 

@@ -17,6 +17,7 @@ from .command import Argument, BatchCommand, Command, ignore_reply, reply_parser
 KEYS_PER_STEP = 100
 _HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits/limits.lua reads them
 _RUNNING, _RATE = 1, 2
+_PATH_SEPARATOR = "\2"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Limit).decode
 
@@ -60,9 +61,22 @@ def unlimit(name: str, partition: int) -> Command[LimitChange | Refusal]:
 
 
 def _read_limits(reply: Any) -> StoredLimits:
-    version, unmatched, flat = reply
+    version, unmatched, flat, indexes = reply
     limits = {int(flat[i]): read_limit(flat[i + 1]) for i in range(0, len(flat), 2)}
-    return StoredLimits(LimitTable(version, limits), unmatched)
+    return StoredLimits(LimitTable(version, limits, read_indexes(indexes)), unmatched)
+
+
+def join_paths(paths: Sequence[str]) -> str:
+    return _PATH_SEPARATOR.join(paths)
+
+
+def read_paths(stored: bytes) -> tuple[str, ...]:
+    return tuple(stored.decode().split(_PATH_SEPARATOR)) if stored else ()
+
+
+def read_indexes(flat: Sequence[bytes]) -> dict[str, tuple[str, ...]]:
+    """Return the indexed payload fields of queues."""
+    return {flat[i].decode(): read_paths(flat[i + 1]) for i in range(0, len(flat), 2)}
 
 
 def limits(partition: int) -> Command[StoredLimits]:
@@ -106,6 +120,17 @@ def holders(limit_key: str, start: int, most: int, partition: int) -> Command[Li
 def reopen(number: int, cursor: str, partition: int) -> Command[str]:
     """Reopen a page of a limit's keys. The reply is the next cursor, '0' at the end."""
     return Command("reopen", [number, cursor, KEYS_PER_STEP], lambda reply: str(reply, "ascii"), partition=partition)
+
+
+class ContentMatch(NamedTuple):
+    """What new content of a job matches, given the job at this revision. None: unchanged."""
+
+    revision: int
+    limits: str | None = None
+    tags: str | None = None  # all of its tags, see records/job_tags.py
+
+
+NO_MATCH = ContentMatch(0)
 
 
 class LimitMatch(NamedTuple):

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.queue import Configuration, Minute, Pause, QueueStats, default_configuration
+from windlass.core.queue import Configuration, Minute, Pause, Property, QueueStats, default_configuration
 from windlass.core.stats import histogram
 
-from .command import Argument, Command, reply_parser
+from .command import Argument, BatchCommand, Command, reply_parser
+from .limits import join_paths, read_paths
 
 RELANED_PER_CALL = 500
 MINUTE_MS = 60_000
@@ -27,17 +28,44 @@ def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
 def _read_configuration(queue: str, reply: Any) -> Configuration:
     stored = _pairs(reply)
     known = msgspec.structs.asdict(default_configuration(queue)) | {
-        field: int(stored[field.encode()]) for field in Configuration.__struct_fields__ if field.encode() in stored
+        field: read_property(field, stored[field.encode()])
+        for field in Configuration.__struct_fields__
+        if field.encode() in stored
     }
     return msgspec.convert(known, Configuration, strict=False)
 
 
-def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> Command[Configuration]:
+def read_property(field: str, stored: bytes) -> int | tuple[str, ...]:
+    return read_paths(stored) if field == "index" else int(stored)
+
+
+def pack_property(value: Property) -> str | int:
+    """Return a property as stored; empty: the default."""
+    if isinstance(value, tuple):
+        return join_paths(value)
+    return "" if value is None else int(value)
+
+
+def configure(queue: str, changes: Mapping[str, Property], partition: int) -> Command[Configuration]:
     """Change and read the configuration. None resets a field to its default; no changes only read."""
     args: list[Argument] = [queue]
     for field, value in changes.items():
-        args += (field, "" if value is None else int(value))
+        args += (field, pack_property(value))
     return Command("configure", args, lambda reply: _read_configuration(queue, reply), partition=partition)
+
+
+class IndexFields(NamedTuple):
+    """Indexed payload fields of a queue: its own, and those of the producers of its jobs."""
+
+    queue: tuple[str, ...]
+    producers: tuple[str, ...]
+
+
+def index_fields(names: Sequence[str], partition: int) -> BatchCommand[IndexFields | Refusal]:
+    def read(reply: Any) -> IndexFields:
+        return IndexFields(read_paths(reply[0]), read_paths(reply[1]))
+
+    return BatchCommand("index_fields", (), [(name,) for name in names], read, partition=partition)
 
 
 def relane(queue: str, partition: int) -> Command[bool]:

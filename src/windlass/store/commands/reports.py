@@ -22,6 +22,7 @@ from windlass.core.operations import (
 from windlass.store.records.attempt import pack_blob
 
 from .command import Argument, BatchCommand, Command, decode_text, encode_words, ignore_reply, parse_reply, reply_parser
+from .limits import NO_MATCH, ContentMatch
 
 
 class NextRunNeeded(NamedTuple):
@@ -121,13 +122,14 @@ def fail(requests: Sequence[Fail], partition: int) -> BatchCommand[FailOutcome |
     return BatchCommand("fail", (), items, reply_parser(read_failed), partition=partition)
 
 
-def _completion_item(request: CompleteWithChildren, limits: str | None) -> tuple[Argument, ...]:
+def _completion_item(request: CompleteWithChildren, match: ContentMatch | None) -> tuple[Argument, ...]:
     payload = request.payload
+    revision, limits, tags = match or NO_MATCH
     claims = {"a": request.in_any_state, "p": request.if_parent_waits, "k": request.keeps_members}
     return (
         request.id,
         request.token,
-        request.if_revision,
+        request.if_revision or revision,
         "".join(letter for letter, is_so in claims.items() if is_so),
         request.then,
         "" if request.run_at_ms is None else request.run_at_ms,
@@ -139,6 +141,8 @@ def _completion_item(request: CompleteWithChildren, limits: str | None) -> tuple
         b"" if payload is None else payload.data,
         int(limits is not None),
         limits or "",
+        int(tags is not None),
+        tags or "",
         "" if request.repeat is None else request.repeat or "-",
         request.attempt,
         request.reason,
@@ -146,9 +150,9 @@ def _completion_item(request: CompleteWithChildren, limits: str | None) -> tuple
 
 
 def complete_with_children(
-    requests: Sequence[tuple[CompleteWithChildren, str | None]], version: int, partition: int
+    requests: Sequence[tuple[CompleteWithChildren, ContentMatch | None]], version: int, partition: int
 ) -> BatchCommand[CompletionOutcome | Refusal]:
-    """Build the command. Each request comes with the limits that its job matches from now on, if there are any."""
+    """Build the command. Each request comes with what its job matches from now on, if that may have changed."""
     items = [_completion_item(*request) for request in requests]
     read = reply_parser(lambda reply: cast(CompletionOutcome, decode_text(reply)))
     return BatchCommand("complete_with_children", (version,), items, read, partition=partition)
@@ -200,18 +204,22 @@ def extend(requests: Sequence[LeaseRef], lease_ms: int, partition: int) -> Batch
     return BatchCommand("extend", (lease_ms,), items, reply_parser(_read_extended), partition=partition)
 
 
-def _update_item(request: Update) -> tuple[Argument, ...]:
+def _update_item(request: Update, match: ContentMatch | None) -> tuple[Argument, ...]:
     progress = "" if request.progress is None else round(request.progress * 1_000_000)
     note = ("", b"") if request.note is None else ("1", request.note.encode())
-    payload = ("", 0, b"") if request.payload is None else ("1", int(request.payload.codec), request.payload.data)
-    return request.id, request.token, progress, *note, *payload
+    if request.payload is None:
+        return request.id, request.token, progress, *note, "", 0, b""
+    kind = "1" if match is None else b"t" + match.revision.to_bytes(4, "big") + (match.tags or "").encode()
+    return request.id, request.token, progress, *note, kind, int(request.payload.codec), request.payload.data
 
 
-def update(requests: Sequence[Update], partition: int) -> BatchCommand[Updated | Refusal]:
-    items = [_update_item(request) for request in requests]
-    return BatchCommand(
-        "update", (), items, reply_parser(lambda reply: Updated(reply[0], bool(reply[1]))), partition=partition
-    )
+def update(
+    requests: Sequence[tuple[Update, ContentMatch | None]], version: int, partition: int
+) -> BatchCommand[Updated | Refusal]:
+    """Build the command. Each request comes with the tags that its new payload gives the job, if they may change."""
+    items = [_update_item(*request) for request in requests]
+    read = reply_parser(lambda reply: Updated(reply[0], bool(reply[1])))
+    return BatchCommand("update", (version,), items, read, partition=partition)
 
 
 def emit(requests: Sequence[Emit], partition: int) -> BatchCommand[Refusal | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,16 +17,26 @@ from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import LEASED, State
 from windlass.store.commands.admin.export import RestoreEntry, StoredJob
 from windlass.store.commands.logs import pack_entries, read_logs
+from windlass.store.commands.queues import pack_property, read_property
 from windlass.store.records.attempt import pack_attempt, pack_blob, unpack_attempt, unpack_blob
 from windlass.store.records.record import NO_ORIGIN, ScheduleOrigin, pack, unpack
 from windlass.store.records.snapshot import Snapshot, pack_snapshot, read_snapshot
 
 from .durable_entries import read_durable, write_durable
 
+
+class JobMatch(NamedTuple):
+    """What a job matches at its import."""
+
+    limits: str = ""  # its limit keys
+    entries: Sequence[str] = ()  # those of its payload in the index
+
+
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)
 _BOOLEANS = (b"name_lanes", b"fair_share", b"lease_renewal")
 _encode_schedule = msgspec.msgpack.Encoder().encode
 _decode_schedule = msgspec.msgpack.Decoder(Schedule).decode
+NO_MATCH = JobMatch()
 MapId = Callable[[str], bytes]  # an exported id to the id in this deployment
 
 
@@ -49,8 +59,8 @@ def write_queue(name: str, parts: Sequence[Any]) -> lines.QueueLine:
     )
 
 
-def _property(field: bytes, stored: bytes) -> int | bool:
-    return stored == b"1" if field in _BOOLEANS else int(stored)
+def _property(field: bytes, stored: bytes) -> int | tuple[str, ...]:
+    return stored == b"1" if field in _BOOLEANS else read_property(field.decode(), stored)
 
 
 def _write_pause(key: bytes, content: bytes) -> lines.QueuePause:
@@ -70,7 +80,7 @@ def read_queue(line: lines.QueueLine) -> RestoreEntry:
         for pause in line.pauses
     }
     paused = pauses.pop("", b"")
-    fields = {field: str(int(value)) for field, value in line.configuration.items()}
+    fields = {field: str(pack_property(value)) for field, value in line.configuration.items()}
     weights = {lane: str(weight) for lane, weight in line.weights.items()}
     body = {"fields": fields, "paused": paused, "pauses": pauses, "weights": weights}
     return RestoreEntry("q", line.name.encode(), body)
@@ -142,6 +152,12 @@ def _state_of(job: Job, parent_queue: str, now_ms: int) -> State:
     return State.QUEUED if job.run_at_ms <= now_ms else State.SCHEDULED
 
 
+_SAME_FIELDS = (
+    "timeout_ms", "result_ttl_ms", "tombstone_ms", "tags", "index", "trace", "repeat", "joins", "on_failure",
+    "callback",
+)  # fmt: skip
+
+
 def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
     job, snapshot = unpack(entry), read_snapshot(entry)
     flags = int.from_bytes(entry[18:22], "big")
@@ -181,15 +197,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         lease_ms=job.lease_ms,
         lease_rule=job.lease_rule,
         retake=bool(flags & Flag.RETAKE),
-        timeout_ms=job.timeout_ms,
-        result_ttl_ms=job.result_ttl_ms,
-        tombstone_ms=job.tombstone_ms,
-        tags=job.tags,
-        trace=job.trace,
-        repeat=job.repeat,
-        joins=job.joins,
-        on_failure=job.on_failure,
-        callback=job.callback,
+        **{field: getattr(job, field) for field in _SAME_FIELDS},
         flow=lines.FlowRefEntry(format_id(job.flow.id), job.flow.name, job.flow.step) if job.flow else None,
     )
 
@@ -248,6 +256,7 @@ def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes, flow: FlowRe
         result_ttl_ms=entry.result_ttl_ms,
         tombstone_ms=entry.tombstone_ms,
         tags=entry.tags,
+        index=entry.index,
         trace=entry.trace,
         repeat=entry.repeat,
         parent=parent,
@@ -275,10 +284,11 @@ def _durable_flags(entry: lines.DurableEntry | None) -> int:
     return int(Flag.DURABLE | (Flag.NEEDS_STEPS if entry.steps else 0))
 
 
-def record_of(entry: lines.JobEntry, job: NewJob, limits: str, flags: int = 0) -> bytes:
+def record_of(entry: lines.JobEntry, job: NewJob, match: JobMatch, flags: int = 0) -> bytes:
     origin = ScheduleOrigin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
     # A repeat rule is packed with its planned time; pack_snapshot sets the time at which the job runs.
-    packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin, entry.note)
+    times = entry.planned_at_ms, entry.expires_at_ms
+    packed = pack(job, job.id, *times, match.limits, origin, entry.note, match.entries)
     snapshot = Snapshot(
         fingerprint=bytes.fromhex(entry.fingerprint),
         state=int(State[entry.state.upper()]),
@@ -311,9 +321,9 @@ def _logs_of(line: lines.JobLine) -> Logs:
     return Logs(kept, line.logs_dropped)
 
 
-def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[bytes], map_id: MapId) -> RestoreEntry:
+def read_job(line: lines.JobLine, job: NewJob, match: JobMatch, after: Sequence[bytes], map_id: MapId) -> RestoreEntry:
     body: dict[str, Any] = {
-        "record": record_of(line.job, job, limits, _durable_flags(line.durable)),
+        "record": record_of(line.job, job, match, _durable_flags(line.durable)),
         "attempts": [pack_attempt(attempt_of(entry)) for entry in line.attempts],
         "logs": pack_entries(_logs_of(line)),
         "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
@@ -350,7 +360,7 @@ def write_callback(callback_id: bytes, parts: Sequence[Any]) -> lines.CallbackLi
 
 def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
     fields: dict[str, bytes | str] = {
-        "job": job.id + record_of(line.job, job, ""),
+        "job": job.id + record_of(line.job, job, NO_MATCH),
         "tries": str(line.tries),
         "is_whole": str(int(line.is_payload_whole)),
         "result": pack_blob(lines.decode_blob(line.result) if line.result else None),

@@ -6,6 +6,7 @@ Packing makes the record that enqueue stores; unpacking reads the records that s
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -20,10 +21,11 @@ from windlass.core.states import LEASED, State
 
 from .flow_record import pack_flow_ref, unpack_flow_ref
 from .holder_ids import NO_ID, visible_worker
+from .job_note import pack_note, read_note
+from .job_tags import join_tags, split_tags
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
 HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
-_NOTE_SIZES = struct.Struct(">HH")  # bytes used, bytes of room
 HEADER_BYTES = HEADER.size
 FORMAT = 1
 _CODEC_BITS = 3
@@ -118,10 +120,10 @@ def _links(job: NewJob, limits: str) -> bytes:
     return links if job.flow is None else links + pack_flow_ref(job.flow)
 
 
-def _labels(job: NewJob) -> bytes:
-    if not (job.unique or job.tags):
+def _labels(job: NewJob, entries: Sequence[str]) -> bytes:
+    if not (job.unique or job.tags or job.index or entries):
         return b"\0\0\0\0"
-    return _long(job.unique.encode()) + _long("\0".join(job.tags).encode())
+    return _long(job.unique.encode()) + _long(join_tags(job.tags, job.index, entries).encode())
 
 
 def _policy(job: NewJob, expires_at_ms: int) -> bytes:
@@ -174,8 +176,9 @@ def prepare_record(
     limits: str = "",
     origin: ScheduleOrigin = NO_ORIGIN,
     note: str = "",
+    entries: Sequence[str] = (),
 ) -> RecordTemplate:
-    """Pack the parts of a record that jobs of one kind share.
+    """Pack the parts of a record that jobs of one kind share. `entries` are those of its payload in the index.
 
     The engine fills in state, sequence and creation time. Only an import has a note.
     """
@@ -203,9 +206,9 @@ def prepare_record(
         flags |= _REPEATS
     if note:
         flags |= _HAS_NOTE
-        extras += _note(note.encode())
+        extras += pack_note(note.encode())
     policy, place = _short(_policy(job, expires_at_ms)), _place(job.queue, job.name, job.lane)
-    tail = b"".join((policy, place, _labels(job), _long(_links(job, limits)), _long(extras)))
+    tail = b"".join((policy, place, _labels(job, entries), _long(_links(job, limits)), _long(extras)))
     head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
     head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, FIRST_REVISION, head_bytes)
@@ -228,11 +231,11 @@ def pack(
     limits: str = "",
     origin: ScheduleOrigin = NO_ORIGIN,
     note: str = "",
+    entries: Sequence[str] = (),
 ) -> bytes:
     payload = job.payload
-    return fill_record(
-        prepare_record(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data
-    )
+    prepared = prepare_record(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note, entries)
+    return fill_record(prepared, job_id, payload.data)
 
 
 def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
@@ -277,9 +280,10 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
     policy, queue, name, lane, unique, tags, links, extras_bytes = _read_strings(tail)
     rule, planned, note = "", 0, ""
     if flags & _HAS_NOTE:
-        note, extras_bytes = _read_note(extras_bytes)
+        note, extras_bytes = read_note(extras_bytes)
     if flags & _REPEATS:
         rule, planned, extras_bytes = _read_repeat(extras_bytes)
+    own_tags, index, indexed = split_tags(tags) if tags else ((), (), ())
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
     return Job(
@@ -303,7 +307,9 @@ def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Jo
         lease_rule=extras.lease_rule,
         timeout_ms=timeout_ms,
         result_ttl_ms=result_ttl_ms,
-        tags=tuple(tags.decode().split("\0")) if tags else (),
+        tags=own_tags,
+        index=index,
+        indexed=indexed,
         trace=extras.trace,
         repeat=rule,
         schedule=extras.schedule,
@@ -369,17 +375,6 @@ def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:
     """Return the rule, its planned instant (0: the job's creation), and the other extras."""
     rule, at = _read_short(extras, 6)
     return rule.decode(), int.from_bytes(extras[:6], "big"), extras[at:]
-
-
-def _note(text: bytes) -> bytes:
-    return text + _NOTE_SIZES.pack(len(text), len(text))
-
-
-def _read_note(extras: bytes) -> tuple[str, bytes]:
-    """Return the note and the other extras; see lua/lib/jobs/note.lua."""
-    used, room = _NOTE_SIZES.unpack_from(extras, len(extras) - _NOTE_SIZES.size)
-    at = len(extras) - _NOTE_SIZES.size - room
-    return extras[at : at + used].decode(), extras[:at]
 
 
 def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:

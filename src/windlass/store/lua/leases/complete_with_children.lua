@@ -3,8 +3,9 @@
 --            conditions (letters: a accept any state, p only while its parent waits, k keep members that have ended),
 --            outcome ('finish' | 'again' | 'fail'), run_at ('': none), delay_ms ('': none), name ('': unchanged),
 --            unique (key; '': unchanged), priority ('': unchanged), codec (of the payload; '': unchanged), payload,
---            has_limits ('1': limits follow), limits (joined by \2), rule (for repeating; '': unchanged, '-': none),
---            attempt (attempts that count as made), reason
+--            has_limits ('1': limits follow), limits (joined by \2), has_tags ('1': tags follow), tags (all of
+--            them, as stored), rule (for repeating; '': unchanged, '-': none), attempt (attempts that count as made),
+--            reason
 -- returns:   per job 'finished', 'waiting' (it yields to its children), 'again', 'failed', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state, revision_conflict, parent_state, unsettled,
 --            unique_conflict, limits_changed (match again)
@@ -12,6 +13,7 @@
 local clock = require 'clock'
 local commit = require 'commit'
 local ending = require 'jobs.ending'
+local job_tags = require 'jobs.job_tags'
 local record = require 'jobs.record'
 local complete = require 'leases.complete'
 local reports = require 'leases.reports'
@@ -44,14 +46,16 @@ local function run_again(job, content, in_any_state, keeps_members)
 end
 
 local function complete_job(id, token, guard, conditions, outcome, run_at, delay_ms, name, unique, priority, codec,
-    payload, has_limits, job_limits, rule, attempt, reason)
+    payload, has_limits, job_limits, has_tags, tags, rule, attempt, reason)
   local function has_condition(letter) return string.find(conditions, letter, 1, true) end
   local job, refused = find_job(id, tonumber(token), has_condition('a'))
   if not job then return refused end
   refused = complete.refusal_of(job, {guard = tonumber(guard), if_parent_waits = has_condition('p')})
   if refused then return refused end
+  if codec ~= '' and has_tags ~= '1' and job_tags.depend_on_payload(job) then return 'limits_changed' end
   local content = {name = name, unique = unique, priority = priority, run_at = time_of(run_at, delay_ms), codec = codec,
-    payload = payload, limits = has_limits == '1' and job_limits, rule = rule, attempt = attempt}
+    payload = payload, limits = has_limits == '1' and job_limits, tags = has_tags == '1' and tags, rule = rule,
+    attempt = attempt}
   if outcome == 'finish' then return complete.finish(job, content) end
   if outcome == 'fail' then return fail(job, content, reason) end
   return run_again(job, content, has_condition('a'), has_condition('k'))
@@ -59,7 +63,7 @@ end
 
 return function(arguments, version)
   local is_stale = limits.have_changed(version)
-  local answers = script.map(arguments, 3, 17, function(...)
+  local answers = script.map(arguments, 3, 19, function(...)
     return is_stale and 'limits_changed' or complete_job(...)
   end)
   commit.run()

@@ -95,7 +95,9 @@ function keys.timer(kind) return P .. 'timers:' .. kind end
 -- Limits
 function keys.limits() return P .. 'limits' end -- hash: number -> limit
 function keys.limit_names() return P .. 'limit_names' end -- hash: name -> number
-function keys.limits_version() return P .. 'limits_version' end -- string: grows with every change
+function keys.limits_version() return P .. 'limits_version' end -- string: grows with every change, also of indexes
+-- set: queues whose payloads are indexed (queue_index.lua)
+function keys.indexed_queues() return P .. 'indexed_queues' end
 function keys.limit_number() return P .. 'limit_number' end -- string: grows with every new limit
 function keys.rematch() return P .. 'rematch' end -- string: version against which waiting jobs are being matched
 -- zset: jobs that run under a limit; score start

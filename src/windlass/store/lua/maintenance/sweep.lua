@@ -17,7 +17,7 @@ local INDEXES = {
 local TRIMMED_PER_QUEUE = 50
 
 local function is_configured(queue)
-  for _, value in ipairs(redis.call('HMGET', keys.queue(queue), unpack(configuration.FIELDS))) do
+  for _, value in ipairs(redis.call('HMGET', keys.queue(queue), 'index', unpack(configuration.FIELDS))) do
     if value then return true end
   end
   return configuration.of(queue).is_paused or redis.call('EXISTS', keys.pauses(queue), keys.weights(queue)) > 0

@@ -4,18 +4,21 @@
 -- refusals:  none
 -- flags: allow-oom
 local keys = require 'keys'
+local queue_index = require 'queues.queue_index'
 
 local PLACEMENT = {name_lanes = true, aging_ms = true, fair_share = true}
 
-local function set_property(key, field, value)
+local function set_property(queue, field, value)
+  local key = keys.queue(queue)
   local before = redis.call('HGET', key, field) or ''
   if value == '' then redis.call('HDEL', key, field) else redis.call('HSET', key, field, value) end
   if PLACEMENT[field] and before ~= value then redis.call('HSET', key, 'relane', 'ready 0') end
+  if field == 'index' and before ~= value then queue_index.note_change(queue) end
 end
 
 return function(arguments, queue)
   local key = keys.queue(queue)
-  for i = 3, #arguments, 2 do set_property(key, unpack(arguments, i, i + 1)) end
+  for i = 3, #arguments, 2 do set_property(queue, unpack(arguments, i, i + 1)) end
   if #arguments > 2 then
     redis.call('HINCRBY', key, 'bytes', 0)
     redis.call('SADD', keys.queues(), queue)

@@ -151,6 +151,7 @@ local KIND = {
   limits = unchecked('hash'),
   limit_names = unchecked('hash'),
   limits_version = unchecked('string'),
+  indexed_queues = {type = 'set', entry = single(checkup_job.check_indexed_queue)},
   limit_number = unchecked('string'),
   rematch = unchecked('string'),
   holders = of_jobs(checkup_lanes.check_holders),

@@ -8,6 +8,7 @@ local ending = require 'jobs.ending'
 local record = require 'jobs.record'
 local keys = require 'keys'
 local numbers = require 'numbers'
+local queue_index = require 'queues.queue_index'
 local script = require 'script'
 
 local checkup_job = {}
@@ -27,6 +28,14 @@ function checkup_job.check_listed(queue)
   if redis.call('SISMEMBER', keys.queues(), queue) == 0 or redis.call('EXISTS', keys.queue(queue)) == 0 then
     findings.report_queue('queue_not_listed', queue, function() list_queue(queue) end)
   end
+  if queue_index.is_set(queue) and redis.call('SISMEMBER', keys.indexed_queues(), queue) == 0 then
+    findings.report_queue('queue_not_listed', queue, function() queue_index.note_change(queue) end)
+  end
+end
+
+function checkup_job.check_indexed_queue(queue)
+  if queue_index.is_set(queue) then return end
+  findings.report_queue('ghost', queue, function() queue_index.note_change(queue) end)
 end
 
 -- A counter that fell behind would give out a number twice.

@@ -1,8 +1,8 @@
 -- Index entries that a job must have, derived from its record alone. Checks compare with them, and repairs write them.
 local STATE = require('constants').STATE
 local batch = require 'batch'
-local ending = require 'jobs.ending'
 local index = require 'jobs.index'
+local job_tags = require 'jobs.job_tags'
 local record = require 'jobs.record'
 local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
@@ -75,7 +75,7 @@ function expected_index.entries_of(job)
   end
   if index.may_expire(job) then entries[keys.expiry()] = {member = job.id, score = record.policy_of(job).expires_at} end
   if holds_unique(job) then entries[unique_keys.key_of(job)] = {member = job.id, score = job.sequence} end
-  ending.each_tag(job, function(key) entries[key] = {member = job.id, score = job.created_at} end)
+  job_tags.each_key(job, function(key) entries[key] = {member = job.id, score = job.created_at} end)
   return entries
 end
 

@@ -10,6 +10,7 @@ local flow_repair = require 'flows.flow_repair'
 local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
+local job_tags = require 'jobs.job_tags'
 local record = require 'jobs.record'
 local tombstones = require 'jobs.tombstones'
 local unique_keys = require 'jobs.unique_keys'
@@ -17,6 +18,7 @@ local keys = require 'keys'
 local numbers = require 'numbers'
 local pending_callbacks = require 'pending_callbacks'
 local configuration = require 'queues.configuration'
+local queue_index = require 'queues.queue_index'
 local schedules = require 'schedules'
 local script = require 'script'
 
@@ -77,7 +79,8 @@ local function restore_belongings(job, body)
   if body.durable then restore_durable(job, body.durable) end
   if body.removed_at > 0 then batch.z_add(keys.retention(), body.removed_at, job.id) end
   if holds_unique(job) then unique_keys.hold(job) end
-  ending.each_tag(job, function(key) batch.z_add(key, job.created_at, job.id) end)
+  job_tags.enter(job, job.created_at)
+  queue_index.note_fields(job)
 end
 
 local function restore_dependencies(job, after)
@@ -174,9 +177,11 @@ function restore_entries.RESTORE.q(queue, body)
   if has_other_values(key, body.fields) or has_other_values(weights, body.weights) then return 'id_conflict' end
   local is_new = redis.call('EXISTS', key) == 0
   list_queue(queue)
+  local was_indexed = queue_index.is_set(queue)
   local added = add_missing(key, body.fields) + add_missing(weights, body.weights) + add_missing(pauses, body.pauses)
   if body.paused ~= '' then added = added + redis.call('HSETNX', key, 'paused', body.paused) end
   if next(body.pauses) then redis.call('HSET', key, 'pauses', redis.call('HLEN', pauses)) end
+  if queue_index.is_set(queue) and not was_indexed then queue_index.note_change(queue) end
   return (is_new or added > 0) and 'added' or 'existing'
 end
 

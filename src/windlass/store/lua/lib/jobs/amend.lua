@@ -1,5 +1,6 @@
 -- Changes to the content of a job, shared by edit and complete_with_children. The caller must rewrite the record
 -- afterwards.
+local job_tags = require 'jobs.job_tags'
 local record = require 'jobs.record'
 local repeat_rule = require 'jobs.repeat_rule'
 local caps = require 'limits.caps'
@@ -26,6 +27,7 @@ function amend.apply(job, content)
   if content.codec ~= '' then
     record.set_bits(job, record.CODEC_BITS, tonumber(content.codec))
   end
+  if content.tags then job_tags.change(job, content.tags) end
   if content.limits then caps.change_limits(job, content.limits) end
   job.revision = job.revision + 1
 end

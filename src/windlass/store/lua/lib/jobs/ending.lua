@@ -9,6 +9,7 @@ local flow_record = require 'flows.flow_record'
 local end_header = require 'jobs.end_header'
 local ended_ids = require 'jobs.ended_ids'
 local index = require 'jobs.index'
+local job_tags = require 'jobs.job_tags'
 local record = require 'jobs.record'
 local tombstones = require 'jobs.tombstones'
 local unique_keys = require 'jobs.unique_keys'
@@ -26,11 +27,6 @@ script.on_start(function() ending.trim_wanted = {} end)
 -- Return why there is no record of this id.
 function ending.missing(id)
   return (record.loaded[id] == false or ended_ids.has(id)) and 'already_ended' or 'unknown_job'
-end
-
-function ending.each_tag(job, visit)
-  if job.tags == '' then return end
-  for tag in string.gmatch(job.tags, '[^%z]+') do visit(keys.tag(tag)) end
 end
 
 local function drop_belongings(job)
@@ -56,7 +52,7 @@ function ending.remove(job)
   if job.links ~= '' or not record.is_unflagged(job) then dependencies.unlink(job) end
   if not record.is_unflagged(job) then drop_belongings(job) end
   unique_keys.release(job)
-  ending.each_tag(job, function(key) batch.z_remove(key, job.id) end)
+  job_tags.leave(job)
   ended_ids.note(job.id)
   record.loaded[job.id] = false
 end

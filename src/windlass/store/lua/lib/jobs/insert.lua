@@ -9,6 +9,7 @@ local counters = require 'jobs.counters'
 local ended_ids = require 'jobs.ended_ids'
 local ending = require 'jobs.ending'
 local index = require 'jobs.index'
+local job_tags = require 'jobs.job_tags'
 local new_record = require 'jobs.new_record'
 local record = require 'jobs.record'
 local repeat_rule = require 'jobs.repeat_rule'
@@ -16,6 +17,7 @@ local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
 local caps = require 'limits.caps'
 local configuration = require 'queues.configuration'
+local queue_index = require 'queues.queue_index'
 
 local insert = {}
 
@@ -60,7 +62,8 @@ local function add(job, sequence, after)
   new_record.write(job)
   if job.links ~= '' then flow_record.add(job, after) end
   unique_keys.hold(job)
-  ending.each_tag(job, function(key) batch.z_add(key, clock.now_ms, job.id) end)
+  job_tags.enter(job, clock.now_ms)
+  queue_index.note_fields(job)
   note_growth(job, config)
   counters.add(job.queue, 'enqueued', 1)
   return {link_dependencies.STATUS_OF[job.state], job.id, new_record.FIRST_REVISION}
@@ -82,10 +85,10 @@ local function replace(existing, job, guard)
   local is_pending = record.is_pending(existing)
   local is_retakeable = record.has(existing, 'retakeable')
   if is_pending then index.leave(existing) elseif is_retakeable then index.leave_lane(existing) end
-  ending.each_tag(existing, function(key) batch.z_remove(key, existing.id) end)
-  ending.each_tag(job, function(key) batch.z_add(key, existing.created_at, existing.id) end)
+  job_tags.change(existing, job.tags)
+  queue_index.note_fields(job)
   existing.priority, existing.policy, existing.policy_read = job.priority, job.policy, nil
-  existing.name, existing.lane, existing.tags = job.name, job.lane, job.tags
+  existing.name, existing.lane = job.name, job.lane
   repeat_rule.adopt_extras(existing, job)
   caps.change_limits(existing, record.links_of(job).limits)
   record.set_bits(existing, CONTENT_BITS, bit.band(job.flags, CONTENT_BITS))

@@ -32,7 +32,7 @@ end
 
 local function is_unlimited(queue)
   if configuration.of(queue).pauses > 0 then return false end
-  return redis.call('EXISTS', keys.limits_version(), keys.blocked_by(queue)) == 0
+  return redis.call('EXISTS', keys.limits(), keys.blocked_by(queue)) == 0
 end
 
 -- Return the ids, and whether a front was left out because a limit had no room.
