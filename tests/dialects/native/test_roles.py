@@ -172,6 +172,10 @@ read produce work  GET /api/v1/info
 -                  POST /api/v1/tokens
 -                  DELETE /api/v1/tokens/{name}
 -                  GET /api/v1/audit
+read               GET /api/v1/filters
+read               GET /api/v1/filters/{name}
+produce            PUT /api/v1/filters/{name}
+produce            DELETE /api/v1/filters/{name}
 anybody            GET /static/{version}/{file}
 anybody            GET /login
 anybody            POST /login
