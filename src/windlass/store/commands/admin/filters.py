@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import Refusal, TooLarge
-from windlass.core.filters.saved_filter import FILTERS_MAX, SavedFilter
+from windlass.core.filters.saved_filter import FILTERS_MAX, PAGES, SavedFilter
 from windlass.store.commands.command import Command, parse_reply, reply_parser
 
 HOME = 0  # the partition that holds them
@@ -53,4 +53,7 @@ def _read_filter(name: str, stored: bytes) -> SavedFilter | None:
         kept = _decode(stored)
     except msgspec.MsgspecError:
         return None
-    return SavedFilter(name=name, page=kept.page, fields=kept.fields)
+    if kept.page not in PAGES:
+        return None
+    fields = {field: kept.fields[field] for field in PAGES[kept.page] if field in kept.fields}
+    return SavedFilter(name=name, page=kept.page, fields=fields)
