@@ -39,6 +39,7 @@ from .pages import (
     signal_link,
     workers,
 )
+from .palette import routes as palette_routes
 from .rendering import prepare
 
 __all__ = ["ROUTES", "prepare", "render_error_page"]
@@ -51,4 +52,4 @@ _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
     callback_actions, flow_actions, durable_actions, doctor, filter_actions,
 )  # fmt: skip
-ROUTES = tuple(subject.routes for subject in (static_files, login, live, *_PAGES, *_ACTIONS))
+ROUTES = tuple(subject.routes for subject in (static_files, login, live, palette_routes, *_PAGES, *_ACTIONS))

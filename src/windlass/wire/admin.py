@@ -151,8 +151,8 @@ FilterField: TypeAlias = Annotated[str, Meta(min_length=1, max_length=FIELD_MAX)
 FilterFields: TypeAlias = Annotated[
     dict[str, FilterField],
     Meta(
-        description="Filters as in the address of the page: for jobs `state`, `queue`, `name`, `tag`, `error`, `shape`, "
-        "`since`, `before`, `order`; for flows `state`, `name`; for failures `queue`; for signals `queue`, `signal`; "
+        description="Filters as in the address of the page: for jobs `state`, `queue`, `name`, `tag`, `error`, "
+        "`shape`, `since`, `before`, `order`; for flows `state`, `name`; for failures `queue`; for signals `queue`, `signal`; "
         "for audit `q`."
     ),
 ]
@@ -163,7 +163,9 @@ class SaveFilterShape(RequestShape, frozen=True, kw_only=True):
     fields: FilterFields
     former: Annotated[
         str,
-        Meta(max_length=FILTER_NAME_MAX, description="Name until now: the filter is renamed. Empty: it is not renamed."),
+        Meta(
+            max_length=FILTER_NAME_MAX, description="Name until now: the filter is renamed. Empty: it is not renamed."
+        ),
     ] = ""
 
 

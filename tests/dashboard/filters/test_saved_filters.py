@@ -140,5 +140,7 @@ async def test_a_reader_sees_filters_and_changes_none(
     page = await page_client.get("/jobs?queue=payments")
     assert "payments stuck" in page.text
     assert not [action for action in page.actions if "filter" in action]
-    answer = await page_client.send("/do/remove-filter", {"name": "payments stuck", "csrf": page.form("logout")["csrf"]})
+    answer = await page_client.send(
+        "/do/remove-filter", {"name": "payments stuck", "csrf": page.form("logout")["csrf"]}
+    )
     assert answer.status_code == 403

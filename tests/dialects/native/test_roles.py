@@ -183,6 +183,10 @@ anybody            POST /logout
 anybody            GET /signals/{link}
 anybody            POST /signals/{link}
 read               GET /live
+read               GET /palette
+produce            POST /do/save-filter
+produce            POST /do/rename-filter
+produce            POST /do/remove-filter
 read               GET /
 read               GET /engine
 -                  GET /audit

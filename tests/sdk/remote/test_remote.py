@@ -11,10 +11,10 @@ import pytest
 
 from windlass import Context, JobCancelled, JobFailed, Refusal, ResultGone, Windlass, flow, group
 from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownFilter, UnknownJob
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec, FlowRef, NewJob
 from windlass.core.job_aliases import JobAliases
-from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Listing

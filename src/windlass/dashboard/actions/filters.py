@@ -53,7 +53,10 @@ async def rename_filter(page: PageContext[None], form: RenameFilterForm) -> Acti
 
 
 @routes.action(
-    "remove-filter", RemoveFilterForm, roles=PRODUCERS, confirm=lambda form: f"Remove the filter {form.name} for everyone?"
+    "remove-filter",
+    RemoveFilterForm,
+    roles=PRODUCERS,
+    confirm=lambda form: f"Remove the filter {form.name} for everyone?",
 )
 async def remove_filter(page: PageContext[None], form: RemoveFilterForm) -> ActionResult:
     """Remove a saved filter."""

@@ -93,7 +93,9 @@ async def jobs(page: PageContext[JobsQuery]) -> JobsView:
     (queues, counts), found = await asyncio.gather(_queues(page, query), search_jobs(page, listing))  # type: ignore[arg-type]
     suspended = [job for job in found.jobs if job.state is State.SUSPENDED]
     waits = {job_id: describe_waits(steps) for job_id, steps in (await read_open_waits(page, suspended)).items()}
-    return JobsView(query, query.list_name, counts, queues[:QUEUES_OFFERED], found, waits, now_ms, await filter_bar(page, "jobs"))
+    return JobsView(
+        query, query.list_name, counts, queues[:QUEUES_OFFERED], found, waits, now_ms, await filter_bar(page, "jobs")
+    )
 
 
 async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:

@@ -1,4 +1,4 @@
-"""Saved filters on the pages whose filters can be saved: the list of a page, and the filters that are in its address."""
+"""Saved filters on the pages whose filters can be saved: the list of a page, and the filters in its address."""
 
 from __future__ import annotations
 

@@ -43,6 +43,6 @@ async def _check_visible(context: RequestContext[Any, Any], names: Sequence[str]
 
 def _refusal(context: RequestContext[Any, Any], what: str) -> Forbidden:
     return Forbidden(
-        f"The token {context.principal.name!r} may not use {what}: it is about a queue or a page that this token may not "
-        "see. Use another token, or another name."
+        f"The token {context.principal.name!r} may not use {what}: it is about a queue or a page that this token may "
+        "not see. Use another token, or another name."
     )
