@@ -26,7 +26,7 @@ ERRORS = {
     ),
     "document.body.insertAdjacentHTML('beforeend', '<b><i onfocus=nowhere()></b>')": "inline handler: i onfocus",
     "document.body.setAttribute('onblur', 'nowhere()')": "inline handler: body onblur",
-    "document.body.insertAdjacentHTML('beforeend', '<img src=/nowhere>')": "policy: img-src",
+    "document.body.insertAdjacentHTML('beforeend', '<img src=//nowhere.example/x>')": "policy: img-src",
     "setTimeout(() => nowhere())": "exception: nowhere is not defined",
     "console.error('oh')": "console: oh",
 }

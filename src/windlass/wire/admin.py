@@ -152,8 +152,8 @@ FilterFields: TypeAlias = Annotated[
     dict[str, FilterField],
     Meta(
         description="Filters as in the address of the page: for jobs `state`, `queue`, `name`, `tag`, `error`, "
-        "`shape`, `since`, `before`, `order`; for flows `state`, `name`; for failures `queue`; for signals `queue`, `signal`; "
-        "for audit `q`."
+        "`shape`, `since`, `before`, `order`; for flows `state`, `name`; for failures `queue`; for signals `queue`, "
+        "`signal`; for audit `q`."
     ),
 ]
 

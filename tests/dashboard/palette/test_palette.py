@@ -28,9 +28,7 @@ async def job(service: Service) -> str:
     await service.enqueue([NewJob(queue="payments", name="charge_card", tags=("vip",))])
     (failed,) = (await service.take(Take(queues=("payments",), most=1))).jobs
     await service.fail([Fail(id=failed.id, token=failed.lease_token, reason="declined")])
-    await service.schedule(
-        Schedule(name="nightly bill", job=NewJob(queue="payments", name="bill"), every_ms=3_600_000)
-    )
+    await service.schedule(Schedule(name="nightly bill", job=NewJob(queue="payments", name="bill"), every_ms=3_600_000))
     await service.save_filter(SavedFilter(name="stuck payments", page="jobs", fields={"queue": "payments"}))
     await service.save_filter(SavedFilter(name="all stuck", page="jobs", fields={"state": "failed"}))
     (made,) = await service.enqueue([NewJob(queue="mail", name="send_mail", tags=("shop",), unique="order-7")])
@@ -120,7 +118,7 @@ async def test_a_token_finds_what_it_may_see_and_do(
     queues: tuple[str, ...],
     unseen: tuple[str, ...],
 ) -> None:
-    (hidden,) = [found for found in (await service.failures()).groups]
+    (hidden,) = (await service.failures()).groups
     admin = await service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN})))
     made = await service.create_token(NewToken(name="some", roles=frozenset(roles), queues=queues))
     await titles(page_client, "pay", authorization=f"Bearer {admin.text}")  # fills the snapshot
