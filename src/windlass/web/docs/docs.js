@@ -10,7 +10,7 @@ let token = "";
 let loading = null;
 
 // Old addresses: /docs#op-enqueue is now /docs/producing#op-enqueue
-const moved = location.hash && document.getElementById(location.hash.slice(1));
+const moved = document.getElementById(location.hash.slice(1));
 if (moved?.closest(".index")) location.replace(moved.querySelector("a").href);
 
 function element(name, attributes = {}, ...content) {

@@ -31,19 +31,19 @@ class SectionRenderer:
         name = anchor("op", operation["operationId"])
         call = f'data-method="{method}" data-path="{escape(path)}"'
         yield f'<section id="{name}" class="operation" {call}>'
-        yield f'<h3><a href="#{name}">{escape(operation["summary"])}</a></h3>'
+        yield f'<h2><a href="#{name}">{escape(operation["summary"])}</a></h2>'
         yield f'<p class="call">{method_badge(method)} <code>{_path(self._root + path)}</code></p>'
         if operation.get("description"):
             yield f"<p>{prose(operation['description'])}</p>"
         yield from self._parameters(operation.get("parameters", ()))
         yield from self._body(operation)
-        yield f"<h4>Example</h4><pre>{escape(curl(method, self._root + path, operation))}</pre>"
+        yield f"<h3>Example</h3><pre>{escape(curl(method, self._root + path, operation))}</pre>"
         yield from self._answers(operation)
         yield "</section>"
 
     def shape(self, name: str, schema: Json) -> Iterator[str]:
         at = anchor("shape", name)
-        yield f'<section id="{at}"><h3><a href="#{at}">{escape(name)}</a></h3>'
+        yield f'<section id="{at}"><h2><a href="#{at}">{escape(name)}</a></h2>'
         if schema.get("description"):
             yield f"<p>{prose(schema['description'])}</p>"
         if schema.get("type") != "object":
@@ -53,7 +53,7 @@ class SectionRenderer:
 
     def _parameters(self, parameters: Any) -> Iterator[str]:
         if parameters:
-            yield "<h4>Parameters</h4><table>"
+            yield "<h3>Parameters</h3><table>"
             for parameter in parameters:
                 schema = {**parameter["schema"], "description": parameter.get("description", "")}
                 note = "" if parameter["in"] == "query" else f"in the {parameter['in']}"
@@ -66,7 +66,7 @@ class SectionRenderer:
         media, first = next(iter(operation["requestBody"]["content"].items()))
         schema = first["schema"]
         line = f", each line of {escape(media)}" if media != _JSON else ""
-        yield f"<h4>Body: {self._type(schema)}{line}</h4>"
+        yield f"<h3>Body: {self._type(schema)}{line}</h3>"
         if "$ref" in schema:
             component = self._schemas[_ref_name(schema)]
             if component.get("description"):
@@ -112,7 +112,7 @@ class SectionRenderer:
         return escape(str(kind))
 
     def _answers(self, operation: Json) -> Iterator[str]:
-        yield '<h4>Answers</h4><table class="answers">'
+        yield '<h3>Answers</h3><table class="answers">'
         for status, response in operation["responses"].items():
             phrase, _, codes = response["description"].partition(": ")
             detail = " ".join(f"<code>{escape(code)}</code>" for code in codes.split(", ") if code)
