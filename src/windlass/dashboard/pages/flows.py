@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.core.flow import FLOW_STATES, FlowState, FlowSummary
-from windlass.dashboard.forms.filters import name_pattern
+from windlass.core.text.name_patterns import name_pattern
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.saved_filters import FilterBar, filter_bar

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from windlass.core.filters.saved_filter import SavedFilter
 from windlass.sdk.remote.facet import RemoteFacet
 from windlass.sdk.remote.request import ApiRequest, get, quote_segment
 from windlass.store.operation import Operation
-from windlass.wire.admin import SavedFilterShape, SavedFiltersShape, SaveFilterShape
+from windlass.wire.admin import FilterPage, SavedFilterShape, SavedFiltersShape, SaveFilterShape
 
 
 class RemoteFilterOperations(RemoteFacet):
@@ -24,7 +26,7 @@ class RemoteFilterOperations(RemoteFacet):
             method="PUT",
             path=f"/filters/{quote_segment(saved.name)}",
             response_type=SavedFilterShape,
-            body=SaveFilterShape(page=saved.page, fields=saved.fields, former=former),
+            body=SaveFilterShape(page=cast(FilterPage, saved.page), fields=saved.fields, former=former),
         )
         return self._single(request, lambda reply: None)
 
