@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from windlass.cli.connection import with_service
-from windlass.cli.output import Column, json_option, print_json_line, print_note, print_table
+from windlass.cli.output import Column, json_option, print_json_line, print_table, print_text
 from windlass.cli.records import to_record
 from windlass.core.filters.saved_filter import SavedFilter
 from windlass.service import Service
@@ -54,4 +54,4 @@ def rm(service: Service, name: str) -> None:
       windlass filters rm 'late mail'
     """
     service.remove_filter(name).wait()
-    print_note(f"The filter {name} is removed.")
+    print_text(f"The filter {name} is removed.")
