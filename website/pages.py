@@ -23,7 +23,7 @@ LANGUAGES = {
     ".service": "ini",
 }
 # Files that settings name, beside those of docs/.
-ASSETS = (Path(__file__).with_name("site.css"), ROOT / "src/windlass/dashboard/static/windlass.svg")
+ASSETS = (Path(__file__).with_name("site.css"), ROOT / "src/windlass/web/static/windlass.svg")
 EXAMPLES = PurePosixPath("examples")  # the navigation names it
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # code would hide the documents in the results
 # Pages that use the width of the window, without the lists of pages and headings beside them.

@@ -27,6 +27,7 @@ from windlass.core.durable import (
 )
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.job import NULL_BLOB, Blob, Callback, Cap, Codec, FlowRef, NewJob
 from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.limits.limit import Limit, Matcher
@@ -1030,12 +1031,40 @@ def _tokens() -> Iterator[Case]:
         yield "create_token", f"{value!r:.30}", lambda service, value=value: service.create_token(value)
     for value in ("", "unknown", "n" * 129, *WRONG_TEXTS):
         yield "revoke_token", f"{value!r:.30}", lambda service, value=value: service.revoke_token(value)
+    yield from _filters()
     for value in (5, "x", (1, 2, []), Tokens(-1, 0, []), Tokens("1", 0, [])):  # type: ignore[arg-type]
         yield "tokens", f"known={value!r}", lambda service, value=value: service.tokens(value)
     for value in ("", "s" * 101, *WRONG_TEXTS):
         yield "end_session", f"{value!r:.30}", lambda service, value=value: service.end_session(value, 1)
     for value in (-1, 2**33 + 1, "1", 1.5, None):
         yield "end_session", f"until_s={value!r}", lambda service, value=value: service.end_session("t.s", value)
+
+
+def _filters() -> Iterator[Case]:
+    good: dict[str, Any] = {"name": "f", "page": "jobs", "fields": {"state": "failed"}}
+    wrong: dict[str, tuple[Any, ...]] = {
+        "name": ("", "n" * 65, *WRONG_TEXTS),
+        "page": ("", "engine", None, 5),
+        "fields": (
+            {}, None, [], {"cursor": "x"}, {"state": ""}, {"state": 5}, {5: "x"}, {"name": "n" * 256},
+            dict.fromkeys(("queue", "name", "tag", "error", "shape"), "a" * 255),
+        ),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            saved = SavedFilter(**(good | {field: value}))
+            yield "save_filter", f"{field}={value!r:.30}", lambda service, saved=saved: service.save_filter(saved)
+    saved = SavedFilter(**good)
+    for value in ("n" * 65, "unknown", *WRONG_TEXTS):
+        yield (
+            "save_filter",
+            f"former={value!r:.30}",
+            lambda service, value=value: service.save_filter(saved, former=value),
+        )
+    for value in (None, "f", good):
+        yield "save_filter", f"{value!r:.30}", lambda service, value=value: service.save_filter(value)
+    for value in ("", "unknown", "n" * 65, *WRONG_TEXTS):
+        yield "remove_filter", f"{value!r:.30}", lambda service, value=value: service.remove_filter(value)
 
 
 def _signal_links() -> Iterator[Case]:
@@ -1152,7 +1181,7 @@ METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
     "queues", "overview", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire",
-    "export", "now", "ping", "engines",
+    "export", "now", "ping", "engines", "filters",
 }  # fmt: skip
 
 

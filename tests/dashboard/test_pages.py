@@ -89,7 +89,7 @@ async def test_escapes_names(page_client: PageClient, service: Service) -> None:
 
 async def test_static_files_are_immutable_under_their_version(page_client: PageClient) -> None:
     page = await page_client.get("/")
-    (style,) = page.all("link", rel="stylesheet")
+    _, style = page.all("link", rel="stylesheet")
     answer = await page_client.http.get(style["href"])
     assert answer.status_code == 200
     assert "immutable" in answer.headers["cache-control"]

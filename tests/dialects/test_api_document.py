@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import msgspec
@@ -18,13 +19,14 @@ from windlass.dialects.examples import EXAMPLES
 from windlass.server.server import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
-from windlass.web.docs.docs_page import render_docs_page
+from windlass.web.docs.docs_page import DialectDocument, render_docs_pages, slug_of
 from windlass.web.docs.openapi import build_document
+from windlass.web.docs.operations import anchor
 
 served = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 LISTED = [route for route in Router(ROUTES).routes if route.is_listed]
 DOCUMENT = build_document(LISTED, EXAMPLES)
-VOID = {"meta", "link", "br", "hr"}
+VOID = {"meta", "link", "br", "hr", "img"}
 
 
 def _operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -87,6 +89,7 @@ class Checked(HTMLParser):
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
         self.texts: list[str] = []
+        self.scripts: list[str] = []  # addresses; one that is inline has none
         self.feed(page.decode())
         self.close()
         assert self.open == []
@@ -96,6 +99,8 @@ class Checked(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
         self.ids += [value or "" for name, value in attrs if name == "id"]
         self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if tag == "script":
+            self.scripts.append(dict(attrs).get("src") or "inline")
         if tag not in VOID:
             self.open.append(tag)
 
@@ -107,26 +112,77 @@ class Checked(HTMLParser):
 
 
 OTHERS = ("/lightjq/openapi.json", "/lightjq/worker/openapi.json", "/downloader/openapi.json")
-PAGE = Checked(render_docs_page(DOCUMENT, OTHERS))
+DIALECTS = [
+    DialectDocument(route.path, route.builds_document(Router(ROUTES).routes))
+    for route in Router(ROUTES).routes
+    if route.builds_document is not None
+]
+PAGES = {slug: Checked(page) for slug, page in render_docs_pages(DOCUMENT, DIALECTS).items()}
+FILES = {"docs.js", "theme.js", "theme.css", "windlass.svg"}
 
 
-def test_the_page_has_an_anchor_for_everything_and_no_link_that_leads_nowhere() -> None:
-    assert {f"op-{route.operation}" for route in LISTED} <= set(PAGE.ids)
-    assert len(set(PAGE.ids)) == len(PAGE.ids)
-    inside = {link.removeprefix("#") for link in PAGE.links if link.startswith("#")}
-    assert inside <= set(PAGE.ids)
-    assert {f"/{link}" for link in PAGE.links if not link.startswith("#")} == {"/docs.css", "/openapi.json", *OTHERS}
+def _targets(slug: str) -> Iterator[tuple[str, str]]:
+    """Return the pages below /docs that a page links to, with their anchors. Other addresses are returned whole."""
+    address = "/docs/" + slug if slug else "/docs"
+    for link in PAGES[slug].links:
+        path, _, at = urljoin(address, link).partition("#")
+        yield path.removeprefix("/docs").removeprefix("/") if re.match("/docs(/|$)", path) else path, at
 
 
-def test_the_page_runs_nothing_and_asks_nobody_else() -> None:
-    assert PAGE.tags.isdisjoint({"script", "style", "iframe", "img", "object", "form"})
-    assert not any(name == "style" or name.startswith("on") for name in PAGE.attributes)
+def test_there_is_a_page_for_every_subject_and_every_document() -> None:
+    slugs = {slug_of(tag["name"]) for tag in DOCUMENT["tags"]}
+    assert len(slugs) == len(DOCUMENT["tags"])
+    dialects = {"lightjq", "lightjq-worker", "downloader"}
+    assert {dialect.path for dialect in DIALECTS} == set(OTHERS)
+    assert set(PAGES) == {"", "shapes", *slugs, *dialects}
+    assert slugs.isdisjoint({"shapes", *dialects})
 
 
-def test_the_page_names_codes_fields_and_paths() -> None:
-    text = " ".join(PAGE.texts)
+def test_every_operation_has_its_section_and_the_anchor_of_the_former_single_page() -> None:
+    anchors = {f"op-{route.operation}" for route in LISTED}
+    assert anchors <= set(PAGES[""].ids)
+    for route in LISTED:
+        assert f"op-{route.operation}" in PAGES[slug_of(route.tag)].ids, route.operation
+    shapes = {anchor("shape", name) for name in DOCUMENT["components"]["schemas"]}
+    assert shapes <= set(PAGES[""].ids) & set(PAGES["shapes"].ids)
+
+
+@pytest.mark.parametrize("slug", PAGES)
+def test_a_page_has_no_link_that_leads_nowhere(slug: str) -> None:
+    assert len(set(PAGES[slug].ids)) == len(PAGES[slug].ids)
+    outside = {"/", "/docs.css", "/openapi.json", *OTHERS}
+    for page, at in _targets(slug):
+        if page in PAGES:
+            assert not at or at in PAGES[page].ids, (page, at)
+        else:
+            assert page in FILES | outside, page
+
+
+@pytest.mark.parametrize("slug", PAGES)
+def test_a_page_runs_own_scripts_only_and_asks_nobody_else(slug: str) -> None:
+    page = PAGES[slug]
+    assert page.tags.isdisjoint({"style", "iframe", "object", "form"})
+    assert not any(name == "style" or name.startswith("on") for name in page.attributes)
+    assert page.scripts == ["docs/theme.js" if not slug else "theme.js", "docs/docs.js" if not slug else "docs.js"]
+    assert not any("//" in link for link in page.links)
+
+
+def test_the_pages_name_codes_fields_and_paths() -> None:
+    text = " ".join(text for page in PAGES.values() for text in page.texts)
     for word in ("id_conflict", "queue_full", "payload_base64", "Idempotency-Key", "/api/v1/jobs:batch", "lease_ms"):
         assert word in text
+
+
+def test_operations_of_push_workers_cannot_be_tried_here() -> None:
+    assert "data-document" in PAGES["lightjq"].attributes
+    assert "data-document" not in PAGES["lightjq-worker"].attributes
+
+
+def test_without_a_dashboard_nothing_links_to_it() -> None:
+    pages = render_docs_pages(DOCUMENT, DIALECTS, has_dashboard=False)
+    for slug, page in pages.items():
+        address = "/docs/" + slug if slug else "/docs"
+        assert "/" not in {urljoin(address, link) for link in Checked(page).links}
 
 
 def test_texts_of_the_document_stay_texts() -> None:
@@ -153,9 +209,14 @@ def test_texts_of_the_document_stay_texts() -> None:
             "responses": {"200": {"description": hostile}, "400": {"description": f"{hostile}: {hostile}"}},
         }
     }  # fmt: skip
-    page = Checked(render_docs_page(written, [hostile]))
-    assert page.tags == PAGE.tags
-    assert page.attributes == PAGE.attributes
+    known = [dialect for dialect in DIALECTS if dialect.root == "/lightjq"]
+    tags = {tag for page in PAGES.values() for tag in page.tags}
+    attributes = {name for page in PAGES.values() for name in page.attributes}
+    dialect = DialectDocument(f"/{hostile}/openapi.json", {**written, "servers": [{"url": hostile}]})
+    for rendered in render_docs_pages(written, [*known, dialect]).values():
+        page = Checked(rendered)
+        assert page.tags <= tags
+        assert page.attributes <= attributes
 
 
 class TestServed:
@@ -175,14 +236,26 @@ class TestServed:
         other = await client.get("/openapi.json", headers={"if-none-match": '"x"'})
         assert other.content == answer.content
 
-    @pytest.mark.parametrize(("path", "media"), [("/docs", "text/html"), ("/docs.css", "text/css")])
+    @pytest.mark.parametrize(
+        ("path", "media"),
+        [
+            ("/docs", "text/html"),
+            ("/docs/working", "text/html"),
+            ("/docs/lightjq", "text/html"),
+            ("/docs.css", "text/css"),
+            ("/docs/theme.css", "text/css"),
+            ("/docs/docs.js", "text/javascript"),
+        ],
+    )
     async def test_the_page_is_served_under_a_strict_policy(
         self, client: httpx.AsyncClient, path: str, media: str
     ) -> None:
         answer = await client.get(path, headers={"accept": "text/html,*/*;q=0.8", "sec-fetch-site": "cross-site"})
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(media)
-        assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'")
+        assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
         head = await client.head(path)
         assert (head.status_code, head.content) == (200, b"")
@@ -199,7 +272,8 @@ class TestServed:
 
     async def test_every_line_of_the_page_that_calls_curl_is_understood(self, client: httpx.AsyncClient) -> None:
         """Nothing it names exists here; but path, method and body are right."""
-        lines = [text for text in PAGE.texts if text.startswith("curl ")]
+        subjects = [PAGES[slug] for slug in ("", *(slug_of(tag["name"]) for tag in DOCUMENT["tags"]))]
+        lines = [text for page in subjects for text in page.texts if text.startswith("curl ")]
         assert len(lines) == len(LISTED) + 1
         for line in lines:
             method, path, headers, body = _read(line)

@@ -46,7 +46,7 @@ NO_IDS = {
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal", "body schema_base64",
     "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
-    "body base64",
+    "body base64", "body page", "body former",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
     "query tag", "query trail", "query after", "query signal",

@@ -26,6 +26,7 @@ from windlass.core.limits.limit import Limit, LimitTable, Matcher, display_key
 from windlass.core.scheduling import cron, repeat
 from windlass.core.text.codecs import as_json, as_msgpack
 from windlass.core.text.durations import format_duration, parse_duration_ms
+from windlass.core.text.name_patterns import name_pattern
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.document_depth import is_too_deep
 from windlass.core.validation.jobs import check_new_job
@@ -296,7 +297,7 @@ def _duration(data: bytes) -> int:
 
 def _glob(data: bytes) -> Any:
     check_glob(_text(data))
-    return filters.name_pattern(_text(data))
+    return name_pattern(_text(data))
 
 
 def _filter(data: bytes) -> Any:

@@ -25,6 +25,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownCallback: 404,
     errors.UnknownFlow: 404,
     errors.UnknownToken: 404,
+    errors.UnknownFilter: 404,
     errors.TooLarge: 413,
     errors.TooManyRequests: 429,
     # The request conflicts with the current state.

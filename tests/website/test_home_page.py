@@ -49,10 +49,13 @@ def test_the_figures_are_those_of_the_benchmark() -> None:
 def test_the_colours_are_those_of_the_dashboard() -> None:
     """Compare the variables that both style sheets have, for light and for dark mode."""
     ours = (ROOT / "website" / "site.css").read_text().split('[data-md-color-scheme="slate"] {')
-    theirs = (
-        (ROOT / "src/windlass/dashboard/static/windlass.css").read_text().split("@media (prefers-color-scheme: dark)")
-    )
-    for mine, dashboard in zip(ours[:2], theirs[:2], strict=True):
+    theirs = dict(VARIABLE.findall((ROOT / "src/windlass/web/static/theme.css").read_text()))
+    for mine, mode in zip(ours[:2], (0, 1), strict=True):
+        dashboard = {
+            name: value.removeprefix("light-dark(").removesuffix(")").split(", ")[mode]
+            for name, value in theirs.items()
+            if value.startswith("light-dark(#")
+        }
         colours = {name: value for name, value in VARIABLE.findall(mine.partition(":root {")[0]) if "#" in value}
         assert len(colours) >= 15
-        assert colours.items() <= dict(VARIABLE.findall(dashboard)).items()
+        assert colours.items() <= dashboard.items()

@@ -7,14 +7,20 @@ from typing import NamedTuple
 
 import msgspec
 
+from windlass.core.errors import BadInput, UnknownFilter
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.job import Job, Timeline
 from windlass.core.operations import Listing
+from windlass.core.text.durations import parse_duration_ms
 from windlass.core.text.error_text import error_line
+from windlass.core.text.name_patterns import name_pattern
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 STATES = ("running", "queued", "scheduled", "waiting", "suspended", "failed", "cancelled", "finished")
 LISTS = (*STATES, "history")
+NOT_ENDED = ("running", "queued", "scheduled", "waiting", "suspended")
+FILTER_FIELDS = ("state", "queue", "name", "tag", "since", "order")  # of a saved filter
 WHOLE_BATCH_SIZE = 20  # jobs; a payload may have 1 MiB
 
 
@@ -28,6 +34,39 @@ class JobSelection(NamedTuple):
     created_from_ms: int = 0
     newest_first: bool = False
     where: Sequence[str] = ()  # values of indexed payload fields, as field=value
+
+
+def with_saved_filter(service: Service, selection: JobSelection, name: str, now_ms: int) -> JobSelection:
+    """Add the fields of a saved filter to a selection. Fields of the selection have precedence."""
+    saved = next((saved for saved in service.filters().wait() if saved.name == name), None)
+    if saved is None:
+        raise UnknownFilter(f"There is no saved filter {name!r}; windlass filters ls lists them.")
+    fields = saved.fields
+    # Without a state the page lists queued jobs, or all jobs of a tag.
+    states = selection.states or ([fields["state"]] if "state" in fields else [] if "tag" in fields else ["queued"])
+    _check_fields(saved, states)
+    created_from_ms = now_ms - parse_duration_ms(fields["since"]) if "since" in fields else 0
+    return JobSelection(
+        selection.queues or ([fields["queue"]] if "queue" in fields else []),
+        states,
+        selection.tag or fields.get("tag", ""),
+        selection.name or name_pattern(fields.get("name", "")),
+        selection.created_from_ms or max(0, created_from_ms),
+        selection.newest_first or fields.get("order") == "newest",
+    )
+
+
+def _check_fields(saved: SavedFilter, states: Sequence[str]) -> None:
+    """Raise BadInput for a filter that a selection cannot express."""
+    if saved.page != "jobs":
+        raise BadInput(f"The filter {saved.name!r} is about the page {saved.page}; it selects no list of jobs.")
+    has_ended = not states or not set(states) <= set(NOT_ENDED)  # there, the page compares the end with `since`
+    unknown = [field for field in saved.fields if field not in FILTER_FIELDS or (field == "since" and has_ended)]
+    if unknown or not set(states) <= set(LISTS):
+        raise BadInput(
+            f"jobs ls cannot filter by {unknown[0] if unknown else 'this state'}, as {saved.name!r} does; "
+            "open it in the dashboard."
+        )
 
 
 def find(service: Service, selection: JobSelection, most: int = PAGE_MAX) -> Iterator[Job]:

@@ -46,6 +46,7 @@ COMMANDS = {
     "top": ("top:top", "Watch queues and workers."),
     "tokens": ("access.tokens:tokens", "Create, list and revoke access tokens."),
     "audit": ("access.audit:audit", "List actions through servers with their authors, newest first."),
+    "filters": ("access.filters:filters", "List and remove saved filters of the dashboard."),
     "doctor": ("doctor:doctor", "Check for inconsistencies and risks."),
     "engine": ("engine:engine", "Administer the engine itself."),
     "export": ("transfer:export", "Export all data to a file."),

@@ -307,6 +307,11 @@ class TooManySuspensions(Refusal):
     sentence = "The job was suspended 10,000 times. Continue in a new job."
 
 
+class UnknownFilter(Refusal):
+    code = "unknown_filter"
+    sentence = "There is no saved filter of this name."
+
+
 class UnknownStep(Refusal):
     code = "unknown_step"
     sentence = "The job has no stored step of this name."
@@ -329,6 +334,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         NamesNeedLanes,
         NoExactPriority,
         UnknownLimit,
+        UnknownFilter,
         MemberFailed,
         UnknownLimitKey,
         LimitsChanged,

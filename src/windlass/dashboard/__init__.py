@@ -9,6 +9,7 @@ from .actions import bulk as matching_actions
 from .actions import callbacks as callback_actions
 from .actions import doctor
 from .actions import durable as durable_actions
+from .actions import filters as filter_actions
 from .actions import flows as flow_actions
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
@@ -38,6 +39,7 @@ from .pages import (
     signal_link,
     workers,
 )
+from .palette import routes as palette_routes
 from .rendering import prepare
 
 __all__ = ["ROUTES", "prepare", "render_error_page"]
@@ -48,6 +50,6 @@ _PAGES = (
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
-    callback_actions, flow_actions, durable_actions, doctor,
+    callback_actions, flow_actions, durable_actions, doctor, filter_actions,
 )  # fmt: skip
-ROUTES = tuple(subject.routes for subject in (static_files, login, live, *_PAGES, *_ACTIONS))
+ROUTES = tuple(subject.routes for subject in (static_files, login, live, palette_routes, *_PAGES, *_ACTIONS))

@@ -11,6 +11,7 @@ from functools import cached_property
 from importlib import resources
 from typing import NamedTuple
 
+_PACKAGES = ("windlass.web", "windlass.dashboard")  # web has the files that the reference of the API needs too
 _TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -28,8 +29,13 @@ class Asset(NamedTuple):
 class Assets:
     @cached_property
     def files(self) -> dict[str, Asset]:
-        folder = resources.files("windlass.dashboard").joinpath("static")
-        found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _TYPES}
+        folders = [resources.files(package).joinpath("static") for package in _PACKAGES]
+        found = {
+            file.name: file.read_bytes()
+            for folder in folders
+            for file in folder.iterdir()
+            if file.name.rpartition(".")[2] in _TYPES
+        }
         return {
             name: Asset(body, gzip.compress(body, mtime=0), _TYPES[name.rpartition(".")[2]])
             for name, body in sorted(found.items())

@@ -56,6 +56,7 @@ _BODIES: dict[str, Any] = {
     "pause_schedule": {"reason": "holidays"},
     "register": {"host": "worker-1", "queues": ["mail"], "slots": 8},
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
+    "save_filter": {"page": "jobs", "fields": {"state": "failed", "queue": "mail"}},
     "redeliver": {"items": [{"id": f"{EXAMPLE_ID}-1"}]},
     "doctor": {"repair": False},
     **DOWNLOAD_EXAMPLES,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .admin.audit import AuditOperations
 from .admin.doctor import DoctorOperations
 from .admin.export import ExportOperations
+from .admin.filters import FilterOperations
 from .admin.maintenance import MaintenanceOperations
 from .admin.signal_links import SignalLinkOperations
 from .admin.tokens import TokenOperations
@@ -63,6 +64,7 @@ class Service(
     SignalLinkOperations,
     TokenOperations,
     AuditOperations,
+    FilterOperations,
 ):
     """All operations of one deployment."""
 

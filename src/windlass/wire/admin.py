@@ -1,13 +1,14 @@
-"""Shapes of the deployment: version, doctor, tokens and audit log."""
+"""Shapes of the deployment: version, doctor, tokens, saved filters and audit log."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
 from windlass.core.access.tokens import NewToken, Role, Token
 from windlass.core.diagnosis import Diagnosis, Finding
+from windlass.core.filters.saved_filter import FIELD_MAX, FILTER_NAME_MAX
 from windlass.core.job import Durability
 from windlass.core.validation.bounds import CURSOR_MAX, NOTE_MAX, PAGE_MAX
 from windlass.core.validation.tokens import TOKEN_NAME_MAX, TOKEN_QUEUES_MAX, TOKEN_RATE_MAX
@@ -143,6 +144,41 @@ def token_shape(token: Token) -> TokenShape:
         expires_at_ms=token.expires_at_ms or None,
         note=token.note,
     )
+
+
+FilterPage: TypeAlias = Literal["jobs", "flows", "failures", "signals", "audit"]
+FilterField: TypeAlias = Annotated[str, Meta(min_length=1, max_length=FIELD_MAX)]
+FilterFields: TypeAlias = Annotated[
+    dict[str, FilterField],
+    Meta(
+        description="Filters as in the address of the page: for jobs `state`, `queue`, `name`, `tag`, `error`, "
+        "`shape`, `since`, `before`, `order`; for flows `state`, `name`; for failures `queue`; for signals `queue`, "
+        "`signal`; for audit `q`."
+    ),
+]
+
+
+class SaveFilterShape(RequestShape, frozen=True, kw_only=True):
+    page: Annotated[FilterPage, Meta(description="Page of the dashboard.")]
+    fields: FilterFields
+    former: Annotated[
+        str,
+        Meta(
+            max_length=FILTER_NAME_MAX, description="Name until now: the filter is renamed. Empty: it is not renamed."
+        ),
+    ] = ""
+
+
+class SavedFilterShape(ResponseShape, frozen=True, kw_only=True):
+    """Filters of a page, saved under a name."""
+
+    name: str
+    page: str
+    fields: dict[str, str]
+
+
+class SavedFiltersShape(ResponseShape, frozen=True, kw_only=True):
+    filters: list[SavedFilterShape]
 
 
 class AuditEntryShape(ResponseShape, frozen=True, kw_only=True):

@@ -47,6 +47,7 @@ _STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownFlow: 404,
     errors.UnknownToken: 404,
     errors.UnknownStep: 404,
+    errors.UnknownFilter: 404,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
     errors.TooManyRequests: 429,

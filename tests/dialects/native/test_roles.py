@@ -23,10 +23,12 @@ anybody            GET /healthz
 anybody            GET /readyz
 anybody            GET /openapi.json
 anybody            GET /docs
+anybody            GET /docs/{page}
 anybody            GET /docs.css
 read               GET /metrics
 anybody            GET /openapi.json
 anybody            GET /docs
+anybody            GET /docs/{page}
 anybody            GET /docs.css
 read               GET /metrics
 produce            POST /jobber/queue
@@ -172,6 +174,10 @@ read produce work  GET /api/v1/info
 -                  POST /api/v1/tokens
 -                  DELETE /api/v1/tokens/{name}
 -                  GET /api/v1/audit
+read               GET /api/v1/filters
+read               GET /api/v1/filters/{name}
+produce            PUT /api/v1/filters/{name}
+produce            DELETE /api/v1/filters/{name}
 anybody            GET /static/{version}/{file}
 anybody            GET /login
 anybody            POST /login
@@ -179,6 +185,10 @@ anybody            POST /logout
 anybody            GET /signals/{link}
 anybody            POST /signals/{link}
 read               GET /live
+read               GET /palette
+produce            POST /do/save-filter
+produce            POST /do/rename-filter
+produce            POST /do/remove-filter
 read               GET /
 read               GET /engine
 -                  GET /audit

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from windlass import Context, JobCancelled, JobFailed, Refusal, ResultGone, Windlass, flow, group
-from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownJob
+from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownFilter, UnknownJob
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec, FlowRef, NewJob
 from windlass.core.job_aliases import JobAliases
@@ -330,6 +331,20 @@ def _comparable_fields(timeline: Any) -> dict[str, Any]:
     """Return the fields of a job without the two that only the engine has."""
     fields = {name: getattr(timeline.job, name) for name in timeline.job.__struct_fields__}
     return {name: value for name, value in fields.items() if name not in ("sequence", "limits")}
+
+
+async def test_saved_filters_are_the_same_over_the_server(remote: Tasks, direct: Tasks) -> None:
+    there, here = await remote.app.aservice(), await direct.app.aservice()
+    late = SavedFilter(name="late/mail", page="jobs", fields={"state": "failed", "name": "send_*"})
+    await there.save_filter(late)
+    assert await there.filters() == await here.filters() == [late]
+    renamed = SavedFilter(name="late", page="jobs", fields=late.fields)
+    await there.save_filter(renamed, former="late/mail")
+    assert await here.filters() == [renamed]
+    await there.remove_filter("late")
+    assert await here.filters() == []
+    with pytest.raises(UnknownFilter, match="'late'"):
+        await there.remove_filter("late")
 
 
 async def test_limits_and_schedules_are_told_as_declared(remote: Tasks, direct: Tasks) -> None:

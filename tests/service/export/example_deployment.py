@@ -11,6 +11,7 @@ from tests.service.machines import invariants
 from tests.support.connections import open_sync_reconnecting
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.export.lines import ImportReport
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
@@ -62,6 +63,7 @@ def fill(service: Service) -> None:
     some = Matcher(queue=Condition(in_=("p", "r")), payload={"n": Condition(gte=1, not_=7)}, not_=Matcher(name="x"))
     service.limit(Limit(name="some", matches=some, running=3)).wait()
     service.limit(Limit(name="each", matches=Matcher(queue="fair"), rate=5, per_ms=1_000, key="user")).wait()
+    service.save_filter(SavedFilter(name="slow", page="jobs", fields={"state": "failed", "queue": "q"})).wait()
     fill_schedules(service)
     fill_states(service)
     fill_dependencies(service)

@@ -11,6 +11,7 @@ from tests.service.helpers import counts, new, put, read, take
 from tests.service.job_pages import listed
 from tests.service.machines import invariants
 from windlass.core.errors import BadInput
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
@@ -106,7 +107,9 @@ def test_lines_are_readable(service: Service) -> None:
     header, *rest, end = [json.loads(line) for line in export_lines(service)]
     assert (header["format"], header["version"], header["partitions"]) == ("windlass-export", 1, 1)
     assert header["counts"] == {"queue": 2, "job": 2}
-    assert end["counts"] == {"queue": 2, "limit": 0, "schedule": 0, "job": 2, "callback": 0, "flow": 0, "tombstone": 0}
+    assert end["counts"] == {
+        "queue": 2, "limit": 0, "filter": 0, "schedule": 0, "job": 2, "callback": 0, "flow": 0, "tombstone": 0,
+    }  # fmt: skip
     payloads = [line["job"]["payload"] for line in rest if line["kind"] == "job"]
     assert {"json": {"b": 1.5, "a": None}} in payloads
     assert {"base64": "/w==", "codec": "raw"} in payloads
@@ -127,10 +130,13 @@ def test_what_is_there_stays_as_it_is(service: Service, target: Service) -> None
     for one, amount in ((service, 1), (target, 2)):
         one.limit(Limit(name="l", matches=Matcher(queue="q"), running=amount)).wait()
         one.schedule(Schedule(name="s", job=new(), every_ms=HOUR * amount)).wait()
+        one.save_filter(SavedFilter(name="f", page="jobs", fields={"tag": f"t{amount}"})).wait()
+        one.save_filter(SavedFilter(name="same", page="jobs", fields={"tag": "t"})).wait()
     mine, _ = put(service, new(payload=Blob(b"1")), new(unique="u"))
     put(target, new(id=mine.id, payload=Blob(b"2")), new(unique="u"))
     answer = target.import_jobs(service.export()).wait()
-    assert answer.refused == {"queue": 1, "limit": 1, "schedule": 1, "job": 2}
+    assert answer.refused == {"queue": 1, "limit": 1, "filter": 1, "schedule": 1, "job": 2}
+    assert answer.existing["filter"] == 1
     assert {one.code for one in answer.reasons} == {"id_conflict", "unique_conflict"}
     assert all(one.line > 1 and len(one.reason) > 20 for one in answer.reasons)
     assert target.configuration("q").wait().lease_ms == 6

@@ -56,6 +56,7 @@ PLACE_BYTES = 28  # ready time, sequence, id
 # Keys without an owner must expire.
 EXPIRING = ("m:", "throttle:", "slip:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events", "idle:")
 SINGLE = (
+    "filters",
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
     "timers:lease", "timers:ring", "owed", "owed_to", "given_up", "given_up_ids", "debts", "work", "restoring",
     "number", "numbers", "numbered", "tombstones", "tombstone_queues", *LIMITING_SINGLE, *FLOW_SINGLE,

@@ -14,7 +14,7 @@ from windlass.cli.commands import durable
 from windlass.cli.connection import with_service
 from windlass.cli.job_cause import with_cause
 from windlass.cli.job_names import with_job, with_jobs
-from windlass.cli.job_selection import LISTS, JobSelection, find, with_whole_payloads
+from windlass.cli.job_selection import LISTS, JobSelection, find, with_saved_filter, with_whole_payloads
 from windlass.cli.output import (
     DEFAULT_LIMIT,
     ID,
@@ -87,6 +87,9 @@ for _command in durable.COMMANDS:
 @click.option("--name", default="", metavar="GLOB", help="Pattern of the job name, e.g. 'send_*'.")
 @click.option("--since", type=DURATION_OR_INSTANT, help="Created since, e.g. 1h or 2027-01-31T10:30Z.")
 @click.option("--newest", is_flag=True, help="Newest first, within each queue and state.")
+@click.option(
+    "--filter", "saved", default="", metavar="NAME", help="Saved filter of the dashboard; other options change it."
+)
 @limit_option
 @json_option
 @with_service
@@ -99,6 +102,7 @@ def ls(
     name: str,
     since: DurationOrInstant | None,
     newest: bool,
+    saved: str,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -111,10 +115,13 @@ def ls(
       windlass jobs ls --queue mail --state running
       windlass jobs ls --tag shop --json | jq .payload
       windlass jobs ls --where order_id=4711
+      windlass jobs ls --filter 'late mail'
     """
     now_ms = service.now().wait()
     created_from_ms = since.before_ms(now_ms) if since else 0
     selection = JobSelection(queues, states, tag, name, created_from_ms, newest, where)
+    if saved:
+        selection = with_saved_filter(service, selection, saved, now_ms)
     found = find(service, selection, limit + 1 if limit else DEFAULT_LIMIT * 10)
     shown = islice(found, limit) if limit else found
     if as_json:

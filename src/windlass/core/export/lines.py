@@ -33,8 +33,8 @@ ATTEMPTS_MAX = 20
 JOBS_REMEMBERED = 20  # by a schedule
 REASON_CHARS_MAX = 65_536  # of texts from other systems, which may have several lines
 PROGRESS_WHOLE = 1_000_000
-KINDS = ("queue", "limit", "schedule", "job", "callback", "flow", "tombstone")
-UNCOUNTED_KINDS = ("flow", "tombstone")  # in exports of version 1.0: their end line may leave these out
+KINDS = ("queue", "limit", "filter", "schedule", "job", "callback", "flow", "tombstone")
+UNCOUNTED_KINDS = ("filter", "flow", "tombstone")  # in exports of older versions: their end line may leave these out
 
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
@@ -75,6 +75,14 @@ class QueueLine(ExportLine, frozen=True, kw_only=True, tag="queue"):
 
 class LimitLine(ExportLine, frozen=True, kw_only=True, tag="limit"):
     limit: Limit
+
+
+class FilterLine(ExportLine, frozen=True, kw_only=True, tag="filter"):
+    """A saved filter of the dashboard."""
+
+    name: str
+    page: str
+    fields: dict[str, str]
 
 
 class ScheduleLine(ExportLine, frozen=True, kw_only=True, tag="schedule"):
@@ -280,7 +288,16 @@ class EndLine(ExportLine, frozen=True, kw_only=True, tag="end"):
 
 
 AnyLine: TypeAlias = (
-    HeaderLine | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | FlowLine | TombstoneLine | EndLine
+    HeaderLine
+    | QueueLine
+    | LimitLine
+    | FilterLine
+    | ScheduleLine
+    | JobLine
+    | CallbackLine
+    | FlowLine
+    | TombstoneLine
+    | EndLine
 )
 _decoder = msgspec.json.Decoder(AnyLine)
 _encoder = msgspec.json.Encoder()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 from windlass.core.errors import BadInput
 from windlass.core.operations import Listing
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
+from windlass.core.text.name_patterns import name_pattern
 
 LISTS = ("queued", "running", "scheduled", "suspended", "waiting", "failed", "finished", "cancelled", "history")
 ENDED_LISTS = ("failed", "finished", "cancelled", "history")
@@ -18,7 +18,6 @@ WITH_ERRORS = ("failed", "cancelled", "scheduled", "")
 ROWS = 50
 TRAIL_MAX = 12  # pages that "back" can return to one by one; then the first page
 _SEPARATOR = "~"  # in no cursor
-_SPECIAL = re.compile(r"[*?\[]")
 
 
 class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,14 +107,6 @@ class JobsQuery(ListFilter, frozen=True, kw_only=True):
         *before, last = self.pages_before
         cursor = "" if last == "-" else last
         return {**self.fields, "order": self.order, "cursor": cursor, "trail": _SEPARATOR.join(before)}
-
-
-def name_pattern(text: str) -> str:
-    """Turn a typed name into a glob pattern. Plain text matches any part of a name, `=` the exact name."""
-    text = text.strip()
-    if text.startswith("="):
-        return _SPECIAL.sub(r"[\g<0>]", text[1:])
-    return text if not text or _SPECIAL.search(text) else f"*{text}*"
 
 
 def exact_name(name: str) -> str:

@@ -12,6 +12,7 @@ from windlass.core.access.audit import AuditEntry
 from windlass.core.validation.bounds import CURSOR_MAX
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.saved_filters import FilterBar, filter_bar
 from windlass.service import Service
 from windlass.web.app.router import ADMINS
 
@@ -33,6 +34,7 @@ class AuditView(msgspec.Struct, frozen=True):
     entries: list[AuditEntry]
     cursor: str
     is_first: bool
+    filters: FilterBar
 
 
 @routes.page("/audit", "audit.html", section="audit", roles=ADMINS, query=AuditQuery)
@@ -46,7 +48,8 @@ async def audit(page: PageContext[AuditQuery]) -> AuditView:
     else:
         result = await page.service.audits(most=SHOWN, cursor=query.cursor)
         entries, cursor = result.entries, result.cursor
-    return AuditView(page.now_ms, query.q.strip(), entries, cursor, not query.cursor)
+    filters = await filter_bar(page, "audit")
+    return AuditView(page.now_ms, query.q.strip(), entries, cursor, not query.cursor, filters)
 
 
 async def _search(service: Service, words: Sequence[str], cursor: str) -> tuple[list[AuditEntry], str]:

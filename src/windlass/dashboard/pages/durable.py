@@ -14,6 +14,7 @@ from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.durable_steps import StreamRow, ValueReader, stream_rows
+from windlass.dashboard.views.saved_filters import FilterBar, filter_bar
 from windlass.dashboard.views.signal_waits import SignalWaits, find_signal_waits
 from windlass.web.listener.messages import Response
 
@@ -34,6 +35,7 @@ class SignalsQuery(msgspec.Struct, frozen=True, kw_only=True):
 class SignalsView(msgspec.Struct, frozen=True):
     query: SignalsQuery
     found: SignalWaits
+    saved: FilterBar
 
     @property
     def is_live(self) -> bool:
@@ -51,7 +53,8 @@ async def signals(page: PageContext[SignalsQuery]) -> SignalsView:
     if query.queue:
         page.context.check_queue(query.queue)
     page.now_ms = await page.service.now()
-    return SignalsView(query, await find_signal_waits(page, query.queue.strip(), query.signal.strip(), query.cursor))
+    found = await find_signal_waits(page, query.queue.strip(), query.signal.strip(), query.cursor)
+    return SignalsView(query, found, await filter_bar(page, "signals"))
 
 
 class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from windlass.core.stats.failure_groups import FailureGroup
 from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.saved_filters import FilterBar, filter_bar
 
 routes = DashboardRoutes()
 
@@ -37,6 +38,7 @@ class FailuresView(msgspec.Struct, frozen=True):
     looked_at: int
     is_all: bool
     is_cached: bool  # some seconds old: the page must refresh
+    filters: FilterBar
 
 
 @routes.page("/failures", "failures.html", section="failures", query=FailuresQuery)
@@ -53,8 +55,9 @@ async def failures(page: PageContext[FailuresQuery]) -> FailuresView:
     total = sum(group.count for group in groups)
     consequences = sum(group.consequences for group in groups)
     is_cached = found.at_ms < page.now_ms
+    filters = await filter_bar(page, "failures")
     return FailuresView(
-        queue, rows, total, consequences, found.other_consequences, found.looked_at, found.is_all, is_cached
+        queue, rows, total, consequences, found.other_consequences, found.looked_at, found.is_all, is_cached, filters
     )
 
 

@@ -7,9 +7,10 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.core.flow import FLOW_STATES, FlowState, FlowSummary
-from windlass.dashboard.forms.filters import name_pattern
+from windlass.core.text.name_patterns import name_pattern
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.saved_filters import FilterBar, filter_bar
 
 routes = DashboardRoutes()
 
@@ -26,6 +27,7 @@ class FlowsView(msgspec.Struct, frozen=True):
     query: FlowsQuery
     flows: list[FlowSummary]
     cursor: str  # of the next page; empty: this is the last one
+    filters: FilterBar
 
     @property
     def states(self) -> tuple[FlowState, ...]:
@@ -48,4 +50,4 @@ async def flows(page: PageContext[FlowsQuery]) -> FlowsView:
         cursor=query.cursor,
         queues=page.principal.queues,
     )
-    return FlowsView(query, found.flows, found.cursor)
+    return FlowsView(query, found.flows, found.cursor, await filter_bar(page, "flows"))

@@ -14,6 +14,7 @@ from windlass.dashboard.forms.filters import ENDED_LISTS, LISTS, JobsQuery
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
+from windlass.dashboard.views.saved_filters import FilterBar, filter_bar
 from windlass.dashboard.views.signal_waits import describe_waits, read_open_waits
 
 from .actions import describe_listing
@@ -33,6 +34,7 @@ class JobsView(msgspec.Struct, frozen=True):
     found: JobSearchResult
     waits: dict[bytes, str]  # of suspended jobs
     now_ms: int
+    filters: FilterBar
 
     @property
     def jobs(self) -> list[Job]:
@@ -91,7 +93,9 @@ async def jobs(page: PageContext[JobsQuery]) -> JobsView:
     (queues, counts), found = await asyncio.gather(_queues(page, query), search_jobs(page, listing))  # type: ignore[arg-type]
     suspended = [job for job in found.jobs if job.state is State.SUSPENDED]
     waits = {job_id: describe_waits(steps) for job_id, steps in (await read_open_waits(page, suspended)).items()}
-    return JobsView(query, query.list_name, counts, queues[:QUEUES_OFFERED], found, waits, now_ms)
+    return JobsView(
+        query, query.list_name, counts, queues[:QUEUES_OFFERED], found, waits, now_ms, await filter_bar(page, "jobs")
+    )
 
 
 async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:

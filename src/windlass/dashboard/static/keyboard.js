@@ -35,7 +35,7 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
+  if (event.key === "Escape" && isTyping(event.target) && !event.target.closest("dialog")) return event.target.blur();
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("dialog[open]")) return;
   if (Date.now() - prefixAt < 1500 && event.key !== "g") {

@@ -3,6 +3,7 @@ import "./clocks.js";
 import "./confirm.js";
 import "./selection.js";
 import "./keyboard.js";
+import "./palette.js";
 import "./json_field.js";
 import "./clipboard.js";
 import "./flow_graph.js";

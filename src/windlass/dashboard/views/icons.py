@@ -32,6 +32,7 @@ _PATHS = {
     "previous": "M10 3L5 8l5 5",
     "add": "M8 3v10M3 8h10",
     "retry": "M13 8a5 5 0 11-1.5-3.6M13 2v3h-3",
+    "saved": "M4 2.5h8v11l-4-3-4 3z",
     "delete": "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.5 9h6l.5-9",
     "edit": "M3 13l.7-3L10.5 3.2l2.3 2.3L6 12.3z",
     "logout": "M6 3H3v10h3M7 8h7M11 5l3 3-3 3",

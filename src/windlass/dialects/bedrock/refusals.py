@@ -65,6 +65,7 @@ STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.StreamFull: _FAILED,
     errors.TooManySuspensions: _FAILED,
     errors.UnknownStep: _FAILED,
+    errors.UnknownFilter: _FAILED,
 }
 
 

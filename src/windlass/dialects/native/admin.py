@@ -1,11 +1,13 @@
-"""Routes of the deployment: info, doctor, tokens and audit log."""
+"""Routes of the deployment: info, doctor, tokens, saved filters and audit log."""
 
 from __future__ import annotations
 
 from windlass import __version__
 from windlass.core import errors
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import ADMINS, JOB_READERS, Answer, Routes
+from windlass.web.app.router import ADMINS, JOB_READERS, PRODUCERS, READERS, Answer, Routes
+from windlass.web.app.saved_filters import remove_visible_filter, save_visible_filter, visible_filters
 from windlass.wire.admin import (
     AuditEntryShape,
     AuditPageShape,
@@ -16,6 +18,9 @@ from windlass.wire.admin import (
     InfoShape,
     ListAuditQuery,
     NewTokenShape,
+    SavedFilterShape,
+    SavedFiltersShape,
+    SaveFilterShape,
     TokensShape,
     diagnosis_shape,
     token_shape,
@@ -93,3 +98,45 @@ async def audit(context: RequestContext[None, ListAuditQuery]) -> AuditPageShape
     context.check_all_queues()
     page = await context.service.audits(most=context.query.most, cursor=context.query.cursor)
     return AuditPageShape(entries=[to_shape(entry, AuditEntryShape) for entry in page.entries], cursor=page.cursor)
+
+
+@routes.get("/filters", roles=READERS, response=SavedFiltersShape)
+async def saved_filters(context: RequestContext[None, None]) -> SavedFiltersShape:
+    """List the saved filters of the dashboard by name.
+
+    Filters that name a queue are listed for tokens of this queue only."""
+    visible = await visible_filters(context)
+    return SavedFiltersShape(filters=[to_shape(saved, SavedFilterShape) for saved in visible])
+
+
+@routes.get("/filters/{name}", roles=READERS, response=SavedFilterShape, refuses=(errors.UnknownFilter,))
+async def saved_filter(context: RequestContext[None, None]) -> SavedFilterShape:
+    """Read a saved filter."""
+    name = context.path["name"]
+    for saved in await visible_filters(context):
+        if saved.name == name:
+            return to_shape(saved, SavedFilterShape)
+    raise errors.UnknownFilter(f"There is no saved filter {name!r}.")
+
+
+@routes.put(
+    "/filters/{name}", roles=PRODUCERS, body=SaveFilterShape, response=SavedFilterShape, is_audited=True,
+    refuses=(errors.TooLarge, errors.UnknownFilter, errors.IdConflict, errors.EngineFull),
+)  # fmt: skip
+async def save_filter(context: RequestContext[SaveFilterShape, None]) -> SavedFilterShape:
+    """Save the filters of a page under a name, for all users; or rename a saved filter.
+
+    A filter of this name is replaced, but a renamed filter never replaces another one."""
+    body = context.body
+    saved = SavedFilter(name=context.path["name"], page=body.page, fields=body.fields)
+    await save_visible_filter(context, saved, body.former)
+    return to_shape(saved, SavedFilterShape)
+
+
+@routes.delete(
+    "/filters/{name}", roles=PRODUCERS, is_audited=True,
+    refuses=(errors.TooLarge, errors.UnknownFilter, errors.EngineFull),
+)  # fmt: skip
+async def remove_filter(context: RequestContext[None, None]) -> None:
+    """Remove a saved filter, for all users."""
+    await remove_visible_filter(context, context.path["name"])

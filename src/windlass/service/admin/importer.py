@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
+from windlass.core.filters.saved_filter import SavedFilter, check_saved_filter
 from windlass.core.ids import parse_id, with_partition
 from windlass.core.job import FlowRef, NewJob
 from windlass.core.limits.limit import Limit, LimitTable
@@ -27,6 +28,7 @@ from windlass.core.validation.schedules import check_schedule
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import job_admin, queues
 from windlass.store.commands.admin import export as calls
+from windlass.store.commands.admin import filters
 from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import join_keys
 from windlass.store.export import entries as stored_entries
@@ -42,6 +44,7 @@ CANCELLED_AT_ONCE = 1_000
 _CONFLICTS = {
     "queue": "The queue has another configuration here; it is left unchanged.",
     "limit": "A different limit of this name exists here; it is left unchanged.",
+    "filter": "A different saved filter of this name exists here; it is left unchanged.",
     "schedule": "A different schedule of this name exists here; it is left unchanged.",
     "job": "A job with this id and other content exists here; it is left unchanged.",
     "callback": "",
@@ -117,6 +120,11 @@ class Importer:
             check_limit(line.limit)
             self._seen["limit"] += 1
             return self._limit(line.limit, self.done.lines, self._send())
+        if isinstance(line, export_lines.FilterLine):
+            saved = SavedFilter(name=line.name, page=line.page, fields=line.fields)
+            check_saved_filter(saved)
+            self._seen["filter"] += 1
+            return self._filter(saved, self.done.lines, self._send())
         entry = self._entry(line)
         self._seen[_kind_of(line)] += 1
         return self._add(_kind_of(line), entry, _weight(line, size)) if entry else None
@@ -254,6 +262,14 @@ class Importer:
         except CrossPartition as refusal:
             return self._refuse(line, "limit", limit.name, refusal)
         self.done.added["limit"] += 1
+
+    def _filter(self, saved: SavedFilter, line: int, before: Flow[None]) -> Flow[None]:
+        yield from before
+        for known in (yield filters.filters()):
+            if known.name == saved.name:
+                return self._note(line, "filter", saved.name, "existing" if known == saved else IdConflict())
+        answer = yield filters.save_filter(saved, "")
+        self._note(line, "filter", saved.name, answer if isinstance(answer, Refusal) else "added")
 
     def _send(self) -> Flow[None]:
         batch, self._batch, self._bytes = self._batch, [], 0

@@ -10,8 +10,10 @@ from typing import Any
 from windlass import __version__
 from windlass.core.errors import EngineUnavailable
 from windlass.core.export import lines as export_lines
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.store.commands import limits, queues, schedules
 from windlass.store.commands.admin import export as commands
+from windlass.store.commands.admin import filters
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.store import Store
 
@@ -55,6 +57,7 @@ class ExportWriter:
             yield from self._pages(partial(self._queue_page, partition))
         for partition in partitions:
             yield self._limits(partition)
+        yield self._filters()
         for partition in partitions:
             yield from self._pages(partial(self._schedule_page, partition))
         # Flows and tombstones come last: a job that is removed during the export is then in at least one of the lists.
@@ -134,6 +137,11 @@ class ExportWriter:
         return self._encode_counted(
             "limit", [export_lines.LimitLine(limit=limit) for limit in known.table.limits.values()]
         )
+
+    def _filters(self) -> Flow[Lines]:
+        known: list[SavedFilter] = yield filters.filters()
+        lines = [export_lines.FilterLine(name=saved.name, page=saved.page, fields=saved.fields) for saved in known]
+        return self._encode_counted("filter", lines)
 
     def _schedule_page(self, partition: int) -> Flow[Lines]:
         names = yield schedules.schedules("" if self._cursor == "0" else self._cursor, partition)

@@ -40,6 +40,9 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 Handler: TypeAlias = Callable[[RequestContext[Any, Any]], Awaitable[Any] | DeferredAnswer[Any, Answer]]
 
 
+DocumentBuilder: TypeAlias = Callable[[list[Any]], dict[str, Any]]  # from the served routes
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Route: method, path, handler and its description for OpenAPI."""
 
@@ -72,6 +75,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_max: int = 0  # bytes; 0: the limit of the server
     error_formatter: ErrorFormatter | None = None  # of its dialect; None: problem details
     error_body: Any = None  # type of a formatted error; None: plain text
+    builds_document: DocumentBuilder | None = None  # of a dialect: the OpenAPI document that the route serves
 
     @property
     def is_body_optional(self) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import Route, Routes
+from windlass.web.app.router import DocumentBuilder, Route, Routes
 from windlass.web.listener.messages import Response
 from windlass.wire.encoding import JSON
 
@@ -19,7 +19,6 @@ from .openapi import DocumentInfo, Examples, build_document, encode_below
 
 YAML = "application/yaml"
 TAG = "About"  # of the routes that serve a document; they are not part of it
-DocumentBuilder: TypeAlias = Callable[[list[Route]], dict[str, Any]]
 
 
 def build_dialect_document(served: Iterable[Route], examples: Examples, about: DocumentInfo) -> dict[str, Any]:
@@ -45,7 +44,10 @@ def serve_document(routes: Routes, name: str, build: DocumentBuilder) -> None:
             documents[state] = await asyncio.to_thread(build, served)
         return encode_below(documents[state], context.request.head.base)
 
-    @routes.get("/openapi.json", operation=f"{name}_openapi", roles=None, response_media=JSON, is_listed=False)
+    @routes.get(
+        "/openapi.json", operation=f"{name}_openapi", roles=None, response_media=JSON, is_listed=False,
+        builds_document=build,
+    )  # fmt: skip
     async def openapi_json(context: RequestContext[None, None]) -> Response:
         """Return this API as an OpenAPI 3.1 document."""
         return Response(200, await encoded(context), (("Cache-Control", "no-cache"),), JSON)

@@ -160,6 +160,7 @@ function keys.ended_sessions() return P .. 'ended_sessions' end
 -- string: changes with tokens and ended sessions; partition 0
 function keys.tokens_version() return P .. 'tokens_version' end
 function keys.stats(component) return P .. 'stats:' .. component end -- hash: instance -> until when + figures; expires
+function keys.filters() return P .. 'filters' end -- hash: name -> page and fields (opaque); partition 0
 function keys.audit() return P .. 'audit' end -- stream: audit log, bounded (audit.lua); partition 0
 
 -- Keys of a queue for the fast path, kept from call to call: joining them costs as much as finding them. They depend on

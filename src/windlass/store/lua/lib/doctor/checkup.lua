@@ -203,6 +203,7 @@ local KIND = {
   ended_sessions = temporary('zset'),
   tokens_version = unchecked('string'),
   stats = temporary('hash'),
+  filters = unchecked('hash'),
   audit = unchecked('stream'),
 }
 
