@@ -164,6 +164,12 @@ work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
 -                  POST /api/v1/workers/{id}/stop
+read               GET /api/v1/alerts
+read               GET /api/v1/alerts/{name}
+-                  PUT /api/v1/alerts/{name}
+-                  DELETE /api/v1/alerts/{name}
+-                  POST /api/v1/alerts/{name}/mute
+-                  POST /api/v1/alerts/{name}/test
 read               GET /api/v1/callbacks
 -                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info

@@ -13,12 +13,12 @@ from tests.support.namespace import dump_keys, record_operations, send_command
 from windlass.background.alerts.evaluator import CLAIM_MS, AlertEvaluator
 from windlass.core.alerts.incident import Figure, decide
 from windlass.core.alerts.rule import AlertKind, AlertRule
+from windlass.core.alerts.validation import ALERTS_MAX
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
 from windlass.core.errors import BadInput, TooLarge, UnknownAlert
 from windlass.core.job import Callback
 from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.core.scheduling.schedule import Schedule
-from windlass.core.validation.alerts import ALERTS_MAX
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.text.durations import parse_duration_ms
-from windlass.core.validation.alerts import ALERTS_MAX, check_alert_rule
 
 from .rule import DEFAULT_THRESHOLDS, IN_MS, KINDS, AlertRule
+from .validation import ALERTS_MAX, check_alert_rule
 
 _DURATIONS = {"window": "window_ms", "for": "for_ms", "cool_down": "cool_down_ms"}
 _FIELDS = ("kind", "queue", "schedule", "threshold", *_DURATIONS, "to", "note", "enabled")

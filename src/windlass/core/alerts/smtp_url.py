@@ -9,6 +9,7 @@ from windlass.core.errors import BadInput
 
 Tls: TypeAlias = Literal["starttls", "tls", "none"]
 _PORTS: dict[str, int] = {"smtp": 587, "smtps": 465}
+_TLS: dict[str, Tls] = {"starttls": "starttls", "tls": "tls", "none": "none"}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -35,8 +36,8 @@ def parse_smtp_url(text: str) -> MailServer | None:
         raise BadInput(
             "it must be like smtp://user:password@mail.example.com:587, or smtps://… for TLS from the start."
         )
-    tls = "tls" if parts.scheme == "smtps" else options.get("tls", "starttls")
-    if tls not in ("starttls", "tls", "none"):
+    tls = _TLS.get("tls" if parts.scheme == "smtps" else options.get("tls", "starttls"))
+    if tls is None:
         raise BadInput("tls must be starttls, tls or none.")
     if tls == "none" and parts.username and parts.hostname not in _LOOPBACK:
         raise BadInput("tls=none would send the password in clear text; leave it out.")

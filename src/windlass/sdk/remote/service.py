@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .alerts import RemoteAlertOperations
 from .durable.steps import RemoteDurableOperations
 from .durable.streams import RemoteStreamOperations
 from .enqueue import RemoteEnqueueOperations
@@ -30,6 +31,7 @@ class RemoteService(
     RemoteQueueOperations,
     RemoteLimitOperations,
     RemoteScheduleOperations,
+    RemoteAlertOperations,
 ):
     """Operations that programs and workers need. Other operations of the service raise BadSetting."""
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from windlass.core.alerts.incident import AlertEvent, Alerts, AlertState, Transition, end_incident
+from windlass.core.alerts.incident import AlertEvent, Alerts, AlertStatus, Transition, end_incident
 from windlass.core.alerts.message import make_message
 from windlass.core.alerts.rule import AlertRule
-from windlass.core.errors import BadInput, RevisionConflict, UnknownAlert
-from windlass.core.ids import make_ids
-from windlass.core.text.durations import INSTANT_MAX
-from windlass.core.validation.alerts import (
+from windlass.core.alerts.validation import (
     WINDOW_MAX_MS,
     WINDOW_MIN_MS,
     check_alert_name,
     check_alert_rule,
     check_mute,
 )
+from windlass.core.errors import BadInput, RevisionConflict, UnknownAlert
+from windlass.core.ids import make_ids
+from windlass.core.text.durations import INSTANT_MAX
 from windlass.core.validation.values import check_instance, check_integer, check_list, check_text
 from windlass.service.facet import Facet, send, send_or_raise
 from windlass.store.commands.admin import alerts as calls
@@ -69,7 +69,7 @@ class AlertOperations(Facet):
         past = end_incident(rule, state, now_ms) if state.phase == "open" else None
         yield from send_or_raise(calls.remove_alert(rule.name, past))
 
-    def mute_alert(self, name: str, *, for_ms: int) -> Operation[AlertState]:
+    def mute_alert(self, name: str, *, for_ms: int) -> Operation[AlertStatus]:
         """Send no message about a rule for some time; 0 ends that. Incidents still open and end. An incident that
         outlasts the time is announced then; the end of an announced incident is always sent."""
         check_mute(name, for_ms)
@@ -94,14 +94,14 @@ class AlertOperations(Facet):
 
     def _change(
         self, name: str, changes: Callable[[int], dict[str, int]], event: AlertEvent | None = None, public_url: str = ""
-    ) -> Flow[AlertState]:
+    ) -> Flow[AlertStatus]:
         """Change fields of a rule's state, whatever moves it at the same time."""
         wanted = b""
         while True:
             found: StoredAlerts = yield calls.alerts(0)
             one = _find(found, name)
             if wanted and one.stored == wanted:  # the answer to the last attempt was lost
-                return one.status.state
+                return one.status
             state = one.status.state
             after = replace(state, revision=state.revision + 1, **changes(found.now_ms))
             wanted = calls.encode_state(after)
@@ -109,7 +109,7 @@ class AlertOperations(Facet):
                 yield from self._move(one, Transition(state=after, event=event), found.now_ms, public_url)
             except RevisionConflict:
                 continue
-            return after
+            return replace(one.status, state=after)
 
     # Steps of the evaluation
 

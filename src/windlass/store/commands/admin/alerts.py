@@ -11,11 +11,11 @@ from windlass.core.alerts.incident import HISTORY_MAX, Alerts, AlertState, Alert
 from windlass.core.alerts.message import ALERT_QUEUE, AlertMessage
 from windlass.core.alerts.rule import AlertRule
 from windlass.core.alerts.targets import parse_target
+from windlass.core.alerts.validation import ALERTS_MAX
 from windlass.core.callbacks.callback import GIVEN_UP_KEPT_MS, destination_digest
 from windlass.core.errors import Refusal, TooLarge
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.states import State
-from windlass.core.validation.alerts import ALERTS_MAX
 from windlass.store.commands.command import Argument, Command, parse_reply, reply_parser
 from windlass.store.records.record import FINGERPRINT_BYTES, FIRST_REVISION, pack
 from windlass.store.records.snapshot import Snapshot, pack_snapshot

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from windlass.core.alerts.rule import IN_MS, KINDS, WITH_PATTERN, WITH_WINDOW, AlertRule
-from windlass.core.alerts.targets import parse_target
 from windlass.core.errors import BadInput, TooLarge
+from windlass.core.validation.bounds import DURATION_MAX, NOTE_MAX, QUEUE_MAX, WILDCARDS_MAX
+from windlass.core.validation.values import check_boolean, check_instance, check_integer, check_new_name, check_text
 
-from .bounds import DURATION_MAX, NOTE_MAX, QUEUE_MAX, WILDCARDS_MAX
-from .values import check_boolean, check_instance, check_integer, check_new_name, check_text
+from .rule import IN_MS, KINDS, WITH_PATTERN, WITH_WINDOW, AlertRule
+from .targets import parse_target
 
 ALERT_NAME_MAX = 128
 ALERTS_MAX = 200  # rules of a deployment
