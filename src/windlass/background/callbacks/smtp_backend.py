@@ -27,6 +27,7 @@ from .backend import Undeliverable
 STEP_S = 10.0  # for one answer of the mail server
 TIMEOUT_S = 30.0  # for a mail; the lease of the callback is longer
 MAILS_AT_ONCE = 4
+_POLICY = SMTP.clone(max_line_length=998)  # the limit of the standard: a shorter one folds most subjects
 _decode = msgspec.json.Decoder(AlertMessage).decode
 
 
@@ -48,25 +49,30 @@ class SmtpBackend:
             raise Undeliverable(str(error), is_final=True) from error
         sending = _Sending(self._server, mail)
         running = asyncio.get_running_loop().run_in_executor(self._threads, sending.run)
+        running.add_done_callback(_retrieve)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await asyncio.shield(running)
-        except TimeoutError as error:
-            raise Undeliverable(
-                f"The mail server has not answered within {self._timeout_s:g} s.", is_silent=True
-            ) from error
+            done, _ = await asyncio.wait({running}, timeout=self._timeout_s)
         finally:
             sending.end()
+        if not done:
+            raise Undeliverable(f"The mail server has not answered within {self._timeout_s:g} s.", is_silent=True)
+        running.result()
 
     async def close(self) -> None:
         """Let go of the threads. Their connections have ended, or end after STEP_S."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
+def _retrieve(done: asyncio.Future[None]) -> None:
+    """Take note of the error of a thread whose caller has left, so that it is not logged as lost."""
+    if not done.cancelled():
+        done.exception()
+
+
 def compose_mail(message: AlertMessage, message_id: str, sender: str, recipient: str) -> EmailMessage:
     """Return the mail of a message. Its id is the same in every attempt, so that a repetition can be recognised. The
     library encodes headers and refuses line breaks in them."""
-    mail = EmailMessage(policy=SMTP)
+    mail = EmailMessage(policy=_POLICY)
     mail["Subject"] = mail_subject(message)
     mail["From"], mail["To"] = check_address(sender), check_address(recipient)
     mail["Date"] = format_datetime(datetime.fromtimestamp(message.at_ms / 1000, UTC))

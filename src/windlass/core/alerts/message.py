@@ -11,6 +11,7 @@ import msgspec
 from .incident import AlertEvent, AlertState
 from .rule import IN_MS, AlertKind, AlertRule, describe_threshold, format_figure
 
+SUBJECT_MAX = 150  # characters of the subject of a mail
 ALERT_QUEUE = "windlass.alerts"  # the queue that messages name; no job lies in it
 _ADVICE: dict[AlertKind, str] = {
     "failures": "Look at the errors of the failed jobs; correct the cause and retry them.",
@@ -114,7 +115,8 @@ def slack_body(message: AlertMessage) -> bytes:
 
 
 def mail_subject(message: AlertMessage) -> str:
-    return f"[Windlass] {_title(message)}"
+    title = _title(message)
+    return f"[Windlass] {title if len(title) <= SUBJECT_MAX else f'{title[:SUBJECT_MAX]}…'}"
 
 
 def mail_text(message: AlertMessage) -> str:
