@@ -20,7 +20,7 @@ def parse_tables(tables: Any) -> list[AlertRule]:
     if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
         raise BadInput("it must have a table for each rule, such as [mail-failures].")
     if len(tables) > ALERTS_MAX:
-        raise TooLarge(f"There may be {ALERTS_MAX} alert rules, not {len(tables)}.")
+        raise BadInput(f"there may be {ALERTS_MAX} alert rules, not {len(tables)}.")
     return [_parse_named(name, table) for name, table in tables.items()]
 
 
