@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.background.alerts.mail_sink import MailSink
 from tests.background.receiver import Receiver
-from tests.support.mail_sink import MailSink
 from windlass.background.alerts.bodies import alert_body
 from windlass.background.callbacks.backend import Backend
 from windlass.background.callbacks.http_backend import HttpBackend

@@ -199,6 +199,7 @@ read               GET /limits
 read               GET /limits/{name}
 read               GET /aggregations
 read               GET /callbacks
+read               GET /alerts
 -                  POST /do/configure-queue
 -                  POST /do/set-limit
 -                  POST /do/change-limit
@@ -244,6 +245,10 @@ produce            POST /do/send-signal
 -                  POST /do/delete-matching
 -                  POST /do/requeue-matching
 -                  POST /do/call-off
+-                  POST /do/set-alert
+-                  POST /do/mute-alert
+-                  POST /do/test-alert
+-                  POST /do/delete-alert
 """
 
 
