@@ -303,3 +303,42 @@ async def test_listings_hide_the_secret_part_of_a_target(service: Service, clock
     assert pending.callback.destination == "https://hooks.example.com/…"
     [taken] = (await service.take_callbacks()).callbacks
     assert taken.callback.destination == TARGET
+
+
+async def test_an_open_incident_goes_on_after_an_import(service: Service, clock: Clock, target: Service) -> None:
+    await service.declare_alerts([rule_of()])
+    await service.enqueue([new()])
+    await clock.after()
+    lines = [line async for line in service.export()]
+    async with target.store:
+        target.store.clock_offset_ms = service.store.clock_offset_ms
+        report = await target.import_jobs(lines)
+        assert (report.added["alert"], report.added["callback"], report.refused) == (1, 1, {})
+        moved = Clock(target)
+        assert await moved.events() == ["alert_opened"], "the message that was on its way"
+        assert await moved.after() == 0, "the open incident is known here"
+        [one] = (await target.alerts()).rules
+        assert (one.rule.is_declared, one.state.phase) == (False, "open")
+        again = await target.import_jobs(lines)
+        assert (again.existing["alert"], again.refused) == (1, {})
+        await target.set_alert(rule_of(threshold=7))
+        assert (await target.import_jobs(lines)).refused == {"alert": 1}
+
+
+async def test_an_export_cannot_bring_other_messages(service: Service, clock: Clock, target: Service) -> None:
+    await service.set_alert(rule_of())
+    await service.test_alert("r")
+    async for line in service.export():
+        if b'"kind":"callback"' not in line:
+            continue
+        for before, after in (
+            (b"https://hooks", b"ftp://hooks"), (b"windlass.webhook", b"windlass.other"), (b"alert_test", b"other"),
+            (b'"queue":"windlass.alerts"', b'"queue":"q"'),
+        ):  # fmt: skip
+            assert before in line
+            lines = [*[one async for one in service.export()][:1], line.replace(before, after)]
+            async with target.store:
+                with pytest.raises(BadInput):
+                    await target.import_jobs(lines)
+            return
+    raise AssertionError("the message is a callback of the export")

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from windlass.core.errors import BadInput
+
 from .incident import AlertEvent, AlertState
 from .rule import IN_MS, AlertKind, AlertRule, describe_threshold, format_figure
 
@@ -53,6 +55,17 @@ class AlertMessage(msgspec.Struct, frozen=True, kw_only=True):
     deployment: str  # address of the server, or the namespace
     url: str  # page that shows what is wrong; empty: the address of the server is not known
     alerts_url: str
+
+
+_decode = msgspec.json.Decoder(AlertMessage).decode
+
+
+def decode_message(stored: bytes) -> AlertMessage:
+    """Return a message as it was stored. Raise BadInput if it is none."""
+    try:
+        return _decode(stored)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise BadInput(f"this is not a message about an alert: {error}.") from error
 
 
 def make_message(

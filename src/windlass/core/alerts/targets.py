@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from windlass.core.callbacks.urls import URL_MAX, is_http_url
 from windlass.core.errors import BadInput
+from windlass.core.job import Callback
 
 # Types of callbacks that only alerts have: a producer could otherwise send mail through the operator's server.
 RESERVED_TYPE = "windlass."
@@ -45,6 +46,11 @@ def _check_url(url: str) -> str:
             "mailto:ops@example.com."
         )
     return url
+
+
+def is_message(callback: Callback | None) -> bool:
+    """Return whether a callback is a message about an alert."""
+    return callback is not None and callback.type.startswith(RESERVED_TYPE)
 
 
 def hide_secret(target: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.core.alerts.targets import RESERVED_TYPE, hide_secret
+from windlass.core.alerts.targets import hide_secret, is_message
 from windlass.core.callbacks.callback import (
     GIVEN_UP_KEPT_MS,
     GIVEN_UP_MOST,
@@ -66,7 +66,7 @@ def _read_callback(
 
 def _visible_callback(callback: Callback) -> Callback:
     """Return a callback for listings. Readers of these must not learn the secret part of an alert's target."""
-    if not callback.type.startswith(RESERVED_TYPE):
+    if not is_message(callback):
         return callback
     return replace(callback, destination=hide_secret(callback.destination))
 
