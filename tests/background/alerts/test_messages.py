@@ -85,7 +85,7 @@ def pending(attempt: int) -> PendingCallback:
 def test_a_message_says_what_to_do() -> None:
     body = msgspec.json.decode(alert_body(pending(1)))
     assert body["advice"] == "Start a worker for the queue, or find out why its workers have stopped."
-    assert body["condition"] == "1 waiting jobs or more without a worker"
+    assert body["condition"] == "1 waiting job or more without a worker"
 
 
 @pytest.mark.parametrize(

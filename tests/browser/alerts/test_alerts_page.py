@@ -48,7 +48,7 @@ async def test_a_rule_from_a_preset_to_its_end(visitor: Visitor, running: Server
         await page.get_by_label("Targets").fill(receiver.url)
         await page.get_by_role("button", name="Add rule").click()
         await expect_message(page, "no worker is added.")
-        row = page.get_by_role("row").filter(has_text="1 waiting jobs or more of mail-* without a worker")
+        row = page.get_by_role("row").filter(has_text="1 waiting job or more of mail-* without a worker")
         await expect(row.get_by_text("ok", exact=True)).to_be_visible()
 
         await row.get_by_role("button", name="Send a test message of no worker").click()
@@ -108,7 +108,7 @@ async def test_open_incidents_on_the_overview(
     await service.enqueue([NewJob(queue="mail", name="send")])
     await AlertEvaluator().run_once(service)
     strip = page.get_by_role("region", name="Needs attention")
-    await expect(strip).to_contain_text("1 waiting jobs")  # without a reload
+    await expect(strip).to_contain_text("1 waiting job")  # without a reload
     await expect(strip).to_contain_text(HOSTILE)
     assert await find_faults(page) == []
     await strip.get_by_role("link", name=HOSTILE).click()

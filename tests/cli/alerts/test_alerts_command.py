@@ -37,7 +37,7 @@ def test_set_ls_mute_test_and_rm(service: Service, command: Run) -> None:
     options = ("--kind", "no_worker", "--queue", "mail-*", "--to", target, "--note", "Call Ann.", "--cool-down", "1h")
     assert command("set", "idle", *options).out == "Alert rule idle is set.\n"
     (row,) = command("ls").rows
-    assert row == ["idle", "ok", "", "", "", "1 waiting jobs or more of mail-* without a worker", target]
+    assert row == ["idle", "ok", "", "", "", "1 waiting job or more of mail-* without a worker", target]
     (line,) = command("ls", "--json").lines
     assert (line["name"], line["cool_down_ms"], line["note"], line["phase"]) == ("idle", 3_600_000, "Call Ann.", "ok")
     assert command("test", "idle").out == "A test message is on its way to 1 target.\n"
@@ -62,10 +62,10 @@ async def test_open_and_past_incidents(service: Service) -> None:
     put(service, new("mail"))
     await _evaluate(service)
     (row,) = run_ok(service, "alerts", "ls").rows
-    assert (row[:3], row[4]) == (["idle", "open", "1 waiting jobs"], "mail")
+    assert (row[:3], row[4]) == (["idle", "open", "1 waiting job"], "mail")
     run_ok(service, "alerts", "rm", "idle")
     (row,) = run_ok(service, "alerts", "ls", "--past").rows
-    assert (row[0], row[3:]) == ("idle", ["1 waiting jobs", "mail", "sent"])
+    assert (row[0], row[3:]) == ("idle", ["1 waiting job", "mail", "sent"])
 
 
 @pytest.mark.parametrize(

@@ -146,11 +146,15 @@ def _details(message: AlertMessage) -> list[str]:
     if message.event != "alert_test":
         lines.append(f"Since: {_utc(message.since_ms)}")
     if message.event == "alert_opened" and message.suppressed:
-        lines.append(f"It came back {message.suppressed} times within the cool-down, without a message.")
+        lines.append(f"It came back {_times(message.suppressed)} within the cool-down, without a message.")
     lines += [f"What to do: {text}" for text in (message.advice,) if text]
     lines += [f"Note: {text}" for text in (message.note,) if text]
     lines += [url for url in (message.url, message.alerts_url) if url]
     return lines
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _utc(at_ms: int) -> str:

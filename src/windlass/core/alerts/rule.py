@@ -18,6 +18,12 @@ WITH_PATTERN: frozenset[AlertKind] = OF_QUEUES | {"schedule_missed"}
 WITH_WINDOW: frozenset[AlertKind] = frozenset({"failures", "schedule_missed", "callback_given_up"})
 IN_MS: frozenset[AlertKind] = frozenset({"oldest_age", "schedule_missed"})  # kinds whose figure is a duration
 
+_UNITS: dict[AlertKind, tuple[str, str]] = {
+    "failures": ("failure per minute", "failures per minute"),
+    "no_worker": ("waiting job", "waiting jobs"),
+    "callback_given_up": ("callback given up", "callbacks given up"),
+    "engine_risk": ("risk of the engine", "risks of the engine"),
+}
 MINUTE_MS = 60_000
 WINDOW_MS = 10 * MINUTE_MS
 COOL_DOWN_MS = 30 * MINUTE_MS
@@ -83,13 +89,8 @@ def format_figure(kind: AlertKind, figure: float) -> str:
     if kind in IN_MS:
         return _format_ms(figure)
     number = f"{figure:,.2f}".rstrip("0").rstrip(".")
-    unit = {
-        "failures": "failures per minute",
-        "no_worker": "waiting jobs",
-        "callback_given_up": "callbacks given up",
-        "engine_risk": "risks of the engine",
-    }[kind]
-    return f"{number} {unit}"
+    one, many = _UNITS[kind]
+    return f"{number} {one if figure == 1 else many}"
 
 
 def _format_ms(figure: float) -> str:
