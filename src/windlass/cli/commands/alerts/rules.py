@@ -79,14 +79,15 @@ def ls(service: Service, past: bool, as_json: bool) -> None:
 def _record(entry: AlertStatus | PastIncident) -> dict[str, Any]:
     if isinstance(entry, PastIncident):
         return msgspec.structs.asdict(entry)
+    rule: dict[str, Any] = to_record(entry.rule)
     state = to_record(entry.state)
     hidden = ("revision", "counter", "grew_at_ms")
-    return to_record(entry.rule) | {name: value for name, value in state.items() if name not in hidden}
+    return rule | {name: value for name, value in state.items() if name not in hidden}
 
 
 def _row(one: AlertStatus, now_ms: int) -> tuple[object, ...]:
     rule, state = one.rule, one.state
-    label = state.phase if rule.is_enabled else "disabled"
+    label: str = state.phase if rule.is_enabled else "disabled"
     label += ", muted" if state.is_muted(now_ms) else ""
     figure = format_figure(rule.kind, state.value) if state.phase != "ok" else ""
     since = InstantCell(state.since_ms or None, now_ms)
