@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.namespace import dump_keys, record_operations, send_command
 from windlass.background.alerts.evaluator import CLAIM_MS, AlertEvaluator
 from windlass.core.alerts.incident import Figure, decide
+from windlass.core.alerts.message import ALERT_QUEUE
 from windlass.core.alerts.rule import AlertKind, AlertRule
 from windlass.core.alerts.validation import ALERTS_MAX
 from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
@@ -342,3 +344,27 @@ async def test_an_export_cannot_bring_other_messages(service: Service, clock: Cl
                     await target.import_jobs(lines)
             return
     raise AssertionError("the message is a callback of the export")
+
+
+async def test_several_partitions(divided_store: Callable[[int], Store]) -> None:
+    """Rules lie in partition 0; queues, schedules and callbacks in any."""
+    store = divided_store(4)
+    service = Service(store)
+    async with store:
+        clock = Clock(service)
+        await service.set_alert(rule_of(pattern="q*"))
+        await service.set_alert(rule_of("callback_given_up", "g", targets=()))
+        callback = Callback(url="https://a.example.com")
+        await service.enqueue([new(queue=f"q{number}") for number in range(12)])
+        await service.enqueue([new(queue=f"p{number}", callback=callback) for number in range(12)])
+        for number in range(12):
+            [job] = (await service.take(_take(f"p{number}"))).jobs
+            await service.finish([Finish(job.id, job.lease_token)])
+        await _give_up_all(service)
+        await clock.after()
+        values = {one.rule.name: one.state.value for one in (await service.alerts()).rules}
+        assert values == {"r": 12, "g": 10}, "ten callbacks were taken and given up"
+        assert "alert_opened" in [
+            msgspec.json.decode(one.job.payload.data).get("event") if one.job.queue == ALERT_QUEUE else ""
+            for one in (await service.take_callbacks(most=100)).callbacks
+        ]
