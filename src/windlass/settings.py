@@ -14,6 +14,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from .core.alerts.declared import parse_tables
+from .core.alerts.smtp_url import parse_smtp_url
+from .core.alerts.targets import check_address
 from .core.callbacks.kafka_config import parse_kafka_config
 from .core.callbacks.signing import parse_keys
 from .core.callbacks.urls import is_base_url
@@ -46,10 +49,17 @@ def _check_engine_durability(text: str) -> None:
         )
 
 
+def _check_mail_from(text: str) -> None:
+    if text:
+        check_address(text)
+
+
 _MAY_BE_OFF = {"bedrock_port", "health_port", "engine_memory_max"}
 _CHECKS: dict[str, Callable[[str], object]] = {
     "callback_keys": parse_keys,
     "callback_kafka": parse_kafka_config,
+    "smtp_url": parse_smtp_url,
+    "mail_from": _check_mail_from,
     "engine_durability": _check_engine_durability,
     "roles": parse_roles,
     "download_url": _check_base_url,
@@ -112,6 +122,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_retry_delay_ms: int = 5_000  # after the first attempt; doubled after each further attempt
     callback_keys: str = ""  # one or two signing keys, separated by a comma; empty: callbacks are not signed
     callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: no Kafka
+    # Alerts (docs/alerts.md)
+    # Declared rules: a table per rule, in windlass.toml as [alerts.NAME]; or the path of a TOML file with these tables
+    alerts: str | dict[str, dict[str, Any]] = ""
+    smtp_url: str = ""  # mail server, as smtp://user:password@mail.example.com:587; empty: no mail is sent
+    mail_from: str = ""  # address from which mail is sent
     # Downloads (docs/downloader.md)
     download_dir: str = ""  # directory of the files, shared by all processors; empty: `downloads` in the data directory
     download_url: str = ""  # base of `download_url`; empty: this server's /downloader/files
@@ -206,6 +221,8 @@ def _read(name: str, value: Any, source: str) -> Any:
             _check_token(value)
         elif name == "base_path":
             value = _parse_base_path(value)
+        elif name == "alerts" and isinstance(value, dict):
+            parse_tables(value)
         elif name in _CHECKS and isinstance(value, str):
             _CHECKS[name](value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):

@@ -14,7 +14,9 @@ from tests.browser.durable.demo_jobs import create_durable_jobs
 from tests.browser.job_history import ERRORS, MINUTE_MS, WORKER, JobHistory, register_worker, traceback_of
 from tests.browser.sample_texts import TextMaker
 from windlass import Context, Windlass, Worker
+from windlass.background.alerts.evaluator import AlertEvaluator
 from windlass.core.access.audit import AuditEntry
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.bulk_action import Action
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import format_id, parse_id
@@ -104,6 +106,7 @@ class DemoDeployment:
         await self._callbacks()
         await self._pauses()
         await self._schedules()
+        await self._alerts()
         await self._audits()
         await self._action()
 
@@ -274,6 +277,12 @@ class DemoDeployment:
         await self.service.pause_schedule(
             make_text("monthly invoices"), reason=make_text("new prices come in January", 400)
         )
+
+    async def _alerts(self) -> None:
+        """Set a rule whose incident is open."""
+        name, note = self.make_text("jobs pile up"), self.make_text("See the wiki.", 250)
+        await self.service.set_alert(AlertRule(name=name, kind="oldest_age", threshold=MINUTE_MS, note=note))
+        await AlertEvaluator().run_once(self.service)
 
     async def _action(self) -> None:
         """Start a background action without matching jobs."""

@@ -93,6 +93,7 @@ SHOWN = {
     "/jobs/{flow step}": ["ship_order", "checkout", "charge_card"],
     "/workers": ["app-1", "app-2", "app-2.example", "edge-1.example"],
     "/schedules": ["nightly report", "warm the cache", "monthly invoices"],
+    "/alerts": ["jobs pile up"],
     "/limits": ["two imports at once", "gentle with SMTP"],
     "/aggregations": ["shop.example", "archive"],
     "/callbacks": ["answered 503 Service Unavailable"],

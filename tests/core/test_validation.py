@@ -12,6 +12,8 @@ import pytest
 from tests.support.namespace import dump_keys
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, Tokens
+from windlass.core.alerts.incident import AlertState, AlertStatus, Transition
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.bulk_action import Action
 from windlass.core.callbacks.callback import DeliveryCapacity, FailedDelivery, LeasedCallback
 from windlass.core.durable import (
@@ -54,6 +56,7 @@ from windlass.core.scale import ScaleTarget
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.commands.admin.alerts import StoredStatus
 from windlass.store.store import Store
 from windlass.store.waiting.callbacks import CapacitySource
 
@@ -1083,6 +1086,60 @@ def _signal_links() -> Iterator[Case]:
         yield "read_signal_link", f"{value!r}", lambda service, value=value: service.read_signal_link(value)
 
 
+def _alerts() -> Iterator[Case]:
+    good = {"name": "r", "kind": "failures", "targets": ("mailto:ops@example.com",)}
+    wrong: dict[str, tuple[Any, ...]] = {
+        "name": ("", "n" * 129, "a\nb", *WRONG_TEXTS),
+        "kind": ("", "other", None, 5),
+        "pattern": ("q" * 256, "*" * 17, *(text for text in WRONG_TEXTS if text != "")),
+        "threshold": (0, -1, 2.0**44, float("nan"), float("inf"), "1", None, True),
+        "window_ms": (0, 59_999, 90_000, 86_460_000, *WRONG_WHOLES),
+        "for_ms": (-1, 2**43 + 1, *WRONG_WHOLES),
+        "cool_down_ms": (-1, 2**43 + 1, *WRONG_WHOLES),
+        "targets": (["mailto:a@b.c"], "mailto:a@b.c", ("ops",), (5,), ("mailto:a@b.c",) * 2, ("https://a",) * 11),
+        "note": ("x" * 257, "a\nb", 5, None),
+        "is_enabled": (1, None, "yes"),
+        "is_declared": (1, None, True),
+    }
+    for field, values in wrong.items():
+        for value in values:
+            rule = AlertRule(**(good | {field: value}))  # type: ignore[arg-type]
+            yield "set_alert", f"{field}={value!r:.30}", lambda service, rule=rule: service.set_alert(rule)
+            if field != "is_declared" or value is not True:
+                yield "declare_alerts", f"{value!r:.30}", lambda service, rule=rule: service.declare_alerts([rule])
+    engine = AlertRule(name="r", kind="engine_risk", pattern="q")
+    yield "set_alert", "pattern of the engine", lambda service: service.set_alert(engine)
+    for value in (None, "r", good):
+        yield "set_alert", f"{value!r:.30}", lambda service, value=value: service.set_alert(value)
+        yield "declare_alerts", f"{value!r:.30}", lambda service, value=value: service.declare_alerts(value)
+    for value in ("", "unknown", "n" * 129, *WRONG_TEXTS):
+        yield "remove_alert", f"{value!r:.30}", lambda service, value=value: service.remove_alert(value)
+        yield "mute_alert", f"{value!r:.30}", lambda service, value=value: service.mute_alert(value, for_ms=1)
+        yield "test_alert", f"{value!r:.30}", lambda service, value=value: service.test_alert(value)
+    for value in (-1, 366 * 86_400_000, *WRONG_WHOLES):
+        yield "mute_alert", f"for_ms={value!r}", lambda service, value=value: service.mute_alert("r", for_ms=value)
+        yield "claim_alerts", f"{value!r}", lambda service, value=value: service.claim_alerts(interval_ms=value)
+        yield "given_up_since", f"{value!r}", lambda service, value=value: service.given_up_since(within_ms=value)
+    for value in (5, None, "u" * 2049):
+        yield "test_alert", f"{value!r:.30}", lambda service, value=value: service.test_alert("r", public_url=value)
+    yield from _alert_moves()
+
+
+def _alert_moves() -> Iterator[Case]:
+    status = AlertStatus(rule=AlertRule(name="r", kind="failures"), state=AlertState())
+    one, move = StoredStatus(status, b""), Transition(state=AlertState(revision=1))
+    yield "move_alert", "no rule", lambda service: service.move_alert(status, move, 1)
+    yield "move_alert", "no transition", lambda service: service.move_alert(one, AlertState(), 1)
+    for value in (-1, *WRONG_WHOLES):
+        yield "move_alert", f"now_ms={value!r}", lambda service, value=value: service.move_alert(one, move, value)
+    for value in (5, None, "u" * 2049):
+        yield (
+            "move_alert",
+            f"public_url={value!r:.30}",
+            lambda service, value=value: service.move_alert(one, move, 1, public_url=value),
+        )
+
+
 def _audit() -> Iterator[Case]:
     yield from _wrong_lists("audit")
     yield from _wrong(
@@ -1175,13 +1232,13 @@ CASES = [
     *_reading(), *_failures(), *_scopes(), *_flows(), *_actions(), *_lanes(), *_scales(), *_members(),
     *_queues_and_workers(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_durable(), *_transfer(), *_doctor(),
-    *_statistics(), *_tokens(), *_signal_links(), *_audit(), *_pushes(), *_assignments(),
+    *_statistics(), *_tokens(), *_alerts(), *_signal_links(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
     "queues", "overview", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire",
-    "export", "now", "ping", "engines", "filters",
+    "export", "now", "ping", "engines", "alerts", "filters",
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ NO_IDS = {
     "body base64", "body page", "body former",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
-    "query tag", "query trail", "query after", "query signal",
+    "query preset", "query rule", "query tag", "query trail", "query after", "query signal",
     "form attempts", "form back", "form csrf", "form lane", "form name", "form payload", "form priority",
     "form queue", "form tags", "form when", "form answer", "form input", "form schema", "form request_id",
     "form signal", "form value",

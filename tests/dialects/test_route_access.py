@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from windlass.core.access.tokens import NewToken, Role
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Callback, FlowRef, NewJob
 from windlass.core.limits.condition import Condition
@@ -44,6 +45,7 @@ ANSWERED = {
     "GET /api/v1/flows": (200, LISTS),
     "GET /api/v1/queues": (200, LISTS),
     "GET /api/v1/limits": (200, LISTS),
+    "GET /api/v1/alerts": (200, LISTS),
     "GET /api/v1/schedules": (200, LISTS),
     "GET /api/v1/info": (200, "versions, and nothing of queues"),
     "GET /metrics": (200, LISTS),
@@ -59,6 +61,7 @@ ANSWERED = {
     "GET /schedules": (200, LISTS),
     "GET /lightjq/constraint": (200, LISTS),
     "GET /limits": (200, LISTS),
+    "GET /alerts": (200, LISTS),
     "GET /limits/{name}": (404, "it is none of theirs"),
     "GET /callbacks": (200, LISTS),
     "DELETE /lightjq/worker": (400, NO_WORKER),
@@ -104,6 +107,7 @@ async def _populated(service: Service) -> int:
         parse_id(EXAMPLE_ID), WorkerInfo(host=SECRET, name=SECRET, queues=("mail",)), beat_ms=3_600_000
     )
     await service.pause("lightjq", reason=SECRET)
+    await service.set_alert(AlertRule(name="nightly", kind="failures", pattern="mail", note=SECRET))
     return runs.lease_token
 
 

@@ -11,6 +11,7 @@ FILES = {path.name: path for path in (ROOT / "tests" / "service").rglob("test_*.
 # Test file of a subject -> further operations that it covers.
 COVERS = {
     "test_aggregations.py": ("aggregation",),
+    "test_alerts.py": ("claim_alerts", "given_up_since", "move_alert", "remove_alert", "set_alert"),
     "test_audit.py": ("audits",),
     "test_callbacks.py": ("redeliver", "retry_callbacks", "settle_callbacks", "take_callbacks"),
     "test_clean.py": ("sweep",),

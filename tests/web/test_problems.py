@@ -19,6 +19,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.Forbidden: 403,
     errors.UnknownJob: 404,
     errors.UnknownLimit: 404,
+    errors.UnknownAlert: 404,
     errors.UnknownLimitKey: 404,
     errors.UnknownWorker: 404,
     errors.UnknownSchedule: 404,

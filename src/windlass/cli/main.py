@@ -42,6 +42,7 @@ COMMANDS = {
     "limits": ("limits:limits", "Limit running jobs, or starts per time."),
     "schedules": ("schedules:schedules", "Show, run and pause schedules."),
     "callbacks": ("callbacks:callbacks", "List callbacks and redeliver given-up callbacks."),
+    "alerts": ("alerts.rules:alerts", "Set alert rules; see and mute their incidents."),
     "workers": ("workers:workers", "List and stop workers."),
     "top": ("top:top", "Watch queues and workers."),
     "tokens": ("access.tokens:tokens", "Create, list and revoke access tokens."),

@@ -282,6 +282,11 @@ class TokenExists(Refusal):
     sentence = "A token with this name already exists; choose another name, or remove that token first."
 
 
+class UnknownAlert(Refusal):
+    code = "unknown_alert"
+    sentence = "There is no alert rule with this name."
+
+
 class StepsFull(Refusal):
     """The steps of a job have reached their number or size. More would not be stored."""
 
@@ -355,6 +360,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         TooManyRequests,
         UnknownToken,
         TokenExists,
+        UnknownAlert,
         StepsFull,
         MailboxFull,
         StreamFull,

@@ -5,6 +5,7 @@ docs/dashboard.md describes how to add a page."""
 from __future__ import annotations
 
 from . import live, login, static_files
+from .actions import alerts as alert_actions
 from .actions import bulk as matching_actions
 from .actions import callbacks as callback_actions
 from .actions import doctor
@@ -39,6 +40,7 @@ from .pages import (
     signal_link,
     workers,
 )
+from .pages.alerts import page as alerts
 from .palette import routes as palette_routes
 from .rendering import prepare
 
@@ -46,10 +48,10 @@ __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
     overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
-    aggregations, callbacks, engine, audit, signal_link, durable,
+    aggregations, callbacks, engine, audit, signal_link, durable, alerts,
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
-    callback_actions, flow_actions, durable_actions, doctor, filter_actions,
+    callback_actions, flow_actions, durable_actions, doctor, alert_actions, filter_actions,
 )  # fmt: skip
 ROUTES = tuple(subject.routes for subject in (static_files, login, live, palette_routes, *_PAGES, *_ACTIONS))

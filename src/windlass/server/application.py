@@ -23,6 +23,7 @@ from windlass.web.app.application import WebApplication
 from windlass.web.app.router import Router, Routes
 from windlass.web.app.token_table import TokenTable
 
+from .alerts import run_alerts
 from .callbacks import run_notifier
 from .outbound_policy import policy_of
 
@@ -63,6 +64,7 @@ async def run_roles(state: AppState, *, is_local: bool, own_url: str) -> AsyncIt
         policy = state.policy = policy_of(settings, tokens, is_local=is_local)
         await stack.enter_async_context(_run_push_dispatcher(service, policy))
         await stack.enter_async_context(_run_bulk_actions(service))
+        await stack.enter_async_context(run_alerts(service, settings, own_url))
         notifier = await stack.enter_async_context(run_notifier(service, policy, settings))
         await stack.enter_async_context(run_downloads(service, policy, settings, base))
         state.callback_counters = notifier.counters if notifier else dict

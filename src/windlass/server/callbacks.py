@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from windlass.background.alerts.bodies import alert_body
 from windlass.background.callbacks.backend import Backend
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.kafka_backend import KafkaBackend
 from windlass.background.callbacks.notifier import Notifier
+from windlass.background.callbacks.smtp_backend import SmtpBackend
 from windlass.background.loop import log_unexpected_end
 from windlass.background.stats_publisher import publish_stats
+from windlass.core.alerts.message import ALERT_QUEUE
+from windlass.core.alerts.smtp_url import parse_smtp_url
+from windlass.core.alerts.targets import MAIL, SLACK, WEBHOOK
 from windlass.core.callbacks.kafka_config import parse_kafka_config
 from windlass.core.callbacks.signing import parse_keys
 from windlass.core.server_roles import NOTIFIER, parse_roles
@@ -34,7 +39,7 @@ async def run_notifier(service: Service, policy: PolicySource, settings: Setting
         keep_ms = settings.download_keep_ms
         notifier = Notifier(
             backends,
-            bodies={worker.QUEUE: lambda pending: worker.callback_body(service, pending)},
+            bodies={worker.QUEUE: lambda pending: worker.callback_body(service, pending), ALERT_QUEUE: alert_body},
             on_delivered={worker.QUEUE: lambda pending: worker.on_delivered(service, pending, keep_ms)},
             attempts_by_queue={worker.QUEUE: DOWNLOAD_ATTEMPTS},
             max_in_flight=settings.callback_concurrency,
@@ -55,6 +60,9 @@ async def run_notifier(service: Service, policy: PolicySource, settings: Setting
 @contextlib.asynccontextmanager
 async def _backends(outbound: Outbound, settings: Settings) -> AsyncIterator[dict[str, Backend]]:
     backends: dict[str, Backend] = {"http": HttpBackend(outbound, parse_keys(settings.callback_keys))}
+    # Slack knows no signature. Its URL is as much outside as any other, so the policy for addresses applies.
+    backends |= {WEBHOOK: backends["http"], SLACK: HttpBackend(outbound)}
+    backends[MAIL] = SmtpBackend(parse_smtp_url(settings.smtp_url), settings.mail_from)
     if settings.callback_kafka:
         backends["kafka"] = KafkaBackend(parse_kafka_config(settings.callback_kafka))
     try:

@@ -15,6 +15,7 @@ from .admin.maintenance import MaintenanceOperations
 from .admin.signal_links import SignalLinkOperations
 from .admin.tokens import TokenOperations
 from .aggregations import AggregationOperations
+from .alerts.operations import AlertOperations
 from .aliases.lookup import AliasOperations
 from .aliases.numbers import NumberOperations
 from .assignments import AssignmentOperations
@@ -57,6 +58,7 @@ class Service(
     PushOperations,
     AssignmentOperations,
     CallbackOperations,
+    AlertOperations,
     NumberOperations,
     EventOperations,
     MaintenanceOperations,

@@ -40,6 +40,7 @@ _STATUSES: dict[type[WindlassError], int] = {
     errors.TooLarge: 413,
     errors.UnknownJob: 404,
     errors.UnknownLimit: 404,
+    errors.UnknownAlert: 404,
     errors.UnknownLimitKey: 404,
     errors.UnknownWorker: 404,
     errors.UnknownSchedule: 404,

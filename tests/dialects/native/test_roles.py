@@ -166,6 +166,12 @@ work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
 -                  POST /api/v1/workers/{id}/stop
+read               GET /api/v1/alerts
+read               GET /api/v1/alerts/{name}
+-                  PUT /api/v1/alerts/{name}
+-                  DELETE /api/v1/alerts/{name}
+-                  POST /api/v1/alerts/{name}/mute
+-                  POST /api/v1/alerts/{name}/test
 read               GET /api/v1/callbacks
 -                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
@@ -203,6 +209,7 @@ read               GET /limits
 read               GET /limits/{name}
 read               GET /aggregations
 read               GET /callbacks
+read               GET /alerts
 -                  POST /do/configure-queue
 -                  POST /do/set-limit
 -                  POST /do/change-limit
@@ -248,6 +255,10 @@ produce            POST /do/send-signal
 -                  POST /do/delete-matching
 -                  POST /do/requeue-matching
 -                  POST /do/call-off
+-                  POST /do/set-alert
+-                  POST /do/mute-alert
+-                  POST /do/test-alert
+-                  POST /do/delete-alert
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
 from tests.support.connections import open_sync_reconnecting
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.export.lines import ImportReport
 from windlass.core.filters.saved_filter import SavedFilter
@@ -68,6 +69,7 @@ def fill(service: Service) -> None:
     fill_states(service)
     fill_dependencies(service)
     fill_callbacks(service)
+    fill_alerts(service)
 
 
 def fill_schedules(service: Service) -> None:
@@ -135,6 +137,14 @@ def fill_callbacks(service: Service) -> None:
     first, second = service.take_callbacks(most=2).wait().callbacks
     service.retry_callbacks([FailedDelivery(id=first.id, token=first.token, give_up=True, error="410\nGone")]).wait()
     service.retry_callbacks([FailedDelivery(id=second.id, token=second.token, delay_ms=5, error="500")]).wait()
+
+
+def fill_alerts(service: Service) -> None:
+    targets = ("https://a.example.com/x", "slack:https://b.example.com/y", "mailto:ops@example.com")
+    service.set_alert(AlertRule(name="failures", kind="failures", pattern="q*", threshold=0.5, targets=targets)).wait()
+    service.set_alert(AlertRule(name="engine", kind="engine_risk", is_enabled=False, note="See the wiki.")).wait()
+    service.mute_alert("failures", for_ms=HOUR).wait()
+    service.test_alert("failures").wait()
 
 
 def drain(service: Service, queues: Sequence[str]) -> int:

@@ -59,7 +59,8 @@ SINGLE = (
     "filters",
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
     "timers:lease", "timers:ring", "owed", "owed_to", "given_up", "given_up_ids", "debts", "work", "restoring",
-    "number", "numbers", "numbered", "tombstones", "tombstone_queues", *LIMITING_SINGLE, *FLOW_SINGLE,
+    "number", "numbers", "numbered", "tombstones", "tombstone_queues", "alerts", "alert_states",
+    *LIMITING_SINGLE, *FLOW_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",

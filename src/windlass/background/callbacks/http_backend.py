@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from windlass.core.alerts.targets import is_message
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, sign_callback
 from windlass.core.errors import Refusal
@@ -61,7 +62,7 @@ class HttpBackend:
         own = {name.lower(): value for name, value in pending.callback.headers}
         ours = {
             ID_HEADER: pending.key,
-            "Windlass-Event": pending.job.state.label,
+            "Windlass-Event": "alert" if is_message(pending.callback) else pending.job.state.label,
             "Windlass-Attempt": str(pending.attempt),
         }
         if self._keys:

@@ -17,8 +17,9 @@ from windlass.store.topology.health import CONFIG, INFO, read_durability
 from windlass.store.topology.permissions import explain_refusal
 from windlass.store.topology.primaries import query_primaries_once
 
-URLS = {"url"}
+URLS = {"url", "smtp_url"}
 MASKED = {"token", "callback_keys", "callback_kafka", "download_headers"}
+TABLES = {"alerts"}  # their values may contain URLs that are secrets
 IN_FORCE = "durability_in_force"  # not a setting: it is read from the engine
 ENGINE_LIMIT_S = 3.0
 
@@ -76,6 +77,8 @@ def _mask(origin: Origin) -> object:
     text = str(origin.display_value)
     if origin.name in MASKED and text:
         return "set"
+    if origin.name in TABLES and isinstance(origin.value, dict):
+        return ", ".join(origin.value) or ""
     if origin.name not in URLS:
         return origin.display_value
     if "@" in text:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from windlass.core.alerts.incident import AlertState
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.durable import (
     CHILDREN_MAX,
     SIGNAL_NAME_MAX,
@@ -33,8 +35,13 @@ ATTEMPTS_MAX = 20
 JOBS_REMEMBERED = 20  # by a schedule
 REASON_CHARS_MAX = 65_536  # of texts from other systems, which may have several lines
 PROGRESS_WHOLE = 1_000_000
-KINDS = ("queue", "limit", "filter", "schedule", "job", "callback", "flow", "tombstone")
-UNCOUNTED_KINDS = ("filter", "flow", "tombstone")  # in exports of older versions: their end line may leave these out
+KINDS = ("queue", "limit", "filter", "schedule", "alert", "job", "callback", "flow", "tombstone")
+UNCOUNTED_KINDS = (
+    "filter",
+    "alert",
+    "flow",
+    "tombstone",
+)  # in exports of older versions: their end line may leave these out
 
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
@@ -98,6 +105,11 @@ class ScheduleLine(ExportLine, frozen=True, kw_only=True, tag="schedule"):
     skipped: Uint48 = 0
     missed: Uint48 = 0
     jobs: Annotated[list[str], Meta(max_length=JOBS_REMEMBERED)] = []  # latest jobs, newest first
+
+
+class AlertLine(ExportLine, frozen=True, kw_only=True, tag="alert"):
+    rule: AlertRule
+    state: AlertState = AlertState()  # an incident that is open goes on, without another message
 
 
 class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -293,6 +305,7 @@ AnyLine: TypeAlias = (
     | LimitLine
     | FilterLine
     | ScheduleLine
+    | AlertLine
     | JobLine
     | CallbackLine
     | FlowLine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from windlass.core.alerts.targets import RESERVED_TYPE, is_message
 from windlass.core.callbacks.callback import CALLBACKS_MAX, DeliveryCapacity, FailedDelivery, LeasedCallback
 from windlass.core.callbacks.urls import URL_MAX, is_http_url
 from windlass.core.errors import BadInput, TooLarge
@@ -40,6 +41,8 @@ def _check_target(value: Callback) -> None:
     check_text("callback.destination", value.destination, DESTINATION_MAX, may_be_empty=True)
     if bool(value.type) != bool(value.destination):
         raise BadInput("Give callback.type and callback.destination together; for HTTP give callback.url alone.")
+    if is_message(value):
+        raise BadInput(f"callback.type must not begin with {RESERVED_TYPE}: these types are for messages of alerts.")
     if not value.type:
         _check_url(value.url)
     elif value.url:

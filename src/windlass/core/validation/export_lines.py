@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from windlass.core.alerts.message import decode_message
+from windlass.core.alerts.targets import MAIL, SLACK, WEBHOOK, parse_target
 from windlass.core.durable import SIGNAL_VALUE_MAX, STEP_VALUE_MAX, STREAM_VALUE_MAX
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.export.lines import (
@@ -103,6 +107,17 @@ def check_job_line(line: JobLine, new: NewJob, payload_max: int) -> None:
         raise BadInput("after needs has_members.")
     if is_ended and line.job.has_members and (not line.after or line.job.state == "finished"):
         raise BadInput("has_members of a job that has ended is only for a failed or cancelled job with after.")
+
+
+def check_message(entry: JobEntry, new: NewJob, payload_max: int) -> None:
+    """Check a message about an alert, which only alerts can have as a callback."""
+    check_job_entry(entry, replace(new, callback=None), payload_max)
+    callback = new.callback
+    prefix = {WEBHOOK: "", SLACK: "slack:", MAIL: "mailto:"}
+    if callback is None or callback.type not in prefix or callback.url or callback.headers or callback.data is not None:
+        raise BadInput("a message about an alert has a type and a destination only.")
+    parse_target(prefix[callback.type] + callback.destination)
+    decode_message(new.payload.data)
 
 
 def check_job_entry(entry: JobEntry, new: NewJob, payload_max: int) -> None:

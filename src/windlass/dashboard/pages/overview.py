@@ -24,6 +24,8 @@ from windlass.dashboard.views.throughput import (
 )
 from windlass.web.app.app_state import AppState
 
+from .alerts.attention import AttentionView, read_attention
+
 routes = DashboardRoutes()
 
 TOTALS = ("queued", "running", "scheduled", "suspended", "waiting", "failures")
@@ -52,6 +54,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     rows: list[QueueRow]
     queue_count: int
     throughput: Throughput
+    attention: AttentionView
 
 
 class OverviewData(msgspec.Struct, frozen=True):
@@ -78,6 +81,7 @@ async def overview(page: PageContext[OverviewQuery]) -> OverviewView:
         [_row(queue, data.histories.get(queue.queue, ()), throughput) for queue in shown],
         len(stats),
         throughput,
+        await read_attention(page),
     )
 
 

@@ -18,6 +18,7 @@ _PATHS = {
     "limits": "M2 11a6 6 0 1112 0M8 11l3-4",
     "aggregations": "M2 3h5v4H2zM9 3h5v4H9zM5.5 10h5v4h-5zM4.5 7v1.5h7V7M8 8.5V10",
     "callbacks": "M9 3l5 4-5 4V8.5C5.5 8.5 3.5 10 2 13c.3-4.5 2.8-7.3 7-7.5z",
+    "alerts": "M8 2a4 4 0 014 4v3l1.5 2.5h-11L4 9V6a4 4 0 014-4zM6.5 13.5a1.6 1.6 0 003 0",
     "engine": "M3 4c0-3 10-3 10 0v8c0 3-10 3-10 0zM3 4c0 3 10 3 10 0M3 8c0 3 10 3 10 0",
     "audit": "M4 2h6l3 3v9H4zM6.5 7h4M6.5 9.5h4M6.5 12h2.5",
     "search": "M7 2.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9zM10.3 10.3L14 14",
@@ -77,6 +78,7 @@ NAVIGATION = (
     NavigationItem("limits", "Limits", "limits", "l"),
     NavigationItem("aggregations", "Aggregations", "aggregations", "a"),
     NavigationItem("callbacks", "Callbacks", "callbacks", "c"),
+    NavigationItem("alerts", "Alerts", "alerts", "t"),
     NavigationItem("engine", "Engine", "engine", "e"),
     NavigationItem("audit", "Audit", "audit", "u", "admin"),
 )

@@ -40,6 +40,7 @@ STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.NamesNeedLanes: (502, "Select failed"),
     errors.NoExactPriority: (502, "Select failed"),
     errors.UnknownLimit: _FAILED,
+    errors.UnknownAlert: _FAILED,
     errors.MemberFailed: _FAILED,
     errors.UnknownLimitKey: _FAILED,
     errors.LimitsChanged: _FAILED,

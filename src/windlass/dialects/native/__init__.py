@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     admin,
+    alerts,
     atomic_enqueue,
     bulk_actions,
     callbacks,
@@ -25,5 +26,5 @@ from .durable import signals, steps, streams
 
 _JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, flows, events, job_admin, bulk_actions, take, reports)
 _DURABLE_ROUTES = (steps, signals, streams)
-_OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, admin)
+_OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, alerts, admin)
 ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_DURABLE_ROUTES, *_OTHER_ROUTES))

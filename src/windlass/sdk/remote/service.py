@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .admin.filters import RemoteFilterOperations
+from .alerts import RemoteAlertOperations
 from .durable.steps import RemoteDurableOperations
 from .durable.streams import RemoteStreamOperations
 from .enqueue import RemoteEnqueueOperations
@@ -32,6 +33,7 @@ class RemoteService(
     RemoteLimitOperations,
     RemoteScheduleOperations,
     RemoteFilterOperations,
+    RemoteAlertOperations,
 ):
     """Operations that programs and workers need. Other operations of the service raise BadSetting."""
 

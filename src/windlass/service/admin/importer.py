@@ -7,6 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
+from windlass.core.alerts.incident import Transition
+from windlass.core.alerts.message import ALERT_QUEUE
+from windlass.core.alerts.targets import is_message
+from windlass.core.alerts.validation import check_alert_rule
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
 from windlass.core.filters.saved_filter import SavedFilter, check_saved_filter
@@ -19,6 +25,7 @@ from windlass.core.validation.export_lines import (
     check_flow_line,
     check_job_entry,
     check_job_line,
+    check_message,
     check_queue_line,
     check_schedule_line,
     check_tombstone_line,
@@ -27,8 +34,8 @@ from windlass.core.validation.limits import check_limit
 from windlass.core.validation.schedules import check_schedule
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import job_admin, queues
+from windlass.store.commands.admin import alerts, filters
 from windlass.store.commands.admin import export as calls
-from windlass.store.commands.admin import filters
 from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import join_keys
 from windlass.store.export import entries as stored_entries
@@ -47,6 +54,7 @@ _CONFLICTS = {
     "filter": "A different saved filter of this name exists here; it is left unchanged.",
     "schedule": "A different schedule of this name exists here; it is left unchanged.",
     "job": "A job with this id and other content exists here; it is left unchanged.",
+    "alert": "A different alert rule of this name exists here; it is left unchanged.",
     "callback": "",
     "flow": "Another flow with this id exists here; it is left unchanged.",
     "tombstone": "",
@@ -125,6 +133,10 @@ class Importer:
             check_saved_filter(saved)
             self._seen["filter"] += 1
             return self._filter(saved, self.done.lines, self._send())
+        if isinstance(line, export_lines.AlertLine):
+            check_alert_rule(line.rule)
+            self._seen["alert"] += 1
+            return self._alert(line, self.done.lines, self._send())
         entry = self._entry(line)
         self._seen[_kind_of(line)] += 1
         return self._add(_kind_of(line), entry, _weight(line, size)) if entry else None
@@ -210,7 +222,8 @@ class Importer:
     def _callback(self, line: export_lines.CallbackLine) -> BatchEntry:
         partition = self._store.partition_of_queue(line.job.queue)
         job = self._content(line.job, partition)
-        check_job_entry(line.job, job, self._payload_max)
+        check = check_message if line.job.queue == ALERT_QUEUE and is_message(job.callback) else check_job_entry
+        check(line.job, job, self._payload_max)
         if line.last_attempt is not None:
             check_attempt_entry(line.last_attempt)
         if job.callback is None or line.id != line.job.id or line.job.state not in job.callback.events:
@@ -270,6 +283,20 @@ class Importer:
                 return self._note(line, "filter", saved.name, "existing" if known == saved else IdConflict())
         answer = yield filters.save_filter(saved, "")
         self._note(line, "filter", saved.name, answer if isinstance(answer, Refusal) else "added")
+
+    def _alert(self, line: export_lines.AlertLine, number: int, before: Flow[None]) -> Flow[None]:
+        """Set a rule as one that was set by hand: the settings of the servers here declare their own."""
+        yield from before
+        rule = replace(line.rule, is_declared=False)
+        stored: alerts.StoredAlerts = yield alerts.alerts(0)
+        for one in stored.rules:
+            if one.status.rule.name == rule.name:
+                is_same = replace(one.status.rule, is_declared=False) == rule
+                return self._note(number, "alert", rule.name, "existing" if is_same else IdConflict())
+        answer = yield alerts.set_alert(rule)
+        if not isinstance(answer, Refusal):
+            answer = yield alerts.move_alert(rule.name, b"", Transition(state=line.state), ())
+        self._note(number, "alert", rule.name, answer if isinstance(answer, Refusal) else "added")
 
     def _send(self) -> Flow[None]:
         batch, self._batch, self._bytes = self._batch, [], 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
+from windlass.core.alerts.targets import hide_secret, is_message
 from windlass.core.callbacks.callback import (
     GIVEN_UP_KEPT_MS,
     GIVEN_UP_MOST,
@@ -41,10 +44,13 @@ def _read_callback(
     callback_id, entry, is_whole, result, is_too_big, attempt, tries, error, token, to = fields
     job = unpack(entry, is_whole=is_whole == b"1")
     is_held = due_at_ms is None and removed_at_ms is None
+    callback = job.callback or _NO_CALLBACK
+    if not is_held:
+        callback = _visible_callback(callback)
     return PendingCallback(
         id=callback_id,
         job=job,
-        callback=job.callback or _NO_CALLBACK,
+        callback=callback,
         result=unpack_blob(result),
         is_result_too_big=is_too_big == b"1",
         last_attempt=unpack_attempt(attempt) if attempt else None,
@@ -56,6 +62,13 @@ def _read_callback(
         due_at_ms=due_at_ms,
         removed_at_ms=removed_at_ms,
     )
+
+
+def _visible_callback(callback: Callback) -> Callback:
+    """Return a callback for listings. Readers of these must not learn the secret part of an alert's target."""
+    if not is_message(callback):
+        return callback
+    return replace(callback, destination=hide_secret(callback.destination))
 
 
 def take_callbacks(

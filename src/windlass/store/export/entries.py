@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from windlass.core.alerts.targets import is_message
 from windlass.core.callbacks.callback import destination_digest
 from windlass.core.export import lines
 from windlass.core.ids import format_id, parse_id
@@ -369,6 +370,8 @@ def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
         "error": line.error,
         "to": "" if job.callback is None else destination_digest(job.callback),
     }
+    if is_message(job.callback):
+        fields["is_alert"] = "1"
     body = {"list": "given_up" if line.is_given_up else "owed", "at": line.at_ms, "fields": fields}
     return RestoreEntry("b", job.id + line.number.to_bytes(6, "big"), body)
 

@@ -12,8 +12,8 @@ from windlass.core.errors import EngineUnavailable
 from windlass.core.export import lines as export_lines
 from windlass.core.filters.saved_filter import SavedFilter
 from windlass.store.commands import limits, queues, schedules
+from windlass.store.commands.admin import alerts, filters
 from windlass.store.commands.admin import export as commands
-from windlass.store.commands.admin import filters
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.store import Store
 
@@ -60,6 +60,7 @@ class ExportWriter:
         yield self._filters()
         for partition in partitions:
             yield from self._pages(partial(self._schedule_page, partition))
+        yield self._alerts()
         # Flows and tombstones come last: a job that is removed during the export is then in at least one of the lists.
         for kind, write in (
             ("j", self._jobs),
@@ -149,6 +150,11 @@ class ExportWriter:
         self._is_over = not names
         self._cursor = names[-1] if names else ""
         return self._encode_counted("schedule", [write_schedule(parts) for _, parts in found])
+
+    def _alerts(self) -> Flow[Lines]:
+        stored: alerts.StoredAlerts = yield alerts.alerts(0)
+        found = [export_lines.AlertLine(rule=one.status.rule, state=one.status.state) for one in stored.rules]
+        return self._encode_counted("alert", found)
 
     # Jobs, callbacks, flows and tombstones: scans with the engine's cursor
 

@@ -163,6 +163,13 @@ function keys.stats(component) return P .. 'stats:' .. component end -- hash: in
 function keys.filters() return P .. 'filters' end -- hash: name -> page and fields (opaque); partition 0
 function keys.audit() return P .. 'audit' end -- stream: audit log, bounded (audit.lua); partition 0
 
+-- Alerts (partition 0)
+function keys.alerts() return P .. 'alerts' end -- hash: name -> rule (opaque)
+function keys.alert_states() return P .. 'alert_states' end -- hash: name -> state (opaque)
+-- list: past incidents (opaque), newest first; bounded
+function keys.alert_history() return P .. 'alert_history' end
+function keys.alerts_due() return P .. 'alerts_due' end -- string: when the rules are evaluated next
+
 -- Keys of a queue for the fast path, kept from call to call: joining them costs as much as finding them. They depend on
 -- the root and on the queue only. Counters.lua keeps the fields of the current minute there.
 local QUEUES_KEPT = 100

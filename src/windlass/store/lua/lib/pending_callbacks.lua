@@ -85,6 +85,15 @@ function pending_callbacks.add(job, result)
   pending_callbacks.has_new = true
 end
 
+-- Add a callback that belongs to no job: a message about an alert. The caller packs its record, as of an ended job,
+-- and wakes the processes that deliver.
+function pending_callbacks.add_message(id, entry, destination)
+  local callback = id .. struct.pack('>I6', redis.call('INCR', keys.callback_number()))
+  redis.call('HSET', keys.callback(callback), 'job', entry, 'tries', 0, 'to', destination, 'is_whole', 1,
+    'result', '', 'is_too_big', 0, 'attempt', '', 'is_alert', 1)
+  list_new(callback, destination, clock.now_ms)
+end
+
 local FLAG_OF = {
   [STATE.finished] = 'owes_finished', [STATE.failed] = 'owes_failed', [STATE.cancelled] = 'owes_cancelled',
 }

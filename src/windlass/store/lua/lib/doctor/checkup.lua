@@ -205,6 +205,12 @@ local KIND = {
   stats = temporary('hash'),
   filters = unchecked('hash'),
   audit = unchecked('stream'),
+
+  -- Alerts
+  alerts = unchecked('hash'),
+  alert_states = {type = 'hash', entry = single(checkup_lists.check_alert_state)},
+  alert_history = unchecked('list'),
+  alerts_due = unchecked('string'),
 }
 
 -- Check the type of a key and its expiry: temporary keys must expire, and others must not.

@@ -117,6 +117,12 @@ function checkup_lists.check_callback(callback)
   end)
 end
 
+-- A state without its rule would be the state of a later rule of the same name.
+function checkup_lists.check_alert_state(name)
+  if redis.call('HEXISTS', keys.alerts(), name) == 1 then return end
+  findings.report_key('ghost', 'alert_states:' .. name, function() redis.call('HDEL', keys.alert_states(), name) end)
+end
+
 -- Check an entry of a list of callbacks. `is_right`: the entry belongs in this list.
 function checkup_lists.check_callback_entry(key, callback, is_right)
   if is_right and redis.call('EXISTS', keys.callback(callback)) == 1 then return end

@@ -1,0 +1,1 @@
+"""Evaluation of alert rules, and the bodies of their messages."""

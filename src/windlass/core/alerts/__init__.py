@@ -1,0 +1,1 @@
+"""Alert rules, their incidents, and the messages about them. No I/O, no clock."""

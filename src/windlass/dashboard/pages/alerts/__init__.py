@@ -1,0 +1,1 @@
+"""Page of alert rules, and the open incidents on the overview."""

@@ -1,0 +1,1 @@
+"""Alert operations: rules and their incidents, and the evaluation of the rules."""

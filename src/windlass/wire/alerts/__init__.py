@@ -1,0 +1,1 @@
+"""Shapes of alert rules and their incidents."""
