@@ -248,9 +248,7 @@ async def test_a_worker_that_the_engine_has_forgotten_registers_again(opened: Se
     assert [worker.id for worker in await opened.workers()] == [WORKER]
 
 
-async def test_tells_about_its_process_and_updates_its_memory(
-    opened: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tells_about_its_process_and_updates_its_memory(opened: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter((50_000_000, 70_000_000))
     monkeypatch.setattr(lease_holder, "used_bytes", lambda pid: next(used) if pid == os.getpid() else 0)
     holder = make_holder(opened, RecordingOwner())

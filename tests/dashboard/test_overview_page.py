@@ -44,7 +44,7 @@ async def test_totals_of_all_queues(page_client: PageClient, service: Service) -
     service.take(Take(queues=("video",))).wait()
     text = (await page_client.get("/")).text
     assert "Queued 1 now Running 1 now Scheduled 1 now Suspended 0 now Waiting 0 now Failed 2 now" in text
-    assert "Finished per minute 0 last 5 minutes" in text
+    assert "Finished/min 0 last 5 minutes" in text
 
 
 async def test_charts_by_minute(page_client: PageClient, service: Service, store: Store) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.sdk.apps import fault_tasks
 from tests.support.worker_process import JobNotes, WorkerProcess, list_workers, wait_until
-from windlass import __version__, Context, JobCancelled, Limit, Windlass, Worker
+from windlass import Context, JobCancelled, Limit, Windlass, Worker, __version__
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import BadInput, Unauthorized
 from windlass.core.operations import WorkerInfo

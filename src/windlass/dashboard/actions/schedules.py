@@ -24,7 +24,7 @@ async def run_schedule(page: PageContext[None], form: ScheduleForm) -> ActionRes
     """Create a job of the schedule now; its next occurrence does not change."""
     await _check_schedule(page, form)
     await page.service.run_schedule(form.name)
-    return ActionResult(f"{form.name} has created a job. Its next occurrence is unchanged.")
+    return ActionResult(f"Created a job of {form.name}. The next occurrence is unchanged.")
 
 
 @routes.action("pause-schedule", ScheduleForm)
@@ -32,7 +32,7 @@ async def pause_schedule(page: PageContext[None], form: ScheduleForm) -> ActionR
     """Pause a schedule: it creates no jobs."""
     await _check_schedule(page, form)
     await page.service.pause_schedule(form.name, reason=form.reason)
-    return ActionResult(f"{form.name} is paused.")
+    return ActionResult(f"Paused {form.name}.")
 
 
 @routes.action("resume-schedule", ScheduleForm)
@@ -40,7 +40,7 @@ async def resume_schedule(page: PageContext[None], form: ScheduleForm) -> Action
     """Resume a paused schedule."""
     await _check_schedule(page, form)
     await page.service.resume_schedule(form.name)
-    return ActionResult(f"{form.name} is resumed.")
+    return ActionResult(f"Resumed {form.name}.")
 
 
 @routes.action(
@@ -50,4 +50,4 @@ async def delete_schedule(page: PageContext[None], form: ScheduleForm) -> Action
     """Delete a schedule. The jobs that it created are kept."""
     await _check_schedule(page, form)
     await page.service.unschedule(form.name)
-    return ActionResult(f"The schedule {form.name} is deleted.")
+    return ActionResult(f"Deleted the schedule {form.name}.", to=page.link("schedules"))

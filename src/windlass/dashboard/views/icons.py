@@ -24,6 +24,7 @@ _PATHS = {
     "menu": "M2 4h12M2 8h12M2 12h12",
     "pause": "M5 3v10M11 3v10",
     "resume": "M4.5 2.5l8 5.5-8 5.5z",
+    "run-now": "M9 1.5L3.5 9H8l-1 5.5L12.5 7H8z",
     "more": "M3 8h.1M8 8h.1M13 8h.1",
     "close": "M3.5 3.5l9 9M12.5 3.5l-9 9",
     "check": "M3 8.5l3.5 3.5L13 4.5",
