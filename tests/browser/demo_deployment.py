@@ -35,6 +35,7 @@ from windlass.store.store import Store
 HOUR_MS = 60 * MINUTE_MS
 WAITING_SINCE_MS, RUNNING_SINCE_MS = 4 * MINUTE_MS, 3 * MINUTE_MS
 PUSHED = b"worker of pushes"
+DOWNLOADER = b"downloads worker"
 # Numbers that JavaScript numbers cannot represent exactly.
 EXACT = b'{"order": 9007199254740993, "amount": 0.10, "huge": 123456789012345678901234567890, "none": null, "ok": true}'
 
@@ -199,6 +200,11 @@ class DemoDeployment:
             queues=(make_text("edge"),),
         )
         await self.service.register(PUSHED, info, beat_ms=24 * HOUR_MS)
+        part = WorkerInfo(
+            host=make_text("server-1.example"), pid=88, queues=(QUEUE,), slots=30, name="downloads",
+            component="downloads", version="1.4.2", python="3.13.5", memory_bytes=96_000_000,
+        )  # fmt: skip
+        await self.service.register(DOWNLOADER, part, beat_ms=24 * HOUR_MS)
 
     async def _downloads(self) -> None:
         """Create two aggregations, each with as many running downloads as it allows."""

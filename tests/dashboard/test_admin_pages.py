@@ -165,6 +165,33 @@ async def test_shows_workers_with_their_jobs(service: Service, page_client: Page
     assert not page.all("span", **{"class": "badge badge-bad"})
 
 
+async def test_shows_tasks_versions_and_memory_of_workers(service: Service, page_client: PageClient) -> None:
+    info = WorkerInfo(
+        name="app-1", names=("send_mail", HOSTILE), version="1.4.2", python="3.13.5", memory_bytes=187 * 2**20
+    )
+    await service.register(WORKER, info)
+    page = await page_client.get("/workers")
+    for text in ("2 tasks", "send_mail", HOSTILE, "1.4.2", "Python 3.13.5", "187 MiB"):
+        assert text in page.text, text
+    await service.register(WORKER, WorkerInfo(name="app-1"))  # of an earlier version
+    page = await page_client.get("/workers")
+    assert page.text.count("–") == 3
+
+
+async def test_parts_of_servers_do_not_count_as_workers(service: Service, page_client: PageClient) -> None:
+    part = WorkerInfo(name="downloads", component="downloads", host="server-1", slots=30, memory_bytes=2**20)
+    await service.register(b"a part of server", part)
+    page = await page_client.get("/workers")
+    assert "No workers" in page.text
+    assert "Workers 0 Busy slots 0 of 0 Lost 0" in page.text
+    assert "Server processes" in page.text
+    assert "downloads server-1 0 of 30 1.0 MiB" in page.text
+    assert "/do/stop-worker" not in page.actions
+    await service.register(WORKER, WorkerInfo(name="app-1", slots=4))
+    page = await page_client.get("/workers")
+    assert "Workers 1 Busy slots 0 of 4 Lost 0" in page.text
+
+
 async def test_marks_a_lost_worker(service: Service, page_client: PageClient) -> None:
     await service.register(WORKER, WorkerInfo(queues=("mail",)), beat_ms=30_000)
     service.store.clock_offset_ms += 40_000
