@@ -63,6 +63,9 @@ class NavigationItem(NamedTuple):
     path: str
     key: str
     role: str = "read"  # needed to see it
+    is_optional: bool = False  # shown once the deployment uses it, see navigation.py
+    heading: str = ""  # above this entry and those that are `under` it
+    under: str = ""  # section whose heading it stands under, if that section is shown
 
 
 NAVIGATION = (
@@ -75,8 +78,8 @@ NAVIGATION = (
     NavigationItem("workers", "Workers", "workers", "w"),
     NavigationItem("schedules", "Schedules", "schedules", "s"),
     NavigationItem("limits", "Limits", "limits", "l"),
-    NavigationItem("aggregations", "Aggregations", "aggregations", "a"),
-    NavigationItem("callbacks", "Callbacks", "callbacks", "c"),
+    NavigationItem("aggregations", "Aggregations", "aggregations", "a", is_optional=True, heading="Downloads"),
+    NavigationItem("callbacks", "Callbacks", "callbacks", "c", is_optional=True, under="aggregations"),
     NavigationItem("engine", "Engine", "engine", "e"),
     NavigationItem("audit", "Audit", "audit", "u", "admin"),
 )
