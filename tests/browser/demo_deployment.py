@@ -271,12 +271,20 @@ class DemoDeployment:
         job = NewJob(
             queue=make_text("reports"), name=make_text("render_report"), payload=_customer(make_text("nightly"))
         )
+        cached = NewJob(
+            queue=make_text("cache"), name=make_text("warm_cache"), payload=_customer(make_text("all")),
+            result_ttl_ms=24 * HOUR_MS,
+        )  # fmt: skip
         for schedule in (
             Schedule(name=make_text("nightly report"), job=job, cron="30 3 * * 1-5", timezone="Europe/Madrid"),
-            Schedule(name=make_text("warm the cache"), job=job, every_ms=12 * HOUR_MS, overlap="skip"),
+            Schedule(name=make_text("warm the cache"), job=cached, every_ms=12 * HOUR_MS, overlap="skip"),
             Schedule(name=make_text("monthly invoices"), job=job, cron="0 6 1 * *", misfire="all"),
         ):
             await self.service.schedule(schedule)
+        for _ in range(2):
+            await self.service.run_schedule(make_text("warm the cache"))
+            (run,) = await self._take("cache")
+            await self.service.finish([Finish(run.id, run.lease_token, Blob(b'{"entries": 812}'))])
         await self.service.pause_schedule(
             make_text("monthly invoices"), reason=make_text("new prices come in January", 400)
         )

@@ -111,16 +111,16 @@ async def test_configures_a_queue(service: Service, page_client: PageClient) -> 
 async def test_lease_renewal_is_shown_and_changed(service: Service, page_client: PageClient) -> None:
     plain = await page_client.get("/queues/mail")
     assert len(plain.all("select", name="lease_renewal")) == 1
-    assert "Lease renewal no default no" not in plain.text
+    assert "Lease renewal no (default: no)" not in plain.text
     fixed = await page_client.get("/queues/job_queue_mail")
-    assert "Lease renewal no default no" in fixed.text
+    assert "Lease renewal no (default: no)" in fixed.text
     # The options of its form show which one is chosen: one more `no` than on the other page.
     chosen = [[option["value"] for option in page.all("option") if "selected" in option] for page in (plain, fixed)]
     assert chosen[1].count("no") == chosen[0].count("no") + 1
     after = await done(page_client, fixed, "configure-queue", {}, lease_renewal="yes")
     assert "Changed lease renewal of job_queue_mail." in after.text
     assert (await service.configuration("job_queue_mail")).lease_renewal
-    assert "Lease renewal yes default no" in after.text
+    assert "Lease renewal yes (default: no)" in after.text
 
 
 @pytest.mark.parametrize(("field", "text"), [("lease_ms", "soon"), ("max_length", "-1"), ("retention_ms", "0ms ms")])
@@ -344,7 +344,7 @@ async def test_changes_the_cap_of_a_key(service: Service, page_client: PageClien
         jobs = [link["href"] for link in page.all("a") if link["href"].startswith("/jobs/")]
         assert len(jobs) == 1, "the running job of the key"
         page = await done(page_client, page, "set-cap", {"name": "per shop"}, running="3")
-        assert "may have 3 running at once" in page.text
+        assert "Up to 3 jobs of" in page.text
     shops = (await service.aggregations("per shop")).aggregations
     assert {(shop.key, shop.cap) for shop in shops} == {("acme", 3), (HOSTILE, 3)}
     for wrong, status in (("0", 400), ("many", 400), ("", 400)):
@@ -392,7 +392,7 @@ async def test_shows_aggregations(service: Service, page_client: PageClient) -> 
     assert "hush" not in page.answer.text
     (address,) = [link["href"] for link in page.all("a") if "key=%22shop" in link.get("href", "")]
     page = await done(page_client, await page_client.get(address), "set-cap", {}, running="7")
-    assert "shop may have 7 running at once" in page.text
+    assert "Up to 7 jobs of shop may run at once." in page.text
     assert "0 of 7" in (await page_client.get("/aggregations")).text
 
 

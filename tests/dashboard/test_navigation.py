@@ -66,7 +66,9 @@ async def test_a_pending_callback_of_a_job_shows_callbacks(service: Service, pag
     assert "/callbacks" in entries(await page_client.get("/"))
 
 
-@pytest.mark.parametrize(("counter", "is_shown"), [("successfulCallbacks", True), ("failedCallbacks", True), ("alive", False)])
+@pytest.mark.parametrize(
+    ("counter", "is_shown"), [("successfulCallbacks", True), ("failedCallbacks", True), ("alive", False)]
+)
 async def test_delivered_callbacks_count(
     service: Service, page_client: PageClient, counter: str, is_shown: bool
 ) -> None:
