@@ -157,7 +157,7 @@ async def test_pause_resume_and_configure_a_queue(visitor: Visitor, running: Ser
 
     await page.get_by_text("Change properties").click()
     await page.get_by_label("Lease", exact=True).fill("2m")
-    await page.get_by_role("button", name="Change").click()
+    await page.get_by_role("button", name="Save properties").click()
     await expect(page.get_by_role("region", name="Properties")).to_contain_text("2m")
     assert (await service.configuration("mail")).lease_ms == 120_000
 
