@@ -95,7 +95,7 @@ def _preview_form(form: ScheduleForm, now_ms: int) -> Preview:
 async def new_schedule(page: PageContext[None]) -> ScheduleFormView:
     """Show the form for a new schedule."""
     check_may_change(page)
-    form = ScheduleForm(cron="0 3 * * *", payload="{}")
+    form = ScheduleForm(cron="0 3 * * *", payload="{}", overlap="skip")
     return await _view(page, form, None)
 
 
