@@ -62,6 +62,7 @@ def _register(worker: bytes, info: WorkerInfo, beat_ms: int) -> RequestFlow[int]
     given = {name: getattr(info, name) for name in WorkerShape.__struct_fields__ if name != "beat_ms"}
     body = WorkerShape(beat_ms=beat_ms, **given)
     path = f"/workers/{format_id(worker)}"
+    reply: ExpectedShape
     try:
         reply = yield ApiRequest(method="PUT", path=path, response_type=ExpectedShape, body=body)
     except BadInput:  # a server of an earlier version refuses fields that it does not know
