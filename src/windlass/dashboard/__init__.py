@@ -14,7 +14,6 @@ from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
 from .actions import limits as limit_actions
 from .actions import queues as queue_actions
-from .actions import schedule_forms as schedule_form_actions
 from .actions import schedules as schedule_actions
 from .actions import workers as worker_actions
 from .error_page import render_error_page
@@ -34,7 +33,6 @@ from .pages import (
     limits,
     overview,
     queues,
-    schedule_forms,
     schedules,
     search,
     signal_link,
@@ -46,10 +44,10 @@ __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
     overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
-    aggregations, callbacks, engine, audit, signal_link, durable, schedule_forms,
+    aggregations, callbacks, engine, audit, signal_link, durable,
 )  # fmt: skip
 _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
-    callback_actions, flow_actions, durable_actions, doctor, schedule_form_actions,
+    callback_actions, flow_actions, durable_actions, doctor,
 )  # fmt: skip
 ROUTES = tuple(subject.routes for subject in (static_files, login, live, *_PAGES, *_ACTIONS))
