@@ -36,6 +36,8 @@ PAGES = {
     "failures": "/failures",
     "workers": "/workers",
     "schedules": "/schedules",
+    "schedule": "/schedules/warm%20the%20cache",
+    "schedule-new": "/new-schedule",
     "limits": "/limits",
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import platform
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from tests.background.lease_owner import RecordingOwner, ref
 from tests.support.engine_process import EngineProcess
 from tests.support.lossy_connection import LIMIT_S, SETTLED_MS, LossyConnection, open_lossy_connection
+from windlass import __version__
 from windlass.background import lease_holder
 from windlass.background.lease_holder import LeaseHolder, lease_of
 from windlass.core.errors import BadInput
@@ -243,6 +246,25 @@ async def test_a_worker_that_the_engine_has_forgotten_registers_again(opened: Se
     assert await opened.workers() == []
     await holder.beat()
     assert [worker.id for worker in await opened.workers()] == [WORKER]
+
+
+async def test_tells_about_its_process_and_updates_its_memory(opened: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter((50_000_000, 70_000_000))
+    monkeypatch.setattr(lease_holder, "used_bytes", lambda pid: next(used) if pid == os.getpid() else 0)
+    holder = make_holder(opened, RecordingOwner())
+    await holder.register()
+    [worker] = await opened.workers()
+    described = (worker.info.version, worker.info.python, worker.info.memory_bytes)
+    assert described == (__version__, platform.python_version(), 50_000_000)
+
+    await holder.beat()  # too early for an update
+    assert [worker.info.memory_bytes for worker in await opened.workers()] == [50_000_000]
+    await opened.stop_worker(WORKER)
+    monkeypatch.setattr(lease_holder, "DESCRIBE_EVERY_S", 0.0)
+    await holder.beat()
+    [updated] = await opened.workers()
+    assert updated.info.memory_bytes == 70_000_000
+    assert (updated.started_at_ms, updated.stopping_since_ms is None) == (worker.started_at_ms, False)
 
 
 async def test_a_registration_that_is_refused_is_not_repeated(opened: Service) -> None:

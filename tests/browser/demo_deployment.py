@@ -37,6 +37,7 @@ from windlass.store.store import Store
 HOUR_MS = 60 * MINUTE_MS
 WAITING_SINCE_MS, RUNNING_SINCE_MS = 4 * MINUTE_MS, 3 * MINUTE_MS
 PUSHED = b"worker of pushes"
+DOWNLOADER = b"downloads worker"
 # Numbers that JavaScript numbers cannot represent exactly.
 EXACT = b'{"order": 9007199254740993, "amount": 0.10, "huge": 123456789012345678901234567890, "none": null, "ok": true}'
 
@@ -202,6 +203,11 @@ class DemoDeployment:
             queues=(make_text("edge"),),
         )
         await self.service.register(PUSHED, info, beat_ms=24 * HOUR_MS)
+        part = WorkerInfo(
+            host=make_text("server-1.example"), pid=88, queues=(QUEUE,), slots=30, name="downloads",
+            component="downloads", version="1.4.2", python="3.13.5", memory_bytes=96_000_000,
+        )  # fmt: skip
+        await self.service.register(DOWNLOADER, part, beat_ms=24 * HOUR_MS)
 
     async def _downloads(self) -> None:
         """Create two aggregations, each with as many running downloads as it allows."""
@@ -268,12 +274,20 @@ class DemoDeployment:
         job = NewJob(
             queue=make_text("reports"), name=make_text("render_report"), payload=_customer(make_text("nightly"))
         )
+        cached = NewJob(
+            queue=make_text("cache"), name=make_text("warm_cache"), payload=_customer(make_text("all")),
+            result_ttl_ms=24 * HOUR_MS,
+        )  # fmt: skip
         for schedule in (
             Schedule(name=make_text("nightly report"), job=job, cron="30 3 * * 1-5", timezone="Europe/Madrid"),
-            Schedule(name=make_text("warm the cache"), job=job, every_ms=12 * HOUR_MS, overlap="skip"),
+            Schedule(name=make_text("warm the cache"), job=cached, every_ms=12 * HOUR_MS, overlap="skip"),
             Schedule(name=make_text("monthly invoices"), job=job, cron="0 6 1 * *", misfire="all"),
         ):
             await self.service.schedule(schedule)
+        for _ in range(2):
+            await self.service.run_schedule(make_text("warm the cache"))
+            (run,) = await self._take("cache")
+            await self.service.finish([Finish(run.id, run.lease_token, Blob(b'{"entries": 812}'))])
         await self.service.pause_schedule(
             make_text("monthly invoices"), reason=make_text("new prices come in January", 400)
         )

@@ -104,6 +104,14 @@ class JobHistory:
 async def register_worker(service: Service, make_text: TextMaker) -> None:
     """Register the worker of the history. It stays visible for a day after its last heartbeat."""
     info = WorkerInfo(
-        host=make_text("app-2.example"), pid=4127, slots=8, name=make_text("app-2"), queues=(make_text("mail"),)
+        host=make_text("app-2.example"),
+        pid=4127,
+        slots=8,
+        name=make_text("app-2"),
+        queues=(make_text("mail"),),
+        names=(make_text("send_mail"), make_text("send_digest")),
+        version="1.4.2",
+        python="3.13.5",
+        memory_bytes=187_000_000,
     )
     await service.register(WORKER, info, beat_ms=24 * 60 * MINUTE_MS)

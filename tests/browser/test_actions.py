@@ -144,7 +144,7 @@ async def test_pause_resume_and_configure_a_queue(visitor: Visitor, running: Ser
     page = await visitor.open("/queues/mail")
     await page.get_by_text("Pause…").click()
     await page.get_by_label("Reason").fill("<b>moving</b>")
-    await page.get_by_role("button", name="Pause", exact=True).click()
+    await page.get_by_role("button", name="Pause queue", exact=True).click()
     await expect_message(page, "mail is paused")
     await expect(page.locator("#pause-reason")).to_contain_text("<b>moving</b>")
     await page.get_by_role("button", name="Resume").click()
@@ -157,7 +157,7 @@ async def test_pause_resume_and_configure_a_queue(visitor: Visitor, running: Ser
 
     await page.get_by_text("Change properties").click()
     await page.get_by_label("Lease", exact=True).fill("2m")
-    await page.get_by_role("button", name="Change").click()
+    await page.get_by_role("button", name="Save properties").click()
     await expect(page.get_by_role("region", name="Properties")).to_contain_text("2m")
     assert (await service.configuration("mail")).lease_ms == 120_000
 
@@ -170,13 +170,13 @@ async def test_conditions_of_a_limit_are_checked_while_they_are_typed(visitor: V
     await new.get_by_label("Jobs at once").fill("1")
     conditions = new.get_by_label("or conditions")
     await conditions.fill('{"name": ')
-    await new.get_by_role("button", name="Add limit").click()
+    await new.get_by_role("button", name="Create limit").click()
     await expect(new.get_by_text("Not valid JSON")).to_be_visible()
     await expect(conditions).to_be_focused()
     assert await service.limits() == []
     await conditions.fill('{"name": {"prefix": "send_"}}')
     await expect(new.get_by_text("As JSON, instead of queue and job name")).to_be_visible()
-    await new.get_by_role("button", name="Add limit").click()
+    await new.get_by_role("button", name="Create limit").click()
     await expect_message(page, "large allows 1 at once, for name~send_*.")
     await page.get_by_text("Change…").click()
     menu = page.locator(".menu-body").filter(has=page.get_by_label("Conditions"))
@@ -194,7 +194,7 @@ async def test_set_change_and_delete_a_limit(visitor: Visitor, running: Server) 
     await new.get_by_label("Name", exact=True).fill("<i>gentle</i>")
     await new.get_by_label("Queue").fill("mail")
     await new.get_by_label("or job starts").fill("5")
-    await new.get_by_role("button", name="Add limit").click()
+    await new.get_by_role("button", name="Create limit").click()
     await expect(page.get_by_role("heading", name="<i>gentle</i>")).to_be_visible()
 
     old = page.get_by_role("region", name="old", exact=True)

@@ -166,4 +166,4 @@ async def test_a_populated_deployment_has_jobs_in_every_state(deployment: Deploy
     stats = await service.stats(await service.queues())
     for state in ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history"):
         assert sum(getattr(queue, state) for queue in stats), state
-    assert len(await service.workers()) == 3
+    assert len(await service.workers()) == 4

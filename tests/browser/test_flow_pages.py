@@ -123,7 +123,7 @@ async def test_resume_by_the_button(visitor: Visitor, running: Server) -> None:
     page = await visitor.open(path)
     await expect(page.locator("#state")).to_have_text("failed")
     await expect(page.locator(".box-consequence")).to_have_count(3)
-    await page.get_by_role("button", name="Resume", exact=True).click()
+    await page.get_by_role("button", name="Resume flow", exact=True).click()
     await expect(page.get_by_role("status").filter(has_text="Retried 1 step.")).to_be_visible()
     await expect(page.locator("#state")).to_have_text("running")
     await expect(page.locator(".box-consequence")).to_have_count(0)
@@ -134,7 +134,7 @@ async def test_resume_by_the_button(visitor: Visitor, running: Server) -> None:
     await expect(page.locator("#state")).to_have_text("finished")
     await expect(page.locator(".box-finished")).to_have_count(5)
     await expect(page.locator("#blockers")).to_be_hidden()
-    await expect(page.get_by_role("button", name="Resume", exact=True)).to_have_count(0)
+    await expect(page.get_by_role("button", name="Resume flow", exact=True)).to_have_count(0)
 
 
 async def test_cancel_and_run_again(visitor: Visitor, running: Server) -> None:
@@ -145,7 +145,7 @@ async def test_cancel_and_run_again(visitor: Visitor, running: Server) -> None:
     await page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     await expect(page.locator("#state")).to_have_text("cancelled")
     await page.get_by_role("button", name="Run again").click()
-    await expect(page.get_by_role("status").filter(has_text="This is the copy")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="Enqueued a copy of the flow")).to_be_visible()
     await expect(page.locator("#state")).to_have_text("running")
     assert not page.url.endswith(path)
     await page.get_by_role("link", name="Flows", exact=True).first.click()

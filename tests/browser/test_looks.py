@@ -28,6 +28,10 @@ ABOUT = {
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(hostile_text('one charge per customer'), safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/schedules/{name}": [
+        f"/schedules/{quote(hostile_text(name), safe='')}" for name in ("warm the cache", "monthly invoices")
+    ],
+    "/schedules/{name}/edit": [f"/schedules/{quote(hostile_text('nightly report'), safe='')}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
@@ -91,9 +95,10 @@ SHOWN = {
     "/flows": ["checkout", "refund"],
     "/flows/{flow}": ["checkout", "reserve_stock", "charge_card", "the card has expired"],
     "/jobs/{flow step}": ["ship_order", "checkout", "charge_card"],
-    "/workers": ["app-1", "app-2", "app-2.example", "edge-1.example"],
+    "/workers": ["app-1", "app-2", "app-2.example", "edge-1.example", "server-1.example", "send_digest"],
     "/schedules": ["nightly report", "warm the cache", "monthly invoices"],
     "/alerts": ["jobs pile up"],
+    f"/schedules/{quote(hostile_text('warm the cache'), safe='')}": ["warm the cache", "warm_cache", "cache"],
     "/limits": ["two imports at once", "gentle with SMTP"],
     "/aggregations": ["shop.example", "archive"],
     "/callbacks": ["answered 503 Service Unavailable"],

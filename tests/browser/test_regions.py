@@ -76,7 +76,7 @@ async def test_selected_text_is_kept(visitor: Visitor, running: Server) -> None:
     await expect(row).to_be_visible()
     await page.evaluate("getSelection().selectAllChildren(document.querySelector('#queues tbody th'))")
     await running.service.enqueue([NewJob(queue="mail", name="send")])
-    await expect(totals.get_by_role("link", name="Queued 2", exact=True)).to_be_visible()
+    await expect(totals.get_by_role("link", name="Queued 2 now", exact=True)).to_be_visible()
     assert await page.evaluate("getSelection().toString().trim()") == "mail"
     await expect(row.get_by_role("cell").first).to_have_text("1")
     await page.evaluate("getSelection().removeAllRanges()")

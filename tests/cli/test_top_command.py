@@ -79,6 +79,14 @@ def test_a_frame_fits_the_screen(busy: Service) -> None:
     assert any("queues more" in line for line in lines)
 
 
+def test_parts_of_servers_are_no_workers(busy: Service) -> None:
+    busy.register(b"d" * 16, WorkerInfo(name="downloads", component="downloads", memory_bytes=5_000)).wait()
+    assert [row[1] for row in run_ok(busy, "workers", "ls").rows] == ["mailer"]
+    infos = {line["info"]["name"]: line["info"] for line in run_ok(busy, "workers", "ls", "--json").lines}
+    assert (infos["downloads"]["component"], infos["downloads"]["memory_bytes"]) == ("downloads", 5_000)
+    assert infos["mailer"]["component"] == ""
+
+
 def test_several_pages_of_workers(service: Service) -> None:
     for number in range(1, 503):
         service.register(number.to_bytes(16, "big"), WorkerInfo(name=f"w{number}")).wait()

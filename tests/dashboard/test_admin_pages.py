@@ -111,16 +111,16 @@ async def test_configures_a_queue(service: Service, page_client: PageClient) -> 
 async def test_lease_renewal_is_shown_and_changed(service: Service, page_client: PageClient) -> None:
     plain = await page_client.get("/queues/mail")
     assert len(plain.all("select", name="lease_renewal")) == 1
-    assert "Lease renewal no default no" not in plain.text
+    assert "Lease renewal no (default: no)" not in plain.text
     fixed = await page_client.get("/queues/job_queue_mail")
-    assert "Lease renewal no default no" in fixed.text
+    assert "Lease renewal no (default: no)" in fixed.text
     # The options of its form show which one is chosen: one more `no` than on the other page.
     chosen = [[option["value"] for option in page.all("option") if "selected" in option] for page in (plain, fixed)]
     assert chosen[1].count("no") == chosen[0].count("no") + 1
     after = await done(page_client, fixed, "configure-queue", {}, lease_renewal="yes")
     assert "Changed lease renewal of job_queue_mail." in after.text
     assert (await service.configuration("job_queue_mail")).lease_renewal
-    assert "Lease renewal yes default no" in after.text
+    assert "Lease renewal yes (default: no)" in after.text
 
 
 async def test_indexed_fields_are_changed_and_removed(service: Service, page_client: PageClient) -> None:
@@ -177,6 +177,33 @@ async def test_shows_workers_with_their_jobs(service: Service, page_client: Page
         assert text in page.text
     assert f"/jobs/{format_id(job.id)}" in [link["href"] for link in page.all("a")]
     assert not page.all("span", **{"class": "badge badge-bad"})
+
+
+async def test_shows_tasks_versions_and_memory_of_workers(service: Service, page_client: PageClient) -> None:
+    info = WorkerInfo(
+        name="app-1", names=("send_mail", HOSTILE), version="1.4.2", python="3.13.5", memory_bytes=187 * 2**20
+    )
+    await service.register(WORKER, info)
+    page = await page_client.get("/workers")
+    for text in ("2 tasks", "send_mail", HOSTILE, "1.4.2", "Python 3.13.5", "187 MiB"):
+        assert text in page.text, text
+    await service.register(WORKER, WorkerInfo(name="app-1"))  # of an earlier version
+    page = await page_client.get("/workers")
+    assert page.text.count("–") == 3
+
+
+async def test_parts_of_servers_do_not_count_as_workers(service: Service, page_client: PageClient) -> None:
+    part = WorkerInfo(name="downloads", component="downloads", host="server-1", slots=30, memory_bytes=2**20)
+    await service.register(b"a part of server", part)
+    page = await page_client.get("/workers")
+    assert "No workers" in page.text
+    assert "Workers 0 Busy slots 0 of 0 Lost 0" in page.text
+    assert "Server processes" in page.text
+    assert "downloads server-1 0 of 30 1.0 MiB" in page.text
+    assert "/do/stop-worker" not in page.actions
+    await service.register(WORKER, WorkerInfo(name="app-1", slots=4))
+    page = await page_client.get("/workers")
+    assert "Workers 1 Busy slots 0 of 4 Lost 0" in page.text
 
 
 async def test_marks_a_lost_worker(service: Service, page_client: PageClient) -> None:
@@ -331,7 +358,7 @@ async def test_changes_the_cap_of_a_key(service: Service, page_client: PageClien
         jobs = [link["href"] for link in page.all("a") if link["href"].startswith("/jobs/")]
         assert len(jobs) == 1, "the running job of the key"
         page = await done(page_client, page, "set-cap", {"name": "per shop"}, running="3")
-        assert "may have 3 running at once" in page.text
+        assert "Up to 3 jobs of" in page.text
     shops = (await service.aggregations("per shop")).aggregations
     assert {(shop.key, shop.cap) for shop in shops} == {("acme", 3), (HOSTILE, 3)}
     for wrong, status in (("0", 400), ("many", 400), ("", 400)):
@@ -379,7 +406,7 @@ async def test_shows_aggregations(service: Service, page_client: PageClient) -> 
     assert "hush" not in page.answer.text
     (address,) = [link["href"] for link in page.all("a") if "key=%22shop" in link.get("href", "")]
     page = await done(page_client, await page_client.get(address), "set-cap", {}, running="7")
-    assert "shop may have 7 running at once" in page.text
+    assert "Up to 7 jobs of shop may run at once." in page.text
     assert "0 of 7" in (await page_client.get("/aggregations")).text
 
 

@@ -35,6 +35,8 @@ ABOUT = {
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {EVIL}', safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/schedules/{name}": [f"/schedules/{quote(f'warm the cache {EVIL}', safe='')}"],
+    "/schedules/{name}/edit": [f"/schedules/{quote(f'nightly report {EVIL}', safe='')}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],

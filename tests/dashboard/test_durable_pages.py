@@ -93,7 +93,7 @@ async def test_a_job_without_durable_state_has_no_steps(page_client: PageClient,
     page = await page_client.get(f"/jobs/{job.key}")
     (steps,) = page.all("section", id="steps")
     assert "hidden" in steps
-    assert "Retry fresh" not in page.text
+    assert "Retry from the beginning" not in page.text
 
 
 async def test_shows_the_waits_of_a_suspended_job(page_client: PageClient, service: Service) -> None:
@@ -114,7 +114,7 @@ async def test_shows_unread_signals(page_client: PageClient, service: Service) -
     send(service, job, "late", b'{"text": "kept for later"}')
     store(service, job, "charge")
     page = await page_client.get(f"/jobs/{job.key}")
-    assert "Unread late" in page.text
+    assert "Received, not read yet late" in page.text
     assert "kept for later" in page.text
 
 

@@ -112,7 +112,7 @@ async def test_shows_how_far_the_doctor_came_within_its_time_limit(
     monkeypatch.setattr(doctor, "LIMIT_S", 0)
     fields = (await page_client.get("/engine")).form("/do/doctor")
     answer = await page_client.send("/do/doctor", fields)
-    assert "Incomplete" in answer.text
+    assert "Check not finished" in answer.text
     assert "windlass doctor" in answer.text
 
 

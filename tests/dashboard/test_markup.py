@@ -37,6 +37,8 @@ ABOUT = {
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {BREAKING}', safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/schedules/{name}": [f"/schedules/{quote(f'warm the cache {BREAKING}', safe='')}"],
+    "/schedules/{name}/edit": [f"/schedules/{quote(f'nightly report {BREAKING}', safe='')}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
@@ -51,6 +53,8 @@ LINKS = [
     "/jobs?state={}", "/jobs?name={}&queue={}&tag={}&error={}&since={}&cursor={}&trail={}", "/failures?queue={}",
     "/login?next={}", "/audit?q={}&cursor={}", "/jobs/new?queue={}&copy={}", "/callbacks?cursor={}", "/?{}={}",
     "/workers?cursor={}", "/limits?q={}", "/aggregations?limit={}&cursor={}", "/schedules?q={}",
+    "/schedules/{}", "/schedules/{}/edit",
+    "/schedule-preview?rule=cron&cron={}&timezone={}", "/schedule-preview?rule=repeat&repeat={}&starts={}",
     "/signals?queue={}&signal={}&cursor={}", "/signals/{}", "/jobs/{}/stream?after={}", "/jobs/{}/step?name={}",
     "/flows/{}", "/flows/{}?steps={}", "/flows?name={}&cursor={}", "/flows?state={}",
 ]  # fmt: skip

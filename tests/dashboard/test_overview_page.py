@@ -43,7 +43,8 @@ async def test_totals_of_all_queues(page_client: PageClient, service: Service) -
     service.enqueue([NewJob(queue="video", name="cut", delay_ms=MINUTE_MS)]).wait()
     service.take(Take(queues=("video",))).wait()
     text = (await page_client.get("/")).text
-    assert "Queued 1 Running 1 Scheduled 1 Suspended 0 Waiting 0 Failed 2" in text
+    assert "Queued 1 now Running 1 now Scheduled 1 now Suspended 0 now Waiting 0 now Failed 2 now" in text
+    assert "Finished/min 0 last 5 minutes" in text
 
 
 async def test_charts_by_minute(page_client: PageClient, service: Service, store: Store) -> None:
@@ -59,8 +60,16 @@ async def test_charts_by_minute(page_client: PageClient, service: Service, store
     assert (jobs["Finished"][-3:], sum(jobs["Finished"])) == ([5, 0, 5], 10)
     assert (jobs["Failed"][-3:], sum(jobs["Failed"])) == ([1, 0, 1], 2)
     assert [len(values) for values in jobs.values()] == [60, 60, 60]
-    assert [value is None for value in latency["Wait"][-3:]] == [False, True, False]
-    by_day, _ = _charts(await page_client.get("/?span=day"))
+    assert [value is None for value in latency["Wait p50"][-3:]] == [False, True, False]
+    assert sorted(latency) == ["Run p50", "Run p95", "Wait p50", "Wait p95"]
+    for path in ("/?span=quarter", "/queues/mail?span=quarter"):
+        page = await page_client.get(path)
+        shown, _ = _charts(page)
+        assert [len(values) for values in shown.values()] == [15, 15, 15]
+        assert page.all("a", aria_current="true")[-1]["href"] == path
+    day = await page_client.get("/?span=day")
+    assert "last 15 minutes" in day.text
+    by_day, _ = _charts(day)
     assert len(by_day["Enqueued"]) == 96
     assert sum(by_day["Enqueued"]) == pytest.approx(12 / 15, abs=0.05)
 
@@ -100,8 +109,8 @@ async def test_shows_the_busiest_of_many_queues(page_client: PageClient, service
     rows = [row["data-key"] for row in page.all("tr") if "data-key" in row]
     assert len(rows) == overview.ROWS_MAX
     assert rows[-1] == "z"
-    assert "all 61" in page.text
-    assert "Queued 62" in page.text
+    assert "50 of 61 · counts now, rates of the last 5 minutes" in page.text
+    assert "Queued 62 now" in page.text
 
 
 async def test_viewers_share_the_data(

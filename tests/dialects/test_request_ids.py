@@ -42,7 +42,7 @@ WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 NO_IDS = {
     "body all_but", "body destination", "body error_base64", "body finished_at", "body glob", "body headers",
     "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body names", "body note",
-    "body only",
+    "body only", "body python", "body version",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal", "body schema_base64",
     "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",

@@ -6,19 +6,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import platform
 import shlex
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
+
+from windlass import __version__
 from windlass.core.errors import Refusal, UnknownWorker, WindlassError
 from windlass.core.job import Job
 from windlass.core.operations import Extended, LeaseRef, WorkerInfo
+from windlass.processes.memory import used_bytes
 from windlass.retry_loop import Pauses, RetryLoop
 from windlass.service import Service
 
 BEAT_MS = 30_000  # a worker without a heartbeat for this time counts as lost
 BEAT_EVERY_S = 10.0
+DESCRIBE_EVERY_S = 60.0  # between registrations, which tell how much memory the process uses
 BEATS_PER_LEASE = 3
 SHORTEST_BEAT_S = 0.05
 RETRY_S = 1.0
@@ -107,6 +115,7 @@ class LeaseHolder:
         self._longest_interval_s = BEAT_EVERY_S if beat_every_s is None else beat_every_s
         self._interval_changed = asyncio.Event()
         self.beat_every_s = self._longest_interval_s
+        self._described_at_s = 0.0  # monotonic, of the last registration
         self._fixed_ends: dict[LeaseRef, asyncio.TimerHandle] = {}  # timers at the ends of fixed leases
         self.early_cancels: deque[bytes] = deque(maxlen=EARLY_CANCELS_MAX)
 
@@ -117,8 +126,16 @@ class LeaseHolder:
         info = self._info
         self._service.hear_cancels(self._cancel)
         await RetryLoop(self._log, "Could not register the worker", WindlassError, unless=Refusal).until_done(
-            lambda: self._service.register(self._id, info, beat_ms=BEAT_MS)
+            lambda: self._describe(info)
         )
+
+    async def _describe(self, info: WorkerInfo) -> None:
+        """Register the worker with what is known about its process. A repeated registration only updates this."""
+        self._described_at_s = time.monotonic()
+        described = msgspec.structs.replace(
+            info, version=__version__, python=platform.python_version(), memory_bytes=used_bytes(os.getpid())
+        )
+        await self._service.register(self._id, described, beat_ms=BEAT_MS)
 
     async def run(self) -> None:
         """Renew leases and send heartbeats until cancelled."""
@@ -214,6 +231,8 @@ class LeaseHolder:
             unclaimed = reply.unclaimed
         if unclaimed:
             self._owner.on_unclaimed(unclaimed)
+        if self._info is not None and time.monotonic() - self._described_at_s >= DESCRIBE_EVERY_S:
+            await self._describe(self._info)
 
     def _cancel(self, job_id: bytes) -> None:
         if not self._owner.on_cancel(job_id):

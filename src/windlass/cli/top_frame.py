@@ -16,7 +16,7 @@ from windlass.core.operations import Listing, Worker
 from windlass.core.queue import QueueStats
 from windlass.service import Service
 
-from .commands.workers import all_workers
+from .commands.workers import application_workers
 from .output import Column, DurationCell, as_table, format_brief, format_count, printable
 from .queue_page import compute_rates
 
@@ -70,7 +70,7 @@ def read(service: Service, rows: int) -> Frame:
     now_ms = service.now().wait()
     stats = service.stats(service.queues().wait()).wait()
     busiest = sorted(stats, key=lambda queue: (-(queue.queued + queue.running), -queue.failures, queue.queue))[:rows]
-    workers = list(islice(all_workers(service), WORKERS_MAX + 1))
+    workers = list(islice(application_workers(service), WORKERS_MAX + 1))
     found = service.store.deployment
     return Frame(
         now_ms,

@@ -232,6 +232,10 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     url: str = ""  # where jobs are pushed to it; empty: it takes them itself
     names: tuple[str, ...] = ()  # names of the jobs that it can run; empty: not given, it may run jobs of any name
+    version: str = ""  # of Windlass; empty: not given
+    python: str = ""  # version of its interpreter; empty: not given
+    memory_bytes: int = 0  # that its process uses, at its last registration; 0: not known
+    component: str = ""  # the part of a server that registered itself; empty: a worker of an application
 
 
 class Dispatch(msgspec.Struct, frozen=True):

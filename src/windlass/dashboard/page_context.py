@@ -21,6 +21,8 @@ from windlass.web.listener.messages import Head
 
 from . import flash
 from .assets import ASSETS
+from .navigation import used_sections
+from .views.icons import NavigationItem
 
 Q = TypeVar("Q")
 CSRF_COOKIE = "windlass_visit"  # holds a random value; the CSRF tokens of forms are derived from it
@@ -99,6 +101,14 @@ class PageContext(Generic[Q]):
     def may_see(self, role: str) -> bool:
         """Tell whether the principal has this role, regardless of read-only mode. For pages that change nothing."""
         return self.is_known and self.principal.may(frozenset({Role(role)}))
+
+    def shows(self, item: NavigationItem) -> bool:
+        """Tell whether the navigation has this entry. An optional one appears once it is used, and on its own page."""
+        return self.may_see(item.role) and (not item.is_optional or self.shows_section(item.section))
+
+    def shows_section(self, section: str) -> bool:
+        """Tell whether an optional section is in use, or open."""
+        return section == self.section or section in used_sections(self._state)
 
     def may_use(self, queue: str) -> bool:
         return self.principal.may_use(queue)

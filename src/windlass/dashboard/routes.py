@@ -22,6 +22,7 @@ from windlass.wire.problems import HttpRefusal
 
 from . import flash
 from .flash import Flash
+from .navigation import check_usage
 from .page_context import PageContext, local_path
 from .rendering import HEADERS, HTML, render_page
 from .response_cache import clear_cache
@@ -106,6 +107,8 @@ class DashboardRoutes(Routes):
             async def answer(context: RequestContext[Any, Any]) -> Response:
                 page: PageContext[Any] = PageContext(context.state, context.request.head, context, section)
                 async with engine_timeout():
+                    if page.is_known:
+                        await check_usage(context.state)
                     view = await handler(page)
                 return view if isinstance(view, Response) else render_page(template, view, page)
 

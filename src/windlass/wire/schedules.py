@@ -81,6 +81,10 @@ class ScheduleStatusShape(ResponseShape, frozen=True, kw_only=True):
         int, Meta(description="Occurrences without a job, because a job of an earlier occurrence had not ended.")
     ]
     missed: Annotated[int, Meta(description="Occurrences that were too late, or whose queue was full.")]
+    last_jobs: Annotated[
+        tuple[Id, ...],
+        Meta(description="The jobs of the last 20 occurrences, the newest first. Some may no longer exist."),
+    ] = ()
 
 
 class SchedulesShape(ResponseShape, frozen=True, kw_only=True):
@@ -102,6 +106,7 @@ def schedule_status_shape(status: ScheduleStatus, encoding: Encoding) -> Schedul
     fields |= {
         "job": _job_template_shape(status.schedule.job, encoding),
         "last_job": format_optional_id(status.last_job),
+        "last_jobs": tuple(map(format_id, status.last_jobs)),
     }
     del fields["schedule"]
     return ScheduleStatusShape(next_at_ms=status.next_at_ms, **fields)

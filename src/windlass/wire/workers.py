@@ -10,11 +10,13 @@ from windlass.core.ids import format_id
 from windlass.core.operations import Worker
 from windlass.core.validation.bounds import (
     DURATION_MAX,
+    MEMORY_MAX,
     NAME_MAX,
     NAMES_PER_WORKER,
     PAGE_MAX,
     QUEUES_PER_TAKE,
     UINT32_MAX,
+    VERSION_MAX,
 )
 
 from .fields import Id, QueueName
@@ -39,6 +41,11 @@ class WorkerShape(RequestShape, frozen=True, kw_only=True):
             "reported. Empty: it may run jobs of any name.",
         ),
     ] = ()
+    version: Annotated[str, Meta(max_length=VERSION_MAX, description="The version of its client library.")] = ""
+    python: Annotated[str, Meta(max_length=VERSION_MAX, description="The version of its Python interpreter.")] = ""
+    memory_bytes: Annotated[
+        int, Meta(ge=0, le=MEMORY_MAX, description="The memory that its process uses now. Register again to update it.")
+    ] = 0
     beat_ms: Annotated[
         int,
         Meta(
@@ -70,6 +77,14 @@ class RegisteredShape(ResponseShape, frozen=True, kw_only=True):
     name: str
     names: Annotated[tuple[str, ...], Meta(description="Names of the jobs that it can run; empty: any.")] = ()
     url: Annotated[str, Meta(description="The URL to which jobs are pushed; empty: the worker takes jobs itself.")] = ""
+    version: Annotated[str, Meta(description="The version of its client library; empty: not known.")] = ""
+    python: Annotated[str, Meta(description="The version of its Python interpreter; empty: not known.")] = ""
+    memory_bytes: Annotated[
+        int, Meta(description="The memory of its process at its last registration; 0: not known.")
+    ] = 0
+    component: Annotated[
+        str, Meta(description="The part of a server that is listed here, such as downloads; empty: a worker.")
+    ] = ""
     started_at_ms: int
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost without a further heartbeat.")]
     beat_at_ms: Annotated[int, Meta(description="The time of its last heartbeat.")] = 0
@@ -139,6 +154,10 @@ def registered_shape(worker: Worker) -> RegisteredShape:
         name=info.name,
         names=info.names,
         url=info.url,
+        version=info.version,
+        python=info.python,
+        memory_bytes=info.memory_bytes,
+        component=info.component,
         started_at_ms=worker.started_at_ms,
         silent_at_ms=worker.silent_at_ms,
         beat_at_ms=worker.beat_at_ms,

@@ -117,8 +117,8 @@ async def test_retry_a_failed_job_without_its_steps(visitor: Visitor, running: S
     await store(service, job, "charge")
     await service.fail([Fail(id=job.id, token=job.lease_token, then="final")]).one()
     page = await visitor.open(f"/jobs/{job.key}")
-    await page.get_by_role("button", name="Retry fresh").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Retry fresh").click()
+    await page.get_by_role("button", name="Retry from the beginning").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Retry from the beginning").click()
     await expect(page.get_by_role("status").filter(has_text="from its beginning")).to_be_visible()
     assert (await service.durable_states([job.id]).one()).steps == ()
 

@@ -16,6 +16,7 @@ from windlass.core.scheduling.occurrences import (
     following_at_ms,
     plan_firing,
     resumed_at_ms,
+    upcoming_ms,
 )
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
@@ -27,6 +28,21 @@ NOW = 20_000 * DAY_MS + 10 * MINUTE_MS  # ten past midnight, UTC
 def schedule(**kw: Any) -> Schedule:
     rhythm = {} if kw.keys() & {"cron", "every_ms", "repeat"} else {"every_ms": 1_000}
     return Schedule(name="s", job=NewJob(queue="q", name="n"), **rhythm | kw)
+
+
+@pytest.mark.parametrize(
+    ("rhythm", "following"),
+    [
+        ({"every_ms": HOUR_MS}, [HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS]),
+        ({"every_ms": HOUR_MS, "ends_at_ms": NOW + 2 * HOUR_MS}, [HOUR_MS, 2 * HOUR_MS]),
+        ({"every_ms": HOUR_MS, "ends_at_ms": NOW + 1}, []),
+        ({"cron": "0 9 * * *"}, [530 * MINUTE_MS, 530 * MINUTE_MS + DAY_MS, 530 * MINUTE_MS + 2 * DAY_MS]),
+        ({"repeat": "FINISHED, +1 DAY"}, [DAY_MS, 2 * DAY_MS, 3 * DAY_MS]),
+    ],
+)
+def test_upcoming_occurrences(rhythm: dict[str, Any], following: list[int]) -> None:
+    found = schedule(**rhythm)
+    assert upcoming_ms(found, first_at_ms(found, NOW), 3) == [NOW + after_ms for after_ms in following]
 
 
 @pytest.mark.parametrize(

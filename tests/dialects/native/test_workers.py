@@ -26,7 +26,10 @@ def hold(service: Service) -> bytes:
 
 
 async def test_a_worker_registers_and_is_shown_with_what_it_holds(native_api: NativeApi, service: Service) -> None:
-    body = {"host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "beat_ms": 5_000}
+    body = {
+        "host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "beat_ms": 5_000,
+        "version": "1.2.3", "python": "3.13.1", "memory_bytes": 50_000_000,
+    }  # fmt: skip
     answer = await native_api.ok("PUT", f"/workers/{WORKER}", body)
     assert answer["silent_at_ms"] == answer["now_ms"] + 5_000
     job = hold(service)
@@ -35,7 +38,7 @@ async def test_a_worker_registers_and_is_shown_with_what_it_holds(native_api: Na
     assert known.silent_at_ms == answer["silent_at_ms"]
     assert shown == {
         "id": str(WORKER), "host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "names": [],
-            "url": "",
+            "url": "", "version": "1.2.3", "python": "3.13.1", "memory_bytes": 50_000_000, "component": "",
         "started_at_ms": known.started_at_ms, "silent_at_ms": known.silent_at_ms,
         "beat_at_ms": answer["now_ms"], "running_count": 1,
         "running": [{"id": format_id(job), "since_ms": known.running[0].since_ms}],

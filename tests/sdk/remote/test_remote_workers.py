@@ -12,10 +12,13 @@ import pytest
 
 from tests.sdk.apps import fault_tasks
 from tests.support.worker_process import JobNotes, WorkerProcess, list_workers, wait_until
-from windlass import Context, JobCancelled, Limit, Windlass, Worker
+from windlass import Context, JobCancelled, Limit, Windlass, Worker, __version__
 from windlass.core.access.tokens import NewToken, Role
-from windlass.core.errors import Unauthorized
+from windlass.core.errors import BadInput, Unauthorized
+from windlass.core.operations import WorkerInfo
+from windlass.sdk.remote.workers import _register
 from windlass.service import Service
+from windlass.wire.workers import ExpectedShape, WorkerShape
 
 pytestmark = pytest.mark.anyio
 
@@ -47,8 +50,21 @@ async def test_a_worker_over_http_does_what_is_enqueued_on_the_engine(
         assert [line.text for line in (await handles[0].alogs()).lines] == ["halving"]
         [known] = await engine_service.workers()
         assert (known.id, known.info.queues) == (worker.id, ("default",))
+        assert (known.info.version, known.info.memory_bytes > 0) == (__version__, True)
     assert await engine_service.workers() == []
     await app.aclose()
+
+
+def test_registers_at_a_server_that_does_not_know_the_fields_about_the_process() -> None:
+    info = WorkerInfo(name="w", slots=3, version="1.2", python="3.13.1", memory_bytes=7)
+    operation = _register(b"w" * 16, info, 5_000)
+    assert next(operation).body == WorkerShape(
+        name="w", slots=3, version="1.2", python="3.13.1", memory_bytes=7, beat_ms=5_000
+    )
+    second = operation.throw(BadInput("Object contains unknown field `version`"))
+    assert second.body == WorkerShape(name="w", slots=3, beat_ms=5_000)
+    with pytest.raises(StopIteration):
+        operation.send(ExpectedShape(now_ms=1, silent_at_ms=2))
 
 
 async def test_children_over_http(app: Windlass, remote: Windlass, working: Callable[..., Any]) -> None:

@@ -178,6 +178,18 @@ def test_allow_lets_them_pile_up_and_a_later_skip_sees_them(service: Service) ->
     assert fire(service) == 0
 
 
+def test_remembers_the_last_jobs(service: Service) -> None:
+    service.schedule(scheduled()).wait()
+    assert service.schedule_of("s").wait().last_jobs == ()
+    made: list[bytes | None] = []
+    for _ in range(23):
+        pass_time(service, 1_000)
+        fire(service)
+        made.append(service.schedule_of("s").wait().last_job)
+    (status,) = service.schedules().wait()
+    assert status.last_jobs == tuple(made[:-21:-1])
+
+
 def test_a_unique_key_of_the_job_skips_too(service: Service) -> None:
     service.schedule(scheduled(unique="u")).wait()
     (other,) = put(service, new(unique="u"))

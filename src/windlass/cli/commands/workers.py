@@ -49,7 +49,8 @@ def workers() -> None:
 def ls(service: Service, as_json: bool) -> None:
     """List registered workers and how busy they are.
 
-    With --json, one object per line, with the ids of the running jobs.
+    With --json, one object per line, with the ids of the running jobs, and with versions and memory. This list also has
+    the parts of servers that take jobs, each with its `component`.
 
     \b
     Example:
@@ -61,7 +62,9 @@ def ls(service: Service, as_json: bool) -> None:
             print_json_line(to_record(worker))
     else:
         print_table(
-            COLUMNS, (_row(worker, now_ms) for worker in all_workers(service)), empty="No workers are registered."
+            COLUMNS,
+            (_row(worker, now_ms) for worker in application_workers(service)),
+            empty="No workers are registered.",
         )
 
 
@@ -87,6 +90,11 @@ def all_workers(service: Service) -> Iterator[Worker]:
     while page := service.workers(start=start, most=PAGE_MAX).wait():
         yield from page
         start += len(page)
+
+
+def application_workers(service: Service) -> Iterator[Worker]:
+    """Yield the workers of applications, without the parts of servers that take jobs."""
+    return (worker for worker in all_workers(service) if not worker.info.component)
 
 
 def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:

@@ -43,6 +43,15 @@ def following_at_ms(schedule: Schedule, planned_at_ms: int, fired_at_ms: int) ->
     return _within(schedule, found)
 
 
+def upcoming_ms(schedule: Schedule, next_at_ms: int | None, most: int) -> list[int]:
+    """Return at most `most` occurrences from `next_at_ms` on, as if each fired at the instant it is planned for."""
+    found: list[int] = []
+    while next_at_ms is not None and len(found) < most:
+        found.append(next_at_ms)
+        next_at_ms = following_at_ms(schedule, next_at_ms, next_at_ms)
+    return found
+
+
 def resumed_at_ms(schedule: Schedule, planned_at_ms: int, now_ms: int) -> int | None:
     """Return the first occurrence after now, without the occurrences between the planned one and now."""
     if planned_at_ms > now_ms:

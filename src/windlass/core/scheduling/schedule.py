@@ -54,6 +54,7 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
     fired: int  # created jobs
     skipped: int  # occurrences without a job: an earlier job had not ended, or held the unique key
     missed: int  # occurrences that were too late, or whose queue was full
+    last_jobs: tuple[bytes, ...] = ()  # the newest first, at most 20; some may no longer exist
 
     @property
     def next_at_ms(self) -> int | None:

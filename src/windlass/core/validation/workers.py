@@ -13,12 +13,14 @@ from .bounds import (
     DURATION_MAX,
     ERROR_MAX,
     HELD_MAX,
+    MEMORY_MAX,
     NAME_MAX,
     NAMES_PER_WORKER,
     QUEUE_MAX,
     QUEUES_PER_TAKE,
     RESULT_MAX,
     UNIQUE_MAX,
+    VERSION_MAX,
 )
 from .values import (
     check_id,
@@ -58,6 +60,10 @@ def check_worker_info(info: WorkerInfo) -> None:
         raise BadInput("url must be an http or https URL with a host and without user, query or fragment.")
     check_integer("pid", info.pid, 0, 2**31)
     check_integer("slots", info.slots, 0, 1_000_000)
+    check_text("version", info.version, VERSION_MAX, may_be_empty=True)
+    check_text("python", info.python, VERSION_MAX, may_be_empty=True)
+    check_integer("memory_bytes", info.memory_bytes, 0, MEMORY_MAX)
+    check_text("component", info.component, VERSION_MAX, may_be_empty=True)
     if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:
         raise BadInput(f"queues must be a tuple of at most {QUEUES_PER_TAKE} names.")
     for queue in info.queues:

@@ -53,5 +53,5 @@ async def doctor(page: PageContext[None], form: DoctorForm) -> PageResult:
         async with asyncio.timeout(LIMIT_S):
             diagnosis = await page.service.doctor(form.repair, on_progress=follow)
     except TimeoutError:
-        page.context.audit_detail += ", not to its end"
+        page.context.audit_detail += ", stopped at the time limit"
     return PageResult("doctor.html", DoctorView(diagnosis, reached, form.repair, round(LIMIT_S)))

@@ -34,7 +34,7 @@ async def resume_flow(page: PageContext[None], form: FlowForm) -> ActionResult:
     parts = [f"Retried {pluralize(len(resumed.retried), 'step')}."]
     if resumed.refused:
         first = next(iter(resumed.refused.values()))
-        parts.append(f"{pluralize(len(resumed.refused), 'step')} refused: {first}")
+        parts.append(f"{pluralize(len(resumed.refused), 'step')} could not be retried: {first}")
     return ActionResult(" ".join(parts), kind="bad" if resumed.refused else "good")
 
 
@@ -56,4 +56,6 @@ async def cancel_flow(page: PageContext[None], form: FlowForm) -> ActionResult:
 async def rerun_flow(page: PageContext[None], form: FlowForm) -> ActionResult:
     """Enqueue a copy of a flow."""
     new_id = await page.service.rerun_flow(await _check_flow(page, form))
-    return ActionResult("This is the copy. It runs from the first step.", to=page.link("flows", format_id(new_id)))
+    return ActionResult(
+        "Enqueued a copy of the flow. It starts with the first step.", to=page.link("flows", format_id(new_id))
+    )

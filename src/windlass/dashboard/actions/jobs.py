@@ -53,7 +53,7 @@ async def _summarize(verb: str, operation: BatchOperation[str], more: str = "", 
     if outcomes["gone"]:
         parts.append(f"{pluralize(outcomes['gone'], 'job')} had already ended or been removed.")
     if outcomes["refused"]:
-        parts.append(f"{pluralize(outcomes['refused'], 'job')} refused: {first}")
+        parts.append(f"{pluralize(outcomes['refused'], 'job')} stayed unchanged: {first}")
     return ActionResult(" ".join(parts), to=to, kind="bad" if outcomes["refused"] else "good")
 
 
@@ -79,7 +79,7 @@ async def retry_jobs(page: PageContext[None], form: SelectedJobsForm) -> ActionR
 async def cancel_jobs(page: PageContext[None], form: SelectedJobsForm) -> ActionResult:
     """Cancel jobs. Running jobs are asked to stop."""
     ids = await _check_selected(page, form)
-    return await _summarize("Cancelled (or asked to stop)", page.service.cancel(ids))
+    return await _summarize("Cancelled", page.service.cancel(ids), "; running ones are asked to stop")
 
 
 @routes.action("delete-jobs", SelectedJobsForm, confirm=lambda form: f"Delete {form.subject}? This cannot be undone.")

@@ -84,7 +84,7 @@ async def set_cap(page: PageContext[None], form: CapForm) -> ActionResult:
     page.context.audit_target = form.name
     page.context.audit_detail = msgspec.json.encode({"running": running, "key": form.key}).decode()
     changed = await page.service.set_cap(form.name, form.key, running=running)
-    return ActionResult(f"{changed.key} may have {running:,} running at once.")
+    return ActionResult(f"Up to {running:,} jobs of {changed.key} may run at once.")
 
 
 class NamedForm(Form, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ async def delete_limit(page: PageContext[None], form: NamedForm) -> ActionResult
     page.context.check_all_queues()
     page.context.audit_target = form.name
     await page.service.unlimit(form.name)
-    return ActionResult(f"The limit {form.name} is deleted.")
+    return ActionResult(f"Deleted the limit {form.name}.")
 
 
 def _parse_int(text: str) -> int:

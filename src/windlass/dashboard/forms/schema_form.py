@@ -96,9 +96,9 @@ class SchemaInput(msgspec.Struct, frozen=True, kw_only=True):
 
     def _read_number(self, typed: str) -> float:
         if self.kind == "integer" and not _INTEGER.fullmatch(typed):
-            raise ValueError("This is not a whole number, for example 12.")
+            raise ValueError("Enter a whole number, for example 12.")
         if not _NUMBER.fullmatch(typed) or not math.isfinite(float(typed)):
-            raise ValueError("This is not a number, for example 12.5.")
+            raise ValueError("Enter a number, for example 12.5.")
         value = int(typed) if _INTEGER.fullmatch(typed) else float(typed)
         self._check_bounds(value)
         return value
@@ -143,7 +143,7 @@ class SchemaForm(msgspec.Struct, frozen=True, kw_only=True):
     def read(self, typed: Sequence[str]) -> Blob:
         """Return the typed values as JSON. Raises ValueError for the first that is wrong."""
         if not self.inputs or len(typed) != len(self.inputs):
-            raise ValueError("The form does not fit its type. Load the page again.")
+            raise ValueError("The form does not fit its type. Reload the page.")
         errors = self.errors(typed)
         if errors:
             first = min(errors)
@@ -179,7 +179,7 @@ def read_inputs(schema: str, typed: Sequence[str]) -> Blob:
     form = make_form(Blob(schema.encode()))
     try:
         if form is None:
-            raise ValueError("The form has no type. Load the page again.")
+            raise ValueError("The form has no type. Reload the page.")
         return form.read(typed)
     except ValueError as error:
         raise BadInput(str(error)) from error

@@ -83,6 +83,7 @@ class JobView(msgspec.Struct, frozen=True):
     aliases: JobAliases
     explanation: Explanation
     phases: list[Phase]
+    first_started_at_ms: int | None  # None: unknown, or it never started
     failures: list[FailedAttempt]
     payload: RenderedValue | None
     result: RenderedValue | None
@@ -115,6 +116,16 @@ class JobView(msgspec.Struct, frozen=True):
         gone or in a queue that the principal may not use."""
         causes = (reason.cause for reason in self.explanation.reasons if isinstance(reason, Ended))
         return next((cause for cause in causes if cause is not None and cause.id), None)
+
+    @property
+    def has_started_again(self) -> bool:
+        """Whether its first and its last start differ."""
+        return self.job.attempt > 1 or bool(self.durable and self.durable.state.suspensions)
+
+    @property
+    def lasted_ms(self) -> int | None:
+        """Time from its creation to its end. None: it has not ended."""
+        return self.job.ended_at_ms - self.job.created_at_ms if self.job.ended_at_ms else None
 
     @property
     def waited_ms(self) -> int:
@@ -179,6 +190,7 @@ async def view_job(
         aliases,
         explanation,
         timeline.add_rests(phases, stored, durable[0]) if durable else phases,
+        timeline.first_started_at_ms(stored, durable[0] if durable else None),
         [_failed_attempt(attempt) for attempt in reversed(stored.attempts)],
         None if hides else render_value(found.payload),
         None if hides or result is None else render_value(result),

@@ -47,13 +47,13 @@ class LinkExpired(HttpRefusal):
 class LinkUsed(HttpRefusal):
     code = "link_used"
     status = 409
-    sentence = "This link was used already. The first answer counts; nothing was changed."
+    sentence = "This link was already used. The first answer counts; nothing was changed."
 
 
 class LinkOutdated(HttpRefusal):
     code = "link_outdated"
     status = 410
-    sentence = "The job has ended and needs no answer any more."
+    sentence = "The job has ended and no longer needs an answer."
 
 
 class AnswerForm(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Workers with their running jobs and last heartbeat."""
+"""Workers with their running jobs, tasks, memory and last heartbeat; and the parts of servers that take jobs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,14 @@ class WorkerRow(msgspec.Struct, frozen=True):
 class WorkersView(msgspec.Struct, frozen=True):
     now_ms: int
     rows: list[WorkerRow]
+    components: list[WorkerRow]  # parts of servers; they do not count as workers
     start: int
     following: int  # 0: this is the last page
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the page shows all workers."""
+        return not self.start and not self.following
 
     @property
     def slots(self) -> int:
@@ -73,7 +79,9 @@ async def workers(page: PageContext[WorkersQuery]) -> WorkersView:
     shown = await page.service.workers_within(found[:WORKERS_PER_PAGE], page.principal.queues)
     jobs = await _jobs(page, shown)
     following = start + WORKERS_PER_PAGE if len(found) > WORKERS_PER_PAGE else 0
-    return WorkersView(now_ms, [_row(worker, jobs) for worker in shown], start, following)
+    rows = [_row(worker, jobs) for worker in shown]
+    components = [row for row in rows if row.worker.info.component]
+    return WorkersView(now_ms, [row for row in rows if not row.worker.info.component], components, start, following)
 
 
 async def _jobs(page: PageContext[WorkersQuery], found: list[Worker]) -> dict[bytes, Job]:

@@ -1,4 +1,5 @@
-// Shows instants in the viewer's time zone, and keeps ages and waits current without requests.
+// Shows instants in the viewer's time zone or in UTC, as chosen at the foot of the page, and keeps ages and waits current
+// without requests.
 
 const NARROW = "\u202f";
 const STEPS = [
@@ -19,10 +20,31 @@ export function span(ms, isExact = false) {
   return ms >= 1000 ? `${Math.floor(ms / 1000)}${NARROW}s` : `<${NARROW}1${NARROW}s`;
 }
 
-const two = (number) => String(number).padStart(2, "0");
-export const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}`;
-const dateTime = (at) =>
-  `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}:${two(at.getSeconds())}`;
+const ZONE_KEY = "windlass-time-zone"; // in the browser's storage; "utc", or missing for the viewer's zone
+const LOCAL_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
+let isUtc = storedZone() === "utc";
+
+function storedZone() {
+  try {
+    return localStorage.getItem(ZONE_KEY);
+  } catch {
+    return null; // the browser keeps nothing for this site
+  }
+}
+
+function storeZone() {
+  try {
+    if (isUtc) localStorage.setItem(ZONE_KEY, "utc");
+    else localStorage.removeItem(ZONE_KEY);
+  } catch {
+    // The choice then lasts as long as the page.
+  }
+}
+
+// The date and time in the chosen zone, as YYYY-MM-DDTHH:MM:SS
+const inZone = (at) => new Date(isUtc ? at : at - at.getTimezoneOffset() * 60000).toISOString();
+export const clock = (at) => inZone(at).slice(11, 16);
+const dateTime = (at) => inZone(at).slice(0, 19).replace("T", " ");
 
 const KINDS = {
   at: (ms) => dateTime(new Date(ms)),
@@ -41,6 +63,23 @@ export function tick() {
     }
   }
 }
+
+function showZone() {
+  for (const name of document.querySelectorAll("[data-zone]")) name.textContent = isUtc ? "UTC" : LOCAL_ZONE;
+  for (const button of document.querySelectorAll("[data-zone-switch]")) {
+    button.hidden = LOCAL_ZONE === "UTC";
+    button.textContent = isUtc ? `Show times in ${LOCAL_ZONE}` : "Show times in UTC";
+  }
+}
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-zone-switch]")) return;
+  isUtc = !isUtc;
+  storeZone();
+  showZone();
+  tick();
+});
+showZone();
 
 const serverNow = Number(document.documentElement.dataset.now);
 if (serverNow) offsetMs = serverNow - Date.now();

@@ -95,7 +95,7 @@ async function refresh() {
 function end() {
   isOver = true;
   stopListening();
-  setBanner(true, "It has ended and was removed. The page shows its last known state.");
+  setBanner(true, "This job or flow was removed. The page shows its last state.");
   banner.classList.add("lost-quiet");
 }
 

@@ -6,6 +6,9 @@ let last = null;
 export function show() {
   const selected = boxes().filter((box) => box.checked).length;
   for (const element of document.querySelectorAll("[data-selected-count]")) element.textContent = selected.toLocaleString();
+  for (const element of document.querySelectorAll("[data-selected-jobs]")) {
+    element.textContent = `${selected.toLocaleString()} job${selected === 1 ? "" : "s"}`;
+  }
   for (const bar of document.querySelectorAll("[data-when-selected]")) bar.hidden = selected === 0;
   const all = document.querySelector("input[data-all-boxes]");
   if (all) {

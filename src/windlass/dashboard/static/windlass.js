@@ -7,5 +7,6 @@ import "./palette.js";
 import "./json_field.js";
 import "./clipboard.js";
 import "./flow_graph.js";
+import "./schedule_form.js";
 import "./live.js";
 import "./chart_tooltip.js";

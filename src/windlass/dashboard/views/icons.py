@@ -25,6 +25,7 @@ _PATHS = {
     "menu": "M2 4h12M2 8h12M2 12h12",
     "pause": "M5 3v10M11 3v10",
     "resume": "M4.5 2.5l8 5.5-8 5.5z",
+    "run-now": "M9 1.5L3.5 9H8l-1 5.5L12.5 7H8z",
     "more": "M3 8h.1M8 8h.1M13 8h.1",
     "close": "M3.5 3.5l9 9M12.5 3.5l-9 9",
     "check": "M3 8.5l3.5 3.5L13 4.5",
@@ -64,6 +65,9 @@ class NavigationItem(NamedTuple):
     path: str
     key: str
     role: str = "read"  # needed to see it
+    is_optional: bool = False  # shown once the deployment uses it, see navigation.py
+    heading: str = ""  # above this entry and those that are `under` it
+    under: str = ""  # section whose heading it stands under, if that section is shown
 
 
 NAVIGATION = (
@@ -76,9 +80,9 @@ NAVIGATION = (
     NavigationItem("workers", "Workers", "workers", "w"),
     NavigationItem("schedules", "Schedules", "schedules", "s"),
     NavigationItem("limits", "Limits", "limits", "l"),
-    NavigationItem("aggregations", "Aggregations", "aggregations", "a"),
-    NavigationItem("callbacks", "Callbacks", "callbacks", "c"),
     NavigationItem("alerts", "Alerts", "alerts", "t"),
+    NavigationItem("aggregations", "Aggregations", "aggregations", "a", is_optional=True, heading="Downloads"),
+    NavigationItem("callbacks", "Callbacks", "callbacks", "c", is_optional=True, under="aggregations"),
     NavigationItem("engine", "Engine", "engine", "e"),
     NavigationItem("audit", "Audit", "audit", "u", "admin"),
 )

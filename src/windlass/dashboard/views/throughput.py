@@ -11,7 +11,7 @@ from windlass.core.queue import Minute
 from windlass.core.stats.rollup import sum_queues
 
 MINUTE_MS = 60_000
-TimeRangeName: TypeAlias = Literal["hour", "day"]
+TimeRangeName: TypeAlias = Literal["quarter", "hour", "day"]
 RECENT_MINUTES = 5  # full minutes over which a current rate is averaged
 
 
@@ -19,6 +19,10 @@ class TimeRange(msgspec.Struct, frozen=True):
     title: str
     step_minutes: int
     steps: int
+
+    @property
+    def recent_minutes(self) -> int:
+        return max(RECENT_MINUTES, self.step_minutes)
 
     def times_ms(self, now_ms: int) -> list[int]:
         """Return the start of each step, the oldest first."""
@@ -28,6 +32,7 @@ class TimeRange(msgspec.Struct, frozen=True):
 
 
 TIME_RANGES: dict[TimeRangeName, TimeRange] = {
+    "quarter": TimeRange("Last 15 minutes", 1, 15),
     "hour": TimeRange("Last hour", 1, 60),
     "day": TimeRange("Last day", 15, 96),
 }
@@ -44,6 +49,15 @@ class Throughput(msgspec.Struct, frozen=True):
     failed: list[float]
     waits: tuple[list[int | None], list[int | None]]  # median, 95th percentile
     runs: tuple[list[int | None], list[int | None]]
+
+    @property
+    def title(self) -> str:
+        return TIME_RANGES[self.span].title
+
+    @property
+    def rate_title(self) -> str:
+        """The time over which current rates are averaged."""
+        return f"last {TIME_RANGES[self.span].recent_minutes} minutes"
 
     @property
     def finished_rate(self) -> float:
@@ -77,7 +91,7 @@ def rates_per_minute(minutes: Sequence[Minute | None], counter: str, chosen: Tim
 
 def recent_rate(values: Sequence[float], chosen: TimeRange) -> float:
     """Average the rate per minute over the last full steps."""
-    steps = max(1, RECENT_MINUTES // chosen.step_minutes)
+    steps = chosen.recent_minutes // chosen.step_minutes
     return sum(values[-steps - 1 : -1]) / steps
 
 

@@ -49,6 +49,16 @@ def phases(timeline: Timeline, now_ms: int) -> list[Phase]:
     return [phase for phase in found if phase.duration_ms > 0 or phase.kind not in ("wait", "plan", "ahead")]
 
 
+def first_started_at_ms(timeline: Timeline, state: DurableState | None) -> int | None:
+    """Return the first start of the job. None: it never started, or its first attempts are no longer stored."""
+    attempts = timeline.attempts
+    if attempts and attempts[0].attempt > 1:
+        return None
+    starts = [attempt.started_at_ms for attempt in attempts]
+    starts += [step.begun_at_ms for step in state.steps] if state else []
+    return min((at for at in (*starts, timeline.job.started_at_ms) if at), default=None)
+
+
 def _last_phases(job: Job, at_ms: int, now_ms: int) -> Iterator[Phase]:
     """Yield the phases from the last failed attempt, or the creation, until now or the end."""
     if job.started_at_ms is not None and job.started_at_ms >= at_ms:

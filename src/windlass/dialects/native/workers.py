@@ -44,9 +44,7 @@ async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
     for queue in body.queues:
         context.check_queue(queue)
     await context.check_worker(worker, with_jobs=True)
-    info = WorkerInfo(
-        host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name, names=body.names
-    )
+    info = WorkerInfo(**{field: getattr(body, field) for field in body.__struct_fields__ if field != "beat_ms"})
     now_ms = await context.service.register(worker, info, beat_ms=body.beat_ms)
     return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
 

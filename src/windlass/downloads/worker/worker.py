@@ -104,6 +104,7 @@ class DownloadWorker:
             queues=(QUEUE, FILES_QUEUE),
             slots=self._options.slots,
             name="downloads",
+            component="downloads",
         )
         self._held = HeldDownloads(service, self._worker, info, self._options.lease_ms, self._reaper.leases)
         self._reaper.admit = self._held.reconciler.admit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass.core.ids import parse_id
 from windlass.core.job import Codec
 from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
 from windlass.store.operation import Operation
@@ -11,6 +12,7 @@ from .facet import RemoteFacet
 from .request import ApiRequest, get, quote_segment
 from .translation import id_of, new_job_shape
 
+_CONVERTED_FIELDS = ("schedule", "last_job", "last_jobs")
 _TIMING_FIELDS = tuple(name for name in ScheduleShape.__struct_fields__ if name != "job")
 
 
@@ -41,8 +43,7 @@ class RemoteScheduleOperations(RemoteFacet):
 
 def _schedule_status(shape: ScheduleStatusShape) -> ScheduleStatus:
     timing = {name: getattr(shape, name) for name in _TIMING_FIELDS}
-    others = {
-        name: getattr(shape, name) for name in ScheduleStatus.__struct_fields__ if name not in ("schedule", "last_job")
-    }
+    others = {name: getattr(shape, name) for name in ScheduleStatus.__struct_fields__ if name not in _CONVERTED_FIELDS}
     schedule = Schedule(name=shape.name, job=shape.job.new_job(Codec.MSGPACK), **timing)
-    return ScheduleStatus(schedule=schedule, last_job=id_of(shape.last_job), **others)
+    last_jobs = tuple(map(parse_id, shape.last_jobs))
+    return ScheduleStatus(schedule=schedule, last_job=id_of(shape.last_job), last_jobs=last_jobs, **others)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from windlass.core.errors import Refusal
+import msgspec
+
+from windlass.core.errors import BadInput, Refusal
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
 from windlass.store.operation import BatchOperation, Operation
@@ -26,17 +28,7 @@ from .request import ApiRequest, RequestFlow, get, post
 class RemoteWorkerOperations(RemoteFacet):
     def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Operation[int]:
         super().register(worker, info, beat_ms=beat_ms)
-        body = WorkerShape(
-            host=info.host,
-            pid=info.pid,
-            queues=info.queues,
-            slots=info.slots,
-            name=info.name,
-            names=info.names,
-            beat_ms=beat_ms,
-        )
-        request = ApiRequest(method="PUT", path=f"/workers/{format_id(worker)}", response_type=ExpectedShape, body=body)
-        return self._single(request, lambda reply: reply.now_ms)
+        return Operation(self.remote, lambda: _register(worker, info, beat_ms))
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Do nothing: a server does not push cancels. The next heartbeat shows them."""
@@ -64,6 +56,19 @@ class RemoteWorkerOperations(RemoteFacet):
         super().workers(start=start, most=most)
         request = get("/workers", WorkersShape, query={"start": start, "most": most})
         return self._single(request, lambda reply: [_worker(shape) for shape in reply.workers])
+
+
+def _register(worker: bytes, info: WorkerInfo, beat_ms: int) -> RequestFlow[int]:
+    given = {name: getattr(info, name) for name in WorkerShape.__struct_fields__ if name != "beat_ms"}
+    body = WorkerShape(beat_ms=beat_ms, **given)
+    path = f"/workers/{format_id(worker)}"
+    reply: ExpectedShape
+    try:
+        reply = yield ApiRequest(method="PUT", path=path, response_type=ExpectedShape, body=body)
+    except BadInput:  # a server of an earlier version refuses fields that it does not know
+        body = msgspec.structs.replace(body, **dict.fromkeys(("version", "python"), ""), memory_bytes=0)
+        reply = yield ApiRequest(method="PUT", path=path, response_type=ExpectedShape, body=body)
+    return reply.now_ms
 
 
 def _send_heartbeats(ids: Sequence[bytes]) -> RequestFlow[list[bool | Refusal]]:
@@ -94,6 +99,10 @@ def _worker(shape: RegisteredShape) -> Worker:
             name=shape.name,
             names=shape.names,
             url=shape.url,
+            version=shape.version,
+            python=shape.python,
+            memory_bytes=shape.memory_bytes,
+            component=shape.component,
         ),
         started_at_ms=shape.started_at_ms,
         silent_at_ms=shape.silent_at_ms,

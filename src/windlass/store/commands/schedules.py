@@ -122,7 +122,7 @@ def schedule_of(names: Sequence[str], partition: int) -> Command[list[ScheduleSt
     )
 
 
-def _read_status(flat: list[bytes]) -> ScheduleStatus | None:
+def _read_status(flat: list[Any]) -> ScheduleStatus | None:
     if not flat:
         return None
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
@@ -143,6 +143,7 @@ def _read_status(flat: list[bytes]) -> ScheduleStatus | None:
         fired=number(b"fired"),
         skipped=number(b"skipped"),
         missed=number(b"missed"),
+        last_jobs=tuple(fields.get(b"last_jobs", ())),
     )
 
 
