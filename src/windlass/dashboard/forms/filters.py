@@ -11,6 +11,7 @@ import msgspec
 from windlass.core.errors import BadInput
 from windlass.core.operations import Listing
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
+from windlass.core.text.glob import escape_glob
 
 LISTS = ("queued", "running", "scheduled", "suspended", "waiting", "failed", "finished", "cancelled", "history")
 ENDED_LISTS = ("failed", "finished", "cancelled", "history")
@@ -107,7 +108,7 @@ def name_pattern(text: str) -> str:
     """Turn a typed name into a glob pattern. Plain text matches any part of a name, `=` the exact name."""
     text = text.strip()
     if text.startswith("="):
-        return _SPECIAL.sub(r"[\g<0>]", text[1:])
+        return escape_glob(text[1:])
     return text if not text or _SPECIAL.search(text) else f"*{text}*"
 
 

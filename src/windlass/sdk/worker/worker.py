@@ -270,6 +270,7 @@ class Worker:
 
     def _on_ended(self, run: Run, outcome: RunReport) -> None:
         assert self._fetcher is not None  # noqa: S101 (no job runs without a fetcher)
+        self._heartbeat.recorder.add(run.job.queue, run.job.name, outcome, self._loop.time() - run.started_s)
         if self._heartbeat.progress.has_pending(run.job):
             self._loop.create_task(self._flush_then_end(run, outcome))
         else:
