@@ -159,6 +159,11 @@ read               GET /api/v1/schedules/{name}
 -                  POST /api/v1/schedules/{name}/pause
 -                  POST /api/v1/schedules/{name}/resume
 -                  POST /api/v1/schedules/{name}/run
+read               GET /api/v1/tasks
+read               GET /api/v1/tasks/{name}
+work               POST /api/v1/workers/{id}/tasks
+read               GET /api/v1/queues/{queue}/unknown-names
+-                  DELETE /api/v1/queues/{queue}
 read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}

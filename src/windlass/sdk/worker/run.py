@@ -33,7 +33,8 @@ class Run:
     """Run of one job: its task, context, code and stop reason."""
 
     __slots__ = (
-        "code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "started_s", "stop_reason", "task",
+        "code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "started_s", "stop_reason",
+        "task",
     )  # fmt: skip
 
     def __init__(self, job: Job, task: Task[..., Any], context: Context | None, now_s: float) -> None:

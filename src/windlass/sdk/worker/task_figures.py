@@ -94,6 +94,8 @@ class TaskReporter:
         self._recorder = recorder
         self._number = 0
         self._unsent: list[TaskSums] = []
+        self._is_refused = False
+        self._lock = asyncio.Lock()
 
     async def run(self) -> None:
         """Report every few seconds until cancelled. Without ended attempts nothing is sent."""
@@ -102,22 +104,27 @@ class TaskReporter:
             await self.report()
 
     async def report(self) -> None:
-        """Send the sums since the last report. Errors are logged: the next report sends the same sums again."""
-        if not self._unsent:
-            self._unsent = self._recorder.take()
-            self._number += 1 if self._unsent else 0
-        if not self._unsent:
-            return
+        """Send the sums since the last report. If the engine is away, the next report sends them again."""
+        async with self._lock:
+            if not self._unsent:
+                self._unsent = self._recorder.take()
+                self._number += 1 if self._unsent else 0
+            if self._unsent and (self._is_refused or await self._send()):
+                self._unsent = []
+
+    async def _send(self) -> bool:
+        """Send the sums. Return False if they must be sent again."""
         try:
             await self._service.report_tasks(self._worker, self._number, self._unsent)
+        except _LATER:
+            return False
         except Refusal as error:
-            if isinstance(error, _LATER):
-                return
-            log.warning("Could not report how tasks ran: %s. Their figures on the dashboard will be too low.", error)
+            log.warning("Could not report how tasks ran: %s. The page of a task will not count this worker.", error)
+            self._is_refused = True
         except WindlassError as error:
             log.debug("Could not report how tasks ran: %s. The next report repeats it.", error)
-            return
-        self._unsent = []
+            return False
+        return True
 
     async def close(self) -> None:
         """Send the last sums of a worker that stops."""

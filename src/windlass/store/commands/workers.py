@@ -147,9 +147,11 @@ def tasks(partition: int) -> Command[list[ReportedTask]]:
 
 
 def _reported_tasks(flat: Sequence[Any]) -> list[ReportedTask]:
-    return [
-        ReportedTask(*member.decode().split("\0"), int(at)) for member, at in zip(flat[::2], flat[1::2], strict=True)
-    ]
+    found = []
+    for member, at in zip(flat[::2], flat[1::2], strict=True):
+        queue, _, name = member.decode().partition("\0")
+        found.append(ReportedTask(queue, name, int(at)))
+    return found
 
 
 def task_history(names: Sequence[tuple[str, str]], back: int, partition: int) -> Command[list[list[TaskStep]]]:
