@@ -192,6 +192,9 @@ read               GET /engine
 -                  POST /do/resume-queue
 read               GET /queues
 read               GET /queues/{queue}
+read               GET /tasks
+read               GET /tasks/{name}
+-                  POST /do/remove-queue
 read               GET /workers
 read               GET /schedules
 read               GET /limits

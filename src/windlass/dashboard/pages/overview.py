@@ -22,6 +22,7 @@ from windlass.dashboard.views.throughput import (
     rates_per_minute,
     recent_rate,
 )
+from windlass.dashboard.views.unknown_names import QueueNotice, read_notices
 from windlass.web.app.app_state import AppState
 
 routes = DashboardRoutes()
@@ -52,6 +53,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     rows: list[QueueRow]
     queue_count: int
     throughput: Throughput
+    notices: list[QueueNotice]
 
 
 class OverviewData(msgspec.Struct, frozen=True):
@@ -78,6 +80,7 @@ async def overview(page: PageContext[OverviewQuery]) -> OverviewView:
         [_row(queue, data.histories.get(queue.queue, ()), throughput) for queue in shown],
         len(stats),
         throughput,
+        [notice for notice in await read_notices(state, data.stats) if page.may_use(notice.queue)],
     )
 
 
