@@ -109,7 +109,7 @@ async def test_a_report_that_failed_is_repeated_under_its_number(error: Exceptio
     await reporter.close()
     first, again, second = service.reports
     assert first == again
-    assert (first[0], second[0]) == (1, 2)
+    assert second[0] == first[0] + 1
     assert [sums.name for _, tasks in service.reports for sums in tasks] == ["a", "a", "b"]
 
 

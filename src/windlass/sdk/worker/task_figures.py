@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 
 from windlass.core.errors import EngineFull, Refusal, TooManyRequests, UnknownWorker, WindlassError
@@ -92,7 +93,8 @@ class TaskReporter:
         self._service = service
         self._worker = worker
         self._recorder = recorder
-        self._number = 0
+        # A process that takes over the id of another must not begin with the number of its last report.
+        self._number = secrets.randbelow(2**40)
         self._unsent: list[TaskSums] = []
         self._is_refused = False
         self._lock = asyncio.Lock()
