@@ -12,7 +12,7 @@ from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.forms.queue_settings import Property, properties
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.missing import render_missing
+from windlass.dashboard.views.not_found import render_missing
 from windlass.dashboard.views.queue_names import queue_names, was_seen
 from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRangeName, compute_throughput
 from windlass.web.listener.messages import Response

@@ -14,7 +14,7 @@ from windlass.core.text.similar_names import describe_missing_task
 from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.missing import render_missing
+from windlass.dashboard.views.not_found import render_missing
 from windlass.dashboard.views.throughput import TIME_RANGES, TimeRange
 from windlass.web.listener.messages import Response
 

@@ -26,7 +26,7 @@ class QueueNotice(msgspec.Struct, frozen=True):
     unknown_names: list[UnknownName]
 
     @property
-    def shown(self) -> list[tuple[UnknownName, dict[str, Any]]]:
+    def first_names(self) -> list[tuple[UnknownName, dict[str, Any]]]:
         """The first names, each with the query of the list of its jobs."""
         return [
             (unknown, {"state": "queued", "queue": self.queue, "name": exact_name(unknown.name)})
