@@ -39,9 +39,9 @@ def tasks() -> None:
 @json_option
 @with_service
 def ls(service: Service, as_json: bool) -> None:
-    """List the tasks that workers know or ran, with their figures of the last hour.
+    """List tasks with their figures of the last hour.
 
-    The workers of the SDK measure the figures, and report them every few seconds. Failed counts attempts after which
+    These are the tasks that workers know or have run within two days. The workers of the SDK measure the figures, and report them every few seconds. Failed counts attempts after which
     the job failed, retried those after which it is tried again. With --json, one object per line.
 
     \b
