@@ -41,8 +41,9 @@ def tasks() -> None:
 def ls(service: Service, as_json: bool) -> None:
     """List tasks with their figures of the last hour.
 
-    These are the tasks that workers know or have run within two days. The workers of the SDK measure the figures, and report them every few seconds. Failed counts attempts after which
-    the job failed, retried those after which it is tried again. With --json, one object per line.
+    These are the tasks that workers know or have run within two days. The workers of the SDK measure the figures, and
+    report them every few seconds. Failed counts attempts after which the job failed, retried those after which it is
+    tried again. With --json, one object per line.
 
     \b
     Example:
