@@ -27,6 +27,7 @@ from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
+from windlass.core.stats.task_figures import TaskSums, bucket_of
 from windlass.downloads.api.aggregation import LIMIT
 from windlass.downloads.worker.order import QUEUE
 from windlass.sdk.failures import encode_error
@@ -102,6 +103,7 @@ class DemoDeployment:
         await self._downloads()
         store.clock_offset_ms = 0
         await self._failed_job()
+        await self._task_figures()
         self.ids |= await create_flows(self.service, self.make_text)
         self.ids |= await create_durable_jobs(self.service, self.make_text)
         await self._callbacks()
@@ -244,6 +246,16 @@ class DemoDeployment:
             error = encode_error(kind, text, traceback_of(kind, text))
             then = "retry" if attempt < 3 else "final"
             await self.service.fail([Fail(id=job.id, token=job.lease_token, error=error, then=then)])  # type: ignore[arg-type]
+        store.clock_offset_ms = 0
+
+    async def _task_figures(self) -> None:
+        """Report half an hour of attempts of one task, which fail now and then and become slower."""
+        store, sums = self.service.store, TaskSums(queue=self.make_text("charges"), name=self.make_text("charge_card"))
+        for number, ago in enumerate(range(30, -1, -1), 1):
+            store.clock_offset_ms = -ago * MINUTE_MS
+            runs = {bucket_of(20 * number * share): count for share, count in ((1, 40), (3, 8), (9, 2))}
+            report = msgspec.structs.replace(sums, runs=runs, retried=number % 4, failed=int(number % 7 == 0))
+            await self.service.report_tasks(WORKER, number, [report])
         store.clock_offset_ms = 0
 
     async def _callbacks(self) -> None:

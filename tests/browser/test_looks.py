@@ -24,6 +24,7 @@ JOBS = (
 # Addresses of the pages about a single item, by the path of their route.
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(hostile_text(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
+    "/tasks/{name}": [f"/tasks/{quote(hostile_text('charge_card'), safe='')}"],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in JOBS],
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(hostile_text('one charge per customer'), safe='')}"],

@@ -12,7 +12,7 @@ from tests.service.helpers import another, counts, new, put, read, take
 from tests.support.console import run, run_ok
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.operations import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -164,3 +164,26 @@ def test_a_wait_limit_exits_with_75_and_the_job_continues(service: Service) -> N
     assert f"{ID} has not ended within 50ms" in done.err
     assert counts(service) == {"queued": 1}
     assert format_id(take(service)[0].id) == ID
+
+
+# Names that look misspelt
+
+
+def test_a_name_that_no_worker_knows_is_reported_after_the_id(service: Service) -> None:
+    service.register(b"w" * 16, WorkerInfo(queues=("mail",), names=("send_mail",)), beat_ms=600_000).wait()
+    assert run_ok(service, "enqueue", "mail", "send_mail").err == ""
+    done = run_ok(service, "enqueue", "mail", "send_mial")
+    assert done.err == 'No worker has a task called "send_mial"; did you mean "send_mail"?\n'
+    assert read(service, parse_id(done.out.strip())).name == "send_mial"
+    done = run_ok(service, "enqueue", "mail", "send_mial", "--json", "--delay", "1h")
+    assert done.document["status"] == "scheduled"
+    assert "did you mean" in done.err
+
+
+def test_a_queue_that_looks_misspelt_is_reported_once(service: Service) -> None:
+    put(service, new("mail"))
+    done = run_ok(service, "enqueue", "mial", "send_mail")
+    assert done.err == 'No worker takes from queue "mial"; did you mean "mail"?\n'
+    assert counts(service, "mial") == {"queued": 1}
+    assert run_ok(service, "enqueue", "mial", "send_mail").err == "", "the queue exists now"
+    assert run_ok(service, "enqueue", "video", "cut").err == "", "no queue has a similar name"

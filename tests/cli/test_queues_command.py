@@ -158,7 +158,7 @@ def test_indexed_fields(service: Service) -> None:
 
 
 def test_lease_renewal(service: Service) -> None:
-    assert "lease-renewal   no\n" in run_ok(service, "queues", "show", "job_queue_mail").out
+    assert "lease-renewal   no\n" in run(service, "queues", "show", "job_queue_mail").out
     out = run_ok(service, "queues", "configure", "job_queue_mail", "--lease-renewal").out
     assert "lease-renewal   yes *" in out
     assert service.configuration("job_queue_mail").wait().lease_renewal
@@ -183,3 +183,57 @@ def test_lease_renewal(service: Service) -> None:
 def test_refuses_invalid_properties(service: Service, options: tuple[str, ...]) -> None:
     assert run(service, "queues", "configure", "q", *options).code == 2
     assert service.queues().wait() == []
+
+
+# Queues that do not exist, and removal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("queues", "show", "mial"), 1),
+        (("queues", "purge", "mial", "--yes"), 1),
+        (("queues", "rm", "mial", "--yes"), 1),
+        (("queues", "pause", "mial"), 0),
+        (("queues", "resume", "mial"), 0),
+        (("queues", "configure", "mial", "--lease", "5s"), 0),
+        (("jobs", "ls", "-q", "mial"), 0),
+        (("failed", "ls", "-q", "mial"), 0),
+        (("failed", "groups", "-q", "mial"), 0),
+    ],
+)
+def test_a_queue_that_does_not_exist_is_reported(service: Service, arguments: tuple[str, ...], code: int) -> None:
+    put(service, new("mail"))
+    done = run(service, *arguments)
+    assert (done.code, done.err.splitlines()[0]) == (code, 'Queue "mial" does not exist; did you mean "mail"?')
+    again = run(service, *(word.replace("mial", "mail") for word in arguments))
+    assert "does not exist" not in again.err
+
+
+def test_commands_that_act_before_the_first_job_still_act(service: Service) -> None:
+    run_ok(service, "queues", "configure", "mial", "--lease", "5s")
+    assert service.configuration("mial").wait().lease_ms == 5_000
+    assert run_ok(service, "queues", "pause", "mial").err == "", "it exists now"
+
+
+def test_rm(service: Service) -> None:
+    service.configure("mail", {"lease_ms": 5_000}).wait()
+    refused = run(service, "queues", "rm", "mail")
+    assert (refused.code, service.queues().wait()) == (2, ["mail"])
+    assert "Remove queue mail with its properties and history? There is no terminal" in refused.err
+    assert run_ok(service, "queues", "rm", "mail", "-y").out == "Queue mail is removed.\n"
+    assert service.queues().wait() == []
+
+
+def test_rm_of_a_queue_in_use(service: Service) -> None:
+    service.register(b"w" * 16, WorkerInfo(queues=("mail",)), beat_ms=600_000).wait()
+    service.configure("mail", {"lease_ms": 5_000}).wait()
+    refused = run(service, "queues", "rm", "mail", "--yes")
+    assert refused.code == 1
+    assert "1 live worker serves the queue mail" in refused.err
+    put(service, new("mail"))
+    refused = run(service, "queues", "rm", "mail", "--yes", "--force")
+    assert (refused.code, counts(service, "mail")) == (1, {"queued": 1})
+    assert "The queue mail holds 1 job. `windlass queues purge`" in refused.err
+    run_ok(service, "queues", "purge", "mail", "--yes")
+    assert run_ok(service, "queues", "rm", "mail", "--yes", "--force").out == "Queue mail is removed.\n"

@@ -55,6 +55,7 @@ from windlass.core.retry import Backoff
 from windlass.core.scale import ScaleTarget
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
+from windlass.core.stats.task_figures import TaskSums
 from windlass.service import Service
 from windlass.store.commands.admin.alerts import StoredStatus
 from windlass.store.store import Store
@@ -585,6 +586,47 @@ def _members() -> Iterator[Case]:
             lambda service, value=value: service.list_members(OK_ID, cursor=value),
         )
     yield "list_members", "unknown", lambda service: service.list_members(OK_ID)
+
+
+def _tasks() -> Iterator[Case]:
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "queue_presence", f"queue={value!r:.30}", lambda service, value=value: service.queue_presence(value)
+        yield "remove_queue", f"queue={value!r:.30}", lambda service, value=value: service.remove_queue(value)
+    for value in WRONG_CLAIMS:
+        yield "remove_queue", f"force={value!r}", lambda service, value=value: service.remove_queue("q", force=value)
+    for value in ("", "n" * 1_021, *WRONG_TEXTS):
+        yield "task", f"name={value!r:.30}", lambda service, value=value: service.task(value)
+    for value in (0, 7, 61, *WRONG_WHOLES):
+        yield "task", f"step={value!r}", lambda service, value=value: service.task("n", step_minutes=value)
+    for value in (0, 201, *WRONG_WHOLES):
+        yield "task", f"steps={value!r}", lambda service, value=value: service.task("n", steps=value)
+    for value in (None, "q", ["q"], (5,)):
+        yield "task", f"queues={value!r}", lambda service, value=value: service.task("n", queues=value)
+        yield "tasks", f"queues={value!r}", lambda service, value=value: service.tasks(queues=value)
+        yield (
+            "queue_presence",
+            f"queues={value!r}",
+            lambda service, value=value: service.queue_presence("q", queues=value),
+        )
+    sums = TaskSums(queue="q", name="n", failed=1)
+    for value in WRONG_IDS:
+        yield "report_tasks", f"id={value!r}", lambda service, value=value: service.report_tasks(value, 1, [sums])
+    for value in (0, 2**49, *WRONG_WHOLES):
+        yield (
+            "report_tasks",
+            f"number={value!r}",
+            lambda service, value=value: service.report_tasks(OK_ID, value, [sums]),
+        )
+    wrong_sums: tuple[Any, ...] = (
+        None, {}, TaskSums(queue="", name="n"), TaskSums(queue="q", name=""), TaskSums(queue="q\0", name="n"),
+        TaskSums(queue="q", name="n", failed=-1), TaskSums(queue="q", name="n", retried=2**32),
+        TaskSums(queue="q", name="n", cancelled=1.5), TaskSums(queue="q", name="n", runs=[1]),  # type: ignore[arg-type]
+        TaskSums(queue="q", name="n", runs={129: 1}), TaskSums(queue="q", name="n", runs={-1: 1}),
+        TaskSums(queue="q", name="n", runs={1: -1}), TaskSums(queue="q", name="n", runs={"1": 1}),  # type: ignore[dict-item]
+    )  # fmt: skip
+    for value in (*([wrong] for wrong in wrong_sums), [], [sums] * 501, *WRONG_LISTS):
+        yield "report_tasks", f"tasks={value!r:.60}", lambda service, value=value: service.report_tasks(OK_ID, 1, value)
+    yield "report_tasks", "unknown worker", lambda service: service.report_tasks(OK_ID, 1, [sums])
 
 
 def _queues_and_workers() -> Iterator[Case]:
@@ -1230,7 +1272,7 @@ def _assignments() -> Iterator[Case]:
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
     *_reading(), *_failures(), *_scopes(), *_flows(), *_actions(), *_lanes(), *_scales(), *_members(),
-    *_queues_and_workers(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
+    *_queues_and_workers(), *_tasks(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
     *_events(), *_logs(), *_durable(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_alerts(), *_signal_links(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip

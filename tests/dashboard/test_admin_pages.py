@@ -98,6 +98,7 @@ async def test_a_queue_reports_names_that_no_worker_knows(service: Service, page
 
 
 async def test_configures_a_queue(service: Service, page_client: PageClient) -> None:
+    await service.configure("mail", {"history_length": 0})
     page = await page_client.get("/queues/mail")
     after = await done(
         page_client, page, "configure-queue", {}, lease_ms="2m", name_lanes="yes", max_length="7", aging_ms=""
@@ -109,6 +110,8 @@ async def test_configures_a_queue(service: Service, page_client: PageClient) -> 
 
 
 async def test_lease_renewal_is_shown_and_changed(service: Service, page_client: PageClient) -> None:
+    for queue in ("mail", "job_queue_mail"):
+        await service.configure(queue, {"history_length": 0})
     plain = await page_client.get("/queues/mail")
     assert len(plain.all("select", name="lease_renewal")) == 1
     assert "Lease renewal no (default: no)" not in plain.text
@@ -139,6 +142,7 @@ async def test_indexed_fields_are_changed_and_removed(service: Service, page_cli
     ("field", "text"), [("index", "a..b"), ("lease_ms", "soon"), ("max_length", "-1"), ("retention_ms", "0ms ms")]
 )
 async def test_refuses_an_invalid_property(service: Service, page_client: PageClient, field: str, text: str) -> None:
+    await service.configure("mail", {"history_length": 0})
     page = await page_client.get("/queues/mail")
     answer = await page_client.send(
         "/do/configure-queue", page.form("/do/configure-queue") | {field: text, "fair_share": "yes"}
@@ -417,12 +421,12 @@ async def test_the_role_read_for_one_queue(service: Service, page_client: PageCl
     await service.limit(Limit(name="gentle", matches=Matcher(queue="mail"), running=3))
     await service.schedule(Schedule(name="nightly", every_ms=60_000, job=NewJob(queue="mail", name="n")))
     await service.schedule(Schedule(name="other", every_ms=60_000, job=NewJob(queue="images", name="n")))
-    await service.enqueue([NewJob(queue="images", name="n")])
+    await service.enqueue([NewJob(queue="images", name="n"), NewJob(queue="mail", name="n")])
     made = await service.create_token(NewToken(name="r", roles=frozenset({Role.READ}), queues=("mail",)))
     while (await page_client.get("/")).status == 200:  # until the server knows the token
         pass
     assert (await page_client.log_in(made.text)).status_code == 303
-    for path in ("/queues", "/queues/mail", "/workers", "/schedules", "/limits", "/callbacks"):
+    for path in ("/queues", "/queues/mail", "/tasks", "/workers", "/schedules", "/limits", "/callbacks"):
         page = await page_client.get(path)
         assert page.status == 200, path
         assert not [action for action in page.actions if "/do/" in action], path

@@ -31,6 +31,7 @@ JOBS = (
 )  # fmt: skip
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(f'mail {EVIL}', safe='')}"],
+    "/tasks/{name}": [f"/tasks/{quote(f'charge_card {EVIL}', safe='')}"],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in JOBS],
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {EVIL}', safe='')}"],

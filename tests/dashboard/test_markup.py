@@ -33,6 +33,7 @@ ABOUT = {
     "/queues/{queue}": [
         f"/queues/{quote(f'{queue} {BREAKING}', safe='')}" for queue in ("mail", "feeds", "newsletters")
     ],
+    "/tasks/{name}": [f"/tasks/{quote(f'charge_card {BREAKING}', safe='')}"],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in JOBS],
     "/flows/{id}": ["/flows/{flow}", "/flows/{flow running}", "/flows/{flow finished}"],
     "/limits/{name}": [f"/limits/{quote(f'one charge per customer {BREAKING}', safe='')}"],
@@ -48,6 +49,7 @@ ABOUT = {
 }
 # Links with hostile parts that another site may offer.
 LINKS = [
+    "/tasks/{}", "/tasks?search={}&after={}",
     "/jobs/{}", "/queues/{}", "/limits/{}", "/actions/{}", "/jobs/{}/edit", "/nowhere/{}", "/static/{}/x.js",
     "/search?q={}",
     "/jobs?state={}", "/jobs?name={}&queue={}&tag={}&error={}&since={}&cursor={}&trail={}", "/failures?queue={}",

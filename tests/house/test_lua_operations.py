@@ -28,6 +28,7 @@ COVERS = {
     "test_pause.py": ("pauses", "resume"),
     "test_publish_stats.py": ("stats_of",),
     "test_recover.py": ("time_out",),
+    "test_report_tasks.py": ("tasks",),
     "test_schedule.py": ("pause_schedule", "resume_schedule", "run_schedule", "schedule_of", "schedules", "unschedule"),
     "test_signal_links.py": ("signing_key",),
     "test_stats.py": ("queues",),

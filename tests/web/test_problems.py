@@ -35,6 +35,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.StaleLease: 409,
     errors.WrongState: 409,
     errors.IdConflict: 409,
+    errors.QueueInUse: 409,
     errors.RevisionConflict: 409,
     errors.UniqueConflict: 409,
     errors.NamesNeedLanes: 409,

@@ -39,6 +39,7 @@ COMMANDS = {
     "failed": ("failed:failed", "Find failed jobs; retry or delete them."),
     "flows": ("flows:flows", "Show flows and act on them."),
     "queues": ("queues:queues", "Show, pause and configure queues."),
+    "tasks": ("tasks.commands:tasks", "Show how tasks ran, and how they failed."),
     "limits": ("limits:limits", "Limit running jobs, or starts per time."),
     "schedules": ("schedules:schedules", "Show, run and pause schedules."),
     "callbacks": ("callbacks:callbacks", "List callbacks and redeliver given-up callbacks."),

@@ -126,6 +126,13 @@ class EngineFull(Refusal):
     )
 
 
+class QueueInUse(Refusal):
+    """The queue holds jobs, or live workers serve it, so it cannot be removed."""
+
+    code = "queue_in_use"
+    sentence = "The queue is in use, so it cannot be removed."
+
+
 class RevisionConflict(Refusal):
     """The job was changed since it was read. Read it again, merge, and write with the new revision."""
 
@@ -334,6 +341,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         IdConflict,
         QueueFull,
         EngineFull,
+        QueueInUse,
         RevisionConflict,
         UniqueConflict,
         NamesNeedLanes,

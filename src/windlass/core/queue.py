@@ -7,6 +7,8 @@ from typing import TypeAlias
 import msgspec
 
 from .stats.histogram import Histogram, percentile
+from .text.humanize import quote_text
+from .text.similar_names import describe_missing_queue
 
 DAY_MS = 86_400_000
 FOREVER_MS = 2**48 - 1  # as a lease: no deadline; as a retention: until deleted
@@ -62,9 +64,27 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool
 
     @property
+    def held(self) -> int:
+        """Number of jobs whose records the queue holds, in any state."""
+        unended = self.queued + self.scheduled + self.waiting + self.suspended + self.running
+        return unended + self.finished + self.failed + self.cancelled + self.history
+
+    @property
     def failures(self) -> int:
         """Number of jobs that failed by themselves."""
         return self.failed - self.consequences
+
+
+class QueuePresence(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a queue exists: it holds something or is configured, was used within two days, or is served."""
+
+    queue: str
+    exists: bool
+    suggestion: str = ""  # an existing queue with a similar name, if this queue does not exist
+
+    @property
+    def sentence(self) -> str:
+        return describe_missing_queue(f"Queue {quote_text(self.queue)} does not exist", self.suggestion)
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):

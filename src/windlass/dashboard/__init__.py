@@ -38,6 +38,7 @@ from .pages import (
     schedules,
     search,
     signal_link,
+    tasks,
     workers,
 )
 from .pages.alerts import page as alerts
@@ -47,7 +48,7 @@ from .rendering import prepare
 __all__ = ["ROUTES", "prepare", "render_error_page"]
 
 _PAGES = (
-    overview, queues, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
+    overview, queues, tasks, jobs, job, job_forms, flows, flow, search, failures, actions, workers, schedules, limits,
     aggregations, callbacks, engine, audit, signal_link, durable, alerts,
 )  # fmt: skip
 _ACTIONS = (

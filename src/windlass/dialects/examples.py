@@ -62,6 +62,10 @@ _BODIES: dict[str, Any] = {
     "mute_alert": {"for_ms": 3_600_000},
     "set_schedule": {"job": {"queue": "mail", "name": "digest"}, "cron": "0 7 * * *", "timezone": "Europe/Berlin"},
     "pause_schedule": {"reason": "holidays"},
+    "report_tasks": {
+        "number": 1,
+        "tasks": [{"queue": "mail", "name": "send", "retried": 1, "runs": [0, 0, 3, 1]}],
+    },
     "register": {"host": "worker-1", "queues": ["mail"], "slots": 8},
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
     "save_filter": {"page": "jobs", "fields": {"state": "failed", "queue": "mail"}},

@@ -29,6 +29,7 @@ from .limits import LimitOperations
 from .push import PushOperations
 from .schedules import ScheduleOperations
 from .streams.operations import StreamOperations
+from .tasks.operations import TaskOperations
 from .workers import WorkerOperations
 
 __all__ = ["Service"]
@@ -54,6 +55,7 @@ class Service(
     LimitOperations,
     AggregationOperations,
     ScheduleOperations,
+    TaskOperations,
     WorkerOperations,
     PushOperations,
     AssignmentOperations,

@@ -29,13 +29,15 @@ class FailureGroupOperations(JobOperations):
         check_glob(name)
         check_integer("looked_at", looked_at, 1, LOOKED_AT_MAX)
         check_queue_patterns(queues)
-        key = ("failures", queue, name, looked_at, queues)
-        cache = self.store.ttl_cache
-        return Operation(
-            self.store,
-            lambda: cache.read(
-                key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms)
-            ),
+        return Operation(self.store, lambda: self._cached_failures_flow(queue, name, looked_at, queues))
+
+    def _cached_failures_flow(self, queue: str, name: str, looked_at: int, queues: tuple[str, ...]) -> Flow[Failures]:
+        return (
+            yield from self.store.ttl_cache.read(
+                ("failures", queue, name, looked_at, queues),
+                REMEMBERED_MS,
+                lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms),
+            )
         )
 
     def _failures_flow(self, queue: str, name: str, most: int, queues: tuple[str, ...], at_ms: int) -> Flow[Failures]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.core.explain.unknown_names import NameFacts, UnknownName, find_unknown_names
-from windlass.core.queue import Configuration, Lanes, Minute, Pause, Property, QueueStats
+from windlass.core.access.tokens import is_queue_allowed
+from windlass.core.errors import QueueInUse
+from windlass.core.explain.unknown_names import NameFacts, UnknownName, find_unknown_names, live_workers
+from windlass.core.queue import Configuration, Lanes, Minute, Pause, Property, QueuePresence, QueueStats
 from windlass.core.scale import Load, Scale, ScaleTarget, wanted_workers
+from windlass.core.text.humanize import pluralize
+from windlass.core.text.similar_names import suggest_name
 from windlass.core.validation.bounds import NAME_MAX, PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.limits import PAUSE_REASON_MAX, check_pause, check_resume, check_weights
 from windlass.core.validation.queues import (
@@ -15,7 +19,8 @@ from windlass.core.validation.queues import (
     check_history_window,
     check_scale_target,
 )
-from windlass.core.validation.values import check_integer, check_list, check_new_name, check_text
+from windlass.core.validation.tokens import check_queue_patterns
+from windlass.core.validation.values import check_boolean, check_integer, check_list, check_new_name, check_text
 from windlass.store.commands import explain, lanes, limits, queues
 from windlass.store.commands.command import Flow
 from windlass.store.commands.limits import StoredLimits
@@ -26,6 +31,7 @@ from .facet import Facet, send, send_or_raise
 
 OVERVIEW_MS = 1_000
 UNKNOWN_NAMES_MS = 5_000
+QUEUE_NAMES_MS = 5_000  # for suggestions
 PLACING = {"name_lanes", "aging_ms", "fair_share"}  # properties that change the place of waiting jobs
 
 
@@ -167,6 +173,46 @@ class QueueOperations(Facet):
         """Return the properties of a queue."""
         return self.configure(queue, {})
 
+    def queue_presence(self, queue: str, *, queues: tuple[str, ...] = ()) -> Operation[QueuePresence]:
+        """Return whether a queue exists, and else an existing queue with a similar name. `queues`: patterns of the
+        queues that may be suggested (none: all)."""
+        check_text("queue", queue, QUEUE_MAX)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._presence_flow(queue, queues))
+
+    def _presence_flow(self, queue: str, patterns: tuple[str, ...]) -> Flow[QueuePresence]:
+        partition = self.store.partition_of_queue(queue)
+        if (yield queues.queue_exists(queue, partition)):
+            return QueuePresence(queue=queue, exists=True)
+        facts: NameFacts = yield explain.unknown_names(queue, (), partition)
+        if live_workers(facts.workers, queue, facts.now_ms):
+            return QueuePresence(queue=queue, exists=True)
+        known = yield from self.store.ttl_cache.read("queue_names", QUEUE_NAMES_MS, lambda _: self._queues_flow())
+        served = (name for worker in facts.workers if worker.silent_at_ms > facts.now_ms for name in worker.info.queues)
+        suggestion = suggest_name(queue, (name for name in (*known, *served) if is_queue_allowed(name, patterns)))
+        return QueuePresence(queue=queue, exists=False, suggestion=suggestion)
+
+    def remove_queue(self, queue: str, *, force: bool = False) -> Operation[bool]:
+        """Remove a queue that holds no jobs: its properties, pauses, weights, history and name. Return False if it did
+        not exist. A queue that live workers serve is removed only with `force`: the next job creates it again, with the
+        default properties."""
+        check_text("queue", queue, QUEUE_MAX)
+        check_boolean("force", force)
+        return Operation(self.store, lambda: self._remove_queue_flow(queue, force))
+
+    def _remove_queue_flow(self, queue: str, force: bool) -> Flow[bool]:
+        partition = self.store.partition_of_queue(queue)
+        facts: NameFacts = yield explain.unknown_names(queue, (), partition)
+        serving = live_workers(facts.workers, queue, facts.now_ms)
+        if serving and not force:
+            [stats] = yield from self._stats_flow([queue])
+            raise QueueInUse(_describe_use(queue, stats.held, len(serving)))
+        removed: queues.RemovedQueue = yield queues.remove_queue(queue, partition)
+        if removed.jobs:
+            raise QueueInUse(_describe_use(queue, removed.jobs, 0))
+        self.store.history_cache.forget(queue)
+        return removed.existed
+
     # Pauses and weights
 
     def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Operation[bool]:
@@ -196,3 +242,16 @@ class QueueOperations(Facet):
         return Operation(
             self.store, lambda: send(queues.set_weights(queue, weights, self.store.partition_of_queue(queue)))
         )
+
+
+def _describe_use(queue: str, jobs: int, workers: int) -> str:
+    """Return the sentence about a queue that cannot be removed. Its jobs come first: force does not help there."""
+    if jobs:
+        return (
+            f"The queue {queue} holds {pluralize(jobs, 'job')}. `windlass queues purge` deletes those that have not "
+            "started; delete the others, or wait until they have ended and are no longer kept."
+        )
+    return (
+        f"{pluralize(workers, 'live worker')} serve{'s' if workers == 1 else ''} the queue {queue}. Stop them, or use "
+        "force: the next job then creates the queue again, with the default properties."
+    )

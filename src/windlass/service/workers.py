@@ -9,10 +9,11 @@ import msgspec
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import Refusal
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo
+from windlass.core.stats.task_figures import TaskSums
 from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, UINT32_MAX
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_instance, check_integer, check_list
-from windlass.core.validation.workers import check_held_ids, check_worker_id, check_worker_info
+from windlass.core.validation.workers import check_held_ids, check_task_report, check_worker_id, check_worker_info
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import jobs, workers
 from windlass.store.commands.command import Flow, split_batch
@@ -155,6 +156,24 @@ class WorkerOperations(Facet):
         if len(refused) == self.store.partitions:
             raise refused[0]
         return given_back
+
+    def report_tasks(self, worker: bytes, number: int, tasks: Sequence[TaskSums]) -> Operation[int]:
+        """Add the ends of attempts since a worker's last report to the figures of its tasks. `number` grows with each
+        report: a report that is sent again is not counted again. Return how many tasks were not counted, because so
+        many others were reported within two days."""
+        check_worker_id(worker)
+        check_task_report(number, tasks)
+        return Operation(self.store, lambda: self._report_tasks_flow(worker, number, tasks))
+
+    def _report_tasks_flow(self, worker: bytes, number: int, tasks: Sequence[TaskSums]) -> Flow[int]:
+        parts: dict[int, list[TaskSums]] = {}
+        for sums in tasks:
+            parts.setdefault(self.store.partition_of_queue(sums.queue), []).append(sums)
+        answers = yield [workers.report_tasks(worker, number, own, partition) for partition, own in parts.items()]
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        if refused:  # a partition does not know the worker: it must register again
+            raise refused[0]
+        return sum(answers)
 
     def workers(self, *, start: int = 0, most: int = 100) -> Operation[list[Worker]]:
         """Return registered workers with their running jobs."""

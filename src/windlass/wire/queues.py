@@ -17,6 +17,7 @@ from windlass.core.validation.queues import AGING_MAX, HISTORY_HOURS_MAX, HISTOR
 from .fields import QueueName
 from .shape import RequestShape, ResponseShape
 
+UNKNOWN_NAMES_MAX = 90  # in one request; a query has at most 100 fields
 WEIGHTS_MAX = 1000  # lanes of one request
 Lane: TypeAlias = Annotated[str, Meta(max_length=LANE_MAX)]
 Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=WEIGHT_MAX)]]
@@ -141,6 +142,37 @@ class QueueShape(ResponseShape, frozen=True, kw_only=True):
             "lanes are examined, and the list may be 5 seconds old."
         ),
     ] = ()
+    exists: Annotated[
+        bool,
+        Meta(
+            description="Whether it holds something or is configured, was used within two days, or is served by a live "
+            "worker."
+        ),
+    ] = True
+    suggestion: Annotated[
+        str, Meta(description="An existing queue with a similar name, if this queue does not exist; may be empty.")
+    ] = ""
+
+
+class RemoveQueueQuery(RequestShape, frozen=True, kw_only=True):
+    force: Annotated[bool, Meta(description="Also if live workers serve the queue.")] = False
+
+
+class RemovedQueueShape(ResponseShape, frozen=True, kw_only=True):
+    existed: bool
+
+
+class UnknownNamesQuery(RequestShape, frozen=True, kw_only=True):
+    name: Annotated[
+        tuple[Annotated[str, Meta(max_length=NAME_MAX)], ...],
+        Meta(min_length=1, max_length=UNKNOWN_NAMES_MAX, description="Names of jobs; may be repeated."),
+    ]
+
+
+class UnknownNamesShape(ResponseShape, frozen=True, kw_only=True):
+    """Those of the names that no worker of the queue knows, at most 20. Without a live worker nothing is known."""
+
+    unknown_names: list[UnknownNameShape]
 
 
 class QueuesShape(ResponseShape, frozen=True, kw_only=True):

@@ -1,13 +1,24 @@
-"""Shapes of worker registrations and heartbeats."""
+"""Shapes of worker registrations and heartbeats, and of the tasks that workers run."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from windlass.core.ids import format_id
 from windlass.core.operations import Worker
+from windlass.core.stats.task_figures import (
+    BUCKET_MAX,
+    TASKS_PER_REPORT,
+    TaskFigures,
+    TaskPage,
+    TaskStep,
+    TaskSummary,
+    TaskSums,
+)
 from windlass.core.validation.bounds import (
     DURATION_MAX,
     MEMORY_MAX,
@@ -18,7 +29,9 @@ from windlass.core.validation.bounds import (
     UINT32_MAX,
     VERSION_MAX,
 )
+from windlass.core.validation.queues import HISTORY_STEPS_MAX
 
+from .failure_groups import FailureGroupShape, failure_group_shape
 from .fields import Id, QueueName
 from .shape import RequestShape, ResponseShape, component_name
 
@@ -164,4 +177,184 @@ def registered_shape(worker: Worker) -> RegisteredShape:
         running_count=worker.running_count,
         running=[HeldJobShape(id=format_id(job.id), since_ms=job.since_ms) for job in worker.running],
         stopping_since_ms=worker.stopping_since_ms,
+    )
+
+
+TaskName: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
+RunTimes: TypeAlias = Annotated[
+    tuple[Count, ...],
+    Meta(
+        max_length=BUCKET_MAX + 1,
+        description="Histogram of the run times of finished attempts. Bucket 0 counts those below 1 ms, bucket "
+        "1 + 4 n + q those from 2^n (1 + q/4) ms up to 2^n (1 + (q + 1)/4) ms.",
+    ),
+]
+_ESTIMATE = Meta(description="Estimated from the buckets, to a quarter of its value; null without finished attempts.")
+
+
+class TaskSumsShape(RequestShape, frozen=True, kw_only=True):
+    """Attempts of one task in one queue that ended since the last report."""
+
+    queue: QueueName
+    name: TaskName
+    failed: Annotated[Count, Meta(description="Attempts after which the job failed.")] = 0
+    retried: Annotated[Count, Meta(description="Failed attempts after which the job is tried again.")] = 0
+    cancelled: Count = 0
+    runs: RunTimes = ()
+
+
+class TaskReportShape(RequestShape, frozen=True, kw_only=True):
+    """What a worker has measured since its last report."""
+
+    number: Annotated[
+        int, Meta(ge=1, le=2**48, description="Grows with each report. The last number is not counted twice.")
+    ]
+    tasks: Annotated[tuple[TaskSumsShape, ...], Meta(min_length=1, max_length=TASKS_PER_REPORT)]
+
+
+class TaskReportedShape(ResponseShape, frozen=True, kw_only=True):
+    uncounted: Annotated[
+        int, Meta(description="Tasks that were not counted, because figures of so many others are kept.")
+    ]
+
+
+class TaskFiguresShape(ResponseShape, frozen=True, kw_only=True):
+    """Attempts that ended in a range of time, as the workers of the SDK measured them."""
+
+    finished: int
+    failed: Annotated[int, Meta(description="Attempts after which the job failed.")]
+    retried: Annotated[int, Meta(description="Failed attempts after which the job was tried again.")]
+    cancelled: int
+    runs: RunTimes
+    run_p50_ms: Annotated[int | None, _ESTIMATE]
+    run_p95_ms: Annotated[int | None, _ESTIMATE]
+    run_p99_ms: Annotated[int | None, _ESTIMATE]
+
+
+class TaskStepShape(TaskFiguresShape, frozen=True, kw_only=True):
+    at_ms: int
+
+
+class TaskSummaryShape(ResponseShape, frozen=True, kw_only=True):
+    """A task, and its figures of the last hour."""
+
+    name: str
+    queues: Annotated[
+        tuple[str, ...], Meta(description="Queues in which it ran within two days, or which hold failed jobs of it.")
+    ]
+    figures: TaskFiguresShape
+    failures: Annotated[int, Meta(description="Its failed jobs, among the last 2,000 of all tasks.")]
+    workers: Annotated[int, Meta(description="Live workers that know it.")]
+    reported_at_ms: Annotated[int | None, Meta(description="When a worker last reported how it ran.")]
+
+
+class TasksShape(ResponseShape, frozen=True, kw_only=True):
+    """Tasks by name. `after` is empty on the last page."""
+
+    tasks: list[TaskSummaryShape]
+    after: str
+
+
+class ListTasksQuery(RequestShape, frozen=True, kw_only=True):
+    after: Annotated[str, Meta(max_length=NAME_MAX, description="List the names behind this one.")] = ""
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
+
+
+class TaskQuery(RequestShape, frozen=True, kw_only=True):
+    step_minutes: Annotated[int, Meta(ge=1, le=60, description="The length of a step; a divisor of 60.")] = 1
+    steps: Annotated[int, Meta(ge=1, le=HISTORY_STEPS_MAX, description="Number of steps; at most 48 hours in all.")] = (
+        60
+    )
+
+
+class TaskWorkerShape(ResponseShape, frozen=True, kw_only=True):
+    """A live worker that knows the task."""
+
+    id: WorkerId
+    name: str
+    host: str
+    queues: tuple[str, ...]
+
+
+class TaskShape(ResponseShape, frozen=True, kw_only=True):
+    """A task: its figures over a range of time and in steps, its workers, and its failed jobs by error."""
+
+    name: str
+    queues: Annotated[
+        tuple[str, ...], Meta(description="Queues in which it ran within two days, or which hold failed jobs of it.")
+    ]
+    figures: TaskFiguresShape
+    steps: Annotated[list[TaskStepShape], Meta(description="Steps in which attempts ended, oldest first.")]
+    workers: list[TaskWorkerShape]
+    failures: Annotated[list[FailureGroupShape], Meta(description="Its failed jobs by error, the largest group first.")]
+    failures_looked_at: Annotated[int, Meta(description="How many of the last failed jobs were examined.")]
+    has_all_failures: Annotated[bool, Meta(description="All failed jobs were examined.")]
+    reported_at_ms: Annotated[int | None, Meta(description="When a worker last reported how it ran.")]
+    suggestion: Annotated[str, Meta(description="A known name that is similar, if nothing is known of this one.")]
+    at_ms: int
+
+
+def task_sums(shape: TaskSumsShape) -> TaskSums:
+    return TaskSums(**msgspec.structs.asdict(shape) | {"runs": _counted(shape.runs)})
+
+
+def task_sums_shape(sums: TaskSums) -> TaskSumsShape:
+    return TaskSumsShape(**msgspec.structs.asdict(sums) | {"runs": _histogram(sums.runs)})
+
+
+def _histogram(runs: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(runs.get(bucket, 0) for bucket in range(max(runs, default=-1) + 1))
+
+
+def _counted(histogram: Sequence[int]) -> dict[int, int]:
+    return {bucket: count for bucket, count in enumerate(histogram) if count}
+
+
+def _figures_fields(figures: TaskFigures) -> dict[str, Any]:
+    fields = {name: getattr(figures, name) for name in TaskFiguresShape.__struct_fields__}
+    return fields | {"runs": _histogram(figures.runs)}
+
+
+def task_figures(shape: TaskFiguresShape) -> TaskFigures:
+    return TaskFigures(
+        finished=shape.finished,
+        failed=shape.failed,
+        retried=shape.retried,
+        cancelled=shape.cancelled,
+        runs=_counted(shape.runs),
+    )
+
+
+def task_step(shape: TaskStepShape) -> TaskStep:
+    return TaskStep(at_ms=shape.at_ms, **msgspec.structs.asdict(task_figures(shape)))
+
+
+def task_summary_shape(task: TaskSummary) -> TaskSummaryShape:
+    return TaskSummaryShape(
+        name=task.name,
+        queues=task.queues,
+        figures=TaskFiguresShape(**_figures_fields(task.figures)),
+        failures=task.failures,
+        workers=task.workers,
+        reported_at_ms=task.reported_at_ms,
+    )
+
+
+def task_shape(page: TaskPage) -> TaskShape:
+    return TaskShape(
+        name=page.name,
+        queues=page.queues,
+        figures=TaskFiguresShape(**_figures_fields(page.figures)),
+        steps=[TaskStepShape(at_ms=step.at_ms, **_figures_fields(step)) for step in page.steps],
+        workers=[
+            TaskWorkerShape(id=format_id(worker.id), name=worker.name, host=worker.host, queues=worker.queues)
+            for worker in page.workers
+        ],
+        failures=[failure_group_shape(group) for group in page.failures],
+        failures_looked_at=page.failures_looked_at,
+        has_all_failures=page.has_all_failures,
+        reported_at_ms=page.reported_at_ms,
+        suggestion=page.suggestion,
+        at_ms=page.at_ms,
     )

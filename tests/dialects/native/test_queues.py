@@ -12,7 +12,7 @@ from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.service import Service
 from windlass.store.store import Store
@@ -470,3 +470,44 @@ async def test_a_goal_that_cannot_be_is_refused(native_api: NativeApi) -> None:
     for query in BAD_SCALES:
         reply = await native_api("GET", f"/queues/mail/scale?{query}")
         assert (reply.status, reply.code) == (400, "bad_input"), query
+
+
+# Existence and removal
+
+
+async def test_a_queue_that_does_not_exist_is_empty_and_has_a_suggestion(
+    native_api: NativeApi, service: Service
+) -> None:
+    service.configure("mail", {"lease_ms": 5_000}).wait()
+    found = await native_api.get("/queues/mial")
+    assert (found["exists"], found["suggestion"], found["stats"]["queued"]) == (False, "mail", 0)
+    found = await native_api.get("/queues/mail")
+    assert (found["exists"], found["suggestion"]) == (True, "")
+
+
+async def test_an_empty_queue_is_removed(native_api: NativeApi, service: Service) -> None:
+    service.configure("mail", {"lease_ms": 5_000}).wait()
+    assert await native_api.ok("DELETE", "/queues/mail") == {"existed": True}
+    assert service.queues().wait() == []
+    assert await native_api.ok("DELETE", "/queues/mail") == {"existed": False}
+    assert [(entry.what, entry.target) for entry in service.audits().wait().entries] == [("remove_queue", "mail")] * 2
+
+
+async def test_a_queue_in_use_is_not_removed(native_api: NativeApi, service: Service) -> None:
+    service.register(b"w" * 16, WorkerInfo(queues=("mail",)), beat_ms=600_000).wait()
+    service.configure("mail", {"lease_ms": 5_000}).wait()
+    refused = await native_api("DELETE", "/queues/mail")
+    assert (refused.status, refused.code) == (409, "queue_in_use")
+    assert await native_api.ok("DELETE", "/queues/mail?force=true") == {"existed": True}
+    service.enqueue([NewJob(queue="mail", name="n")]).wait()
+    refused = await native_api("DELETE", "/queues/mail?force=true")
+    assert (refused.status, refused.code) == (409, "queue_in_use")
+    assert "holds 1 job" in refused.value["detail"]
+
+
+async def test_unknown_names_among_some(native_api: NativeApi, service: Service) -> None:
+    assert await native_api.get("/queues/mail/unknown-names?name=sned") == {"unknown_names": []}
+    service.register(b"w" * 16, WorkerInfo(queues=("mail",), names=("send",)), beat_ms=600_000).wait()
+    found = await native_api.get("/queues/mail/unknown-names?name=sned&name=send")
+    assert [(one["name"], one["suggestion"]) for one in found["unknown_names"]] == [("sned", "send")]
+    assert (await native_api("GET", "/queues/mail/unknown-names")).status == 400

@@ -161,6 +161,11 @@ read               GET /api/v1/schedules/{name}
 -                  POST /api/v1/schedules/{name}/pause
 -                  POST /api/v1/schedules/{name}/resume
 -                  POST /api/v1/schedules/{name}/run
+read               GET /api/v1/tasks
+read               GET /api/v1/tasks/{name}
+work               POST /api/v1/workers/{id}/tasks
+read               GET /api/v1/queues/{queue}/unknown-names
+-                  DELETE /api/v1/queues/{queue}
 read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
@@ -203,6 +208,9 @@ read               GET /engine
 -                  POST /do/resume-queue
 read               GET /queues
 read               GET /queues/{queue}
+read               GET /tasks
+read               GET /tasks/{name}
+-                  POST /do/remove-queue
 read               GET /workers
 read               GET /schedules
 read               GET /limits

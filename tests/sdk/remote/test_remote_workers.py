@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.sdk.apps import fault_tasks
@@ -222,3 +223,22 @@ async def test_a_worker_with_a_wrong_token_does_not_start(served: str, engine_se
     with pytest.raises(Unauthorized):
         await Worker(remote).run()
     await remote.aclose()
+
+
+async def test_figures_of_tasks_over_http(
+    remote: Windlass, served: str, working: Callable[..., Any], engine_service: Service
+) -> None:
+    @remote.task(queue="mail")
+    async def ping(number: int) -> int:
+        return number
+
+    async with working(remote):
+        for handle in await remote.aenqueue_many(ping.call(number) for number in range(5)):
+            await handle
+    over_http, direct = Windlass(served), engine_service
+    service = await over_http.aservice()
+    found = await service.task("ping")
+    assert found.figures.finished == 5
+    assert msgspec.structs.replace(found, at_ms=0) == msgspec.structs.replace(await direct.task("ping"), at_ms=0)
+    assert await service.tasks() == await direct.tasks()
+    await over_http.aclose()

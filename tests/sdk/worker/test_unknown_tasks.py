@@ -106,3 +106,21 @@ async def test_a_known_job_is_not_reported(app: Windlass, working: Any) -> None:
     async with working(app):
         job = await service.enqueue([NewJob(queue="mail", name="send_mail", delay_ms=UNKNOWN_NAMES_MS)]).one()
         assert len((await service.explain(job.id)).reasons) == 1
+
+
+# Queues
+
+
+async def test_a_worker_reports_queues_that_do_not_exist_yet(
+    app: Windlass, working: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_tasks(app)
+    service = await app.aservice()
+    await service.enqueue([NewJob(queue="video", name="cut")]).one()
+    with caplog.at_level(logging.WARNING, "windlass.worker"):
+        async with working(app, queues=("mial", "mail", "vidoe", "video")):
+            pass
+    assert [record.getMessage() for record in caplog.records if "does not exist" in record.getMessage()] == [
+        'Queue "mial" does not exist yet; did you mean "mail"? The worker waits for its first job.',
+        'Queue "vidoe" does not exist yet; did you mean "video"? The worker waits for its first job.',
+    ]

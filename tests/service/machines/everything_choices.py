@@ -147,6 +147,7 @@ SHARES = {
         "pause", queue=queues, what=st.sampled_from(({}, {"lane": "x"}, {"name": "a"})), is_over=mostly(True, False)
     ): 2,
     deed("configure", queue=queues, change=configurations): 1,
+    deed("remove_queue", queue=queues): 1,
     deed("set_weights", queue=queues, weight=st.sampled_from((1, 3))): 1,
     deed(
         "schedule", name=st.sampled_from(SCHEDULES), queue=queues, template=templates,

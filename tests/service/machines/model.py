@@ -326,6 +326,13 @@ class Model(Ledger):
             self.queues.add(queue)
         return self.config(queue)
 
+    def remove_queue(self, queue: str) -> str:
+        if any(job.content.queue == queue for job in self.jobs.values()):
+            return "queue_in_use"
+        self.configured.pop(queue, None)
+        self.queues.discard(queue)
+        return "removed"
+
     # Workers as such, and the loops
 
     def held_by(self, worker: bytes) -> list[ModelJob]:

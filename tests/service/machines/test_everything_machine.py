@@ -60,6 +60,7 @@ LASTING = (
     "followed", "idle:", "limits_version", "limit_number", "timers:ring", "turns:", "weights:",
     "indexed_queues",
 )  # fmt: skip
+LEFT_BEHIND = ("waiters:", "idle:")  # of a removed queue: takers and workers that wait for its next job
 AFTER_ALL = ("settle", "clean")  # what follows from an end: members are let go of, histories are trimmed
 IN_TIME = ("promote", "recover", "expire")  # what take does first
 PACES: dict[str, dict[str, Any]] = {
@@ -462,6 +463,16 @@ class EverythingMachine(RuleBasedStateMachine):
             return  # a filter that the queue no longer allows would be refused
         self.service.configure(queue, change).wait()
         self.look()
+
+    def remove_queue(self, queue: str) -> None:
+        if self.waits:
+            return  # as in `configure`
+        holds_jobs = any(job.queue == queue for job in self.jobs())
+        answer = answer_or_none(self.service.remove_queue(queue).wait, "queue_in_use")
+        assert (answer is None) == holds_jobs, f"removed {queue} with jobs: {self.jobs()}"
+        self.look()
+        gone = [key for key in self.seen.values if key.endswith(f":{queue}") and not key.startswith(LEFT_BEHIND)]
+        assert holds_jobs or gone == [], f"left behind: {gone}"
 
     def set_weights(self, queue: str, weight: int) -> None:
         self.service.set_weights(queue, {"x": weight}).wait()

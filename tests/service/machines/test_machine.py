@@ -213,6 +213,14 @@ class Machine(RuleBasedStateMachine):
     def configure(self, queue: str, changes: dict[str, Any]) -> None:
         self.agree(self.service.configure(queue, changes).wait(), self.model.configure(queue, changes))
 
+    @rule(queue=st.sampled_from((*QUEUES, SOLO)))
+    def remove_queue(self, queue: str) -> None:
+        def ask() -> str:
+            self.service.remove_queue(queue).wait()
+            return "removed"
+
+        self.agree(answered(ask), self.model.remove_queue(queue))
+
     def pass_time(self, by_ms: int) -> None:
         self.model.now_ms += by_ms
         self.store.clock_offset_ms = self.model.now_ms - START_MS

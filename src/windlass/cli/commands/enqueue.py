@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -20,7 +21,7 @@ from windlass.cli.parameters import (
     DurationOrInstant,
 )
 from windlass.cli.records import blob_fields, to_record
-from windlass.core.errors import WindlassError
+from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Ending, NewJob
 from windlass.core.operations import Enqueued
@@ -28,6 +29,8 @@ from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.text.durations import format_duration
 from windlass.core.text.error_text import blob_line
+from windlass.core.text.humanize import quote_text
+from windlass.core.text.similar_names import describe_missing_queue
 from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, UINT32_MAX
 from windlass.service import Service
 
@@ -99,11 +102,33 @@ def enqueue(
     if options["delay"] is not None and options["run_at"] is not None:
         raise click.UsageError("Give --delay or --run-at, not both.")
     job = _make_job(queue, name, payload or NO_ARGUMENTS, options)
+    misspelt = _misspelt_queue(service, queue)
     answer = service.enqueue([job]).one().wait()
     if wait or wait_limit is not None:
+        _warn_of_names(service, job, misspelt)
         _print_end(answer.id, _wait_for_end(service, answer.id, wait_limit), as_json)
     else:
         _print_accepted(answer, queue, as_json)
+        _warn_of_names(service, job, misspelt)
+
+
+def _misspelt_queue(service: Service, queue: str) -> str:
+    """Return a sentence if no queue of this name exists but one with a similar name. Ask before the job creates it."""
+    with contextlib.suppress(Refusal):  # a token to produce jobs may not read queues
+        presence = service.queue_presence(queue).wait()
+        if presence.suggestion:
+            return describe_missing_queue(f"No worker takes from queue {quote_text(queue)}", presence.suggestion)
+    return ""
+
+
+def _warn_of_names(service: Service, job: NewJob, misspelt: str) -> None:
+    """Print why no worker will run the job, if its queue or its name looks misspelt."""
+    if misspelt:
+        print_note(misspelt)
+        return
+    with contextlib.suppress(Refusal):
+        for unknown in service.unknown_among(job.queue, [job.name]).wait():
+            print_note(unknown.sentence)
 
 
 def _make_job(queue: str, name: str, payload: Blob, options: dict[str, Any]) -> NewJob:

@@ -24,6 +24,7 @@ from windlass.cli.output import (
     print_table,
 )
 from windlass.cli.parameters import DURATION_OR_INSTANT, DurationOrInstant
+from windlass.cli.queue_page import note_if_missing
 from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
@@ -124,6 +125,8 @@ def ls(service: Service, job_filter: FailedFilter, later: bool, limit: int, as_j
     Example:
       windlass failed ls --queue mail --error timeout --since 1h
     """
+    for queue in job_filter.queues:
+        note_if_missing(service, queue)
     now_ms = service.now().wait()
     skipper = _Skipper()
     found = search(service, job_filter)
@@ -155,6 +158,8 @@ def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
     Example:
       windlass failed groups --queue mail
     """
+    if queue:
+        note_if_missing(service, queue)
     found = service.failures(queue=queue, name=name, looked_at=LOOKED_AT_MAX).wait()
     now_ms = service.now().wait()
     if as_json:

@@ -31,6 +31,7 @@ from windlass.cli.output import (
     print_text,
 )
 from windlass.cli.parameters import DURATION, DURATION_OR_INSTANT, INSTANT, PAYLOAD, DurationOrInstant
+from windlass.cli.queue_page import note_if_missing
 from windlass.cli.records import to_record
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
@@ -117,6 +118,8 @@ def ls(
       windlass jobs ls --where order_id=4711
       windlass jobs ls --filter 'late mail'
     """
+    for queue in queues:
+        note_if_missing(service, queue)
     now_ms = service.now().wait()
     created_from_ms = since.before_ms(now_ms) if since else 0
     selection = JobSelection(queues, states, tag, name, created_from_ms, newest, where)

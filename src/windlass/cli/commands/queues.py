@@ -1,7 +1,8 @@
-"""windlass queues: list, show, scale, pause, resume, configure and purge queues."""
+"""windlass queues: list, show, scale, pause, resume, configure, purge and remove queues."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -113,6 +114,8 @@ def show(service: Service, queue: str, as_json: bool) -> None:
         print_json(to_record(page))
     else:
         queue_page.show(page)
+    if queue_page.note_if_missing(service, queue):
+        sys.exit(1)
 
 
 @queues.command()
@@ -153,6 +156,7 @@ def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> No
     Example:
       windlass queues pause mail --reason "provider is down"
     """
+    queue_page.note_if_missing(service, queue)
     is_new = service.pause(queue, lane=lane, name=name, reason=reason).wait()
     print_text(f"{_describe_target(queue, lane, name)} {'is paused' if is_new else 'was already paused'}.")
 
@@ -169,6 +173,7 @@ def resume(service: Service, queue: str, lane: str, name: str) -> None:
     Example:
       windlass queues resume mail
     """
+    queue_page.note_if_missing(service, queue)
     was_paused = service.resume(queue, lane=lane, name=name).wait()
     print_text(f"{_describe_target(queue, lane, name)} {'is resumed' if was_paused else 'was not paused'}.")
 
@@ -194,6 +199,8 @@ def purge(service: Service, queue: str, states: tuple[str, ...], yes: bool) -> N
     Example:
       windlass queues purge mail --yes
     """
+    if queue_page.note_if_missing(service, queue):
+        sys.exit(1)
     wanted = [state for state in PURGED if not states or state in states]
     (stats,) = service.stats([queue]).wait()
     total = sum(getattr(stats, state) for state in wanted)
@@ -217,6 +224,28 @@ def _deleting(service: Service) -> Any:
         return service.delete(ids).wait()
 
     return delete
+
+
+@queues.command("rm")
+@queue_argument
+@click.option("--force", is_flag=True, help="Also if live workers serve the queue.")
+@yes_option
+@with_service
+def rm(service: Service, queue: str, force: bool, yes: bool) -> None:
+    """Remove a queue that holds no jobs.
+
+    Its properties, pauses, weights and history go with its name. The next job creates the queue again, with the default
+    properties. A queue that live workers serve is removed only with --force.
+
+    \b
+    Example:
+      windlass queues rm mial --yes
+    """
+    if queue_page.note_if_missing(service, queue):
+        sys.exit(1)
+    confirm(f"Remove queue {queue} with its properties and history?", yes)
+    service.remove_queue(queue, force=force).wait()
+    print_text(f"Queue {queue} is removed.")
 
 
 @queues.command()
@@ -276,6 +305,7 @@ def configure(
         raise click.UsageError(
             "Give at least one change, e.g. --lease 1m; `windlass queues show` shows the properties."
         )
+    queue_page.note_if_missing(service, queue)
     configuration = service.configure(queue, wanted).wait()
     if lanes:
         service.set_weights(queue, lanes).wait()

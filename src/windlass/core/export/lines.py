@@ -38,11 +38,6 @@ PROGRESS_WHOLE = 1_000_000
 KINDS = ("queue", "limit", "filter", "schedule", "alert", "job", "callback", "flow", "tombstone")
 # Exports of older versions lack these kinds, also in the counts of their end line.
 UNCOUNTED_KINDS = ("filter", "alert", "flow", "tombstone")
-    "filter",
-    "alert",
-    "flow",
-    "tombstone",
-)  # in exports of older versions: their end line may leave these out
 
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]

@@ -17,6 +17,11 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     return lambda text: len(text) <= TEXT_MAX and fullmatch(text) is not None
 
 
+def escape_glob(text: str) -> str:
+    """Return the pattern that matches exactly this text."""
+    return re.sub(r"[*?\[]", lambda found: f"[{found[0]}]", text)
+
+
 def _translate(pattern: str) -> str:
     first, *parts = _split_at_stars(pattern)
     if not parts:

@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names of tasks."""
+"""Suggestions for misspelt names of tasks and queues."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def describe_missing_task(who: str, name: str, suggestion: str) -> str:
     """Return the sentence about a worker, or no worker, that should have a task. `who` ends with its verb."""
     hint = f"; did you mean {quote_text(suggestion)}?" if suggestion else "."
     return f"{who} task called {quote_text(name)}{hint}"
+
+
+def describe_missing_queue(what: str, suggestion: str) -> str:
+    """Return a sentence about a queue that does not exist, with the suggestion of one that does."""
+    return f"{what}; did you mean {quote_text(suggestion)}?" if suggestion else f"{what}."

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from windlass.core.callbacks.urls import URL_MAX, is_base_url
 from windlass.core.errors import BadInput
 from windlass.core.operations import AfterFailure, WorkerInfo, WorkerReport, WorkerReportKind
+from windlass.core.stats.task_figures import BUCKET_MAX, TASKS_PER_REPORT, TaskSums
 
 from .bounds import (
     DURATION_MAX,
@@ -19,6 +20,7 @@ from .bounds import (
     QUEUE_MAX,
     QUEUES_PER_TAKE,
     RESULT_MAX,
+    UINT32_MAX,
     UNIQUE_MAX,
     VERSION_MAX,
 )
@@ -102,3 +104,24 @@ def check_queue_list(given: Sequence[str]) -> None:
         raise BadInput(f"queues must be a list of 1 to {QUEUES_MAX} queues.")
     for queue in given:
         check_text("queue", queue, QUEUE_MAX)
+
+
+def check_task_report(number: int, tasks: Sequence[TaskSums]) -> None:
+    check_integer("number", number, 1, 2**48)
+    check_list("tasks", tasks)
+    if not 1 <= len(tasks) <= TASKS_PER_REPORT:
+        raise BadInput(f"A report has 1 to {TASKS_PER_REPORT} tasks, not {len(tasks)}.")
+    for sums in tasks:
+        _check_task_sums(sums)
+
+
+def _check_task_sums(sums: TaskSums) -> None:
+    check_instance("A task of a report", sums, TaskSums)
+    check_text("queue", sums.queue, QUEUE_MAX)
+    check_text("name", sums.name, NAME_MAX)
+    for counter in ("failed", "retried", "cancelled"):
+        check_integer(counter, getattr(sums, counter), 0, UINT32_MAX)
+    check_instance("runs", sums.runs, dict)
+    for bucket, count in sums.runs.items():
+        check_integer("A bucket of run times", bucket, 0, BUCKET_MAX)
+        check_integer("The number of runs", count, 0, UINT32_MAX)

@@ -1,10 +1,11 @@
-"""Pause, resume and configure queues."""
+"""Pause, resume, configure and remove queues."""
 
 from __future__ import annotations
 
 from windlass.dashboard.forms import queue_settings
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import ActionResult, DashboardRoutes, Form
+from windlass.dashboard.views.queue_names import forget_queue
 
 routes = DashboardRoutes()
 
@@ -80,3 +81,22 @@ async def configure_queue(page: PageContext[None], form: ConfigureForm) -> Actio
     await page.service.configure(form.queue, changes)
     changed = ", ".join(field.removesuffix("_ms").replace("_", " ") for field in changes)
     return ActionResult(f"Changed {changed} of {form.queue}.")
+
+
+class RemoveForm(Form, frozen=True, kw_only=True):
+    queue: str = ""
+    force: bool = False
+
+
+def _removal_question(form: RemoveForm) -> str:
+    return f"Remove the queue {form.queue} with its properties, pauses and history?"
+
+
+@routes.action("remove-queue", RemoveForm, confirm=_removal_question)
+async def remove_queue(page: PageContext[None], form: RemoveForm) -> ActionResult:
+    """Remove a queue that holds no jobs."""
+    page.context.check_queue(form.queue)
+    page.context.audit_target, page.context.audit_detail = form.queue, "force" if form.force else ""
+    existed = await page.service.remove_queue(form.queue, force=form.force)
+    forget_queue(page.context.state, form.queue)
+    return ActionResult(f"{form.queue} {'is removed' if existed else 'did not exist'}.", to=page.link("queues"))

@@ -22,6 +22,7 @@ from windlass.dashboard.views.throughput import (
     rates_per_minute,
     recent_rate,
 )
+from windlass.dashboard.views.unknown_names import QueueNotice, read_notices
 from windlass.web.app.app_state import AppState
 
 from .alerts.attention import AttentionView, read_attention
@@ -55,6 +56,7 @@ class OverviewView(msgspec.Struct, frozen=True):
     queue_count: int
     throughput: Throughput
     attention: AttentionView
+    notices: list[QueueNotice]
 
 
 class OverviewData(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ async def overview(page: PageContext[OverviewQuery]) -> OverviewView:
         len(stats),
         throughput,
         await read_attention(page),
+        [notice for notice in await read_notices(state, data.stats) if page.may_use(notice.queue)],
     )
 
 

@@ -12,8 +12,10 @@ from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.forms.queue_settings import Property, properties
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.queue_names import queue_names
+from windlass.dashboard.views.not_found import render_missing
+from windlass.dashboard.views.queue_names import queue_names, was_seen
 from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRangeName, compute_throughput
+from windlass.web.listener.messages import Response
 
 from .limits import LimitRow, limit_row
 
@@ -98,10 +100,13 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.page("/queues/{queue}", "queue.html", section="queues", query=QueueQuery)
-async def queue(page: PageContext[QueueQuery]) -> QueueView:
+async def queue(page: PageContext[QueueQuery]) -> QueueView | Response:
     """Show a queue."""
     name, service = page.path_values["queue"], page.service
     page.context.check_queue(name)
+    presence = await service.queue_presence(name, queues=page.principal.queues)
+    if not presence.exists and not was_seen(page.context.state, name):
+        return render_missing(page, presence.sentence, presence.suggestion)
     chosen = TIME_RANGES[page.query.span]
     reading_histories = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), reading_histories)

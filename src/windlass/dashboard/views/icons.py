@@ -9,6 +9,7 @@ from markupsafe import Markup
 _PATHS = {
     "overview": "M2 13V9M6 13V5M10 13V7M14 13V3",
     "queues": "M2 4h12M2 8h12M2 12h7",
+    "tasks": "M5.5 4L2 8l3.5 4M10.5 4L14 8l-3.5 4M9 3L7 13",
     "jobs": "M3 3h10v10H3zM5.5 8l2 2 3.5-4",
     "signals": "M2.5 3h11v8h-6l-3 2.5V11h-2zM5.5 6h5M5.5 8.3h3",
     "flows": "M2 6h4v4H2zM10 2h4v4h-4zM10 10h4v4h-4zM6 8h2M10 4H8v8h2",
@@ -73,6 +74,7 @@ class NavigationItem(NamedTuple):
 NAVIGATION = (
     NavigationItem("overview", "Overview", "", "o"),
     NavigationItem("queues", "Queues", "queues", "q"),
+    NavigationItem("tasks", "Tasks", "tasks", "t"),
     NavigationItem("jobs", "Jobs", "jobs", "j"),
     NavigationItem("flows", "Flows", "flows", "d"),
     NavigationItem("signals", "Signals", "signals", "i"),

@@ -26,3 +26,13 @@ async def queue_names(state: AppState) -> list[str]:
         if name in seen or len(seen) < REMEMBERED_MAX:
             seen[name] = now_s
     return sorted({*known, *seen})
+
+
+def was_seen(state: AppState, name: str) -> bool:
+    """Report whether the lists show a queue that the engine may have forgotten."""
+    return name in _seen.get(state, {})
+
+
+def forget_queue(state: AppState, name: str) -> None:
+    """Drop the row of a queue that was removed."""
+    _seen.get(state, {}).pop(name, None)

@@ -35,6 +35,7 @@ STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.IdConflict: (400, "Unique Constraints Violation"),
     errors.QueueFull: (502, "Insert failed"),
     errors.EngineFull: (502, "Insert failed: the engine's memory is full"),
+    errors.QueueInUse: _FAILED,
     errors.RevisionConflict: _FAILED,
     errors.UniqueConflict: (400, "Unique Constraints Violation"),
     errors.NamesNeedLanes: (502, "Select failed"),

@@ -20,11 +20,12 @@ from . import (
     reports,
     schedules,
     take,
+    tasks,
     workers,
 )
 from .durable import signals, steps, streams
 
 _JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, flows, events, job_admin, bulk_actions, take, reports)
 _DURABLE_ROUTES = (steps, signals, streams)
-_OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, alerts, admin)
+_OTHER_ROUTES = (queues, history, limits, schedules, tasks, workers, callbacks, alerts, admin)
 ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_DURABLE_ROUTES, *_OTHER_ROUTES))

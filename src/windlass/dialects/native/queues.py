@@ -31,10 +31,14 @@ from windlass.wire.queues import (
     QueueShape,
     QueuesShape,
     QueueStatsShape,
+    RemovedQueueShape,
+    RemoveQueueQuery,
     ResumeShape,
     ScaleQuery,
     ScaleShape,
     UnknownNameShape,
+    UnknownNamesQuery,
+    UnknownNamesShape,
     WasPausedShape,
     WeightsShape,
 )
@@ -71,8 +75,10 @@ async def queues(context: RequestContext[None, ListQueuesQuery]) -> QueuesShape:
 async def queue(context: QueueContext) -> QueueShape:
     """Read a queue: its statistics, configuration, pauses and lane weights.
 
-    A queue that was never used is empty and has the default configuration."""
+    A queue that does not exist is empty and has the default configuration; `suggestion` is an existing queue with a
+    similar name."""
     name = _checked_queue(context)
+    presence = await context.service.queue_presence(name, queues=context.principal.queues)
     [stats] = await context.service.stats([name])
     return QueueShape(
         stats=to_shape(stats, QueueStatsShape),
@@ -80,7 +86,32 @@ async def queue(context: QueueContext) -> QueueShape:
         pauses=[to_shape(pause, ActivePauseShape) for pause in await context.service.pauses(name)],
         weights=await context.service.set_weights(name, {}),
         unknown_names=tuple(to_shape(found, UnknownNameShape) for found in await context.service.unknown_names(name)),
+        exists=presence.exists,
+        suggestion=presence.suggestion,
     )
+
+
+@routes.delete(
+    "/queues/{queue}",
+    query=RemoveQueueQuery,
+    response=RemovedQueueShape,
+    **_CHANGING | {"refuses": (errors.TooLarge, errors.QueueInUse)},
+)
+async def remove_queue(context: RequestContext[None, RemoveQueueQuery]) -> RemovedQueueShape:
+    """Remove an empty queue: its configuration, pauses, weights, history and name.
+
+    A queue that holds jobs is refused with `queue_in_use`, and without `force` also one that live workers serve. The
+    next job creates the queue again, with the default configuration."""
+    force = context.query.force
+    context.audit_detail = "force" if force else ""
+    return RemovedQueueShape(existed=await context.service.remove_queue(_checked_queue(context), force=force))
+
+
+@routes.get("/queues/{queue}/unknown-names", query=UnknownNamesQuery, response=UnknownNamesShape, **_READING)
+async def unknown_among(context: RequestContext[None, UnknownNamesQuery]) -> UnknownNamesShape:
+    """Ask which of some names no live worker of the queue knows."""
+    found = await context.service.unknown_among(_checked_queue(context), context.query.name)
+    return UnknownNamesShape(unknown_names=[to_shape(unknown, UnknownNameShape) for unknown in found])
 
 
 def _checked_queue(context: RequestContext[Any, Any]) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from windlass.core.explain.unknown_names import UnknownName
-from windlass.core.queue import Configuration, Minute, Pause, Property, QueueStats
+from windlass.core.queue import Configuration, Minute, Pause, Property, QueuePresence, QueueStats
 from windlass.core.scale import Scale, ScaleTarget
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.operation import Operation
 from windlass.wire.queues import (
+    UNKNOWN_NAMES_MAX,
     ConfigurationChangesShape,
     ConfigurationShape,
     HistoryShape,
@@ -19,8 +20,10 @@ from windlass.wire.queues import (
     PausesShape,
     QueueShape,
     QueuesShape,
+    RemovedQueueShape,
     ResumeShape,
     ScaleShape,
+    UnknownNamesShape,
     WasPausedShape,
 )
 
@@ -75,6 +78,33 @@ class RemoteQueueOperations(RemoteFacet):
         super().unknown_names(queue)
         request = get(_path(queue), QueueShape)
         return self._single(request, lambda reply: [copy_fields(found, UnknownName) for found in reply.unknown_names])
+
+    def unknown_among(self, queue: str, names: Sequence[str]) -> Operation[list[UnknownName]]:
+        super().unknown_among(queue, names)
+
+        def flow() -> RequestFlow[list[UnknownName]]:
+            found: list[UnknownName] = []
+            for start in range(0, len(names), UNKNOWN_NAMES_MAX):
+                query = {"name": list(names[start : start + UNKNOWN_NAMES_MAX])}
+                reply = yield get(f"{_path(queue)}/unknown-names", UnknownNamesShape, query=query)
+                found += [copy_fields(unknown, UnknownName) for unknown in reply.unknown_names]
+            return found
+
+        return Operation(self.remote, flow)
+
+    def queue_presence(self, queue: str, *, queues: tuple[str, ...] = ()) -> Operation[QueuePresence]:
+        """Ask the server. It suggests queues that the token may see, so `queues` has no effect."""
+        super().queue_presence(queue, queues=queues)
+        return self._single(
+            get(_path(queue), QueueShape),
+            lambda reply: QueuePresence(queue=queue, exists=reply.exists, suggestion=reply.suggestion),
+        )
+
+    def remove_queue(self, queue: str, *, force: bool = False) -> Operation[bool]:
+        super().remove_queue(queue, force=force)
+        query = {"force": True} if force else {}
+        request = ApiRequest(method="DELETE", path=_path(queue), response_type=RemovedQueueShape, query=query)
+        return self._single(request, lambda reply: reply.existed)
 
 
 def _path(queue: str) -> str:

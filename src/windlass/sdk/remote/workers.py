@@ -9,7 +9,11 @@ import msgspec
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
+from windlass.core.stats.failure_groups import FailureGroup
+from windlass.core.stats.task_figures import TaskPage, TaskSummary, TaskSums, TaskWorker
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.operation import BatchOperation, Operation
+from windlass.wire.failure_groups import FailureGroupShape
 from windlass.wire.workers import (
     BeatShape,
     ExpectedShape,
@@ -17,12 +21,19 @@ from windlass.wire.workers import (
     HeartbeatReplyShape,
     RegisteredShape,
     StopRequestedShape,
+    TaskReportedShape,
+    TaskReportShape,
+    TaskShape,
+    TasksShape,
     WorkerShape,
     WorkersShape,
+    task_figures,
+    task_step,
+    task_sums_shape,
 )
 
 from .facet import RemoteFacet
-from .request import ApiRequest, RequestFlow, get, post
+from .request import ApiRequest, RequestFlow, get, post, quote_segment
 
 
 class RemoteWorkerOperations(RemoteFacet):
@@ -56,6 +67,57 @@ class RemoteWorkerOperations(RemoteFacet):
         super().workers(start=start, most=most)
         request = get("/workers", WorkersShape, query={"start": start, "most": most})
         return self._single(request, lambda reply: [_worker(shape) for shape in reply.workers])
+
+    def report_tasks(self, worker: bytes, number: int, tasks: Sequence[TaskSums]) -> Operation[int]:
+        super().report_tasks(worker, number, tasks)
+        body = TaskReportShape(number=number, tasks=tuple(map(task_sums_shape, tasks)))
+        request = post(f"/workers/{format_id(worker)}/tasks", TaskReportedShape, body)
+        return self._single(request, lambda reply: reply.uncounted)
+
+    def tasks(self, *, queues: tuple[str, ...] = ()) -> Operation[list[TaskSummary]]:
+        """Ask the server. It shows what the token may see, so `queues` has no effect."""
+        super().tasks(queues=queues)
+        return Operation(self.remote, _list_tasks)
+
+    def task(
+        self, name: str, *, step_minutes: int = 1, steps: int = 60, queues: tuple[str, ...] = ()
+    ) -> Operation[TaskPage]:
+        """Ask the server. It shows what the token may see, so `queues` has no effect."""
+        super().task(name, step_minutes=step_minutes, steps=steps, queues=queues)
+        query = {"step_minutes": step_minutes, "steps": steps}
+        return self._single(get(f"/tasks/{quote_segment(name)}", TaskShape, query=query), _task_page)
+
+
+def _list_tasks() -> RequestFlow[list[TaskSummary]]:
+    found: list[TaskSummary] = []
+    after = ""
+    while True:
+        page = yield get("/tasks", TasksShape, query={"after": after or None, "most": PAGE_MAX})
+        for shape in page.tasks:
+            fields = {name: getattr(shape, name) for name in shape.__struct_fields__}
+            found.append(TaskSummary(**fields | {"figures": task_figures(shape.figures)}))
+        after = page.after
+        if not after:
+            return found
+
+
+def _task_page(shape: TaskShape) -> TaskPage:
+    fields = {name: getattr(shape, name) for name in shape.__struct_fields__}
+    converted = {
+        "figures": task_figures(shape.figures),
+        "steps": [task_step(step) for step in shape.steps],
+        "workers": [
+            TaskWorker(id=parse_id(worker.id), name=worker.name, host=worker.host, queues=worker.queues)
+            for worker in shape.workers
+        ],
+        "failures": [_failure_group(group) for group in shape.failures],
+    }
+    return TaskPage(**fields | converted)
+
+
+def _failure_group(shape: FailureGroupShape) -> FailureGroup:
+    fields = {name: getattr(shape, name) for name in shape.__struct_fields__}
+    return FailureGroup(**fields | {"sample": parse_id(shape.sample)})
 
 
 def _register(worker: bytes, info: WorkerInfo, beat_ms: int) -> RequestFlow[int]:

@@ -1,7 +1,7 @@
 """Heartbeat thread of a worker, with its own event loop and store.
 
-It runs the worker's lease holder, sends the progress of jobs, and runs the background loops. Code that blocks the
-worker's event loop does not block it.
+It runs the worker's lease holder, sends the progress of jobs and the figures of tasks, and runs the background loops.
+Code that blocks the worker's event loop does not block it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from windlass.processes.event_loop import new_event_loop
 from windlass.sdk.deployment import AnyStore, make_service
 
 from .progress import ProgressSender
+from .task_figures import TaskRecorder, TaskReporter
 
 log = logging.getLogger("windlass.worker")
 
@@ -52,6 +53,8 @@ class HeartbeatThread:
         self._worker_thread = threading.get_ident()
         self.holder: LeaseHolder
         self.progress: ProgressSender
+        self.recorder = TaskRecorder()
+        self._reporter: TaskReporter
 
     # Called by the worker, on its event loop
 
@@ -102,12 +105,14 @@ class HeartbeatThread:
         async with self._store.clone() as store:
             service = make_service(store)
             self.progress = ProgressSender(service)
+            self._reporter = TaskReporter(service, self._worker, self.recorder)
             self.holder = LeaseHolder(
                 service, self._worker, self._info, self._owner, log, beat_every_s=self._beat_every_s
             )
             await self.holder.register()
             self._resolve_ready()
-            works = [self._beat(), self.progress.run(), *([runner.run(service)] if self._has_loops else [])]
+            works = [self._beat(), self.progress.run(), self._reporter.run()]
+            works += [runner.run(service)] if self._has_loops else []
             tasks = [asyncio.create_task(work) for work in works]
             for task in tasks:
                 task.add_done_callback(_log_early_end)
@@ -119,6 +124,7 @@ class HeartbeatThread:
     async def _deregister(self) -> None:
         try:
             await self.progress.flush()
+            await self._reporter.close()
             await self.holder.deregister()
         finally:
             self._closing.set()

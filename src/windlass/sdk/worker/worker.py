@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from windlass.background.lease_holder import BEAT_EVERY_S
-from windlass.core.errors import BadInput, EngineUnavailable
+from windlass.core.errors import BadInput, EngineUnavailable, WindlassError
 from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.core.job import Job
 from windlass.core.operations import WorkerInfo
-from windlass.core.text.humanize import pluralize
+from windlass.core.text.humanize import pluralize, quote_text
+from windlass.core.text.similar_names import describe_missing_queue, suggest_name
 from windlass.core.validation.bounds import NAMES_PER_WORKER, QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.pool import ChildPool
 from windlass.processes.posix import IS_POSIX
@@ -109,6 +110,7 @@ class Worker:
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
         self._held = self._new_held_runs()
+        await self._warn_of_missing_queues()
         self._heartbeat = self._new_heartbeat()
         await self._heartbeat.start()
         self._fetcher = Fetcher(
@@ -163,6 +165,19 @@ class Worker:
         service = await self.app.aservice()
         await self.app.declared.apply(service)
         return service
+
+    async def _warn_of_missing_queues(self) -> None:
+        """Log the queues that neither exist nor are those of a task: their names may be misspelt."""
+        own = self.app.queues()
+        for queue in sorted(set(self.queues) - set(own)):
+            try:
+                presence = await self._service.queue_presence(queue)
+            except WindlassError:  # a token to work may not read queues
+                return
+            if not presence.exists:
+                missing = f"Queue {quote_text(queue)} does not exist yet"
+                suggestion = presence.suggestion or suggest_name(queue, own)
+                log.warning("%s The worker waits for its first job.", describe_missing_queue(missing, suggestion))
 
     def _new_held_runs(self) -> HeldRuns:
         return HeldRuns(
@@ -270,6 +285,7 @@ class Worker:
 
     def _on_ended(self, run: Run, outcome: RunReport) -> None:
         assert self._fetcher is not None  # noqa: S101 (no job runs without a fetcher)
+        self._heartbeat.recorder.add(run.job.queue, run.job.name, outcome, self._loop.time() - run.started_s)
         if self._heartbeat.progress.has_pending(run.job):
             self._loop.create_task(self._flush_then_end(run, outcome))
         else:

@@ -54,6 +54,11 @@ class HistoryCache:
                     found[name] = self._merge((name, step_ms), roll_up(minutes, step_ms), window_ms, page.now_ms)
         return {name: found[name] for name in names}
 
+    def forget(self, queue: str) -> None:
+        """Drop the steps of a queue that was removed."""
+        for key in [key for key in self._histories if key[0] == queue]:
+            self._step_count -= len(self._histories.pop(key).steps)
+
     def _missing_from(self, name: str, step_ms: int, window_ms: int) -> int:
         past = self._histories.get((name, step_ms))
         return past.until_ms if past and past.from_ms <= window_ms <= past.until_ms else window_ms

@@ -1,4 +1,4 @@
-"""Queue commands: configure, relane, pauses, weights, stats, history, names."""
+"""Queue commands: configure, relane, pauses, weights, stats, history, names, existence, removal."""
 
 from __future__ import annotations
 
@@ -222,3 +222,18 @@ def queues(cursor: str, about: int, partition: int) -> Command[tuple[str, list[s
         lambda reply: (reply[0].decode(), [name.decode() for name in reply[1]]),
         partition=partition,
     )
+
+
+class RemovedQueue(NamedTuple):
+    """Reply of `remove_queue`: the queue is removed if it holds no jobs."""
+
+    jobs: int
+    existed: bool
+
+
+def remove_queue(queue: str, partition: int) -> Command[RemovedQueue]:
+    return Command("remove_queue", [queue], lambda reply: RemovedQueue(reply[0], bool(reply[1])), partition=partition)
+
+
+def queue_exists(queue: str, partition: int) -> Command[bool]:
+    return Command("queue_exists", [queue], lambda reply: bool(reply[0]), partition=partition)

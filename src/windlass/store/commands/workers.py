@@ -1,7 +1,8 @@
-"""Worker commands: register, beat, unclaimed, forget, workers."""
+"""Worker commands: register, beat, unclaimed, forget, workers, and the figures of tasks that workers report."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,11 +10,15 @@ import msgspec
 
 from windlass.core.errors import Refusal
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
+from windlass.core.stats.task_figures import TASKS_KEPT, TaskStep, TaskSums
 
 from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
 
 GIVEN_BACK_PER_CALL = 500
 SHOWN_PER_WORKER = 100
+MINUTE_MS = 60_000
+_COUNTER = struct.Struct(">BI")  # index and count, see lua/lib/workers/task_figures.lua
+_COUNTERS = ("failed", "retried", "cancelled")  # behind them the buckets of run times
 _encode = msgspec.msgpack.Encoder().encode
 _decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
 
@@ -112,4 +117,70 @@ def merge_worker(same: Sequence[Worker]) -> Worker:
         running=sorted((job for worker in same for job in worker.running), key=lambda job: job.since_ms)[
             :SHOWN_PER_WORKER
         ],
+    )
+
+
+class ReportedTask(NamedTuple):
+    queue: str
+    name: str
+    at_ms: int  # of its last report
+
+
+def report_tasks(worker: bytes, report: int, tasks: Sequence[TaskSums], partition: int) -> Command[int | Refusal]:
+    """Add to the figures of tasks. The reply is how many were not counted, because the partition lists so many others.
+    A report that is sent again is not counted again."""
+    args: list[Argument] = [worker, report, TASKS_KEPT]
+    for sums in tasks:
+        args += (sums.queue, sums.name, _pack_counters(sums))
+    return Command("report_tasks", args, reply_parser(int), partition=partition)
+
+
+def _pack_counters(sums: TaskSums) -> bytes:
+    counts = {at: getattr(sums, counter) for at, counter in enumerate(_COUNTERS)}
+    counts |= {len(_COUNTERS) + bucket: count for bucket, count in sums.runs.items()}
+    return b"".join(_COUNTER.pack(index, count) for index, count in counts.items() if count)
+
+
+def tasks(partition: int) -> Command[list[ReportedTask]]:
+    """List the tasks that workers have reported."""
+    return Command("tasks", [0], lambda reply: _reported_tasks(reply[1]), partition=partition)
+
+
+def _reported_tasks(flat: Sequence[Any]) -> list[ReportedTask]:
+    found = []
+    for member, at in zip(flat[::2], flat[1::2], strict=True):
+        queue, _, name = member.decode().partition("\0")
+        found.append(ReportedTask(queue, name, int(at)))
+    return found
+
+
+def task_history(names: Sequence[tuple[str, str]], back: int, partition: int) -> Command[list[list[TaskStep]]]:
+    """Read the minutes of tasks, given by queue and name, from `back` minutes ago."""
+    args: list[Argument] = [back]
+    for pair in names:
+        args += pair
+    return Command("tasks", args, lambda reply: _read_task_histories(reply, back), partition=partition)
+
+
+def _read_task_histories(reply: Any, back: int) -> list[list[TaskStep]]:
+    now_ms, rows = reply
+    from_ms = (now_ms // MINUTE_MS - back) * MINUTE_MS
+    return [[minute for minute in _read_task_minutes(row) if minute.at_ms >= from_ms] for row in rows]
+
+
+def _read_task_minutes(hours: Sequence[Any]) -> list[TaskStep]:
+    minutes = [
+        _task_minute((hour * 60 + int(minute)) * MINUTE_MS, packed)
+        for hour, fields in zip(hours[::2], hours[1::2], strict=True)
+        for minute, packed in zip(fields[::2], fields[1::2], strict=True)
+    ]
+    return sorted(minutes, key=lambda minute: minute.at_ms)
+
+
+def _task_minute(at_ms: int, packed: bytes) -> TaskStep:
+    counts = dict(_COUNTER.iter_unpack(packed))
+    failed, retried, cancelled = (counts.pop(at, 0) for at in range(len(_COUNTERS)))
+    runs = {index - len(_COUNTERS): count for index, count in counts.items()}
+    return TaskStep(
+        at_ms=at_ms, finished=sum(runs.values()), failed=failed, retried=retried, cancelled=cancelled, runs=runs
     )

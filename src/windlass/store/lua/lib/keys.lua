@@ -133,6 +133,11 @@ function keys.wakeup_list(process) return P .. 'bell:' .. process end -- list: w
 -- string: worker that accepts a direct handoff; expires
 function keys.handoff(process) return P .. 'hand:' .. process end
 
+-- zset: queue \0 name of a task -> when workers last reported how it ran (task_figures.lua); expires
+function keys.tasks() return P .. 'tasks' end
+-- hash: minute -> packed counters of a task; expires
+function keys.task_figures(queue, name, hour) return P .. 'tm:' .. queue .. '\0' .. name .. '\0' .. hour end
+
 -- Schedules
 -- zset: schedule -> next occurrence; +inf when it is paused or over
 function keys.schedules() return P .. 'schedules' end

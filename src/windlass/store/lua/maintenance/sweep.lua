@@ -9,10 +9,7 @@ local ending = require 'jobs.ending'
 local index = require 'jobs.index'
 local keys = require 'keys'
 local configuration = require 'queues.configuration'
-
-local INDEXES = {
-  'ready', 'laned', 'scheduled', 'waiting', 'suspended', 'running', 'finished', 'failed', 'cancelled', 'history',
-}
+local contents = require 'queues.contents'
 
 local TRIMMED_PER_QUEUE = 50
 
@@ -21,12 +18,6 @@ local function is_configured(queue)
     if value then return true end
   end
   return configuration.of(queue).is_paused or redis.call('EXISTS', keys.pauses(queue), keys.weights(queue)) > 0
-end
-
-local function is_empty(queue)
-  local indexes = {}
-  for i, kind in ipairs(INDEXES) do indexes[i] = keys.of_queue(kind, queue) end
-  return redis.call('EXISTS', unpack(indexes)) == 0
 end
 
 local function restore_timer(queue)
@@ -41,9 +32,8 @@ return function(_, cursor, count)
   for _, queue in ipairs(page[2]) do
     ending.trim_wanted[queue] = TRIMMED_PER_QUEUE
     restore_timer(queue)
-    if is_empty(queue) and not is_configured(queue) then
-      redis.call('DEL', keys.queue(queue), keys.turns(queue))
-      redis.call('SREM', keys.queues(), queue)
+    if contents.is_empty(queue) and not is_configured(queue) then
+      contents.forget(queue)
       forgotten = forgotten + 1
     elseif configuration.of(queue).is_relaning then
       table.insert(to_relane, queue)

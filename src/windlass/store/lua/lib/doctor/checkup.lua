@@ -178,6 +178,8 @@ local KIND = {
   wn = unchecked('zset'),
   bell = temporary('list'),
   hand = temporary('string'),
+  tasks = temporary('zset'),
+  tm = temporary('hash'),
 
   -- Schedules
   s = {type = 'hash', whole = checkup_lists.check_schedule},

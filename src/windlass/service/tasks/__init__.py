@@ -1,0 +1,1 @@
+"""Operations on tasks: the figures that workers report, joined with failures and workers."""
