@@ -32,13 +32,17 @@ def _seconds_allowed(timeout_ms: int) -> float:
 class Run:
     """Run of one job: its task, context, code and stop reason."""
 
-    __slots__ = ("code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "stop_reason", "task")
+    __slots__ = (
+        "code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "started_s", "stop_reason",
+        "task",
+    )  # fmt: skip
 
     def __init__(self, job: Job, task: Task[..., Any], context: Context | None, now_s: float) -> None:
         self.job = job
         self.task = task
         self.context = context
         self.code: asyncio.Task[Any] | ThreadRun[Any] | ChildRun | None = None
+        self.started_s = now_s
         self.deadline_s = now_s + _seconds_allowed(job.timeout_ms)
         self.lease_ms = lease_length_ms(job)
         self.stop_reason: StopReason = ""
