@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.support.namespace import record_operations
-from windlass import Backoff, JobFailed, Windlass
+from windlass import Backoff, EventLoopBlocked, JobFailed, Windlass
 from windlass.core.errors import EngineUnavailable
 from windlass.core.job import Job
-from windlass.sdk.failures import EventLoopBlocked
 from windlass.service import Service
 
 pytestmark = pytest.mark.anyio

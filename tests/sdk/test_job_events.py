@@ -12,12 +12,11 @@ import pytest
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import send_command
 from tests.support.restartable_server import restartable_server
-from windlass import Windlass
+from windlass import EventLoopBlocked, Windlass
 from windlass.core.errors import UnknownJob
 from windlass.core.job import Blob, Job
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Take, Update
-from windlass.sdk.failures import EventLoopBlocked
 from windlass.sdk.job_events import JobEvent
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url

@@ -7,4 +7,5 @@ import "./json_field.js";
 import "./clipboard.js";
 import "./flow_graph.js";
 import "./live.js";
+import "./log_follow.js";
 import "./chart_tooltip.js";

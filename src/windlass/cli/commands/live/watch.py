@@ -43,10 +43,10 @@ FAILED, TRY_AGAIN = 1, 75
 @json_option
 @with_jobs
 def watch(service: Service, ids: tuple[bytes, ...], wait_limit: int | None, as_json: bool) -> None:
-    """Follow jobs until they end: their state, progress and notes, then the result.
+    """Follow jobs until they end.
 
-    In a pipe, and with --json, each change is a line. Exit codes: 0 if all jobs finished, 1 if one failed, was
-    cancelled or deleted, 75 if the wait limit was reached.
+    Shows their state, progress and notes, then the result. In a pipe, and with --json, each change is a line. Exit
+    codes: 0 if all jobs finished, 1 if one failed, was cancelled or deleted, 75 if the wait limit was reached.
 
     \b
     Example:
