@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.live.terminal import WINDLASS, Terminal
 from tests.service.helpers import counts, new, put
 from tests.support.console import environment
-from tests.support.terminal import WINDLASS, Terminal
 from windlass.cli.main import windlass
 from windlass.core.ids import format_id
 from windlass.service import Service

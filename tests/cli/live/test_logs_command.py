@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.cli.live.terminal import WINDLASS
 from tests.cli.live.test_watch_command import LIMIT_S, UNKNOWN, read_line, settings
 from tests.service.helpers import new, put, take
 from tests.support.console import run, run_ok
-from tests.support.terminal import WINDLASS
 from windlass.core.job import Blob, Job
 from windlass.core.log import LINES_KEPT, Log, LogLine
 from windlass.core.operations import Fail, Finish

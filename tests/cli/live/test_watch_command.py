@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cli.live.terminal import WINDLASS, Terminal
 from tests.service.helpers import new, put, take
 from tests.support.console import environment, run, run_ok
-from tests.support.terminal import WINDLASS, Terminal
 from tests.support.threaded_server import threaded_server
 from windlass.core.ids import format_id, short_id
 from windlass.core.job import Blob, Codec

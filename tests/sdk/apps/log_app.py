@@ -20,7 +20,7 @@ def pack(order: int) -> int:
 
 
 @app.task(pool="process")
-def draw(order: int) -> int:
+def resize(order: int) -> int:
     return order
 
 

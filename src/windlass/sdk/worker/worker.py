@@ -127,19 +127,7 @@ class Worker:
             on_reported=self._on_reported,
             on_lost=self._held.stop_lost,
         )
-        logs_jobs = self.app.settings.job_log if self._logs_jobs is None else self._logs_jobs
-        self._job_log = JobLog(logs_jobs)
-        self._runner = JobRunner(
-            self.app,
-            self._service,
-            self._heartbeat.progress,
-            threads=self._thread_pool,
-            children=self._children,
-            job_log=self._job_log,
-            on_ended=self._on_ended,
-            on_slot_freed=self._fetcher.free_slot,
-            on_raised=self._on_raised,
-        )
+        self._runner = self._new_runner(self._fetcher)
         self._version_snooze = VersionSnooze(self._service)
         self._stopper = JobStopper(self._runs.values, self._runner.abandon)
         log.info(
@@ -200,6 +188,20 @@ class Worker:
             self._monitor,
             has_loops=self._has_loops and is_engine,
             beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
+        )
+
+    def _new_runner(self, fetcher: Fetcher) -> JobRunner:
+        self._job_log = JobLog(self.app.settings.job_log if self._logs_jobs is None else self._logs_jobs)
+        return JobRunner(
+            self.app,
+            self._service,
+            self._heartbeat.progress,
+            threads=self._thread_pool,
+            children=self._children,
+            job_log=self._job_log,
+            on_ended=self._on_ended,
+            on_slot_freed=fetcher.free_slot,
+            on_raised=self._on_raised,
         )
 
     async def _work(self, fetcher: Fetcher) -> None:

@@ -224,7 +224,7 @@ def log_workers(engine: EngineProcess, store: Store) -> Iterator[WorkerStarter]:
 
 
 def run_jobs(workers: WorkerStarter, *options: str) -> tuple[WorkerProcess, list[Any]]:
-    handles = [task.enqueue(7) for task in (log_app.send_mail, log_app.pack, log_app.draw)]
+    handles = [task.enqueue(7) for task in (log_app.send_mail, log_app.pack, log_app.resize)]
     handles.append(log_app.fetch.enqueue())
     process = workers.start("--burst", *options)
     assert process.wait() == 0, process.output
@@ -247,7 +247,7 @@ def test_lines_of_json_have_fields(log_workers: WorkerStarter) -> None:
     process, handles = run_jobs(log_workers, "--log-format", "json")
     lines = [json.loads(line) for line in process.output.splitlines() if line.startswith("{")]
     ended = {line["job_id"]: line for line in lines if line.get("outcome") == "finished"}
-    for handle, task in zip(handles, ("send_mail", "pack", "draw"), strict=False):
+    for handle, task in zip(handles, ("send_mail", "pack", "resize"), strict=False):
         line = ended[handle.id]
         fields = {"level": "info", "task_name": task, "attempt": 1, "queue_name": "default", "outcome": "finished"}
         assert fields.items() <= line.items()
