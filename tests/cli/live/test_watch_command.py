@@ -101,7 +101,7 @@ def test_ends_before_the_watch(service: Service) -> None:
     rows = run_ok(service, "jobs", "watch", finished.key).rows
     assert [row[2:] for row in rows] == [["snapshot finished", "1", "100%", ""], ["finished", "1", "100%", "[1,2]"]]
     done = run(service, "jobs", "watch", failed.key)
-    assert (done.code, done.rows[-1][2], done.rows[-1][5]) == (1, "failed", "error: OSError: connection refused")
+    assert (done.code, done.rows[-1][2], done.rows[-1][5]) == (1, "failed", "OSError: connection refused")
 
 
 def test_a_job_that_is_not_kept(service: Service) -> None:
