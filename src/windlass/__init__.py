@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .sdk.callbacks import BadSignature, verify_callback
     from .sdk.context import Context
     from .sdk.durable.failures import ChildFailed, DuplicateStep, SignalTimeout, StepFailed, Suspended
-    from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
+    from .sdk.failures import EventLoopBlocked, GiveUp, JobCancelled, JobFailed, ResultGone
     from .sdk.flows.flow import Chain, Group, group
     from .sdk.flows.handle import FlowHandle, GroupHandle, NamedFlowHandle, Outcome
     from .sdk.flows.inputs import Child
@@ -49,6 +49,7 @@ __all__ = [
     "Depends",
     "DuplicateStep",
     "Event",
+    "EventLoopBlocked",
     "FlowHandle",
     "GiveUp",
     "Group",
@@ -97,6 +98,7 @@ _HOMES = {
     "Suspended": "sdk.durable.failures",
     "SyncContext": "sdk.sync_context",
     "Depends": "sdk.tasks.depends",
+    "EventLoopBlocked": "sdk.failures",
     "GiveUp": "sdk.failures",
     "JobCancelled": "sdk.failures",
     "JobFailed": "sdk.failures",

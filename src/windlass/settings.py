@@ -86,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_eviction: bool = False  # accept an engine that may evict jobs
     patience_ms: int = 30_000  # how long to wait for an engine that cannot be reached
     log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`
+    job_log: bool = True  # a worker logs a line for each job that ends without a failure; failures are always logged
 
     # For `windlass serve`
     roles: str = ",".join(ROLES)  # roles of this server (docs/server.md)

@@ -173,3 +173,68 @@ async def test_shows_the_loss_and_return_of_the_engine(browser: Browser) -> None
             await Service(store).enqueue([NewJob(queue="images", name="resize")])
             for shown in (page, other):
                 await expect(shown.get_by_role("row", name="images")).to_be_visible()
+
+
+async def test_the_log_of_a_running_job_follows_its_end(visitor: Visitor, running: Server, app: Windlass) -> None:
+    asked: asyncio.Queue[int] = asyncio.Queue()
+
+    @app.task(queue="mail", keep_result="1h")
+    async def send(ctx: Context) -> int:
+        written = 0
+        while more := await asked.get():
+            for _ in range(more):
+                written += 1
+                ctx.log.info("line %d", written)
+        return written
+
+    async with at_work(app, concurrency=1):
+        handle = await send.aenqueue()
+        page = await visitor.open(f"/jobs/{handle.id}")
+        lines, log = page.locator("#log-lines li"), page.locator("#log-lines")
+        newest = page.get_by_role("button", name="Newest lines")
+        await expect(log).to_be_hidden()
+        asked.put_nowait(80)  # more than the view holds
+        await expect(lines).to_have_count(80)
+        await log.scroll_into_view_if_needed()
+        await expect(lines.last).to_be_in_viewport()
+        await expect(newest).to_be_hidden()
+        asked.put_nowait(3)
+        await expect(lines).to_have_count(83)
+        await expect(lines.last).to_be_in_viewport()
+        # A reader who has scrolled up stays there.
+        await log.focus()
+        await page.keyboard.press("Home")
+        await expect(lines.first).to_be_in_viewport()
+        await expect(newest).to_be_visible()
+        asked.put_nowait(3)
+        await expect(lines).to_have_count(86)
+        await expect(lines.first).to_be_in_viewport()
+        # The keyboard leads back to the end, and the view sticks to it again, also when old lines are dropped.
+        await newest.focus()
+        await page.keyboard.press("Enter")
+        await expect(lines.last).to_be_in_viewport()
+        await expect(log).to_be_focused()
+        await expect(newest).to_be_hidden()
+        asked.put_nowait(150)
+        await expect(page.get_by_text("line 236", exact=True)).to_be_in_viewport()
+        await expect(lines).to_have_count(200)
+        asked.put_nowait(0)
+        await expect(page.locator("#state")).to_have_text("finished")
+        await log.scroll_into_view_if_needed()  # the result stands above it now
+        await expect(lines.last).to_be_in_viewport()
+
+
+async def test_the_log_of_an_ended_job_begins_at_its_start(visitor: Visitor, running: Server, app: Windlass) -> None:
+    @app.task(queue="mail", keep_result="1h")
+    async def send(ctx: Context) -> int:
+        for number in range(80):
+            ctx.log.info("line %d", number)
+        return 1
+
+    async with at_work(app):
+        handle = await send.aenqueue()
+        await handle
+    page = await visitor.open(f"/jobs/{handle.id}")
+    await page.locator("#log-lines").scroll_into_view_if_needed()
+    await expect(page.get_by_text("line 0", exact=True)).to_be_in_viewport()
+    await expect(page.get_by_role("button", name="Newest lines")).to_be_visible()

@@ -313,7 +313,7 @@ def test_a_worker_process_sends_each_failure_once(engine: EngineProcess, store: 
         )
         try:
             app.task(name="fail", retry=1)(lambda card: None).enqueue("4111")
-            worker.wait_for_output("the job has failed")
+            worker.wait_for_output("(attempt 1 of 1): ValueError: no")
             assert worker.stop() == 0
             wait_until(lambda: server.items, "an envelope")
         finally:

@@ -216,8 +216,8 @@ def _show_logs(logs: Logs) -> None:
         return
     print_heading("Log")
     before = f"… {format_count(logs.dropped, 'older line')} dropped\n" if logs.dropped else ""
-    print_block(before + "\n".join(_log_line(line) for line in logs.lines))
+    print_block(before + "\n".join(log_line(line) for line in logs.lines))
 
 
-def _log_line(line: KeptLine) -> str:
+def log_line(line: KeptLine) -> str:
     return f"{clock_time(line.at_ms)}  attempt {line.attempt}  {line.level}  {line.text}"

@@ -25,8 +25,8 @@ from windlass.sdk.context import Context
 from windlass.sdk.failures import Stopped, decode_error
 from windlass.sdk.tasks.codec import Unreadable, decode
 from windlass.sdk.tasks.task import Call
+from windlass.sdk.worker.job_log import failure_log
 from windlass.sdk.worker.outcome import FailedInChild
-from windlass.sdk.worker.runner import failure_log
 
 from .attempt_end import attempt_end, seconds_waited
 

@@ -27,6 +27,7 @@ class EventKind(IntEnum):
     PROGRESS = 17
     EMITTED = 18  # a value, from the holder of the lease
     STREAMED = 19  # the stream of the job has grown
+    LOGGED = 20  # the log of the job has grown
 
     @property
     def label(self) -> str:

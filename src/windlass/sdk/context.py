@@ -66,6 +66,7 @@ class Context(DurableCalls):
         self._is_cancelled = False
         self.has_seen_stop = False  # the code has read that it must stop, so its return is a stop
         self.children: list[Child] = []  # children of an earlier run, with their outcomes
+        self.has_spawned = False  # in this run, so the job may wait for its children after it
         self.has_upstream_results = False  # the payload has results of other jobs, which the stored job has not
         self._log: JobLog | None = None
         self._stream: StreamWriter | None = None
@@ -175,10 +176,14 @@ class Context(DurableCalls):
 
     def spawn_many(self, parts: FlowParts) -> list[ChildHandle]:
         """Create many children, all or none: several calls, or a mapping from key to call."""
-        return run_flow_sync(spawn(self.app.service, self, parts))
+        return self._note_spawned(run_flow_sync(spawn(self.app.service, self, parts)))
 
     async def aspawn_many(self, parts: FlowParts) -> list[ChildHandle]:
-        return await run_flow(spawn(await self.app.aservice(), self, parts))
+        return self._note_spawned(await run_flow(spawn(await self.app.aservice(), self, parts)))
+
+    def _note_spawned(self, children: list[ChildHandle]) -> list[ChildHandle]:
+        self.has_spawned |= any(child.status != "existing" for child in children)
+        return children
 
 
 def _format_message(msg: object, args: tuple[object, ...]) -> str:

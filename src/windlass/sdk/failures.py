@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,19 @@ class ResultGone(WindlassError):
     """The job has ended, and its result is no longer stored."""
 
     code = "result_gone"
+
+
+class EventLoopBlocked(RuntimeError):
+    """A blocking call was made while an event loop runs in this thread: everything in the loop would wait for it."""
+
+
+def refuse_event_loop(call: str, instead: str) -> None:
+    """Refuse a call that may block for long if an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise EventLoopBlocked(f"{call} would block the event loop that runs here. Use `{instead}`.")
 
 
 class GiveUp(Exception):

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
-from datetime import UTC, datetime
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-import msgspec
-
 from windlass.core.durable import DurableState, Signal, SignalOutcome
-from windlass.core.errors import AlreadyEnded, Refusal, WrongState
-from windlass.core.event import Event
+from windlass.core.errors import AlreadyEnded, Refusal, WindlassError, WrongState
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
-from windlass.core.job import Ending, Job, Timeline
+from windlass.core.job import ENDS, Ending
 from windlass.core.log import Logs
+from windlass.core.text.humanize import humanize_duration
 
 from .durations import Duration, duration_ms
-from .failures import ResultGone, make_exception
+from .failures import ResultGone, make_exception, refuse_event_loop
+from .job_events import ENDED, Events, JobEvent
+from .job_info import JobInfo, make_info
 from .streams.reader import JobStream
 from .tasks.codec import decode, encode
 
 if TYPE_CHECKING:
     from .app import Windlass
 
+__all__ = ["WAIT_MS", "Events", "JobEvent", "JobHandle"]
+
 R_co = TypeVar("R_co", covariant=True)
-ENDED = "ended"
 WAIT_MS = 600_000  # an unlimited wait repeats its request after this time
 
 
@@ -60,7 +60,10 @@ class JobHandle(Generic[R_co]):
     # Result
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for the end and return the result. Raises JobFailed, JobCancelled or TimeoutError."""
+        """Wait for the end and return the result. Raises JobFailed, JobCancelled or TimeoutError.
+
+        It blocks, so a running event loop refuses it: use `await job`, or `await job.aresult(timeout)`."""
+        refuse_event_loop("job.result()", "await job` or `await job.aresult(timeout=…)")
         service = self._app.service
         for wait_ms in _waits(timeout):
             try:
@@ -69,7 +72,11 @@ class JobHandle(Generic[R_co]):
                 return self._missing_result(gone)
             if ending is not None:
                 return self._value(ending)
-        raise TimeoutError(f"Job {self.id} has not ended in time.")
+        try:
+            explanation = service.explain(self._id).wait()
+        except WindlassError:
+            explanation = None
+        raise self._timed_out(timeout, explanation)
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:
         service = await self._app.aservice()
@@ -80,7 +87,19 @@ class JobHandle(Generic[R_co]):
                 return self._missing_result(gone)
             if ending is not None:
                 return self._value(ending)
-        raise TimeoutError(f"Job {self.id} has not ended in time.")
+        try:
+            explanation = await service.explain(self._id)
+        except WindlassError:
+            explanation = None
+        raise self._timed_out(timeout, explanation)
+
+    def _timed_out(self, timeout: Duration | None, explanation: Explanation | None) -> TimeoutError:
+        """Make the error of a wait that is over. It says why the job has not ended, if that could be read."""
+        line = f"Job {self.id} has not ended within {humanize_duration(duration_ms('timeout', timeout or 0))}"
+        if explanation is None or explanation.state in ENDS:  # it has ended since
+            return TimeoutError(f"{line}.")
+        why = explanation.summary.removeprefix(f"The job is {explanation.state}: ")
+        return TimeoutError(f"{line}: {why[0].lower()}{why[1:]}")
 
     def __await__(self) -> Generator[Any, None, R_co]:
         return self.aresult().__await__()
@@ -112,7 +131,9 @@ class JobHandle(Generic[R_co]):
     # Events
 
     def events(self) -> Events:
-        """Return the job's events until it ends, for `async for`, or for `for` without an event loop."""
+        """Return the job's events, for `async for`, or for `for` without an event loop.
+
+        The first is a snapshot of the job, and the last its end, also if it has ended before."""
         return Events(self._app, self._id)
 
     # Stream
@@ -126,11 +147,12 @@ class JobHandle(Generic[R_co]):
 
     # State and actions
 
-    def info(self) -> Job:
-        return self._app.service.job([self._id]).one().wait().job
+    def info(self) -> JobInfo:
+        """Return the job with its unsuccessful attempts. `print` shows it in a few lines."""
+        return make_info(self._app.service.job([self._id]).one().wait())
 
-    async def ainfo(self) -> Job:
-        return (await (await self._app.aservice()).job([self._id]).one()).job
+    async def ainfo(self) -> JobInfo:
+        return make_info(await (await self._app.aservice()).job([self._id]).one())
 
     @property
     def state(self) -> str:
@@ -225,67 +247,3 @@ def _waits(timeout: Duration | None) -> Iterator[int]:
         left_ms = int((give_up_at_s - time.monotonic()) * 1000)
         if left_ms <= 0:
             return
-
-
-class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Event of a job."""
-
-    kind: str  # the state that the job entered, or: progress, emitted, deleted, missed
-    at: datetime
-    attempt: int
-    progress: float
-    note: str = ""  # of `progress`
-    value: Any = None  # of `emitted`
-
-    @property
-    def is_last(self) -> bool:
-        return self.kind in ("finished", "failed", "cancelled", "deleted")
-
-
-def _make_job_event(event: Event) -> JobEvent:
-    return JobEvent(
-        kind=event.kind.label,
-        at=datetime.fromtimestamp(event.at_ms / 1000, UTC),
-        attempt=event.attempt,
-        progress=event.progress,
-        note=event.note,
-        value=decode(event.value) if event.value else None,
-    )
-
-
-class Events:
-    """Events of one job from now until it ends."""
-
-    def __init__(self, app: Windlass, job_id: bytes) -> None:
-        self._app = app
-        self._id = job_id
-
-    async def __aiter__(self) -> AsyncIterator[JobEvent]:
-        service = await self._app.aservice()
-        async with service.follow(job=self._id) as following:
-            if _has_ended((await service.job([self._id]))[0]):
-                return
-            async for event in following:
-                job_event = _make_job_event(event)
-                yield job_event
-                if job_event.is_last:
-                    return
-
-    def __iter__(self) -> Iterator[JobEvent]:
-        service = self._app.service
-        with service.follow(job=self._id) as following:
-            if _has_ended(service.job([self._id]).wait()[0]):
-                return
-            for event in following:
-                job_event = _make_job_event(event)
-                yield job_event
-                if job_event.is_last:
-                    return
-
-
-def _has_ended(found: Timeline | Refusal) -> bool:
-    if isinstance(found, AlreadyEnded):
-        return True
-    if isinstance(found, Refusal):
-        raise found
-    return found.job.state.is_ended

@@ -12,8 +12,8 @@ from windlass.core.durable import Suspend
 from windlass.core.operations import Fail, Finish
 
 from .failures import JobFailed, Retry, Stopped, decode_error
+from .worker.job_log import RunReport
 from .worker.run import Run
-from .worker.runner import RunReport
 from .worker.worker import Worker
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class EventShape(ResponseShape, frozen=True, kw_only=True):
 
     kind: Literal[
         "snapshot", "missed", "scheduled", "queued", "waiting", "suspended", "dispatched", "running", "finished",
-        "failed", "cancelled", "deleted", "progress", "emitted", "streamed",
+        "failed", "cancelled", "deleted", "progress", "emitted", "streamed", "logged",
     ]  # fmt: skip
     job: Id | UnsetType = UNSET
     queue: str | UnsetType = UNSET

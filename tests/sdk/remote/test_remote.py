@@ -158,11 +158,12 @@ async def test_events_progress_and_logs(remote: Tasks, direct: Tasks) -> None:
     assert told == [
         ("progress", 0.25, "first page", None),
         ("emitted", 0.25, "", b"\xff\x00"),
+        ("logged", 0.25, "", None),
         ("finished", 1.0, "", None),
     ]
     logs = await handle.alogs()
     assert [(line.level, line.text) for line in logs.lines] == [("warning", "page 2 is long")]
-    assert [event async for event in handle.events()] == []  # no more events follow
+    assert [event.kind async for event in handle.events()] == ["snapshot", "finished"]
 
 
 async def test_events_without_an_event_loop(remote: Tasks, direct: Tasks) -> None:
@@ -177,8 +178,9 @@ async def test_events_without_an_event_loop(remote: Tasks, direct: Tasks) -> Non
             kinds.append(event.kind)
         return kinds
 
-    assert (await asyncio.to_thread(follow))[-3:] == ["progress", "emitted", "finished"]
-    assert await asyncio.to_thread(lambda: list(handle.events())) == []
+    assert (await asyncio.to_thread(follow))[-4:] == ["progress", "emitted", "logged", "finished"]
+    kinds = await asyncio.to_thread(lambda: [event.kind for event in handle.events()])
+    assert kinds == ["snapshot", "finished"]
 
 
 async def test_cancel(remote: Tasks, direct: Tasks) -> None:

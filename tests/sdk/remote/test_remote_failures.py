@@ -155,7 +155,9 @@ async def test_who_waits_for_an_end_outlives_a_killed_server(
         await engine_service.finish([Finish(job.id, job.lease_token)])
     async with asyncio.timeout(60):
         assert [await awaiting, await blocking] == [None, None]
-        assert (await following)[-1:] in (["finished"], [])
+        kinds = await following
+    assert kinds[0] == "snapshot"
+    assert kinds[-1] in ("finished", "ended")
     await app.aclose()
 
 

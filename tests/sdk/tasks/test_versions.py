@@ -85,7 +85,7 @@ async def test_jobs_of_every_version_run(deployed: Any) -> None:
     app, _ = deployed(third)
     await run_worker(app)
     expected = [[["a@b"], "(none)"], [["a@b"], "hi"], [["a@b", "c@d"], "ho"]]
-    assert [app.job(handle.id).result(timeout=30) for handle in handles] == expected
+    assert [await app.job(handle.id).aresult(timeout=30) for handle in handles] == expected
 
 
 async def test_the_version_travels_with_the_payload(deployed: Any) -> None:
@@ -106,7 +106,7 @@ async def test_a_job_from_another_language_is_migrated_too(deployed: Any) -> Non
         [NewJob(name="send_mail", payload=payload, queue="default", result_ttl_ms=60_000)]
     ).wait()
     await run_worker(app)
-    assert app.job(format_id(answer.id)).result(timeout=30) == [["a@b"], "s"]
+    assert await app.job(format_id(answer.id)).aresult(timeout=30) == [["a@b"], "s"]
 
 
 async def test_a_job_of_a_newer_version_waits_for_a_newer_worker(
@@ -126,7 +126,7 @@ async def test_a_job_of_a_newer_version_waits_for_a_newer_worker(
         store.clock_offset_ms += 5_000
     assert "is snoozed for 5 s: the arguments are of version 3, its last worker knows version 1" in caplog.text
     await run_worker(new)
-    assert [job.result(timeout=30) for job in (handle, other)] == [[["a@b"], "s"], [["c@d"], "s"]]
+    assert [await job.aresult(timeout=30) for job in (handle, other)] == [[["a@b"], "s"], [["c@d"], "s"]]
 
 
 async def test_an_older_worker_goes_on_with_what_it_knows(deployed: Any, working: Any) -> None:

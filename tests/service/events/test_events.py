@@ -17,6 +17,7 @@ from tests.support.namespace import list_keys, send_command
 from windlass.core.errors import BadInput
 from windlass.core.event import Emit, Event, EventKind
 from windlass.core.job import Blob, NewJob
+from windlass.core.log import Log, LogLine
 from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.service import Service
@@ -51,9 +52,21 @@ def test_nothing_is_written_without_followers(service: Service, store: Store) ->
     (job, other) = take(service, most=2)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).one().wait()
     service.emit([Emit(job.id, job.lease_token, Blob(b"1"))]).one().wait()
+    service.log([Log(job.id, job.lease_token, [LogLine(1, "info", "x")])]).one().wait()
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
     service.delete([other.id], even_leased=True).one().wait()
     assert not {b"events", b"followed"} & set(list_keys(store))
+
+
+def test_log_lines_have_one_event_per_request(service: Service, position: str) -> None:
+    put(service, new())
+    (job,) = take(service)
+    lines = [LogLine(1, "info", text) for text in ("one", "two")]
+    service.log([Log(job.id, job.lease_token, lines)]).one().wait()
+    service.log([Log(job.id, job.lease_token + 1, lines)]).wait()  # refused
+    *_, event = since(service, position)
+    assert kinds(since(service, position)) == ["queued", "running", "logged"]
+    assert (event.job, event.queue, event.attempt, event.value) == (job.id, job.queue, 1, None)
 
 
 def test_progress_tells_the_note_that_holds(service: Service, position: str) -> None:

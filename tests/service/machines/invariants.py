@@ -470,7 +470,7 @@ def check_delivered_events(before: Snapshot, after: Snapshot, events: Iterable[E
     told: dict[bytes, EventKind] = {}
     for event in events:
         assert event.kind is not EventKind.MISSED, "events were lost"
-        if event.kind not in (EventKind.PROGRESS, EventKind.EMITTED, EventKind.STREAMED):
+        if event.kind not in (EventKind.PROGRESS, EventKind.EMITTED, EventKind.STREAMED, EventKind.LOGGED):
             told[event.job] = event.kind
     for job_id in before.jobs.keys() | after.jobs.keys() | told.keys():
         old, new, last = before.jobs.get(job_id), after.jobs.get(job_id), told.get(job_id)

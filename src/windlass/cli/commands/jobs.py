@@ -1,5 +1,5 @@
 """windlass jobs: list, show, explain, edit, retry, requeue, wake, cancel and delete jobs; durable.py adds steps and
-signals."""
+signals, live/ what follows a running job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from windlass.cli import job_page
 from windlass.cli.bulk import confirm, report_each, yes_option
-from windlass.cli.commands import durable
+from windlass.cli.commands import durable, live
 from windlass.cli.connection import with_service
 from windlass.cli.job_cause import with_cause
 from windlass.cli.job_names import with_job, with_jobs
@@ -69,7 +69,7 @@ def jobs() -> None:
     """
 
 
-for _command in durable.COMMANDS:
+for _command in (*live.COMMANDS, *durable.COMMANDS):
     jobs.add_command(_command)
 
 

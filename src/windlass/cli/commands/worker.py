@@ -80,12 +80,14 @@ class WorkerOptions(NamedTuple):
     no_loops: bool
     log_format: LogFormat | None  # None: from the settings
     log_level: str
+    job_log: bool | None  # None: from the settings
 
     def command(self, number: int) -> list[str]:
         """Return the command line of the n-th process."""
         words = [sys.executable, "-m", "windlass", "worker", self.target, "--grace", f"{self.grace}ms"]
         words += ["-c", str(self.concurrency), "--log-level", self.log_level]
         words += ["--log-format", self.log_format] if self.log_format else []
+        words += [] if self.job_log is None else ["--job-log" if self.job_log else "--no-job-log"]
         words += ["-q", ",".join(self.queues)] if self.queues else []
         words += ["--name", f"{self.name}-{number}"] if self.name else []
         words += self.engine.arguments()
@@ -144,6 +146,9 @@ class WorkerOptions(NamedTuple):
     default="info",
     show_default=True,
 )
+@click.option(
+    "--job-log/--no-job-log", default=None, help="Log a line for each job that ends. Default: WINDLASS_JOB_LOG, or on."
+)
 @engine_options
 @click.option("--supervised", hidden=True)
 def worker(
@@ -190,6 +195,7 @@ def _run_in_process(worker_options: WorkerOptions, supervised: SupervisorConnect
         burst=worker_options.burst,
         has_loops=not worker_options.no_loops,
         name=worker_options.name,
+        job_log=worker_options.job_log,
         target=worker_options.target
         if worker_options.target.partition(":")[2]
         else "",  # empty: the app is searched in the module

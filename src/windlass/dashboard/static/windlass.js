@@ -9,4 +9,5 @@ import "./clipboard.js";
 import "./flow_graph.js";
 import "./schedule_form.js";
 import "./live.js";
+import "./log_follow.js";
 import "./chart_tooltip.js";

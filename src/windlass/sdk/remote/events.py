@@ -87,18 +87,12 @@ class EventStreamState:
             self.refusal = AlreadyEnded("The job has ended; there are no more events.")
 
     def set_refused(self, error: Refusal) -> None:
-        """Handle a refusal to resume. A job that is no longer kept has finished, as failed and cancelled jobs are kept
-        for days. Without a position the refusal is the result."""
-        if isinstance(error, AlreadyEnded) and self.position and not self._has_ended:
-            self._add_end(EventKind.FINISHED, None)
-        else:
-            self.refusal = error
+        """Handle a refusal to resume. The caller gets it after the events that have arrived."""
+        self.refusal = error
 
-    def _add_end(self, kind: EventKind, snapshot: EventShape | None) -> None:
+    def _add_end(self, kind: EventKind, snapshot: EventShape) -> None:
         self._has_ended = True
-        known: dict[str, Any] = {}
-        if snapshot is not None:
-            known = {"queue": snapshot.queue, "name": snapshot.name, "attempt": snapshot.attempt}
+        known = {"queue": snapshot.queue, "name": snapshot.name, "attempt": snapshot.attempt}
         self.ready.append(
             Event(
                 kind=kind, job=self._job, at_ms=int(time.time() * 1000), position=self.position, **_without_unset(known)

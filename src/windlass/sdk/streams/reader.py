@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.durable import StreamItem
 from windlass.core.errors import AlreadyEnded
 from windlass.core.ids import format_id
-from windlass.sdk.failures import ResultGone
+from windlass.sdk.failures import ResultGone, refuse_event_loop
 from windlass.sdk.tasks.codec import decode
 from windlass.service.streams.follower import StreamFollower
 
@@ -48,6 +48,7 @@ class JobStream:
             await follower.__aexit__()
 
     def __iter__(self) -> Iterator[StreamEntry]:
+        refuse_event_loop("Reading a stream with `for`", "async for entry in job.stream()")
         thread = self._app.loop_thread
         follower = thread.wait(self._open())
         try:

@@ -26,8 +26,8 @@ from windlass.sdk.failures import encode_error
 from windlass.service import Service
 from windlass.store.waiting.take import Acceptance
 
+from .job_log import RunReport
 from .run import Run
-from .runner import RunReport
 
 log = logging.getLogger("windlass.worker")
 

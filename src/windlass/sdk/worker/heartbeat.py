@@ -1,16 +1,14 @@
 """Heartbeat thread of a worker, with its own event loop and store.
 
-It runs the worker's lease holder, sends the progress of jobs and the figures of tasks, and runs the background loops.
-Code that blocks the worker's event loop does not block it.
+It runs the worker's lease holder and the monitor of its event loop, sends the progress of jobs and the figures of tasks,
+and runs the background loops. Code that blocks the worker's event loop does not block it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
-import traceback
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -20,6 +18,7 @@ from windlass.core.operations import WorkerInfo
 from windlass.processes.event_loop import new_event_loop
 from windlass.sdk.deployment import AnyStore, make_service
 
+from .event_loop_monitor import EventLoopMonitor
 from .progress import ProgressSender
 from .task_figures import TaskRecorder, TaskReporter
 
@@ -37,6 +36,7 @@ class HeartbeatThread:
         worker: bytes,
         info: WorkerInfo,
         owner: LeaseOwner,
+        monitor: EventLoopMonitor,
         *,
         has_loops: bool,
         beat_every_s: float,
@@ -45,12 +45,12 @@ class HeartbeatThread:
         self._worker = worker
         self._info = info
         self._owner = owner
+        self._monitor = monitor
         self._has_loops = has_loops
         self._beat_every_s = beat_every_s
         self._ready: asyncio.Future[None]
         self._thread = threading.Thread(target=self._work, name="windlass-heartbeat", daemon=True)
         self._worker_loop = asyncio.get_running_loop()
-        self._worker_thread = threading.get_ident()
         self.holder: LeaseHolder
         self.progress: ProgressSender
         self.recorder = TaskRecorder()
@@ -110,6 +110,7 @@ class HeartbeatThread:
                 service, self._worker, self._info, self._owner, log, beat_every_s=self._beat_every_s
             )
             await self.holder.register()
+            self._monitor.attach()
             self._resolve_ready()
             works = [self._beat(), self.progress.run(), self._reporter.run()]
             works += [runner.run(service)] if self._has_loops else []
@@ -117,6 +118,7 @@ class HeartbeatThread:
             for task in tasks:
                 task.add_done_callback(_log_early_end)
             await self._closing.wait()
+            self._monitor.close()
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -132,22 +134,7 @@ class HeartbeatThread:
     async def _beat(self) -> None:
         while True:
             await self.holder.turn()
-            self._check_event_loop()
-
-    def _check_event_loop(self) -> None:
-        """Log the worker's stack if its event loop does not answer."""
-        answered = threading.Event()
-        self._worker_loop.call_soon_threadsafe(answered.set)
-        self._loop.call_later(self.holder.beat_every_s, self._warn_if_blocked, answered)
-
-    def _warn_if_blocked(self, answered: threading.Event) -> None:
-        frame = sys._current_frames().get(self._worker_thread)
-        if not answered.is_set() and frame is not None:
-            stack = "".join(traceback.format_stack(frame))
-            log.warning(
-                "The worker's event loop is blocked. Use a sync function, or `await`. It is here:\n%s",
-                stack,
-            )
+            self._monitor.check()
 
 
 def _log_early_end(task: asyncio.Task[Any]) -> None:

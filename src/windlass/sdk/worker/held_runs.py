@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from windlass.background.lease_holder import HeldLease, describe_fixed_lease, lease_of
@@ -12,9 +11,8 @@ from windlass.core.job import Job
 from windlass.core.operations import LeaseRef
 from windlass.service import Service
 
+from .job_log import format_runtime, job_fields, job_label, job_log
 from .run import Run, StopReason
-
-log = logging.getLogger("windlass.worker")
 
 
 class HeldRuns:
@@ -50,23 +48,19 @@ class HeldRuns:
     def stop_lost(self, lease: LeaseRef) -> None:
         """Stop a job whose lease is lost."""
         if (run := self._find(lease)) is not None:
-            log.warning(
-                "Lost the lease of job %s (%s). Stopping its code; another worker will retry it.",
-                run.job.key,
-                run.job.name,
-            )
+            self._warn(run, "lost its lease after")
             self._stop(run, "lost")
 
     def stop_expired(self, lease: LeaseRef) -> None:
         """Stop a job whose fixed lease has ended."""
         if (run := self._find(lease)) is not None:
-            log.warning(
-                "Job %s (%s) was not finished within its lease. Stopping its code; another worker will retry it. %s",
-                run.job.key,
-                run.job.name,
-                describe_fixed_lease(run.job.queue),
-            )
+            self._warn(run, "was not finished within its lease, after", describe_fixed_lease(run.job.queue))
             self._stop(run, "lost")
+
+    def _warn(self, run: Run, what: str, *advice: str) -> None:
+        ran = format_runtime((self._loop.time() - run.started_s) * 1000)
+        line = " ".join((f"{ran}. Its code is stopped; another worker retries it.", *advice))
+        job_log.warning("%s %s %s", job_label(run.job), what, line, extra=job_fields(run.job, outcome="lost"))
 
     def _find(self, lease: LeaseRef) -> Run | None:
         """Return the run under this lease, unless its end is already reported."""

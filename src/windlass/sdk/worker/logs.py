@@ -15,10 +15,13 @@ import msgspec
 from windlass.core.text.control_characters import escape_control, escape_control_in_json
 from windlass.sdk.context import current_job
 
+from .job_log import failure_log, job_log
+
 LogFormat: TypeAlias = Literal["text", "json"]
 
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _current: tuple[LogFormat, int] | None = None
+_NAMES_JOB = (job_log.name, failure_log.name)  # loggers whose messages name their job
 _FIELDS = ("job_id", "task_name", "attempt", "queue_name")
 
 
@@ -47,7 +50,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         line = super().formatMessage(record)
-        if not getattr(record, "job_id", ""):
+        if not getattr(record, "job_id", "") or record.name in _NAMES_JOB:
             return line
         labelled: Any = record  # with the fields of JobFilter
         return (

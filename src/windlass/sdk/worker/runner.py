@@ -8,19 +8,18 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from windlass.background.outcomes import TRANSIENT
-from windlass.core.durable import Suspend
 from windlass.core.job import Job
-from windlass.core.operations import Fail, Finish, LeaseRef
+from windlass.core.operations import Fail, LeaseRef
 from windlass.processes.pool import ChildDied, ChildPool, ChildRun
 from windlass.retry_loop import RetryLoop
 from windlass.sdk.context import JobReporter, current_job
 from windlass.sdk.driver import run_flow
 from windlass.sdk.durable.failures import Suspended
 from windlass.sdk.durable.run import DurableRun
-from windlass.sdk.failures import Stopped, decode_error
+from windlass.sdk.failures import Stopped
 from windlass.sdk.flows.inputs import collect_inputs, needs_inputs
 from windlass.sdk.tasks.batch import BatchTask
 from windlass.sdk.tasks.codec import decode
@@ -29,6 +28,7 @@ from windlass.sdk.tasks.task import Task
 from windlass.service import Service
 
 from .batching import BatchRunner
+from .job_log import JobLog, RunReport, job_fields, job_label
 from .outcome import (
     OVERDUE,
     TIMED_OUT,
@@ -52,13 +52,8 @@ if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
 
 log = logging.getLogger("windlass.worker")
-# Integrations that report failures by themselves ignore this logger.
-failure_log = logging.getLogger("windlass.worker.failures")
 
 STATE_RETRIES = RetryLoop(log, "Could not read the stored steps of a job", TRANSIENT)
-
-# Report to the engine: an end, or the release of an unfinished job. None: the lease is lost, so nothing is reported.
-RunReport: TypeAlias = Finish | Fail | Suspend | LeaseRef | None
 
 
 class JobRunner:
@@ -72,6 +67,7 @@ class JobRunner:
         *,
         threads: JobThreadPool,
         children: ChildPool,
+        job_log: JobLog,
         on_ended: Callable[[Run, RunReport], None],
         on_slot_freed: Callable[[], None],
         on_raised: Callable[[Run, BaseException], None],
@@ -81,6 +77,7 @@ class JobRunner:
         self._reporter = reporter
         self._threads = threads
         self._children = children
+        self._job_log = job_log
         self._on_ended = on_ended
         self._on_slot_freed = on_slot_freed
         self._on_raised = on_raised  # gets the exception itself, in any thread
@@ -254,8 +251,9 @@ class JobRunner:
             run.is_reported = True
             ended = refuse_swallowed(ended, run.context)
             outcome = self._make_run_report(run, ended, error) if run.stop_reason else make_report(run.job, ended)
+            if self._job_log.is_on or type(outcome) is Fail:
+                self._job_log.log_end(run, outcome)
             if type(outcome) is Fail:
-                _log_failure(run, outcome)
                 self._call_failure_hooks(run, outcome, error)
             self._on_ended(run, outcome)
         self._on_slot_freed()
@@ -297,30 +295,15 @@ class JobRunner:
             return
         run.is_reported = True
         log.error(
-            "Job %s (%s) does not stop. Its code still runs and occupies a slot until it returns or the worker is "
-            "restarted.",
-            run.job.key,
-            run.task.name,
+            "%s does not stop. Its code still runs and occupies a slot until it returns or the worker is restarted.",
+            job_label(run.job),
+            extra=job_fields(run.job),
         )
         error = asyncio.CancelledError()
         outcome = self._make_run_report(run, AttemptFailed(AttemptFailure(reason="error")), error)
+        self._job_log.log_end(run, outcome)
         self._call_failure_hooks(run, outcome, error)
         self._on_ended(run, outcome)
-
-
-def _log_failure(run: Run, outcome: Fail) -> None:
-    """Log an attempt that failed or was cancelled, with its traceback if it was the last."""
-    error = decode_error(outcome.error)
-    details = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
-    what = (
-        f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({details})' if details else ''}"
-    )
-    if outcome.then == "retry":
-        failure_log.warning("%s; retrying in %.1f s", what, outcome.delay_ms / 1000)
-    elif outcome.then == "cancelled":
-        failure_log.info("%s", what)
-    else:
-        failure_log.error("%s; the job has failed\n%s", what, error.get("traceback", ""))
 
 
 def is_terminated(ended: AttemptResult) -> bool:

@@ -28,11 +28,13 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 from . import logs
+from .event_loop_monitor import EventLoopMonitor
 from .fetcher import Fetcher
 from .heartbeat import HeartbeatThread
 from .held_runs import HeldRuns
+from .job_log import JobLog, RunReport
 from .run import Run, StopReason
-from .runner import JobRunner, RunReport
+from .runner import JobRunner
 from .stop import JobStopper
 from .target import find_target
 from .threads import JobThreadPool
@@ -61,6 +63,7 @@ class Worker:
         burst: bool = False,
         has_loops: bool = True,
         name: str = "",
+        job_log: bool | None = None,  # log a line for each job that ends; None: the setting `job_log`
         target: str = "",  # `module:attribute` of the app, for child processes
         id: bytes = b"",  # noqa: A002 (a supervisor sets it, so that it can recover the worker's jobs)
     ) -> None:
@@ -78,6 +81,7 @@ class Worker:
         self._grace_s = duration_ms("grace", grace) / 1000
         self._is_burst = burst
         self._has_loops = has_loops
+        self._logs_jobs = job_log
         has_process_tasks = any(task.pool == "process" for task in app.tasks.values())
         if has_process_tasks and not IS_POSIX:
             raise BadInput('pool="process" needs Linux or macOS: use pool="thread" for these tasks.')
@@ -111,6 +115,7 @@ class Worker:
         self._children = ChildPool(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
         self._held = self._new_held_runs()
         await self._warn_of_missing_queues()
+        self._monitor = EventLoopMonitor(self._runs)
         self._heartbeat = self._new_heartbeat()
         await self._heartbeat.start()
         self._fetcher = Fetcher(
@@ -124,16 +129,7 @@ class Worker:
             on_reported=self._on_reported,
             on_lost=self._held.stop_lost,
         )
-        self._runner = JobRunner(
-            self.app,
-            self._service,
-            self._heartbeat.progress,
-            threads=self._thread_pool,
-            children=self._children,
-            on_ended=self._on_ended,
-            on_slot_freed=self._fetcher.free_slot,
-            on_raised=self._on_raised,
-        )
+        self._runner = self._new_runner(self._fetcher)
         self._version_snooze = VersionSnooze(self._service)
         self._stopper = JobStopper(self._runs.values, self._runner.abandon)
         log.info(
@@ -204,8 +200,23 @@ class Worker:
             self.id,
             info,
             self._held,
+            self._monitor,
             has_loops=self._has_loops and is_engine,
             beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
+        )
+
+    def _new_runner(self, fetcher: Fetcher) -> JobRunner:
+        self._job_log = JobLog(self.app.settings.job_log if self._logs_jobs is None else self._logs_jobs)
+        return JobRunner(
+            self.app,
+            self._service,
+            self._heartbeat.progress,
+            threads=self._thread_pool,
+            children=self._children,
+            job_log=self._job_log,
+            on_ended=self._on_ended,
+            on_slot_freed=fetcher.free_slot,
+            on_raised=self._on_raised,
         )
 
     async def _work(self, fetcher: Fetcher) -> None:
@@ -238,6 +249,7 @@ class Worker:
         stuck = self._thread_pool.close()
         if stuck:
             log.warning("%d threads are stuck. They end with the process.", stuck)
+        self._job_log.flush()
         log.info("The worker has stopped after %s.", pluralize(self.done, "job"))
 
     async def _stop_remaining(self, fetcher: Fetcher) -> None:
@@ -281,6 +293,7 @@ class Worker:
                 self._heartbeat.expect_lease(run.lease_ms)
             if early_cancels and job.id in early_cancels:
                 self._stopper.stop(run, "cancelled")
+        self._monitor.begin()
         return unknown
 
     def _on_ended(self, run: Run, outcome: RunReport) -> None:

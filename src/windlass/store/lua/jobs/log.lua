@@ -3,7 +3,9 @@
 -- arguments: per job: id, token (0: the current holder's), lines (each preceded by its length)
 -- returns:   per job 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
+local EVENT = require('constants').EVENT
 local batch = require 'batch'
+local events = require 'events'
 local job_log = require 'jobs.job_log'
 local record = require 'jobs.record'
 local reports = require 'leases.reports'
@@ -17,6 +19,7 @@ local function log(id, token, lines)
     record.mark(job, 'has_logs')
     record.save(job)
   end
+  events.announce(EVENT.logged, job, '')
   return 'ok'
 end
 

@@ -1,0 +1,6 @@
+"""Commands that follow jobs while they run."""
+
+from .logs import logs
+from .watch import watch
+
+COMMANDS = (watch, logs)
