@@ -279,7 +279,7 @@ class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
         Meta(
             max_length=UNIQUE_MAX,
             description="Any name of a job: its id, Bedrock job number, download id, processor uuid or other unique "
-            "key. It can be combined with `queue` only.",
+            "key; or the beginning or end of its id, at least 4 digits. It can be combined with `queue` only.",
         ),
     ] = ""
 
@@ -297,5 +297,5 @@ class PageShape(ResponseShape, frozen=True, kw_only=True):
     ]
     is_complete: Annotated[
         bool | UnsetType,
-        Meta(description="Only with `alias`. False: there are more queues or more matches than were examined."),
+        Meta(description="False: there are more queues, jobs or matches than were examined. Given with `alias`."),
     ] = UNSET

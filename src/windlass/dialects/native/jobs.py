@@ -202,7 +202,7 @@ async def _find(context: RequestContext[None, ListJobsQuery]) -> PageShape:
     return PageShape(
         jobs=[job_shape(job, context.response_encoding) for job in found.jobs],
         cursor="",
-        looked_at=len(found.jobs),
+        looked_at=found.looked_at or len(found.jobs),
         last_attempts={},
         is_complete=found.is_complete,
     )
