@@ -189,7 +189,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Request for a page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
 
     queue: str = ""  # empty, with a state: all queues, merged in the order of the list
-    state: str = ""  # queued, scheduled, waiting, suspended, running, finished, failed, cancelled, history
+    state: str = ""  # queued, scheduled, waiting, suspended, running, finished, failed, cancelled, history, or all
     tag: str = ""
     name: str = ""  # GLOB
     created_from_ms: int = 0
@@ -202,6 +202,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     newest_first: bool = False
     most: int = 50
     cursor: str = ""
+    text: str = ""  # in the payload, which is read as compact JSON; case-insensitive
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -211,6 +212,7 @@ class Page(msgspec.Struct, frozen=True):
     cursor: str
     looked_at: int = 0  # number of jobs examined for this page
     last_attempts: dict[bytes, Attempt] = {}  # id -> last unsuccessful attempt, if the listing requests it
+    is_complete: bool = True  # False: more queues have such jobs than a list covers
 
 
 class MemberPage(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -12,13 +13,14 @@ from windlass.core.explain.inputs import Facts
 from windlass.core.explain.reasons import Explanation
 from windlass.core.explain.rules import explain
 from windlass.core.flow.cause import direct_cause, trace_cause
-from windlass.core.job import Ending, Timeline
+from windlass.core.job import Blob, Ending, Job, Timeline
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.queue import QueueStats
 from windlass.core.states import State
+from windlass.core.text.payload_text import contains_text
 from windlass.core.validation.bounds import DURATION_MAX
-from windlass.core.validation.listings import check_listing, check_member_listing
+from windlass.core.validation.listings import ALL, LISTS, check_listing, check_member_listing
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_boolean, check_id, check_integer, check_list
 from windlass.store.batching.partition_split import split_by_partition
@@ -29,12 +31,16 @@ from windlass.store.commands import queues
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.job_pages import read_page, read_page_by_tag, read_page_of_queues
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
+from windlass.store.recent_pages import Choice, read_recent_page, source_of_queues, source_of_tag
 from windlass.store.waiting import job_end
 
 from .facet import send_or_raise
 from .queues import QueueOperations
 
 MERGED_MAX = 1_000  # queues in one list
+PAYLOADS_AT_ONCE = 8  # of those that a page of jobs has cut; each may have 1 MiB
+PAYLOAD_BYTES_MAX = 16 * 1024 * 1024  # of such payloads, about, that a search for a text reads for one page
+_NO_PAYLOAD = Blob(b"")
 CAUSE_STEPS_MAX = 50  # from a job to its cause
 
 
@@ -155,7 +161,10 @@ class JobOperations(QueueOperations):
     def jobs(self, listing: Listing) -> Operation[Page]:
         """Return one page of jobs: by state, of one queue or merged over all queues (the first 1,000 that have such
         jobs); or by tag, partition by partition. A page reads a bounded number of jobs, so it may be empty although
-        more pages follow."""
+        more pages follow.
+
+        A page of the state `all` takes the newest jobs of every list, and sorts them by creation. With `text`, a page
+        examines the payloads of up to 2,000 jobs."""
         return self.jobs_within(listing, ())
 
     def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Operation[Page]:
@@ -166,21 +175,62 @@ class JobOperations(QueueOperations):
         return Operation(self.store, lambda: self._jobs_flow(listing, queues))
 
     def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
+        if listing.queue and not listing.tag and not is_queue_allowed(listing.queue, queues):
+            return Page([], "")
+        if listing.text or listing.state == ALL:
+            return (yield from self._recent_flow(listing, queues))
         if listing.tag:
             found = yield from read_page_by_tag(listing, self.store.partitions)
             return _restrict_page(found, queues) if queues else found
-        if not listing.queue:
-            holding = yield from self._queues_with(listing.state, queues)
-            return (yield from read_page_of_queues(listing, holding, self.store.partition_of_queue))
-        if not is_queue_allowed(listing.queue, queues):
-            return Page([], "")
-        return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
+        if listing.queue:
+            return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
+        stats = yield from self._stats_within(queues)
+        holding = _holding(stats, listing.state)
+        found = yield from read_page_of_queues(listing, holding[:MERGED_MAX], self.store.partition_of_queue)
+        return _mark_complete(found, len(holding) <= MERGED_MAX)
 
-    def _queues_with(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
-        """Return statistics of the queues that have jobs in a state."""
+    def _stats_within(self, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         names = [name for name in (yield from self._queues_flow()) if is_queue_allowed(name, queues)]
-        found: list[QueueStats] = yield from self._stats_flow(names)
-        return [stats for stats in found if getattr(stats, state)][:MERGED_MAX]
+        return (yield from self._stats_flow(names))
+
+    def _recent_flow(self, listing: Listing, queues: tuple[str, ...]) -> Flow[Page]:
+        choose = self._choose_by_text(listing.text, queues) if listing.text else None
+        if listing.tag:
+            found = yield from read_recent_page(listing, [source_of_tag(self.store.partitions)], choose)
+            return _restrict_page(found, queues) if queues else found
+        stats = yield from (self._stats_flow([listing.queue]) if listing.queue else self._stats_within(queues))
+        states = LISTS if listing.state == ALL else (listing.state,)
+        holding = {state: _holding(stats, state) for state in states}
+        sources = [
+            source_of_queues(state, those[:MERGED_MAX], self.store.partition_of_queue)
+            for state, those in holding.items()
+        ]
+        found = yield from read_recent_page(listing, sources, choose)
+        return _mark_complete(found, all(len(those) <= MERGED_MAX for those in holding.values()))
+
+    def _choose_by_text(self, text: str, queues: tuple[str, ...]) -> Choice:
+        """Make the choice of jobs in these queues that have a text in their payload, for one page."""
+        bytes_read = 0
+
+        def choose(jobs: Sequence[Job]) -> Flow[Sequence[bool]]:
+            nonlocal bytes_read
+            cut = [job.id for job in jobs if not job.payload_is_whole and is_queue_allowed(job.queue, queues)]
+            whole: dict[bytes, Blob] = {}
+            for start in range(0, len(cut), PAYLOADS_AT_ONCE):
+                if bytes_read >= PAYLOAD_BYTES_MAX:
+                    break
+                ids = cut[start : start + PAYLOADS_AT_ONCE]
+                read = _payloads(ids, (yield from self._job_flow(ids)))
+                bytes_read += sum(len(payload.data) for payload in read.values())
+                whole |= read
+            unread = set(cut) - whole.keys()
+            known = takewhile(lambda job: job.id not in unread, jobs)
+            return [
+                is_queue_allowed(job.queue, queues) and contains_text(whole.get(job.id, job.payload), text)
+                for job in known
+            ]
+
+        return choose
 
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
@@ -200,6 +250,23 @@ class JobOperations(QueueOperations):
 
 def _now_flow() -> Flow[int]:
     return (yield EngineTime())  # type: ignore[no-any-return]
+
+
+def _holding(stats: Sequence[QueueStats], state: str) -> list[QueueStats]:
+    """Return the queues that have jobs in a state."""
+    return [queue for queue in stats if getattr(queue, state)]
+
+
+def _mark_complete(found: Page, is_complete: bool) -> Page:
+    return found if is_complete else msgspec.structs.replace(found, is_complete=False)
+
+
+def _payloads(ids: Sequence[bytes], answers: Sequence[Timeline | Refusal]) -> dict[bytes, Blob]:
+    """Return the whole payloads of jobs. A job that was removed since has none."""
+    return {
+        job_id: answer.job.payload if isinstance(answer, Timeline) else _NO_PAYLOAD
+        for job_id, answer in zip(ids, answers, strict=True)
+    }
 
 
 def _restrict_page(found: Page, queues: tuple[str, ...]) -> Page:

@@ -28,7 +28,7 @@ def read_page(listing: Listing, partition: int) -> Flow[Page]:
 
 def read_page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
     """Read a page of a tag's jobs, partition after partition. With several partitions the cursor names the current."""
-    partition, rest = _split_cursor(listing.cursor, partitions)
+    partition, rest = split_cursor(listing.cursor, partitions)
     while True:
         narrowed = msgspec.structs.replace(listing, cursor=rest)
         found: Page = (yield jobs_commands.jobs("t", listing.tag, narrowed, partition)).page
@@ -41,7 +41,7 @@ def read_page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
             return msgspec.structs.replace(found, cursor=f"{partition}:" if partition < partitions else "")
 
 
-def _split_cursor(cursor: str, partitions: int) -> tuple[int, str]:
+def split_cursor(cursor: str, partitions: int) -> tuple[int, str]:
     if partitions == 1 or not cursor:
         return 0, cursor
     partition, colon, rest = cursor.partition(":")
@@ -65,7 +65,17 @@ def _read_page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
 def read_page_of_queues(
     listing: Listing, queues: Sequence[QueueStats], partition_of: Callable[[str], int]
 ) -> Flow[Page]:
-    """Read a merged page of several queues.
+    """Read a merged page of several queues."""
+    return (yield from read_index_page_of_queues(listing, queues, partition_of)).page
+
+
+def read_index_page_of_queues(
+    listing: Listing,
+    queues: Sequence[QueueStats],
+    partition_of: Callable[[str], int],
+    looked_at_most: int = 0,
+) -> Flow[IndexPage]:
+    """Read a merged page of several queues, with the position of each job.
 
     The cursor is a position in the order that the indexes share: every index continues from there. The page ends at the
     position of the index that was read least far. While that makes the page short, only that index is read further.
@@ -74,16 +84,17 @@ def read_page_of_queues(
         (index, stats.queue, partition_of(stats.queue)) for stats in queues for index in _indexes(listing.state, stats)
     ]
     if not sources:
-        return Page([], "")
+        return IndexPage([], [], None, 0, {})
+    looked_at_most = looked_at_most or LOOKED_AT_TOGETHER
     share = max(2, min(listing.most, 4 * listing.most // len(sources)))
-    looked_at = max(share, LOOKED_AT_TOGETHER // len(sources))
+    looked_at = max(share, looked_at_most // len(sources))
     narrowed = msgspec.structs.replace(listing, most=share)
     replies: list[IndexPage] = yield [
         jobs_commands.jobs(index, queue, narrowed, partition, min(looked_at, jobs_commands.LOOKED_AT))
         for index, queue, partition in sources
     ]
     for _ in range(ROUNDS_MAX):
-        behind = _least_advanced(listing, replies)
+        behind = _least_advanced(listing, replies, looked_at_most)
         if behind is None:
             break
         index, queue, partition = sources[behind]
@@ -93,10 +104,10 @@ def read_page_of_queues(
     return _merge_pages(listing, replies)
 
 
-def _least_advanced(listing: Listing, replies: Sequence[IndexPage]) -> int | None:
+def _least_advanced(listing: Listing, replies: Sequence[IndexPage], looked_at_most: int) -> int | None:
     """Return the source that ends the page too early; None: the page is full, all is read, or enough was read."""
     ends = [(found.until, at) for at, found in enumerate(replies) if found.until]
-    if not ends or sum(found.looked_at for found in replies) >= LOOKED_AT_TOGETHER:
+    if not ends or sum(found.looked_at for found in replies) >= looked_at_most:
         return None
     bound, at = max(ends) if listing.newest_first else min(ends)
     seen = sum(_is_within(listing, position, bound) for found in replies for position in found.positions)
@@ -127,7 +138,7 @@ def _indexes(state: str, stats: QueueStats) -> Sequence[str]:
     return QUEUED_INDEXES if stats.lanes or stats.blocked_lanes else QUEUED_INDEXES[:1]
 
 
-def _merge_pages(listing: Listing, replies: Sequence[IndexPage]) -> Page:
+def _merge_pages(listing: Listing, replies: Sequence[IndexPage]) -> IndexPage:
     ends = [found.until for found in replies if found.until]
     bound = (max(ends) if listing.newest_first else min(ends)) if ends else None
     entries = sorted(
@@ -135,15 +146,18 @@ def _merge_pages(listing: Listing, replies: Sequence[IndexPage]) -> Page:
         key=lambda entry: entry[0],
         reverse=listing.newest_first,
     )
+    number_read = len(entries)
     if bound is not None:
         entries = [entry for entry in entries if _is_within(listing, entry[0], bound)]
     entries_shown = entries[: listing.most]
     last = entries_shown[-1][0] if len(entries) > len(entries_shown) else bound
     attempts = {job_id: attempt for found in replies for job_id, attempt in found.last_attempts.items()}
     jobs = [job for _, job in entries_shown]
-    return Page(
+    return IndexPage(
         jobs,
-        last.cursor if last else "",
+        [position for position, _ in entries_shown],
+        last,
         sum(found.looked_at for found in replies),
         {job.id: attempts[job.id] for job in jobs if job.id in attempts},
+        number_read - len(jobs),
     )

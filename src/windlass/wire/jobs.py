@@ -257,8 +257,11 @@ def member_shape(member: Member, encoding: Encoding) -> MemberShape:
 class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
-        StateName | Literal["history", ""],
-        Meta(description="Required unless a tag is given. `running` includes dispatched jobs."),
+        StateName | Literal["history", "all", ""],
+        Meta(
+            description="Required unless a tag is given. `running` includes dispatched jobs. `all`: the newest jobs of "
+            "every list, or the oldest, by their creation."
+        ),
     ] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
@@ -274,6 +277,13 @@ class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     newest_first: bool = False
     most: PageSize = 50
     cursor: Cursor = ""
+    text: Annotated[
+        str,
+        Meta(
+            max_length=SOUGHT_MAX,
+            description="Text in the payload, read as compact JSON; case is ignored. A page searches up to 2,000 jobs.",
+        ),
+    ] = ""
     alias: Annotated[
         str,
         Meta(
@@ -297,5 +307,8 @@ class PageShape(ResponseShape, frozen=True, kw_only=True):
     ]
     is_complete: Annotated[
         bool | UnsetType,
-        Meta(description="False: there are more queues, jobs or matches than were examined. Given with `alias`."),
+        Meta(
+            description="False: there are more queues, jobs or matches than were examined. Always given with `alias`; "
+            "without it if more than 1,000 queues have such jobs."
+        ),
     ] = UNSET

@@ -14,6 +14,7 @@ from .bounds import CURSOR_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
 from .values import check_boolean, check_glob, check_instance, check_integer, check_text
 
 LISTS = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
+ALL = "all"  # state of a listing that covers all lists
 
 
 def check_listing(request: Listing) -> None:
@@ -22,7 +23,7 @@ def check_listing(request: Listing) -> None:
     check_text("tag", request.tag, TAG_MAX, may_be_empty=True)
     if not request.tag and not request.state:
         raise BadInput("A listing needs a state or a tag.")
-    allowed = tuple(state.label for state in State) if request.tag else LISTS
+    allowed = tuple(state.label for state in State) if request.tag else (*LISTS, ALL)
     if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
     check_glob(request.name)
@@ -37,6 +38,7 @@ def check_listing(request: Listing) -> None:
     if type(request.error_shape) is not str or len(request.error_shape) > SHAPE_MAX:
         raise BadInput(f"error_shape must be text of at most {SHAPE_MAX} characters, as `failures` returns it.")
     check_boolean("with_errors", request.with_errors)
+    check_text("text", request.text, SOUGHT_MAX, may_be_empty=True)
 
 
 def check_member_listing(states: Any, most: Any, cursor: Any) -> None:

@@ -78,6 +78,7 @@ class RemoteJobOperations(RemoteFacet):
                 page.cursor,
                 page.looked_at,
                 {parse_id(job_id): attempt_of(shape) for job_id, shape in page.last_attempts.items()},
+                page.is_complete is not False,
             ),
         )
 
