@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 import msgspec
 
 from windlass.core.job import Job, Timeline
-from windlass.core.operations import Listing
+from windlass.core.operations import Listing, Page
 from windlass.core.text.error_text import error_line
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 STATES = ("running", "queued", "scheduled", "waiting", "suspended", "failed", "cancelled", "finished")
 LISTS = (*STATES, "history")
+ALL = "all"
+LOOKED_AT_MAX = 10_000  # jobs, for a list with a limit
+TOP_SHARE = 3  # the running jobs, and the failed ones, have at most a third of the rows each
 WHOLE_BATCH_SIZE = 20  # jobs; a payload may have 1 MiB
 
 
@@ -27,6 +31,7 @@ class JobSelection(NamedTuple):
     name: str = ""  # GLOB
     created_from_ms: int = 0
     newest_first: bool = False
+    text: str = ""  # in the payload
 
 
 def find(service: Service, selection: JobSelection, most: int = PAGE_MAX) -> Iterator[Job]:
@@ -40,6 +45,7 @@ def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[
         "name": selection.name,
         "created_from_ms": selection.created_from_ms,
         "newest_first": selection.newest_first,
+        "text": selection.text,
         "most": most,
     }
     if selection.tag:
@@ -65,7 +71,101 @@ def _matches(job: Job, selection: JobSelection) -> bool:
     """Filter a list by tag, which covers all queues and states."""
     label = "running" if job.state.is_leased else job.state.label
     state = "history" if job.is_history else label
-    return (not selection.queues or job.queue in selection.queues) and state in (selection.states or STATES)
+    states = selection.states or (LISTS if selection.text else STATES)
+    return (not selection.queues or job.queue in selection.queues) and state in states
+
+
+class Recent:
+    """The selected jobs, the newest first: by their creation, or by their start or end if they are of one state only.
+    A list with a limit examines a bounded number of jobs, and says how far it looked."""
+
+    def __init__(self, service: Service, selection: JobSelection, limit: int) -> None:
+        self._service = service
+        self._selection = selection
+        self._limit = limit  # 0: none
+        only_state = selection.states[0] if len(selection.states) == 1 else ""
+        self._key = _KEYS.get(only_state, _created)
+        self.looked_at = 0
+        self.is_cut = False  # not all jobs were examined, although the list is not full
+        self.is_complete = True  # False: more queues have such jobs than a list covers
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield the jobs in their order. Without states, a tag or a text, running and failed jobs come first."""
+        selection = self._selection
+        has_top = selection.newest_first and not (selection.states or selection.tag or selection.text)
+        top = list(self._read_top()) if has_top else []
+        yield from top
+        shown = {job.id for job in top}
+        sources = [self._pages(listing) for listing in self._listings()]
+        jobs = merge(*sources, key=self._key, reverse=selection.newest_first)
+        yield from (job for job in jobs if job.id not in shown)
+
+    def _read_top(self) -> Iterator[Job]:
+        most = max(1, self._limit // TOP_SHARE) if self._limit else None
+        for state in ("running", "failed"):
+            found = [job for queue in self._queues() for job in self._read_page(self._listing(queue, state)).jobs]
+            yield from sorted(found, key=_KEYS[state], reverse=True)[:most]
+
+    def _listings(self) -> Iterator[Listing]:
+        if self._selection.tag:
+            yield self._listing("", "")
+            return
+        for queue in self._queues():
+            for state in self._states():
+                yield self._listing(queue, state)
+
+    def _states(self) -> Sequence[str]:
+        """The history is listed on request only, but a text may be anywhere."""
+        return self._selection.states or ((ALL, "history") if self._selection.text else (ALL,))
+
+    def _queues(self) -> Sequence[str]:
+        return list(dict.fromkeys(self._selection.queues)) or [""]
+
+    def _listing(self, queue: str, state: str) -> Listing:
+        selection = self._selection
+        return Listing(
+            queue=queue,
+            state=state,
+            tag=selection.tag,
+            name=selection.name,
+            created_from_ms=selection.created_from_ms,
+            newest_first=selection.newest_first,
+            text=selection.text,
+            most=PAGE_MAX,
+        )
+
+    def _pages(self, listing: Listing) -> Iterator[Job]:
+        while True:
+            page = self._read_page(listing)
+            found = [job for job in page.jobs if not listing.tag or _matches(job, self._selection)]
+            yield from sorted(found, key=self._key, reverse=listing.newest_first)
+            if not page.cursor:
+                return
+            if self._limit and self.looked_at >= LOOKED_AT_MAX:
+                self.is_cut = True
+                return
+            listing = msgspec.structs.replace(listing, cursor=page.cursor)
+
+    def _read_page(self, listing: Listing) -> Page:
+        page = self._service.jobs(listing).wait()
+        self.looked_at += page.looked_at
+        self.is_complete = self.is_complete and page.is_complete
+        return page
+
+
+def _created(job: Job) -> int:
+    return job.created_at_ms
+
+
+def _start(job: Job) -> int:
+    return job.started_at_ms or job.created_at_ms
+
+
+def _end(job: Job) -> int:
+    return job.ended_at_ms or 0
+
+
+_KEYS = {"running": _start} | dict.fromkeys(("finished", "failed", "cancelled", "history"), _end)
 
 
 def with_whole_payloads(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:

@@ -189,7 +189,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Request for a page of jobs by `state` (of one queue or of all) or by `tag`, filtered by the other conditions."""
 
     queue: str = ""  # empty, with a state: all queues, merged in the order of the list
-    state: str = ""  # queued, scheduled, waiting, suspended, running, finished, failed, cancelled, history, or all
+    # queued, scheduled, waiting, suspended, running, finished, failed, cancelled or history; `all`: all but the history
+    state: str = ""
     tag: str = ""
     name: str = ""  # GLOB
     created_from_ms: int = 0

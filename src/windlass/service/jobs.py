@@ -20,7 +20,7 @@ from windlass.core.queue import QueueStats
 from windlass.core.states import State
 from windlass.core.text.payload_text import contains_text
 from windlass.core.validation.bounds import DURATION_MAX
-from windlass.core.validation.listings import ALL, LISTS, check_listing, check_member_listing
+from windlass.core.validation.listings import ALL, STATES, check_listing, check_member_listing
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_boolean, check_id, check_integer, check_list
 from windlass.store.batching.partition_split import split_by_partition
@@ -163,7 +163,8 @@ class JobOperations(QueueOperations):
         jobs); or by tag, partition by partition. A page reads a bounded number of jobs, so it may be empty although
         more pages follow.
 
-        A page of the state `all` takes the newest jobs of every list, and sorts them by creation. With `text`, a page
+        A page of the state `all` takes the newest jobs of every state, without the history, and sorts them by
+        creation. With `text`, a page
         examines the payloads of up to 2,000 jobs."""
         return self.jobs_within(listing, ())
 
@@ -199,7 +200,7 @@ class JobOperations(QueueOperations):
             found = yield from read_recent_page(listing, [source_of_tag(self.store.partitions)], choose)
             return _restrict_page(found, queues) if queues else found
         stats = yield from (self._stats_flow([listing.queue]) if listing.queue else self._stats_within(queues))
-        states = LISTS if listing.state == ALL else (listing.state,)
+        states = STATES if listing.state == ALL else (listing.state,)
         holding = {state: _holding(stats, state) for state in states}
         sources = [
             source_of_queues(state, those[:MERGED_MAX], self.store.partition_of_queue)

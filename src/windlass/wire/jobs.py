@@ -260,7 +260,7 @@ class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
         StateName | Literal["history", "all", ""],
         Meta(
             description="Required unless a tag is given. `running` includes dispatched jobs. `all`: the newest jobs of "
-            "every list, or the oldest, by their creation."
+            "every state, without the history, by their creation."
         ),
     ] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""

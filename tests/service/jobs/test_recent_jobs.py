@@ -36,10 +36,15 @@ NAMES = ["failed", "running", "parked", "finished", "scheduled", "late", "early"
 
 def fill(service: Service) -> None:
     """Jobs of all lists but `suspended` in three queues, each created a second after the one before it, as NAMES."""
-    put_in_turn(service, new("a", "failed"), new("a", "running"), new("a", "parked"), new("b", "finished"))
+    put_in_turn(
+        service,
+        new("a", "failed"),
+        new("a", "running"),
+        new("a", "parked"),
+        new("b", "finished", result_ttl_ms=600_000),
+    )
     (failed, running, _), (finished,) = take(service, "a", most=3), take(service, "b")
     service.fail([Fail(id=failed.id, token=failed.lease_token)]).wait()
-    service.configure("b", {"history_length": 10}).wait()
     service.finish([Finish(finished.id, finished.lease_token)]).wait()
     put_in_turn(
         service, new("c", "scheduled", delay_ms=600_000), new("a", "late", priority=5), new("a", "early", priority=-5),
@@ -93,6 +98,15 @@ def test_jobs_of_all_states_in_allowed_queues(service: Service) -> None:
     page = service.jobs_within(Listing(state="all", newest_first=True), ("c",)).wait()
     assert (names(page.jobs), page.looked_at) == (["cancelled", "scheduled"], 2)
     assert service.jobs_within(Listing(queue="a", state="all"), ("c",)).wait().jobs == []
+
+
+def test_the_history_is_a_list_of_its_own(service: Service) -> None:
+    service.configure("q", {"history_length": 10}).wait()
+    put(service, new(name="done"))
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    assert listed(service, state="all") == []
+    assert names(listed(service, state="history", text="null")) == ["done"]
 
 
 def test_queues_that_are_left_out_are_reported(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

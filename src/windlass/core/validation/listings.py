@@ -13,8 +13,9 @@ from windlass.core.text.error_text import SHAPE_MAX
 from .bounds import CURSOR_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
 from .values import check_boolean, check_glob, check_instance, check_integer, check_text
 
-LISTS = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
-ALL = "all"  # state of a listing that covers all lists
+STATES = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled")
+LISTS = (*STATES, "history")
+ALL = "all"  # state of a listing that covers all STATES
 
 
 def check_listing(request: Listing) -> None:
