@@ -30,6 +30,7 @@ class MatchingForm(Form, frozen=True, kw_only=True):
     shape: str = ""
     since: str = ""
     before: str = ""
+    text: str = ""  # an action refuses it
 
     @property
     def filter(self) -> ListFilter:

@@ -79,7 +79,7 @@ def describe_listing(listing: Listing) -> str:
     parts[0] += f" of {listing.queue}" if listing.queue else " of all queues"
     for phrase, value in (
         ("tagged", listing.tag), ("named", listing.name), ("with the error text", listing.error),
-        ("with errors like", listing.error_shape),
+        ("with errors like", listing.error_shape), ("with the payload text", listing.text),
     ):  # fmt: skip
         parts += [f"{phrase} {value}"] if value else []
     return ", ".join(parts)
