@@ -187,7 +187,7 @@ def test_a_search_goes_on_page_by_page(
 ) -> None:
     service = Service(divided_store(partitions))
     monkeypatch.setattr(recent_pages, "LOOKED_AT_MAX", 10)
-    monkeypatch.setattr(recent_pages, "SEARCHED_AT_ONCE", 4)
+    monkeypatch.setattr(recent_pages, "FIRST_ROUND", 4)
     wanted = [made.id for made in put(service, *(
         new(f"q{at % 3}", tags=("t",), payload=packed("needle" if at % 5 == 0 else "hay")) for at in range(60)
     ))][::5]  # fmt: skip

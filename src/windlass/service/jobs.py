@@ -38,6 +38,7 @@ from .facet import send_or_raise
 from .queues import QueueOperations
 
 MERGED_MAX = 1_000  # queues in one list
+LIST_OF_QUEUES_MS = 5_000  # how long the queues with jobs are cached, where there are more than MERGED_MAX
 PAYLOADS_AT_ONCE = 8  # of those that a page of jobs has cut; each may have 1 MiB
 PAYLOAD_BYTES_MAX = 16 * 1024 * 1024  # of such payloads, about, that a search for a text reads for one page
 _NO_PAYLOAD = Blob(b"")
@@ -192,7 +193,11 @@ class JobOperations(QueueOperations):
 
     def _stats_within(self, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         names = [name for name in (yield from self._queues_flow()) if is_queue_allowed(name, queues)]
-        return (yield from self._stats_flow(names))
+        if len(names) <= MERGED_MAX:
+            return (yield from self._stats_flow(names))
+        # Many are expensive to read, and a list does not cover all of them anyway.
+        found = yield from self.store.ttl_cache.read("list of queues", LIST_OF_QUEUES_MS, self._overview_flow)
+        return [stats for stats in found if is_queue_allowed(stats.queue, queues)]
 
     def _recent_flow(self, listing: Listing, queues: tuple[str, ...]) -> Flow[Page]:
         choose = self._choose_by_text(listing.text, queues) if listing.text else None

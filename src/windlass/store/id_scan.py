@@ -14,7 +14,7 @@ from .commands.numbers import IdMatches
 
 LOOKED_AT_MAX = 100_000  # members of indexes, in one search
 READ_AT_ONCE = 5_000  # by one call, which the engine runs in a few milliseconds
-QUEUES_AT_ONCE = 100
+QUEUES_AT_ONCE = 50
 
 
 class IdScan(NamedTuple):

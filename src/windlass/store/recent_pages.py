@@ -22,7 +22,7 @@ from .job_pages import read_index_page_of_queues, split_cursor
 
 LOOKED_AT_MAX = 2_000  # jobs, for one page
 ROUNDS_MAX = 20
-SEARCHED_AT_ONCE = 200  # jobs that one round reads in order to search their payloads
+FIRST_ROUND = 200  # jobs that the first round reads in order to choose among them; later rounds read the rest
 _END = "end"  # in place of the cursor of a list that was read to its end
 
 
@@ -106,7 +106,7 @@ def read_recent_page(listing: Listing, sources: Sequence[Source], choose: Choice
         left = [source for source in sources if cursors.get(source.name) != _END]
         if not left or is_enough or len(jobs) >= listing.most or looked_at >= LOOKED_AT_MAX:
             break
-        wanted = listing.most - len(jobs) if choose is None else SEARCHED_AT_ONCE
+        wanted = listing.most - len(jobs) if choose is None else LOOKED_AT_MAX if looked_at else FIRST_ROUND
         found = yield from _read_round(listing, left, cursors, min(wanted, LOOKED_AT_MAX - looked_at))
         is_enough = yield from _take(listing, found, jobs, choose)
         looked_at += found.looked_at
