@@ -36,8 +36,8 @@ def scan_ids(part: IdPart, queues: Sequence[str], partition_of: Callable[[str], 
     for queue in queues:
         pending.setdefault(partition_of(queue), deque()).append((queue, 0))
     ids: dict[bytes, None] = {}
-    looked_at = 0
-    while pending and looked_at < LOOKED_AT_MAX and len(ids) <= most:
+    looked_at, is_full = 0, False
+    while pending and looked_at < LOOKED_AT_MAX and not is_full:
         share = (LOOKED_AT_MAX - looked_at) // sum(len(waiting) for waiting in pending.values())
         share = max(1, min(share, READ_AT_ONCE))
         steps = {partition: _next_queues(waiting, share) for partition, waiting in pending.items()}
@@ -45,9 +45,11 @@ def scan_ids(part: IdPart, queues: Sequence[str], partition_of: Callable[[str], 
         for (partition, step), found in zip(steps.items(), replies, strict=True):
             ids.update(dict.fromkeys(found.ids))
             looked_at += found.looked_at
+            # A call that has found so many has not examined the rest.
+            is_full = is_full or len(ids) > most or len(found.ids) > most
             pending[partition].extend(_unfinished(step, found))
         pending = {partition: waiting for partition, waiting in pending.items() if waiting}
-    return IdScan(list(ids), looked_at, not pending)
+    return IdScan(list(ids), looked_at, not pending and not is_full)
 
 
 def _next_queues(waiting: Pending, share: int) -> list[tuple[str, int]]:

@@ -56,8 +56,8 @@ COLUMNS = (
 def jobs() -> None:
     """Show jobs and act on them.
 
-    An ID is any name of a job: its id, a Bedrock job number, a download id, or a unique key such as the uuid of a
-    processor.
+    An ID is any name of a job: its id, or at least 4 digits of its beginning or end; a Bedrock job number, a download
+    id, or a unique key such as the uuid of a processor.
     """
 
 

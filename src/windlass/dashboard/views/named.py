@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ class Named(msgspec.Struct, frozen=True):
 NOTHING = Named(AliasMatches([]), [], [])
 
 
-async def find_named(page: PageContext[None], text: str) -> Named:
+async def find_named(page: PageContext[Any], text: str) -> Named:
     """Find what a text names, in the queues that the principal may use."""
     jobs, flows, queues = await asyncio.gather(_jobs(page, text), _flows(page, text), page.service.queues())
     wanted = text.casefold()
@@ -34,7 +35,7 @@ async def find_named(page: PageContext[None], text: str) -> Named:
     return Named(jobs, flows, matching[:QUEUES_SHOWN])
 
 
-async def _jobs(page: PageContext[None], text: str) -> AliasMatches:
+async def _jobs(page: PageContext[Any], text: str) -> AliasMatches:
     if len(text.encode()) > UNIQUE_MAX:
         return AliasMatches([])
     try:
@@ -43,7 +44,7 @@ async def _jobs(page: PageContext[None], text: str) -> AliasMatches:
         return AliasMatches([])
 
 
-async def _flows(page: PageContext[None], text: str) -> list[FlowSummary]:
+async def _flows(page: PageContext[Any], text: str) -> list[FlowSummary]:
     """Return the flows with this part of their id, among the newest 2,000."""
     part = id_part(text)
     if part is None or len(part.digits) == ID_DIGITS:
