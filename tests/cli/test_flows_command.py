@@ -9,7 +9,7 @@ from tests.service.flows.flow_builders import put_flow, read_flow, states_of
 from tests.service.helpers import new, put, take
 from tests.support.console import CliResult, run, run_ok, run_with_settings
 from tests.support.threaded_server import threaded_server
-from windlass.core.ids import format_id
+from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, FlowRef
 from windlass.core.operations import Fail, Finish
 from windlass.service import Service
@@ -73,6 +73,37 @@ def test_ls_notes_omitted_rows(service: Service) -> None:
     everything = run_ok(service, "flows", "ls", "--limit", "0")
     assert (len(everything.rows), everything.err) == (3, "")
     assert run_ok(service, "flows", "ls", "--limit", "3").err == ""
+
+
+# Names
+
+
+def test_a_flow_by_a_part_of_an_id(service: Service) -> None:
+    flow, jobs = failed_chain(service)
+    put_flow(service, {"only": ()})
+    for name in (flow[-6:], f"…{flow[-6:]}", flow[:33], jobs["pay"][-6:]):
+        assert run_ok(service, "flows", "show", name, "--json").document["summary"]["id"] == flow
+    assert run_ok(service, "flows", "resume", flow[-8:]).rows == [[flow, "1 step retried"]]
+
+
+def test_a_part_of_the_ids_of_one_flow_means_this_flow(service: Service) -> None:
+    flow, _ = failed_chain(service)
+    assert run_ok(service, "flows", "show", flow[:18], "--json").document["summary"]["id"] == flow
+
+
+def test_a_part_of_several_flows_lists_them_and_changes_nothing(service: Service) -> None:
+    keys = [format_id(put_flow(service, {"only": ()})[0]) for _ in range(2)]
+    done = run(service, "flows", "cancel", keys[0][:6])
+    assert (done.code, sorted(row[0] for row in done.rows)) == (1, sorted(keys))
+    assert "may mean one of these flows" in done.err
+    assert states_of(service, parse_id(keys[0])) == {"only": "queued"}
+
+
+def test_an_unknown_part_of_a_flow(service: Service) -> None:
+    failed_chain(service)
+    done = run(service, "flows", "show", "…000000000000")
+    assert done.code == 1
+    assert "no job has this id" in done.err
 
 
 # Details

@@ -10,12 +10,13 @@ from tests.service.helpers import counts, new, put, read
 from tests.support.console import CliResult, run, run_ok, run_with_settings
 from tests.support.threaded_server import threaded_server
 from windlass.core.access.tokens import NewToken, Role
-from windlass.core.ids import download_id_of_number, format_id
+from windlass.core.ids import download_id_of_number, format_id, short_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.service.aliases import lookup
 from windlass.settings import Settings
+from windlass.store import id_scan
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -117,6 +118,45 @@ def test_an_incomplete_search_is_not_trusted(service: Service, monkeypatch: pyte
     run_ok(service, "jobs", "cancel", "key", "--queue", "a")
 
 
+@pytest.mark.parametrize("verb", ["explain", "requeue", "edit --priority 7", "cancel", "delete --yes", "show"])
+@pytest.mark.parametrize("shown", ["{}", "…{}", "...{}"])
+def test_every_verb_takes_the_end_of_an_id(service: Service, verb: str, shown: str) -> None:
+    (key,) = make(service, new())
+    name, *options = verb.split()
+    run_ok(service, "jobs", name, shown.format(key[-6:]), *options)
+
+
+def test_the_beginning_of_an_id_and_an_id_with_an_ellipsis(service: Service) -> None:
+    (key,) = make(service, new())
+    for alias in (key[:20], f"{key[:20]}…", key[:25].upper(), f"{key}…", f"…{key}"):
+        assert run_ok(service, "jobs", "show", alias, "--json").document["id"] == key
+
+
+def test_a_part_of_several_ids_lists_the_candidates(service: Service) -> None:
+    keys = make(service, new("a"), new("b"))
+    done = run(service, "jobs", "cancel", keys[0][:6])
+    assert (done.code, sorted(row[0] for row in done.rows)) == (1, sorted(keys))
+    assert counts(service, "a") == {"queued": 1}
+    assert run_ok(service, "jobs", "cancel", keys[0][:6], "-q", "b").rows == [[keys[1], "cancelled"]]
+
+
+def test_an_incomplete_look_up_by_a_part_says_how_far_it_looked(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(id_scan, "LOOKED_AT_MAX", 10)
+    monkeypatch.setattr(id_scan, "READ_AT_ONCE", 10)
+    keys = make(service, *(new() for _ in range(12)))
+    said = "Looked at the newest 10 jobs: give the whole id, or name the queue with --queue."
+    done = run(service, "jobs", "cancel", keys[-1][-6:])
+    assert (done.code, [row[0] for row in done.rows]) == (1, [keys[-1]])
+    assert said in done.err
+    done = run(service, "jobs", "cancel", keys[0][-6:])
+    assert (done.code, done.rows) == (1, [])
+    assert said in done.err
+    assert counts(service) == {"queued": 12}
+    assert run_ok(service, "jobs", "cancel", keys[-1][-12:]).rows == [[keys[-1], "cancelled"]], "it is certain"
+
+
 def test_several_partitions(divided_store: Callable[[int], Store]) -> None:
     service = Service(divided_store(4))
     keys = make(service, *(new(f"queue {at}", unique=f"key {at}") for at in range(8)))
@@ -145,7 +185,9 @@ def test_names_over_a_server(service: Service, remote: Callable[..., CliResult])
         shown = remote("jobs", "show", alias, "--json")
         assert shown.code == 0, shown
         assert (shown.document["id"], shown.document["aliases"]["processor_uuid"]) == (key, UUID)
-    for alias in ("theirs", hidden):
+    assert remote("jobs", "show", key[-6:], "--json").document["id"] == key
+    assert short_id(parse(hidden)) == hidden[-6:]
+    for alias in ("theirs", hidden, hidden[-6:], f"…{hidden[-12:]}"):
         done = remote("jobs", "show", alias)
         assert (done.code, done.out) == (1, "")
         assert "S3CRET" not in done.err

@@ -11,6 +11,7 @@ import pytest
 from tests.service.helpers import counts, new, put, read, take
 from tests.support.console import run, run_ok
 from tests.support.legacy_names import allow_legacy_names
+from windlass.cli import job_selection
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limits.limit import Limit, Matcher
@@ -19,6 +20,8 @@ from windlass.core.operations import Fail, Finish, Take, Update
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.service import jobs as service_jobs
+from windlass.store import recent_pages
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -36,10 +39,13 @@ def fail(service: Service, queue: str = "q", then: str = "final", error: Blob | 
 
 
 def fill(service: Service) -> None:
-    """Two queues, several states."""
+    """Two queues, several states, each job a second after the last."""
     order: dict[str, Any] = {"tags": ("shop",), "payload": Blob(b'{"order_id": 7}'), "index": ("order_id",)}
-    put(service, new("a", "send", **order), new("a", "send"), new("a", "report", delay_ms=60_000))
-    put(service, new("b", "send", **order))
+    for job in (
+        new("a", "send", **order), new("a", "send"), new("a", "report", delay_ms=60_000), new("b", "send", **order),
+    ):  # fmt: skip
+        put(service, job)
+        service.store.clock_offset_ms += 1_000
     take(service, "a")
 
 
@@ -50,9 +56,12 @@ def names(service: Service, *options: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ((), "a send running, a send queued, a report scheduled, b send queued"),
+        ((), "a send running, b send queued, a report scheduled, a send queued"),
+        (("--oldest",), "a send running, a send queued, a report scheduled, b send queued"),
+        (("--newest", "--queue", "a"), "a send running, a report scheduled, a send queued"),
+        (("-q", "a", "-q", "b", "-s", "queued", "--oldest"), "a send queued, b send queued"),
         (("--queue", "b"), "b send queued"),
-        (("--state", "queued"), "a send queued, b send queued"),
+        (("--state", "queued"), "b send queued, a send queued"),
         (("-s", "scheduled", "-s", "running", "-q", "a"), "a report scheduled, a send running"),
         (("--tag", "shop"), "a send running, b send queued"),
         (("--tag", "shop", "--state", "queued"), "b send queued"),
@@ -101,18 +110,69 @@ def test_ls_notes_omitted_rows(service: Service) -> None:
     assert (len(exactly.rows), exactly.err) == (60, "")
 
 
-def test_ls_newest_first(service: Service) -> None:
-    first, second = put(service, new(delay_ms=600_000), new(delay_ms=900_000))
-    keys = [row[0] for row in run_ok(service, "jobs", "ls", "--newest").rows]
-    assert keys == [format_id(second.id), format_id(first.id)]
+def test_ls_has_what_runs_and_failed_on_top(service: Service) -> None:
+    order = ("failed first", "failed last", "runs first", "runs last", "queued", "scheduled", "newest")
+    for name in order:
+        put(service, new(name=name, delay_ms=600_000 if name == "scheduled" else 0))
+        service.store.clock_offset_ms += 1_000
+    for at, job in enumerate(take(service, most=1)[0] for _ in range(4)):
+        service.store.clock_offset_ms += 1_000
+        if at < 2:
+            service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
+    rows = [row[2] for row in run_ok(service, "jobs", "ls").rows]
+    assert rows == ["runs last", "runs first", "failed last", "failed first", "newest", "scheduled", "queued"]
+    rows = [row[2] for row in run_ok(service, "jobs", "ls", "--limit", "5").rows]
+    assert rows == ["runs last", "failed last", "newest", "scheduled", "queued"], "a third of the rows each"
+    assert [row[2] for row in run_ok(service, "jobs", "ls", "-s", "running").rows] == ["runs last", "runs first"]
+    assert [row[2] for row in run_ok(service, "jobs", "ls", "-s", "failed", "--oldest").rows] == list(order[:2])
+    assert [row[2] for row in run_ok(service, "jobs", "ls", "--oldest").rows] == list(order)
+
+
+def test_ls_by_a_text_in_the_payload(service: Service) -> None:
+    service.configure("kept", {"history_length": 5}).wait()
+    put(service, new("kept", "done", payload=Blob(b'{"city": "Athens"}')))
+    (job,) = take(service, "kept")
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    put(
+        service, new("a", payload=Blob(b'{"city": "Athens"}'), tags=("t",)), new("b", payload=Blob(b'{"city": "Rome"}'))
+    )
+    assert sorted(names(service, "--text", '"CITY":"athens')) == [("a", "n", "queued"), ("kept", "done", "finished")]
+    assert names(service, "--text", "rome", "--queue", "b") == [("b", "n", "queued")]
+    assert names(service, "--text", "athens", "--tag", "t") == [("a", "n", "queued")]
+    assert names(service, "--text", "sparta") == []
+
+
+def test_ls_says_how_far_it_looked(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_selection, "LOOKED_AT_MAX", 100)
+    monkeypatch.setattr(recent_pages, "LOOKED_AT_MAX", 100)
+    put(service, *(new(name="hay") for _ in range(300)), new(name="needle", payload=Blob(b'"x"'), delay_ms=900_000))
+    done = run_ok(service, "jobs", "ls", "--text", "nothing")
+    assert (done.rows, done.err) == ([], "Looked at the newest 100 jobs only: --limit 0 looks at all.\n")
+    assert "Looked at the oldest" in run_ok(service, "jobs", "ls", "--text", "nothing", "--oldest").err
+    assert run_ok(service, "jobs", "ls", "--text", "nothing", "--limit", "0").err == ""
+    assert run_ok(service, "jobs", "ls", "--limit", "1").err.startswith("Only the first 1 job:")
+
+
+def test_ls_of_more_queues_than_a_list_covers_says_so(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_jobs, "MERGED_MAX", 2)
+    put(service, *(new(f"q{at}") for at in range(3)))
+    assert "Not all queues were read" in run_ok(service, "jobs", "ls").err
+    assert run_ok(service, "jobs", "ls", "-q", "q0", "-q", "q1", "-q", "q2").err == ""
+
+
+def test_ls_oldest_and_newest_are_refused_together(service: Service) -> None:
+    done = run(service, "jobs", "ls", "--oldest", "--newest")
+    assert (done.code, done.out) == (2, "")
+    assert "Give --oldest or --newest, not both." in done.err
 
 
 def test_ls_with_json_prints_one_object_per_line_with_exact_payloads(service: Service) -> None:
     long, big = b'"%s"' % (b"x" * 5_000), b'{"n": 12345678901234567890123}'
     packed = Blob(msgspec.msgpack.encode({"u": 2**64 - 1}), Codec.MSGPACK)
-    put(service, new(payload=Blob(long)), new(payload=Blob(big)), new(payload=packed))
-    put(service, new(payload=Blob(b"\x00\xff", Codec.RAW)), new(payload=Blob(b"{bad")))
-    first, second, third, fourth, fifth = run_ok(service, "jobs", "ls", "--json").lines
+    for payload in (Blob(long), Blob(big), packed, Blob(b"\x00\xff", Codec.RAW), Blob(b"{bad")):
+        put(service, new(payload=payload))
+        service.store.clock_offset_ms += 1_000
+    fifth, fourth, third, second, first = run_ok(service, "jobs", "ls", "--json").lines
     assert first["payload"] == "x" * 5_000
     assert (second["payload"], second["payload_codec"]) == ({"n": 12345678901234567890123}, "json")
     assert (third["payload"], third["payload_codec"]) == ({"u": 2**64 - 1}, "msgpack")

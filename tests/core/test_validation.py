@@ -437,6 +437,7 @@ def _reading() -> Iterator[Case]:
         "newest_first": WRONG_CLAIMS,
         "most": (0, 501, *WRONG_WHOLES),
         "cursor": ("x", "ready:MV8w", "ready:bmFuIHg=", *WRONG_TEXTS),
+        "text": ("t" * 256, *WRONG_TEXTS),
     }
     for field, values in fields.items():
         for value in values:
@@ -488,6 +489,7 @@ def _flows() -> Iterator[Case]:
     fields: dict[str, tuple[Any, ...]] = {
         "state": ("queued", "other", None, 5),
         "name": ("*" * 17, *WRONG_TEXTS),
+        "alias": ("xyz", "123", LONG, 5, None, "…abcd…"),
         "most": (0, 501, *WRONG_WHOLES),
         "cursor": ("x", LONG, 5, None),
         "queues": (["q"], "q", None, 5, ("",), (5,), ("*" * 17,)),

@@ -49,7 +49,7 @@ NO_IDS = {
     "body base64", "body page", "body former",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
-    "query preset", "query rule", "query tag", "query trail", "query after", "query signal",
+    "query preset", "query rule", "query tag", "query text", "query trail", "query after", "query signal",
     "form attempts", "form back", "form csrf", "form lane", "form name", "form payload", "form priority",
     "form queue", "form tags", "form when", "form answer", "form input", "form schema", "form request_id",
     "form signal", "form value",
@@ -75,6 +75,7 @@ ANSWERED = {
     "POST /api/v1/workers/{id}/beat body held.0": (200, "ids are only compared with the leases of the worker itself"),
     "GET /search query q": (200, "it is not found"),
     "GET /api/v1/jobs query alias": (200, "it is not found"),
+    "GET /api/v1/flows query alias": (200, "it is not found"),
     "POST /lightjq/done header worker-id": (409, "the worker is compared with the one that holds the job"),
 }
 

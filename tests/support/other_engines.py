@@ -36,7 +36,7 @@ LEFT_TO_DEEP_RUNS = {
 # Tests of the most used operations: the code of operations is the same, only the call differs.
 RUN_BY_SCRIPTS = {
     "test_finish.py", "test_fail.py", "test_extend.py", "test_after.py", "test_cancel.py", "test_store_steps.py",
-    "test_other_engines.py", "test_payload_index.py", "test_payload_index_property.py",
+    "test_match_ids.py", "test_other_engines.py", "test_payload_index.py", "test_payload_index_property.py",
 }  # fmt: skip
 
 

@@ -9,16 +9,17 @@ from typing import Any
 import click
 
 from windlass.core.errors import BadInput
-from windlass.core.ids import parse_id
+from windlass.core.ids import id_part, parse_id, without_cut_marks
 from windlass.core.job import Job, Timeline
-from windlass.core.job_aliases import ALIASES_TRIED
+from windlass.core.job_aliases import ALIASES_TRIED, AliasMatches
 from windlass.service import Service
 
 from .bulk import batches
 from .connection import CommandFunction, with_service
-from .output import ID, Column, print_note, print_table
+from .output import ID, Column, format_count, print_note, print_table
 
 READ_AT_ONCE = 100  # jobs with their payloads
+CERTAIN_DIGITS = 12  # of an id: that another job has the same is not expected, so not all jobs need to be examined
 _CANDIDATES = (ID, Column("queue", rank=1, shrinks=10), Column("name", shrinks=12), Column("state"))
 queue_option = click.option("--queue", "-q", default="", help="Queue of the jobs, for a key that several queues use.")
 
@@ -72,7 +73,7 @@ def _read_by_id(service: Service, names: Sequence[str], queue: str) -> dict[str,
 
 def _find(service: Service, name: str, queue: str) -> bytes | None:
     matches = service.find(name, queue=queue).wait()
-    if len(matches.jobs) == 1 and matches.is_complete:
+    if len(matches.jobs) == 1 and (matches.is_complete or is_certain(name)):
         return matches.jobs[0].id
     if not matches.jobs and not queue and (job_id := parse_job_id(name)) is not None:
         return job_id  # the command reports why there is no such job, or no more
@@ -81,14 +82,28 @@ def _find(service: Service, name: str, queue: str) -> bytes | None:
     else:
         print_note(f"windlass: {name}: no job has this {ALIASES_TRIED}{f' in {queue}' if queue else ''}.")
     if not matches.is_complete:
-        print_note("windlass: Not all queues or jobs were examined: name the queue with --queue.")
+        print_note(f"windlass: {describe_limit(matches)}")
     return None
+
+
+def is_certain(name: str) -> bool:
+    """Return whether a name is such a long part of an id that it means one job."""
+    part = id_part(name)
+    return part is not None and len(part.digits) >= CERTAIN_DIGITS
+
+
+def describe_limit(matches: AliasMatches) -> str:
+    """Say how far an incomplete look-up went, and what helps."""
+    if not matches.looked_at:
+        return "Not all queues or jobs were examined: name the queue with --queue."
+    looked_at = format_count(matches.looked_at, "job")
+    return f"Looked at the newest {looked_at}: give the whole id, or name the queue with --queue."
 
 
 def parse_job_id(name: str) -> bytes | None:
     """Return the id that a name is, or None if it is another name."""
     try:
-        return parse_id(name)
+        return parse_id(without_cut_marks(name))
     except BadInput:
         return None
 

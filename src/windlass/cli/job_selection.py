@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from windlass.core.errors import BadInput, UnknownFilter
 from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.job import Job, Timeline
-from windlass.core.operations import Listing
+from windlass.core.operations import Listing, Page
 from windlass.core.text.durations import parse_duration_ms
 from windlass.core.text.error_text import error_line
 from windlass.core.text.name_patterns import name_pattern
@@ -20,7 +21,10 @@ from windlass.service import Service
 STATES = ("running", "queued", "scheduled", "waiting", "suspended", "failed", "cancelled", "finished")
 LISTS = (*STATES, "history")
 NOT_ENDED = ("running", "queued", "scheduled", "waiting", "suspended")
-FILTER_FIELDS = ("state", "queue", "name", "tag", "since", "order")  # of a saved filter
+FILTER_FIELDS = ("state", "queue", "name", "tag", "where", "text", "since", "order")  # of a saved filter
+ALL = "all"
+LOOKED_AT_MAX = 10_000  # jobs, for a list with a limit
+TOP_SHARE = 3  # the running jobs, and the failed ones, have at most a third of the rows each
 WHOLE_BATCH_SIZE = 20  # jobs; a payload may have 1 MiB
 
 
@@ -33,6 +37,7 @@ class JobSelection(NamedTuple):
     name: str = ""  # GLOB
     created_from_ms: int = 0
     newest_first: bool = False
+    text: str = ""  # in the payload
     where: Sequence[str] = ()  # values of indexed payload fields, as field=value
 
 
@@ -42,8 +47,9 @@ def with_saved_filter(service: Service, selection: JobSelection, name: str, now_
     if saved is None:
         raise UnknownFilter(f"There is no saved filter {name!r}; windlass filters ls lists them.")
     fields = saved.fields
-    # Without a state the page lists queued jobs, or all jobs of a tag.
-    states = selection.states or ([fields["state"]] if "state" in fields else [] if "tag" in fields else ["queued"])
+    # Without a state the page lists queued jobs, or jobs of all states that have a tag, a field or a text.
+    has_all = not fields.keys().isdisjoint(("tag", "where", "text"))
+    states = selection.states or ([fields["state"]] if "state" in fields else [] if has_all else ["queued"])
     _check_fields(saved, states)
     created_from_ms = now_ms - parse_duration_ms(fields["since"]) if "since" in fields else 0
     return JobSelection(
@@ -52,7 +58,9 @@ def with_saved_filter(service: Service, selection: JobSelection, name: str, now_
         selection.tag or fields.get("tag", ""),
         selection.name or name_pattern(fields.get("name", "")),
         selection.created_from_ms or max(0, created_from_ms),
-        selection.newest_first or fields.get("order") == "newest",
+        selection.newest_first and fields.get("order") != "oldest",
+        selection.text or fields.get("text", ""),
+        selection.where or ([fields["where"]] if "where" in fields else []),
     )
 
 
@@ -70,9 +78,9 @@ def _check_fields(saved: SavedFilter, states: Sequence[str]) -> None:
 
 
 def find(service: Service, selection: JobSelection, most: int = PAGE_MAX) -> Iterator[Job]:
-    """Find jobs. They hold only the beginning of long payloads."""
+    """Find jobs by queue, state, name and creation. They hold only the beginning of long payloads."""
     for listing in _listings(service, selection, min(most, PAGE_MAX)):
-        yield from _pages(service, listing, selection)
+        yield from _pages(service, listing)
 
 
 def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[Listing]:
@@ -82,13 +90,6 @@ def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[
         "newest_first": selection.newest_first,
         "most": most,
     }
-    if selection.where:
-        queue = selection.queues[0] if len(selection.queues) == 1 else ""
-        yield msgspec.convert({"where": selection.where, "tag": selection.tag, "queue": queue, **rest}, Listing)
-        return
-    if selection.tag:
-        yield msgspec.convert({"tag": selection.tag, **rest}, Listing)
-        return
     queues = selection.queues or service.queues().wait()
     for stats in service.stats(list(dict.fromkeys(queues))).wait():
         for state in selection.states or STATES:
@@ -96,10 +97,10 @@ def _listings(service: Service, selection: JobSelection, most: int) -> Iterator[
                 yield msgspec.convert({"queue": stats.queue, "state": state, **rest}, Listing)
 
 
-def _pages(service: Service, listing: Listing, selection: JobSelection) -> Iterator[Job]:
+def _pages(service: Service, listing: Listing) -> Iterator[Job]:
     while True:
         page = service.jobs(listing).wait()
-        yield from (job for job in page.jobs if listing.state or _matches(job, selection))
+        yield from page.jobs
         if not page.cursor:
             return
         listing = msgspec.structs.replace(listing, cursor=page.cursor)
@@ -109,7 +110,105 @@ def _matches(job: Job, selection: JobSelection) -> bool:
     """Filter a list by tag or payload field, which covers all queues and states."""
     label = "running" if job.state.is_leased else job.state.label
     state = "history" if job.is_history else label
-    return (not selection.queues or job.queue in selection.queues) and state in (selection.states or STATES)
+    states = selection.states or (LISTS if selection.text else STATES)
+    return (not selection.queues or job.queue in selection.queues) and state in states
+
+
+class Recent:
+    """The selected jobs, the newest first: by their creation, or by their start or end if they are of one state only.
+    A list with a limit examines a bounded number of jobs, and says how far it looked."""
+
+    def __init__(self, service: Service, selection: JobSelection, limit: int) -> None:
+        self._service = service
+        self._selection = selection
+        self._limit = limit  # 0: none
+        only_state = selection.states[0] if len(selection.states) == 1 else ""
+        self._key = _KEYS.get(only_state, _created)
+        self.looked_at = 0
+        self.is_cut = False  # not all jobs were examined, although the list is not full
+        self.is_complete = True  # False: more queues have such jobs than a list covers
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield the jobs in their order. Without states, a tag or a text, running and failed jobs come first."""
+        selection = self._selection
+        has_top = selection.newest_first and not any((selection.states, selection.tag, selection.text, selection.where))
+        top = list(self._read_top()) if has_top else []
+        yield from top
+        shown = {job.id for job in top}
+        sources = [self._pages(listing) for listing in self._listings()]
+        jobs = merge(*sources, key=self._key, reverse=selection.newest_first)
+        yield from (job for job in jobs if job.id not in shown)
+
+    def _read_top(self) -> Iterator[Job]:
+        most = max(1, self._limit // TOP_SHARE) if self._limit else None
+        for state in ("running", "failed"):
+            found = [job for queue in self._queues() for job in self._read_page(self._listing(queue, state)).jobs]
+            yield from sorted(found, key=_KEYS[state], reverse=True)[:most]
+
+    def _listings(self) -> Iterator[Listing]:
+        selection = self._selection
+        if selection.tag or selection.where:
+            # With a queue, a field that is not indexed there is reported.
+            queue = selection.queues[0] if selection.where and len(selection.queues) == 1 else ""
+            yield self._listing(queue, "")
+            return
+        for queue in self._queues():
+            for state in self._states():
+                yield self._listing(queue, state)
+
+    def _states(self) -> Sequence[str]:
+        """The history is listed on request only, but a text may be anywhere."""
+        return self._selection.states or ((ALL, "history") if self._selection.text else (ALL,))
+
+    def _queues(self) -> Sequence[str]:
+        return list(dict.fromkeys(self._selection.queues)) or [""]
+
+    def _listing(self, queue: str, state: str) -> Listing:
+        selection = self._selection
+        return Listing(
+            queue=queue,
+            state=state,
+            tag=selection.tag,
+            name=selection.name,
+            created_from_ms=selection.created_from_ms,
+            newest_first=selection.newest_first,
+            text=selection.text,
+            where=tuple(selection.where),
+            most=PAGE_MAX,
+        )
+
+    def _pages(self, listing: Listing) -> Iterator[Job]:
+        while True:
+            page = self._read_page(listing)
+            found = [job for job in page.jobs if listing.state or _matches(job, self._selection)]
+            yield from sorted(found, key=self._key, reverse=listing.newest_first)
+            if not page.cursor:
+                return
+            if self._limit and self.looked_at >= LOOKED_AT_MAX:
+                self.is_cut = True
+                return
+            listing = msgspec.structs.replace(listing, cursor=page.cursor)
+
+    def _read_page(self, listing: Listing) -> Page:
+        page = self._service.jobs(listing).wait()
+        self.looked_at += page.looked_at
+        self.is_complete = self.is_complete and page.is_complete
+        return page
+
+
+def _created(job: Job) -> int:
+    return job.created_at_ms
+
+
+def _start(job: Job) -> int:
+    return job.started_at_ms or job.created_at_ms
+
+
+def _end(job: Job) -> int:
+    return job.ended_at_ms or 0
+
+
+_KEYS = {"running": _start} | dict.fromkeys(("finished", "failed", "cancelled", "history"), _end)
 
 
 def with_whole_payloads(service: Service, jobs: Sequence[Job]) -> Iterator[Job]:

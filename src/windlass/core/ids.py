@@ -6,11 +6,13 @@ Jobs that are known by a number have a UUIDv8 made from the number, with the par
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from itertools import chain
+from typing import NamedTuple
 
 from .errors import BadInput
 from .text.durations import INSTANT_MAX
@@ -151,3 +153,38 @@ SHORT_ID_LENGTH = 6
 def short_id(job_id: bytes) -> str:
     """Return the end of an id, for people: ids of one moment begin alike, and look-ups accept the end of an id."""
     return job_id.hex()[-SHORT_ID_LENGTH:]
+
+
+PART_DIGITS_MIN = 4
+ID_DIGITS = 32
+_PART = re.compile(r"[0-9a-f]+", re.ASCII | re.IGNORECASE)
+_CUT = re.compile(r"^(?:…|\.{3})|(?:…|\.{3})$")
+
+
+class IdPart(NamedTuple):
+    """Beginning or end of an id, or all of it, as hex digits."""
+
+    digits: str
+    is_prefix: bool
+    is_suffix: bool
+
+    def is_in(self, some_id: bytes) -> bool:
+        text = some_id.hex()
+        return (self.is_prefix and text.startswith(self.digits)) or (self.is_suffix and text.endswith(self.digits))
+
+
+def without_cut_marks(text: str) -> str:
+    """Return a shortened text as it was copied, without "…" at its beginning and end."""
+    return _CUT.sub("", text)
+
+
+def id_part(text: str) -> IdPart | None:
+    """Return the part of an id that a text may be, or None. "…" says on which side the id goes on."""
+    rest = without_cut_marks(text)
+    digits = rest.replace("-", "").lower()
+    if not PART_DIGITS_MIN <= len(digits) <= ID_DIGITS or not _PART.fullmatch(digits):
+        return None
+    is_cut_before, is_cut_behind = not text.startswith(rest), not text.endswith(rest)
+    if is_cut_before and is_cut_behind:
+        return None  # the middle of an id
+    return IdPart(digits, is_prefix=not is_cut_before, is_suffix=not is_cut_behind)

@@ -18,7 +18,8 @@ class AliasMatches(msgspec.Struct, frozen=True):
     """Jobs that an alias may mean. A unique key may belong to jobs of several queues."""
 
     jobs: list[Job]
-    is_complete: bool = True  # False: there are more queues, or more matches, than were examined
+    is_complete: bool = True  # False: there are more queues, jobs or matches than were examined
+    looked_at: int = 0  # jobs whose ids were examined for the alias as a part of an id; 0: another name was found
 
 
 class JobAliases(msgspec.Struct, frozen=True, kw_only=True):

@@ -190,7 +190,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     other conditions."""
 
     queue: str = ""  # empty, with a state: all queues, merged in the order of the list
-    state: str = ""  # queued, scheduled, waiting, suspended, running, finished, failed, cancelled, history
+    # queued, scheduled, waiting, suspended, running, finished, failed, cancelled or history; `all`: all but the history
+    state: str = ""
     tag: str = ""
     where: tuple[str, ...] = ()  # values of indexed payload fields, as field=value; all must hold
     name: str = ""  # GLOB
@@ -204,6 +205,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     newest_first: bool = False
     most: int = 50
     cursor: str = ""
+    text: str = ""  # in the payload, which is read as compact JSON; case-insensitive
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -213,6 +215,7 @@ class Page(msgspec.Struct, frozen=True):
     cursor: str
     looked_at: int = 0  # number of jobs examined for this page
     last_attempts: dict[bytes, Attempt] = {}  # id -> last unsuccessful attempt, if the listing requests it
+    is_complete: bool = True  # False: more queues have such jobs than a list covers
 
 
 class MemberPage(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import AlreadyEnded, FlowIncomplete, Refusal
 from windlass.core.flow import Flow, FlowPage, FlowState, FlowStep, FlowSummary, ResumedFlow
 from windlass.core.flow.copy import copy_steps
+from windlass.core.ids import id_part
 from windlass.core.job import FlowRef, Job
 from windlass.core.text.glob import compile_glob
 from windlass.core.validation.flows import check_flow_listing
@@ -43,20 +44,24 @@ class FlowOperations(JobOperations, EnqueueOperations):
         *,
         state: FlowState | Literal[""] = "",
         name: str = "",
+        alias: str = "",
         most: int = 50,
         cursor: str = "",
         queues: tuple[str, ...] = (),
     ) -> Operation[FlowPage]:
-        """Return one page of flows, newest first. `name` is a GLOB. `queues` are patterns of the queues that the caller
+        """Return one page of flows, newest first. `name` is a GLOB, `alias` the beginning or end of an id, at least 4
+        hex digits. `queues` are patterns of the queues that the caller
         may see; a flow with a job in another queue is left out. A page reads a bounded number of flows, so it may be
         empty although more pages follow."""
-        check_flow_listing(state, name, most, cursor, queues)
+        check_flow_listing(state, name, alias, most, cursor, queues)
         is_named = compile_glob(name) if name else None
+        part = id_part(alias) if alias else None
 
         def matches(flow: FlowSummary) -> bool:
             return (
                 (not state or flow.state == state)
                 and (is_named is None or is_named(flow.name))
+                and (part is None or part.is_in(flow.id))
                 and all(is_queue_allowed(queue, queues) for queue in flow.queues)
             )
 

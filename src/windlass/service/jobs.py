@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -12,14 +13,15 @@ from windlass.core.explain.inputs import Facts
 from windlass.core.explain.reasons import Explanation
 from windlass.core.explain.rules import explain
 from windlass.core.flow.cause import direct_cause, trace_cause
-from windlass.core.job import Ending, Timeline
+from windlass.core.job import Blob, Ending, Job, Timeline
 from windlass.core.limits.payload_index import parse_condition, path_of
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.queue import QueueStats
 from windlass.core.states import State
+from windlass.core.text.payload_text import contains_text
 from windlass.core.validation.bounds import DURATION_MAX
-from windlass.core.validation.listings import check_listing, check_member_listing
+from windlass.core.validation.listings import ALL, STATES, check_listing, check_member_listing
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_boolean, check_id, check_integer, check_list
 from windlass.store.batching.partition_split import split_by_partition
@@ -29,8 +31,9 @@ from windlass.store.commands import logs as logs_commands
 from windlass.store.commands import queues
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.commands.queues import IndexFields, index_fields
-from windlass.store.job_pages import read_page, read_page_by_tag, read_page_of_queues
+from windlass.store.job_pages import has_labels, is_by_label, read_page, read_page_by_label, read_page_of_queues
 from windlass.store.operation import BatchOperation, Operation, WaitingOperation
+from windlass.store.recent_pages import Choice, read_recent_page, source_of_label, source_of_queues
 from windlass.store.waiting import job_end
 
 from .facet import send_or_raise
@@ -39,6 +42,10 @@ from .queues import QueueOperations
 MERGED_MAX = 1_000  # queues in one list
 INDEXES_READ = 1_000  # queues whose indexed fields a message considers
 INDEXES_SHOWN = 5
+LIST_OF_QUEUES_MS = 5_000  # how long the queues with jobs are cached, where there are more than MERGED_MAX
+PAYLOADS_AT_ONCE = 8  # of those that a page of jobs has cut; each may have 1 MiB
+PAYLOAD_BYTES_MAX = 16 * 1024 * 1024  # of such payloads, about, that a search for a text reads for one page
+_NO_PAYLOAD = Blob(b"")
 CAUSE_STEPS_MAX = 50  # from a job to its cause
 
 
@@ -159,7 +166,10 @@ class JobOperations(QueueOperations):
     def jobs(self, listing: Listing) -> Operation[Page]:
         """Return one page of jobs: by state, of one queue or merged over all queues (the first 1,000 that have such
         jobs); or by tag or by indexed payload fields (`where`), partition by partition. A page reads a bounded number
-        of jobs, so it may be empty although more pages follow."""
+        of jobs, so it may be empty although more pages follow.
+
+        A page of the state `all` takes the newest jobs of every state, without the history, and sorts them by
+        creation. With `text`, a page examines the payloads of up to 2,000 jobs."""
         return self.jobs_within(listing, ())
 
     def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Operation[Page]:
@@ -170,18 +180,26 @@ class JobOperations(QueueOperations):
         return Operation(self.store, lambda: self._jobs_flow(listing, queues))
 
     def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
-        if listing.tag or listing.where:
-            found: Page = yield from read_page_by_tag(listing, self.store.partitions)
-            found = _restrict_page(found, queues) if queues else found
-            if listing.where and not (found.jobs or found.cursor or listing.cursor):
-                yield from self._check_indexed(listing, queues)
-            return found
-        if not listing.queue:
-            holding = yield from self._queues_with(listing.state, queues)
-            return (yield from read_page_of_queues(listing, holding, self.store.partition_of_queue))
-        if not is_queue_allowed(listing.queue, queues):
+        if listing.queue and not is_by_label(listing) and not is_queue_allowed(listing.queue, queues):
             return Page([], "")
-        return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
+        if listing.text or listing.state == ALL:
+            found: Page = yield from self._recent_flow(listing, queues)
+        elif is_by_label(listing):
+            found = yield from read_page_by_label(listing, self.store.partitions)
+            found = _restrict_page(found, queues) if queues else found
+        else:
+            return (yield from self._state_flow(listing, queues))
+        if listing.where and not (found.jobs or found.cursor or listing.cursor):
+            yield from self._check_indexed(listing, queues)
+        return found
+
+    def _state_flow(self, listing: Listing, queues: tuple[str, ...]) -> Flow[Page]:
+        if listing.queue:
+            return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
+        stats = yield from self._stats_within(queues)
+        holding = _holding(stats, listing.state)
+        found = yield from read_page_of_queues(listing, holding[:MERGED_MAX], self.store.partition_of_queue)
+        return _mark_complete(found, len(holding) <= MERGED_MAX)
 
     def _check_indexed(self, listing: Listing, queues: tuple[str, ...]) -> Flow[None]:
         """Raise if a search found nothing because no queue that the caller may see indexes the field."""
@@ -198,11 +216,52 @@ class JobOperations(QueueOperations):
             if (path := path_of(parse_condition(condition))) not in known:
                 raise BadInput(_not_indexed(path, listing.queue, indexed))
 
-    def _queues_with(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
-        """Return statistics of the queues that have jobs in a state."""
+    def _stats_within(self, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         names = [name for name in (yield from self._queues_flow()) if is_queue_allowed(name, queues)]
-        found: list[QueueStats] = yield from self._stats_flow(names)
-        return [stats for stats in found if getattr(stats, state)][:MERGED_MAX]
+        if len(names) <= MERGED_MAX:
+            return (yield from self._stats_flow(names))
+        # Many are expensive to read, and a list does not cover all of them anyway.
+        found = yield from self.store.ttl_cache.read("list of queues", LIST_OF_QUEUES_MS, self._overview_flow)
+        return [stats for stats in found if is_queue_allowed(stats.queue, queues)]
+
+    def _recent_flow(self, listing: Listing, queues: tuple[str, ...]) -> Flow[Page]:
+        choose = self._choose_by_text(listing, queues) if listing.text else None
+        if is_by_label(listing):
+            found = yield from read_recent_page(listing, [source_of_label(self.store.partitions)], choose)
+            return _restrict_page(found, queues) if queues else found
+        stats = yield from (self._stats_flow([listing.queue]) if listing.queue else self._stats_within(queues))
+        states = STATES if listing.state == ALL else (listing.state,)
+        holding = {state: _holding(stats, state) for state in states}
+        sources = [
+            source_of_queues(state, those[:MERGED_MAX], self.store.partition_of_queue)
+            for state, those in holding.items()
+        ]
+        found = yield from read_recent_page(listing, sources, choose)
+        return _mark_complete(found, all(len(those) <= MERGED_MAX for those in holding.values()))
+
+    def _choose_by_text(self, listing: Listing, queues: tuple[str, ...]) -> Choice:
+        """Make the choice of jobs in these queues that have a text in their payload, for one page."""
+        bytes_read = 0
+
+        def is_wanted(job: Job) -> bool:
+            return is_queue_allowed(job.queue, queues) and has_labels(job, listing)
+
+        def choose(jobs: Sequence[Job]) -> Flow[Sequence[bool]]:
+            nonlocal bytes_read
+            cut = [job.id for job in jobs if not job.payload_is_whole and is_wanted(job)]
+            whole: dict[bytes, Blob] = {}
+            for start in range(0, len(cut), PAYLOADS_AT_ONCE):
+                if bytes_read >= PAYLOAD_BYTES_MAX:
+                    break
+                ids = cut[start : start + PAYLOADS_AT_ONCE]
+                read = _payloads(ids, (yield from self._job_flow(ids)))
+                bytes_read += sum(len(payload.data) for payload in read.values())
+                whole |= read
+            unread = set(cut) - whole.keys()
+            known = takewhile(lambda job: job.id not in unread, jobs)
+            return [is_wanted(job) and contains_text(whole.get(job.id, job.payload), listing.text) for job in known]
+
+        return choose
 
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
@@ -233,6 +292,23 @@ def _not_indexed(path: str, queue: str, indexed: Mapping[str, Sequence[str]]) ->
         f"Index it with index=({path!r},) of its task, or with "
         f"`windlass queues configure {queue or 'QUEUE'} --index {path}`; this applies to later jobs."
     )
+
+
+def _holding(stats: Sequence[QueueStats], state: str) -> list[QueueStats]:
+    """Return the queues that have jobs in a state."""
+    return [queue for queue in stats if getattr(queue, state)]
+
+
+def _mark_complete(found: Page, is_complete: bool) -> Page:
+    return found if is_complete else msgspec.structs.replace(found, is_complete=False)
+
+
+def _payloads(ids: Sequence[bytes], answers: Sequence[Timeline | Refusal]) -> dict[bytes, Blob]:
+    """Return the whole payloads of jobs. A job that was removed since has none."""
+    return {
+        job_id: answer.job.payload if isinstance(answer, Timeline) else _NO_PAYLOAD
+        for job_id, answer in zip(ids, answers, strict=True)
+    }
 
 
 def _restrict_page(found: Page, queues: tuple[str, ...]) -> Page:

@@ -11,6 +11,7 @@ from windlass.core.flow.graph import find_causes
 from windlass.core.ids import format_id
 from windlass.core.job import OnFailure
 from windlass.core.validation.bounds import NAME_MAX
+from windlass.core.validation.flows import ALIAS_MAX
 
 from .fields import Cursor, FlowId, Id, PageSize, StateName
 from .shape import RequestShape, ResponseShape
@@ -19,6 +20,9 @@ from .shape import RequestShape, ResponseShape
 class FlowsQuery(RequestShape, frozen=True, kw_only=True):
     state: Annotated[FlowState | Literal[""], Meta(description="Empty: flows of all states.")] = ""
     name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
+    alias: Annotated[
+        str, Meta(max_length=ALIAS_MAX, description="The beginning or end of a flow's id, at least 4 hex digits.")
+    ] = ""
     limit: PageSize = 50
     cursor: Cursor = ""
 

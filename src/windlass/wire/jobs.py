@@ -275,8 +275,11 @@ Where = Annotated[
 class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
-        StateName | Literal["history", ""],
-        Meta(description="Required unless a tag or `where` is given. `running` includes dispatched jobs."),
+        StateName | Literal["history", "all", ""],
+        Meta(
+            description="Required unless a tag or `where` is given. `running` includes dispatched jobs. `all`: the "
+            "newest jobs of every state, without the history, by their creation."
+        ),
     ] = ""
     tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
     where: Where = ()
@@ -293,12 +296,19 @@ class ListJobsQuery(RequestShape, frozen=True, kw_only=True):
     newest_first: bool = False
     most: PageSize = 50
     cursor: Cursor = ""
+    text: Annotated[
+        str,
+        Meta(
+            max_length=SOUGHT_MAX,
+            description="Text in the payload, read as compact JSON; case is ignored. A page searches up to 2,000 jobs.",
+        ),
+    ] = ""
     alias: Annotated[
         str,
         Meta(
             max_length=UNIQUE_MAX,
             description="Any name of a job: its id, Bedrock job number, download id, processor uuid or other unique "
-            "key. It can be combined with `queue` only.",
+            "key; or the beginning or end of its id, at least 4 digits. It can be combined with `queue` only.",
         ),
     ] = ""
 
@@ -316,5 +326,8 @@ class PageShape(ResponseShape, frozen=True, kw_only=True):
     ]
     is_complete: Annotated[
         bool | UnsetType,
-        Meta(description="Only with `alias`. False: there are more queues or more matches than were examined."),
+        Meta(
+            description="False: there are more queues, jobs or matches than were examined. Always given with `alias`; "
+            "without it if more than 1,000 queues have such jobs."
+        ),
     ] = UNSET

@@ -9,7 +9,7 @@ import pytest
 from tests.dialects.sample_jobs import bearer, finished, put
 from tests.support.api_client import Api
 from windlass.core.ids import download_id_of_number, format_id
-from windlass.core.job import Blob
+from windlass.core.job import Blob, FlowRef, NewJob
 from windlass.service import Service
 from windlass.service.aliases import lookup
 
@@ -105,3 +105,40 @@ async def test_roles(json_api: Api, service: Service) -> None:
     for role, status in (("read", 200), ("work", 403), ("produce", 403)):
         assert (await json_api.get("/api/v1/jobs?alias=a", **await bearer(service, role))).status == status
     assert (await json_api.get("/api/v1/jobs?alias=a")).status == 401
+
+
+async def test_a_part_of_an_id(json_api: Api, service: Service) -> None:
+    ids = [format_id(await put(service, queue=queue)) for queue in ("a", "a", "b")]
+    for alias in (ids[0][-6:], f"…{ids[0][-6:]}", ids[0][:34]):
+        body = (await json_api.get(f"/api/v1/jobs?{urlencode({'alias': alias})}")).body
+        assert ([job["id"] for job in body["jobs"]], body["looked_at"], body["is_complete"]) == ([ids[0]], 3, True)
+    body = (await json_api.get(f"/api/v1/jobs?alias={ids[0][:6]}&queue=b")).body
+    assert ([job["id"] for job in body["jobs"]], body["looked_at"]) == ([ids[2]], 1)
+    body = (await json_api.get("/api/v1/jobs?alias=0123456789")).body
+    assert (body["jobs"], body["looked_at"], body["is_complete"]) == ([], 3, True)
+
+
+async def test_a_token_for_some_queues_finds_no_part_of_a_foreign_id(json_api: Api, service: Service) -> None:
+    shown = await bearer(service, "read", queues=("mine",))
+    own, other = await put(service, queue="mine"), format_id(await put(service, queue="S3CRET"))
+    for alias in (other[-6:], other[-20:], f"…{other}"):
+        answer = await json_api.get(f"/api/v1/jobs?{urlencode({'alias': alias})}", **shown)
+        assert (answer.status, answer.body["jobs"]) == (200, [])
+        assert answer.body["looked_at"] <= 1, "jobs of other queues are not counted"
+    assert (await json_api.get(f"/api/v1/jobs?alias={other[:6]}", **shown)).body["jobs"][0]["id"] == format_id(own)
+    answer = await json_api.get(f"/api/v1/jobs?alias={other[-6:]}&queue=S3CRET", **shown)
+    assert (answer.status, answer.body["code"]) == (403, "forbidden")
+
+
+async def test_flows_by_a_part_of_their_id(json_api: Api, service: Service) -> None:
+    flows = [FlowRef(id=bytes(range(at, at + 16))) for at in (16, 64)]
+    for queue, flow in zip(("mine", "S3CRET"), flows, strict=True):
+        await service.enqueue([NewJob(queue=queue, name="n", flow=flow)], whole=True)
+    keys = [format_id(flow.id) for flow in flows]
+    for alias in (keys[0][-6:], f"…{keys[0][-6:]}", keys[0][:12], keys[0]):
+        found = (await json_api.get(f"/api/v1/flows?{urlencode({'alias': alias})}")).body["flows"]
+        assert [flow["id"] for flow in found] == [keys[0]]
+    shown = await bearer(service, "read", queues=("mine",))
+    assert (await json_api.get(f"/api/v1/flows?alias={keys[1][-6:]}", **shown)).body["flows"] == []
+    answer = await json_api.get("/api/v1/flows?alias=xyz", **shown)
+    assert (answer.status, answer.body["code"]) == (400, "bad_input")

@@ -371,6 +371,41 @@ async def test_pages_by_tag(api: Api, service: Service) -> None:
     assert len(await list_ids(api, "tag=red&queue=a")) == 1
 
 
+async def test_pages_of_all_states(api: Api, service: Service) -> None:
+    ids = []
+    for queue, delay_ms in (("a", 0), ("b", 60_000), ("a", 0), ("c", 0)):
+        ids.append(format_id(await put(service, queue=queue, delay_ms=delay_ms)))
+        service.store.clock_offset_ms += 1_000
+    assert await list_ids(api, "state=all&newest_first=true") == ids[::-1]
+    assert await list_ids(api, "state=all") == ids
+    assert sorted(await list_ids(api, "state=all&most=1")) == sorted(ids)
+    assert await list_ids(api, "state=all&queue=b") == [ids[1]]
+
+
+async def test_jobs_by_a_text_in_their_payload(api: Api, service: Service) -> None:
+    athens = format_id(await put(service, payload=Blob(b'{"city": "Athens"}'), tags=("red",)))
+    rome = format_id(await put(service, queue="b", payload=Blob(b'["%s", "Rome"]' % (b"x" * 5_000))))
+    for query, found in (
+        ("state=all&text=ATHENS", [athens]), ("state=queued&text=rome", [rome]), ("tag=red&text=athens", [athens]),
+        ("tag=red&text=rome", []), ("queue=b&state=all&text=athens", []), ("state=failed&text=athens", []),
+        ("state=all&text=" + quote('"city":"athens'), [athens]),
+    ):  # fmt: skip
+        assert await list_ids(api, query) == found, query
+    page = (await api.get("/api/v1/jobs?state=all&text=nothing")).body
+    assert (page["jobs"], page["looked_at"], page["cursor"]) == ([], 2, "")
+    assert "is_complete" not in page
+
+
+async def test_queues_that_a_list_leaves_out_are_reported(
+    api: Api, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for queue in "abc":
+        await put(service, queue=queue)
+    monkeypatch.setattr("windlass.service.jobs.MERGED_MAX", 2)
+    for state in ("all", "queued"):
+        assert (await api.get(f"/api/v1/jobs?state={state}")).body["is_complete"] is False
+
+
 @pytest.mark.parametrize("queue", ["a/b", "ü €", "100%", "a&state=failed", "..", "{tag}x", "+"])
 async def test_names_of_queues_may_be_anything(api: Api, service: Service, queue: str) -> None:
     job_id = await put(service, queue=queue)
@@ -406,6 +441,10 @@ async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, servi
         ("where=order_id", "field=value"),
         ("where=a%3D1&where=a%3D1&where=a%3D1&where=a%3D1&where=a%3D1", "where"),
         ("queue=q&state=odd", "state"),
+        ("tag=red&state=all", "state must be one of"),
+        ("text=x", "needs a state or a tag"),
+        ("state=all&text=a%00", "control characters"),
+        ("state=all&cursor=x", "cursor"),
         ("queue=q&state=queued&most=0", "most"),
         ("queue=q&state=queued&most=1000000", "most"),
         ("queue=q&state=queued&cursor=x", "cursor"),

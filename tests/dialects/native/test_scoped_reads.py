@@ -166,7 +166,18 @@ async def test_the_page_of_failures_counts_own_ones(scoped: httpx.AsyncClient, s
     assert "1 failed job<" in page
 
 
-@pytest.mark.parametrize("wanted", ["state=queued", "tag=red", "where=f%3D1"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "state=queued",
+        "tag=red",
+        "where=f%3D1",
+        "state=all",
+        "state=all&text=null",
+        "tag=red&text=null",
+        "state=queued&text=nul",
+    ],  # fmt: skip
+)
 async def test_a_list_of_jobs_counts_own_ones(scoped: httpx.AsyncClient, service: Service, wanted: str) -> None:
     for queue in ("other", "mine", "other", "another", "mine"):
         await put(service, queue=queue, tags=("red",), payload=Blob(b'{"f":1}'), index=("f",))

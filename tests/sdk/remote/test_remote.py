@@ -12,7 +12,7 @@ import pytest
 from windlass import Context, JobCancelled, JobFailed, Refusal, ResultGone, Windlass, flow, group
 from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownFilter, UnknownJob
 from windlass.core.filters.saved_filter import SavedFilter
-from windlass.core.ids import parse_id
+from windlass.core.ids import parse_id, short_id
 from windlass.core.job import Blob, Codec, FlowRef, NewJob
 from windlass.core.job_aliases import JobAliases
 from windlass.core.limits.condition import Condition
@@ -402,3 +402,33 @@ async def test_finds_jobs_by_any_name(remote: Tasks, engine_service: Service) ->
     assert await service.aliases(found.jobs[:1]).one() == JobAliases(processor_uuid=uuid)
     with pytest.raises(BadInput):
         await service.find("")
+
+
+async def test_finds_jobs_and_flows_by_a_part_of_their_id(remote: Tasks, engine_service: Service) -> None:
+    made = await engine_service.enqueue([NewJob(queue="a", name="n") for _ in range(3)])
+    job_id = made[0].id  # type: ignore[union-attr]
+    flow_ref = FlowRef(bytes(range(16)), "shop")
+    await engine_service.enqueue([NewJob(queue="a", name="n", flow=flow_ref)], whole=True)
+    service = await remote.app.aservice()
+    for alias in (short_id(job_id), f"…{short_id(job_id)}"):
+        found = await service.find(alias)
+        assert ([job.id for job in found.jobs], found.looked_at, found.is_complete) == ([job_id], 4, True)
+    found = await service.find("00ffee")
+    assert (found.jobs, found.looked_at, found.is_complete) == ([], 4, True)
+    assert [flow.id for flow in (await service.flows(alias="…0d0e0f")).flows] == [flow_ref.id]
+    assert (await service.flows(alias="…0d0e0e")).flows == []
+
+
+async def test_the_newest_jobs_of_all_states_and_texts_of_payloads(remote: Tasks, engine_service: Service) -> None:
+    payloads = (Blob(b'"Athens"'), Blob(b'"Rome"'))
+    await engine_service.enqueue([NewJob(queue="a", name="n", payload=payload) for payload in payloads])
+    service = await remote.app.aservice()
+    for listing in (
+        Listing(state="all", newest_first=True),
+        Listing(state="all", text="athens"),
+        Listing(state="all", most=1),
+    ):
+        page, same = await service.jobs(listing), await engine_service.jobs(listing)
+        assert [job.id for job in page.jobs] == [job.id for job in same.jobs]
+        assert (page.cursor, page.looked_at, page.is_complete) == (same.cursor, same.looked_at, True)
+        assert len(page.jobs) == (2 if listing.newest_first else 1)

@@ -53,7 +53,7 @@ COLUMNS = (
 def flows() -> None:
     """Show flows and act on them.
 
-    An ID is the id of a flow, or any name of a job that belongs to it.
+    An ID is the id of a flow, or at least 4 digits of its beginning or end, or any name of a job that belongs to it.
     """
 
 

@@ -14,7 +14,7 @@ from windlass.cli.commands import durable, live
 from windlass.cli.connection import with_service
 from windlass.cli.job_cause import with_cause
 from windlass.cli.job_names import with_job, with_jobs
-from windlass.cli.job_selection import LISTS, JobSelection, find, with_saved_filter, with_whole_payloads
+from windlass.cli.job_selection import LISTS, JobSelection, Recent, with_saved_filter, with_whole_payloads
 from windlass.cli.output import (
     DEFAULT_LIMIT,
     ID,
@@ -64,8 +64,8 @@ where_option = click.option(
 def jobs() -> None:
     """Show jobs and act on them.
 
-    An ID is any name of a job: its id, a Bedrock job number, a download id, or a unique key such as the uuid of a
-    processor.
+    An ID is any name of a job: its id, or at least 4 digits of its beginning or end; a Bedrock job number, a download
+    id, or a unique key such as the uuid of a processor.
     """
 
 
@@ -87,7 +87,9 @@ for _command in (*live.COMMANDS, *durable.COMMANDS):
 @where_option
 @click.option("--name", default="", metavar="GLOB", help="Pattern of the job name, e.g. 'send_*'.")
 @click.option("--since", type=DURATION_OR_INSTANT, help="Created since, e.g. 1h or 2027-01-31T10:30Z.")
-@click.option("--newest", is_flag=True, help="Newest first, within each queue and state.")
+@click.option("--text", default="", help="Text in the payload, as compact JSON; case is ignored.")
+@click.option("--oldest", is_flag=True, help="Oldest first.")
+@click.option("--newest", is_flag=True, hidden=True, help="Newest first: the default.")
 @click.option(
     "--filter", "saved", default="", metavar="NAME", help="Saved filter of the dashboard; other options change it."
 )
@@ -102,30 +104,37 @@ def ls(
     where: tuple[str, ...],
     name: str,
     since: DurationOrInstant | None,
+    text: str,
+    oldest: bool,
     newest: bool,
     saved: str,
     limit: int,
     as_json: bool,
 ) -> None:
-    """List jobs, queue by queue and state by state.
+    """List jobs of all queues and states, the newest first.
 
-    With --json, one object per line.
+    Running and failed jobs are on top, at most a third of the rows each, unless --state, --tag, --text or --oldest is
+    given. With --json, one object per line.
 
     \b
     Example:
       windlass jobs ls --queue mail --state running
+      windlass jobs ls --text '"order_id":4711' --since 1h
       windlass jobs ls --tag shop --json | jq .payload
       windlass jobs ls --where order_id=4711
       windlass jobs ls --filter 'late mail'
     """
+    if oldest and newest:
+        raise click.UsageError("Give --oldest or --newest, not both.")
     for queue in queues:
         note_if_missing(service, queue)
     now_ms = service.now().wait()
     created_from_ms = since.before_ms(now_ms) if since else 0
-    selection = JobSelection(queues, states, tag, name, created_from_ms, newest, where)
+    selection = JobSelection(queues, states, tag, name, created_from_ms, not oldest, text, where)
     if saved:
         selection = with_saved_filter(service, selection, saved, now_ms)
-    found = find(service, selection, limit + 1 if limit else DEFAULT_LIMIT * 10)
+    recent = Recent(service, selection, limit)
+    found = recent.jobs()
     shown = islice(found, limit) if limit else found
     if as_json:
         _print_json(service, shown)
@@ -133,6 +142,11 @@ def ls(
         print_table(COLUMNS, (_row(job, now_ms) for job in shown), empty="No jobs.")
     if limit and next(found, None) is not None:
         print_note(f"Only the first {format_count(limit, 'job')}: --limit 0 shows all.")
+    elif recent.is_cut:
+        looked_at, order = format_count(recent.looked_at, "job"), "oldest" if oldest else "newest"
+        print_note(f"Looked at the {order} {looked_at} only: --limit 0 looks at all.")
+    if not recent.is_complete:
+        print_note("Not all queues were read, because so many have such jobs: name some with --queue.")
 
 
 def _print_json(service: Service, found: Iterator[Job]) -> None:

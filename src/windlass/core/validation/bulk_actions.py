@@ -21,6 +21,8 @@ def check_action(wanted: Any) -> None:
     check_listing(wanted.listing)
     if wanted.listing.cursor:
         raise BadInput("An action applies to the whole listing; leave the cursor out.")
+    if wanted.listing.text:
+        raise BadInput("An action cannot select jobs by a text in their payloads; leave text out.")
     states = STATES[wanted.verb]
     if not (wanted.listing.tag or wanted.listing.where) and wanted.listing.state not in states:
         raise BadInput(f"To {wanted.verb} jobs, the state of the listing must be one of {', '.join(states)}.")

@@ -14,7 +14,9 @@ from windlass.core.text.error_text import SHAPE_MAX
 from .bounds import CURSOR_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
 from .values import check_boolean, check_free_text, check_glob, check_instance, check_integer, check_text
 
-LISTS = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled", "history")
+STATES = ("queued", "scheduled", "waiting", "suspended", "running", "finished", "failed", "cancelled")
+LISTS = (*STATES, "history")
+ALL = "all"  # state of a listing that covers all STATES
 
 
 def check_listing(request: Listing) -> None:
@@ -25,7 +27,7 @@ def check_listing(request: Listing) -> None:
     is_by_label = bool(request.tag or request.where)
     if not is_by_label and not request.state:
         raise BadInput("A listing needs a state or a tag, or a payload field (where).")
-    allowed = tuple(state.label for state in State) if is_by_label else LISTS
+    allowed = tuple(state.label for state in State) if is_by_label else (*LISTS, ALL)
     if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
     check_glob(request.name)
@@ -40,6 +42,7 @@ def check_listing(request: Listing) -> None:
     if type(request.error_shape) is not str or len(request.error_shape) > SHAPE_MAX:
         raise BadInput(f"error_shape must be text of at most {SHAPE_MAX} characters, as `failures` returns it.")
     check_boolean("with_errors", request.with_errors)
+    check_text("text", request.text, SOUGHT_MAX, may_be_empty=True)
 
 
 def check_where(where: Any) -> None:

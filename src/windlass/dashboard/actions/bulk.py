@@ -31,6 +31,7 @@ class MatchingForm(Form, frozen=True, kw_only=True):
     shape: str = ""
     since: str = ""
     before: str = ""
+    text: str = ""  # an action refuses it
 
     @property
     def filter(self) -> ListFilter:

@@ -11,12 +11,14 @@ from windlass.core.errors import BadInput
 from windlass.core.operations import Listing
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
 from windlass.core.text.name_patterns import name_pattern
+from windlass.core.validation.listings import ALL
 
 LISTS = ("queued", "running", "scheduled", "suspended", "waiting", "failed", "finished", "cancelled", "history")
 ENDED_LISTS = ("failed", "finished", "cancelled", "history")
 WITH_ERRORS = ("failed", "cancelled", "scheduled", "")
 ROWS = 50
 TRAIL_MAX = 12  # pages that "back" can return to one by one; then the first page
+TRAIL_LENGTH_MAX = 4_000  # characters of an address
 _SEPARATOR = "~"  # in no cursor
 
 
@@ -32,13 +34,14 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     shape: str = ""  # of errors, as the failures page groups them
     since: str = ""
     before: str = ""
+    text: str = ""  # in the payload
 
     @property
     def list_name(self) -> str:
-        """Name of the list; empty: all states, which only a tag or a payload field can select."""
+        """Name of the list; empty: all states, which only a tag, a payload field or a text can select."""
         if self.state and self.state not in LISTS:
             raise BadInput(f"The list {self.state!r} does not exist. Use one of {', '.join(LISTS)}.")
-        return self.state or ("" if self.is_by_label else "queued")
+        return self.state or ("" if self.is_by_label or self.text else "queued")
 
     @property
     def is_by_label(self) -> bool:
@@ -47,12 +50,12 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrow(self) -> bool:
-        return any((self.queue, self.name, self.tag, self.where, self.error, self.shape, self.since, self.before))
+        return bool(self.queue) or not self.has_known_count
 
     @property
     def has_known_count(self) -> bool:
         """Whether at most a queue narrows the list: the number of its jobs is then known."""
-        return not any((self.name, self.tag, self.where, self.error, self.shape, self.since, self.before))
+        return not any((self.name, self.tag, self.where, self.error, self.shape, self.since, self.before, self.text))
 
     @property
     def fields(self) -> dict[str, str]:
@@ -67,7 +70,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     def listing(self, now_ms: int) -> Listing:
         return Listing(
             queue=self.queue.strip(),
-            state=self.list_name,
+            state=self.list_name or ("" if self.tag else ALL),
             tag=self.tag.strip(),
             where=(self.where.strip(),) if self.where.strip() else (),
             name=name_pattern(self.name),
@@ -76,6 +79,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
             with_errors=self.list_name in WITH_ERRORS,
             newest_first=self.list_name in ENDED_LISTS or not self.list_name,
             most=ROWS,
+            text=self.text.strip(),
             **self.time_bounds(now_ms),
         )
 
@@ -101,6 +105,8 @@ class JobsQuery(ListFilter, frozen=True, kw_only=True):
     def next_page(self, cursor: str) -> dict[str, Any]:
         """Return the query of the next page. In the trail, `-` stands for the first page, which has no cursor."""
         before = [*self.pages_before, self.cursor or "-"][-TRAIL_MAX:]
+        while sum(map(len, before)) > TRAIL_LENGTH_MAX:
+            before.pop(0)
         return {**self.fields, "order": self.order, "cursor": cursor, "trail": _SEPARATOR.join(before)}
 
     def previous_page(self) -> dict[str, Any]:

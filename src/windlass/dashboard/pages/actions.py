@@ -82,6 +82,7 @@ def describe_listing(listing: Listing) -> str:
     for phrase, value in (
         ("tagged", listing.tag), ("with", " and ".join(listing.where)), ("named", listing.name),
         ("with the error text", listing.error), ("with errors like", listing.error_shape),
+        ("with the payload text", listing.text),
     ):  # fmt: skip
         parts += [f"{phrase} {value}"] if value else []
     return ", ".join(parts)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.core.errors import Forbidden
 from windlass.core.job import Job
 from windlass.core.queue import QueueStats
 from windlass.core.states import State
@@ -50,7 +51,7 @@ class JobsView(msgspec.Struct, frozen=True):
 
     @property
     def is_live(self) -> bool:
-        return self.found.looked_at <= LIVE_MAX
+        return self.found.looked_at <= LIVE_MAX and not self.query.text
 
     @property
     def is_short(self) -> bool:
@@ -88,6 +89,10 @@ async def jobs(page: PageContext[JobsQuery]) -> JobsView:
     query = page.query
     if query.queue:
         page.context.check_queue(query.queue)
+    if query.text and page.hides_payloads:
+        raise Forbidden(
+            "Payloads are hidden on this server (setting dashboard_hide_payloads), so they are not searched."
+        )
     page.now_ms = now_ms = await page.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
     (queues, counts), found = await asyncio.gather(_queues(page, query), search_jobs(page, listing))  # type: ignore[arg-type]
@@ -102,7 +107,7 @@ async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[
     """Return the queues that the principal may use, and the number of jobs in each list of the selected queues."""
     queues = [name for name in await page.service.queues() if page.may_use(name)]
     counted = [query.queue] if query.queue else queues
-    if query.is_by_label or len(counted) > QUEUES_COUNTED:
+    if query.is_by_label or query.text or len(counted) > QUEUES_COUNTED:
         return queues, None
     stats: list[QueueStats] = await page.service.stats(counted) if counted else []
     return queues, {name: sum(getattr(queue, name) for queue in stats) for name in LISTS}

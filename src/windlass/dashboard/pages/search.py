@@ -1,4 +1,4 @@
-"""Search: an id of any dialect redirects to its job or flow; other words are searched in tags, names and queues."""
+"""Search: a name of one job or flow redirects to it; other words are searched in queues, tags, names and payloads."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import re
 import msgspec
 
 from windlass.core.errors import BadInput, Forbidden, TooLarge, UnknownFlow
-from windlass.core.ids import parse_id
-from windlass.core.job_aliases import AliasMatches
+from windlass.core.ids import parse_id, without_cut_marks
 from windlass.core.operations import Listing
-from windlass.core.validation.bounds import NAME_MAX, TAG_MAX, UNIQUE_MAX
+from windlass.core.validation.bounds import NAME_MAX, SOUGHT_MAX, TAG_MAX
 from windlass.dashboard.forms.filters import LISTS, ListFilter
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS, HTML
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.job_search import JobSearchResult, search_jobs
+from windlass.dashboard.views.named import NOTHING, Named, find_named
 from windlass.web.listener.messages import Response
 
 from .flow import read_flow
@@ -43,8 +43,7 @@ class Hits(msgspec.Struct, frozen=True):
 
 class SearchView(msgspec.Struct, frozen=True):
     q: str
-    named: AliasMatches  # several jobs; the page of a single job opens at once
-    queues: list[str]
+    named: Named  # several jobs or flows; the page of a single one opens at once
     hits: list[Hits]
     looked_at: int
 
@@ -54,41 +53,25 @@ async def search(page: PageContext[SearchQuery]) -> SearchView | Response:
     """Find jobs by any name, tag, or part of a name."""
     q = page.query.q.strip()
     if not q:
-        return SearchView("", AliasMatches([]), [], [], 0)
-    names = [name for name in await page.service.queues() if page.may_use(name)]
-    found = await _by_alias(page, q)
-    if len(found.jobs) == 1:
-        return _redirect(page.link("jobs", found.jobs[0].key))
-    if not found.jobs and (flow := await _flow_by_id(page, q)):
+        return SearchView("", NOTHING, [], 0)
+    named = await find_named(page, q)
+    if len(named.jobs.jobs) == 1 and not named.flows:
+        return _redirect(page.link("jobs", named.jobs.jobs[0].key))
+    if not named.jobs.jobs and (flow := named.flows[0].key if len(named.flows) == 1 else await _flow_by_id(page, q)):
         return _redirect(page.link("flows", flow))
     page.now_ms = await page.service.now()
     hits = await _by_words(page, q)
-    return SearchView(
-        q,
-        found,
-        [name for name in names if q.casefold() in name.casefold()][:20],
-        [hit for hit in hits if hit.found.jobs],
-        sum(hit.found.looked_at for hit in hits),
-    )
+    return SearchView(q, named, [hit for hit in hits if hit.found.jobs], sum(hit.found.looked_at for hit in hits))
 
 
 def _redirect(path: str) -> Response:
     return Response(303, b"", (*HEADERS, ("Location", path)), HTML)
 
 
-async def _by_alias(page: PageContext[SearchQuery], q: str) -> AliasMatches:
-    if len(q.encode()) > UNIQUE_MAX:
-        return AliasMatches([])
-    try:
-        return await page.service.find_within(q, page.principal.queues)
-    except BadInput:  # control characters
-        return AliasMatches([])
-
-
 async def _flow_by_id(page: PageContext[SearchQuery], q: str) -> str:
     """Return the id of the flow with this id, if there is one that the principal may see; else an empty text."""
     try:
-        return (await read_flow(page, parse_id(q))).summary.key
+        return (await read_flow(page, parse_id(without_cut_marks(q)))).summary.key
     except (BadInput, UnknownFlow, Forbidden):
         return ""
 
@@ -99,6 +82,11 @@ async def _by_words(page: PageContext[SearchQuery], q: str) -> list[Hits]:
         wanted.append(("With this payload field", ListFilter(where=f"{condition[1]}={condition[2]}")))
     if len(q.encode()) < NAME_MAX:
         wanted += [(name.capitalize(), ListFilter(state=name, name=q)) for name in LISTS]
+    if len(q.encode()) <= SOUGHT_MAX and not page.hides_payloads:
+        wanted += [
+            ("In payloads", ListFilter(text=q)),
+            ("In payloads of the history", ListFilter(state="history", text=q)),
+        ]
     return list(await asyncio.gather(*(_hits(page, title, job_filter) for title, job_filter in wanted)))
 
 

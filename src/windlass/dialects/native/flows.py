@@ -34,6 +34,7 @@ async def flows(context: RequestContext[None, FlowsQuery]) -> FlowsShape:
     page = await context.service.flows(
         state=query.state,
         name=query.name,
+        alias=query.alias,
         most=query.limit,
         cursor=query.cursor,
         queues=context.principal.queues,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
+from msgspec import UNSET
+
 from windlass.core import errors
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.explain.reasons import Explanation
@@ -170,8 +172,8 @@ async def jobs(context: RequestContext[None, ListJobsQuery]) -> PageShape:
     """List jobs by state, tag or indexed payload field, of one queue or of all, by page; or find jobs by any name.
 
     The other conditions are filters. A page examines a bounded number of jobs; continue with its cursor. With `alias`,
-    the page has all jobs that the name may mean: a unique key may be used in several queues. A token limited to some
-    queues sees the jobs in these queues."""
+    the page has all jobs that the name may mean: a unique key may be used in several queues, and a part of an id belong
+    to several jobs. A token limited to some queues sees the jobs in these queues."""
     query = context.query
     if query.alias:
         return await _find(context)
@@ -188,6 +190,7 @@ async def jobs(context: RequestContext[None, ListJobsQuery]) -> PageShape:
             format_id(job_id): attempt_shape(attempt, context.response_encoding)
             for job_id, attempt in page.last_attempts.items()
         },
+        is_complete=UNSET if page.is_complete else False,
     )
 
 
@@ -202,7 +205,7 @@ async def _find(context: RequestContext[None, ListJobsQuery]) -> PageShape:
     return PageShape(
         jobs=[job_shape(job, context.response_encoding) for job in found.jobs],
         cursor="",
-        looked_at=len(found.jobs),
+        looked_at=found.looked_at or len(found.jobs),
         last_attempts={},
         is_complete=found.is_complete,
     )

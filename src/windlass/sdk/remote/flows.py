@@ -35,13 +35,15 @@ class RemoteFlowOperations(RemoteFacet):
         *,
         state: FlowState | Literal[""] = "",
         name: str = "",
+        alias: str = "",
         most: int = 50,
         cursor: str = "",
         queues: tuple[str, ...] = (),
     ) -> Operation[FlowPage]:
         """Return a page of flows. The server adds the queues of the token; narrower `queues` are for the server."""
-        super().flows(state=state, name=name, most=most, cursor=cursor, queues=queues)
-        query = {"state": state or None, "name": name or None, "limit": most, "cursor": cursor or None}
+        super().flows(state=state, name=name, alias=alias, most=most, cursor=cursor, queues=queues)
+        query = {"state": state or None, "name": name or None, "alias": alias or None, "limit": most}
+        query["cursor"] = cursor or None
         return self._single(
             get("/flows", FlowsShape, query=query),
             lambda page: FlowPage([_summary(shape) for shape in page.flows], page.cursor),

@@ -78,6 +78,7 @@ class RemoteJobOperations(RemoteFacet):
                 page.cursor,
                 page.looked_at,
                 {parse_id(job_id): attempt_of(shape) for job_id, shape in page.last_attempts.items()},
+                page.is_complete is not False,
             ),
         )
 
@@ -85,7 +86,7 @@ class RemoteJobOperations(RemoteFacet):
         super().find(alias, queue=queue)
         return self._single(
             get("/jobs", PageShape, query={"alias": alias, "queue": queue or None}),
-            lambda page: AliasMatches([job_of(shape) for shape in page.jobs], page.is_complete is not False),
+            _matches,
         )
 
     def aliases(self, jobs: Sequence[Job]) -> BatchOperation[JobAliases]:
@@ -102,6 +103,12 @@ class RemoteJobOperations(RemoteFacet):
             get(f"/jobs/{format_id(job_id)}/members", MembersShape, query=query),
             lambda page: MemberPage([_member(shape) for shape in page.members], page.cursor),
         )
+
+
+def _matches(page: PageShape) -> AliasMatches:
+    is_by_part = page.looked_at > len(page.jobs)  # of an id; a look-up by another name examines the jobs that it finds
+    looked_at = page.looked_at if is_by_part else 0
+    return AliasMatches([job_of(shape) for shape in page.jobs], page.is_complete is not False, looked_at)
 
 
 def _aliases_in(jobs: Sequence[Job]) -> RequestFlow[list[JobAliases | Refusal]]:

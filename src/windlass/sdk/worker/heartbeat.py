@@ -1,6 +1,7 @@
 """Heartbeat thread of a worker, with its own event loop and store.
 
-It runs the worker's lease holder and the monitor of its event loop, sends the progress of jobs and the figures of tasks,
+It runs the worker's lease holder and the monitor of its event loop, sends the progress of jobs and the figures of
+tasks,
 and runs the background loops. Code that blocks the worker's event loop does not block it.
 """
 

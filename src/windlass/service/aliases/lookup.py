@@ -6,9 +6,20 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import BadInput, Refusal
-from windlass.core.ids import DOWNLOADS_QUEUE, NUMBER_MAX, number_of_download_id, parse_id
+from windlass.core.ids import (
+    DOWNLOADS_QUEUE,
+    ID_DIGITS,
+    NUMBER_MAX,
+    IdPart,
+    id_part,
+    number_of_download_id,
+    parse_id,
+    without_cut_marks,
+)
 from windlass.core.job import Job, Timeline
 from windlass.core.job_aliases import AliasMatches, JobAliases, aliases_of
 from windlass.core.validation.bounds import QUEUE_MAX, UNIQUE_MAX
@@ -18,6 +29,7 @@ from windlass.service.jobs import JobOperations
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import numbers
 from windlass.store.commands.command import Flow
+from windlass.store.id_scan import scan_ids
 from windlass.store.operation import BatchOperation, Operation
 
 from .numbers import NumberOperations
@@ -30,7 +42,10 @@ _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 class AliasOperations(JobOperations, NumberOperations):
     def find(self, alias: str, *, queue: str = "") -> Operation[AliasMatches]:
         """Return the jobs that a text may mean: by id, Bedrock job number, download id, or unique key, such as a
-        processor's uuid. Several queues may have the same unique key; `queue` restricts the search to one."""
+        processor's uuid. Several queues may have the same unique key; `queue` restricts the search to one.
+
+        If there is no such job, the text may be the beginning or the end of an id, at least 4 hex digits. This examines
+        the ids of up to 100,000 jobs, the newest of each queue."""
         return self.find_within(alias, (), queue=queue)
 
     def find_within(self, alias: str, queues: tuple[str, ...], *, queue: str = "") -> Operation[AliasMatches]:
@@ -45,19 +60,33 @@ class AliasOperations(JobOperations, NumberOperations):
         names = [name for name in names if is_queue_allowed(name, queues)]
         # Few programs name their own jobs in the queue of the downloader, and many people look for downloads.
         names.sort(key=lambda name: name != DOWNLOADS_QUEUE)
+        searched = names[:QUEUES_SEARCHED_MAX]
         numbered = yield from self._find_numbers_flow(list(_numbers_in(alias)))
         held = yield from split_by_partition(
-            [(name, alias) for name in names[:QUEUES_SEARCHED_MAX]],
+            [(name, alias) for name in searched],
             lambda key: self.store.partition_of_queue(key[0]),
             numbers.holder,
         )
-        found = [job_id for job_id in (*_ids_in(alias), *numbered, *held) if isinstance(job_id, bytes)]
-        ids = list(dict.fromkeys(found))
+        ids = [job_id for job_id in (*_ids_in(alias), *numbered, *held) if isinstance(job_id, bytes)]
+        found = yield from self._matches_flow(ids, queues, queue)
+        part = id_part(alias)
+        if not found.jobs and part is not None and len(part.digits) < ID_DIGITS:
+            found = yield from self._find_by_part_flow(part, searched, queues)
+        return msgspec.structs.replace(found, is_complete=found.is_complete and len(names) == len(searched))
+
+    def _find_by_part_flow(self, part: IdPart, names: Sequence[str], queues: tuple[str, ...]) -> Flow[AliasMatches]:
+        scan = yield from scan_ids(part, names, self.store.partition_of_queue, MATCHES_MAX)
+        found = yield from self._matches_flow(scan.ids, queues, "")
+        return AliasMatches(found.jobs, found.is_complete and scan.is_complete, scan.looked_at)
+
+    def _matches_flow(self, ids: Sequence[bytes], queues: tuple[str, ...], queue: str) -> Flow[AliasMatches]:
+        """Read the jobs that the caller may see."""
+        ids = list(dict.fromkeys(ids))
         timelines = yield from self._job_flow(ids[:MATCHES_MAX])
         jobs = [timeline.job for timeline in timelines if isinstance(timeline, Timeline)]
         return AliasMatches(
             [job for job in jobs if is_queue_allowed(job.queue, queues) and queue in ("", job.queue)],
-            len(names) <= QUEUES_SEARCHED_MAX and len(ids) <= MATCHES_MAX,
+            len(ids) <= MATCHES_MAX,
         )
 
     def aliases(self, jobs: Sequence[Job]) -> BatchOperation[JobAliases]:
@@ -77,7 +106,7 @@ class AliasOperations(JobOperations, NumberOperations):
 
 def _ids_in(alias: str) -> Iterator[bytes]:
     try:
-        yield parse_id(alias)
+        yield parse_id(without_cut_marks(alias))
     except BadInput:
         return
 

@@ -99,6 +99,7 @@ class IndexPage(NamedTuple):
     until: IndexPosition | None
     looked_at: int
     last_attempts: dict[bytes, Attempt]
+    read_again: int = 0  # jobs that were read and are left to the next page
 
     @property
     def page(self) -> Page:

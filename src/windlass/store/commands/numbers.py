@@ -1,5 +1,5 @@
-"""Commands for job numbers (reserve_numbers, number, assigned_number, numbered, taken_details) and for the holders of
-unique keys."""
+"""Commands for job numbers (reserve_numbers, number, assigned_number, numbered, taken_details), for the holders of
+unique keys, and for parts of ids (match_ids)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from windlass.core.errors import Refusal
-from windlass.core.ids import number_of_id
+from windlass.core.ids import IdPart, number_of_id
 from windlass.core.operations import NumberedJob, TakenRef
 from windlass.store.records.record import unpack
 
@@ -103,3 +103,37 @@ def _read_numbered(reply: Any) -> NumberedJob:
 
 def _read_number(job_id: bytes, reply: bytes) -> int:
     return int(reply) if reply else number_of_id(job_id) or 0
+
+
+class IdMatches(NamedTuple):
+    """Ids that match, among some of the members of the indexes of queues."""
+
+    ids: list[bytes]
+    looked_at: int
+    positions: list[int | None]  # by queue: where to continue; None: all its members were examined
+
+
+def match_ids(
+    part: IdPart, queues: Sequence[tuple[str, int]], most: int, most_read: int, partition: int
+) -> Command[IdMatches]:
+    """Find ids by a part of them. `queues`: names, and the position of each. `most_read`: members of each queue."""
+    place = "either" if part.is_prefix and part.is_suffix else "begin" if part.is_prefix else "end"
+    digits = part.digits
+    whole, is_odd = len(digits) // 2 * 2, len(digits) % 2
+    args: list[Argument] = [
+        place,
+        bytes.fromhex(digits[:whole]),
+        bytes.fromhex(digits[is_odd:]),
+        int(digits[-1], 16) if is_odd else "",
+        int(digits[0], 16) if is_odd else "",
+        most,
+        most_read,
+    ]
+    for queue, position in queues:
+        args += (queue, position)
+    return Command("match_ids", args, _read_matches, partition=partition)
+
+
+def _read_matches(reply: Any) -> IdMatches:
+    ids, looked_at, positions = reply
+    return IdMatches(ids, looked_at, [None if position == b"" else int(position) for position in positions])

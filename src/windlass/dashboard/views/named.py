@@ -1,0 +1,56 @@
+"""Jobs, flows and queues that a text names: for the search page, and for other pages that lead to what is named."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from windlass.core.errors import BadInput
+from windlass.core.flow import FlowPage, FlowSummary
+from windlass.core.ids import ID_DIGITS, id_part
+from windlass.core.job_aliases import AliasMatches
+from windlass.core.validation.bounds import UNIQUE_MAX
+from windlass.dashboard.page_context import PageContext
+
+FLOWS_SHOWN = 20
+QUEUES_SHOWN = 20
+
+
+class Named(msgspec.Struct, frozen=True):
+    jobs: AliasMatches
+    flows: list[FlowSummary]
+    queues: list[str]  # whose names contain the text
+
+
+NOTHING = Named(AliasMatches([]), [], [])
+
+
+async def find_named(page: PageContext[Any], text: str) -> Named:
+    """Find what a text names, in the queues that the principal may use."""
+    jobs, flows, queues = await asyncio.gather(_jobs(page, text), _flows(page, text), page.service.queues())
+    wanted = text.casefold()
+    matching = [name for name in queues if page.may_use(name) and wanted in name.casefold()]
+    return Named(jobs, flows, matching[:QUEUES_SHOWN])
+
+
+async def _jobs(page: PageContext[Any], text: str) -> AliasMatches:
+    if len(text.encode()) > UNIQUE_MAX:
+        return AliasMatches([])
+    try:
+        return await page.service.find_within(text, page.principal.queues)
+    except BadInput:  # control characters
+        return AliasMatches([])
+
+
+async def _flows(page: PageContext[Any], text: str) -> list[FlowSummary]:
+    """Return the flows with this part of their id, among the newest 2,000."""
+    part = id_part(text)
+    if part is None or len(part.digits) == ID_DIGITS:
+        return []
+    try:
+        found: FlowPage = await page.service.flows(alias=text, most=FLOWS_SHOWN, queues=page.principal.queues)
+    except BadInput:  # a long text
+        return []
+    return found.flows
