@@ -176,7 +176,7 @@ async def test_the_page_of_failures_counts_own_ones(scoped: httpx.AsyncClient, s
         "state=all&text=null",
         "tag=red&text=null",
         "state=queued&text=nul",
-    ],  # fmt: skip
+    ],
 )
 async def test_a_list_of_jobs_counts_own_ones(scoped: httpx.AsyncClient, service: Service, wanted: str) -> None:
     for queue in ("other", "mine", "other", "another", "mine"):

@@ -15,7 +15,7 @@ from windlass.core.operations import Fail, Finish
 from windlass.core.stats.task_figures import TASKS_PER_REPORT, TaskSums, bucket_of
 from windlass.service import Service
 
-from .runner import RunReport
+from .job_log import RunReport
 
 log = logging.getLogger("windlass.worker")
 
