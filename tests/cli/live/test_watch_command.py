@@ -115,8 +115,7 @@ def test_a_job_that_is_not_kept(service: Service) -> None:
 def test_the_wait_limit(service: Service, settings: dict[str, str]) -> None:
     (made,) = put(service, new())
     with watch(settings, format_id(made.id), "--wait-limit", "100ms") as process:
-        out, notes = process.communicate(timeout=LIMIT_S)
-    assert "snapshot queued" in out
+        _, notes = process.communicate(timeout=LIMIT_S)
     assert notes == "windlass: 1 job has not ended within 100ms; it continues.\n"
     assert process.returncode == 75
 
