@@ -80,7 +80,7 @@ from windlass.web.app.content_negotiation import body_encoding, negotiate_encodi
 from windlass.web.app.query_parser import parse_query
 from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.line_splitter import LineSplitter as BodyLines
+from windlass.core.text.line_splitter import LineSplitter as BodyLines
 from windlass.web.listener.serializer import CONTINUE
 from windlass.wire.durable.streams import parse_position
 from windlass.wire.encoding import decode

@@ -282,6 +282,11 @@ class TokenExists(Refusal):
     sentence = "A token with this name already exists; choose another name, or remove that token first."
 
 
+class LastAdminToken(Refusal):
+    code = "last_admin_token"
+    sentence = "This deployment would have no admin token; create one first."
+
+
 class StepsFull(Refusal):
     """The steps of a job have reached their number or size. More would not be stored."""
 
@@ -349,6 +354,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         TooManyRequests,
         UnknownToken,
         TokenExists,
+        LastAdminToken,
         StepsFull,
         MailboxFull,
         StreamFull,

@@ -30,10 +30,9 @@ class FailureGroupOperations(JobOperations):
         check_integer("looked_at", looked_at, 1, LOOKED_AT_MAX)
         check_queue_patterns(queues)
         key = ("failures", queue, name, looked_at, queues)
-        cache = self.store.ttl_cache
         return Operation(
             self.store,
-            lambda: cache.read(
+            lambda: self.store.ttl_cache.read(
                 key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms)
             ),
         )

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass import server
 from windlass.cli.bulk import progress
 from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow
 from windlass.cli.output import Column, format_count, json_option, print_json, print_note, print_table, print_text
@@ -22,7 +21,7 @@ from windlass.migration.jobber import JobberReader
 from windlass.migration.mover import Mover
 from windlass.migration.processor import ProcessorReader
 from windlass.migration.report import MigrationReport
-from windlass.service import Service
+from windlass.sdk.deployment import make_service, make_store
 from windlass.store.job_source import JobSource
 
 MakeReader = Callable[[JobSource], Reader]
@@ -123,11 +122,11 @@ def _migrate(dialect: str, options: MigrateOptions, make: MakeReader) -> None:
 
 async def _move(mover: Mover, engine: EngineOptions, advance: Callable[[int], None]) -> None:
     logging.getLogger("windlass").addHandler(logging.NullHandler())
-    store = server.build_store(engine.settings())
+    store = make_store(engine.settings())
     try:
         with notify_if_slow(store):
             await store.open()
-        await mover.move_all(Service(store), advance)
+        await mover.move_all(make_service(store), advance)
     finally:
         await store.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from . import (
-    admin,
     atomic_enqueue,
     bulk_actions,
     callbacks,
@@ -21,9 +20,10 @@ from . import (
     take,
     workers,
 )
+from .admin import deployment, transfer
 from .durable import signals, steps, streams
 
 _JOB_ROUTES = (enqueue, atomic_enqueue, jobs, failures, flows, events, job_admin, bulk_actions, take, reports)
 _DURABLE_ROUTES = (steps, signals, streams)
-_OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, admin)
+_OTHER_ROUTES = (queues, history, limits, schedules, workers, callbacks, deployment, transfer)
 ROUTES = tuple(subject.routes for subject in (*_JOB_ROUTES, *_DURABLE_ROUTES, *_OTHER_ROUTES))

@@ -1,0 +1,1 @@
+"""Operations over HTTP for the operators of a deployment."""
