@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.migration.source_redis import SourceRedis
 from tests.service.durable.builders import HOUR_MS, start, store, suspend, wait_for
 from tests.service.flows.flow_builders import put_flow
 from tests.service.helpers import new, put, take
@@ -28,6 +30,7 @@ LOCAL = {
     "engine check": "it reads the files of the embedded engine",
     "engine prepare": "it prepares an engine for its users",
     "engine repair": "it repairs the files of the embedded engine",
+    "migrate downloader": "the native API has no caps for the keys of aggregations; the command says so",
     "completion": "it needs no deployment",
 }
 
@@ -100,9 +103,14 @@ def _schedule(place: Place) -> str:
 
 
 def _limit(place: Place) -> str:
-    limit = Limit(name="customers", matches=Matcher(queue="q"), running=1, key="customer", has_key_caps=True)
+    limit = Limit(name="customers", matches=Matcher(queue="q"), running=1, key="customer", own_caps=True)
     place.service.limit(limit).wait()
     return "customers"
+
+
+def _job_of_anna(place: Place) -> str:
+    put(place.service, new(payload=Blob(b'{"customer":"anna"}')))
+    return "anna"
 
 
 def _worker(place: Place) -> str:
@@ -121,6 +129,26 @@ def _export_file(place: Place) -> str:
     _queued(place)
     file.write_bytes(b"".join(place.service.export()))
     return str(file)
+
+
+def _jobber_source(place: Place) -> str:
+    entry = {"id": f"{1:08x}-1111-4222-8333-{1:012x}", "type": "mail", "payload": 1}
+    _call_source(place, "LPUSH", "job_queue_mail", json.dumps(entry))
+    return place.source_url
+
+
+def _processor_source(place: Place) -> str:
+    uuid = "00000001-0000-4000-8000-000000000000"
+    job = {"uuid": uuid, "queue_name": "convert", "command": "resize", "args": [1]}
+    _call_source(place, "HSET", uuid, "json", json.dumps(job))
+    _call_source(place, "LPUSH", "jobs_queued:convert", uuid)
+    return place.source_url
+
+
+def _call_source(place: Place, *command: str) -> None:
+    source = SourceRedis(place.source_url)
+    source.call(*command)
+    source.close()
 
 
 def _data(place: Place) -> None:
@@ -163,7 +191,7 @@ CASES: dict[str, Case] = {
     "queues resume": lambda place: ["q"],
     "queues scale": lambda place: ["q"],
     "queues show": lambda place: ["q", _data(place) or "--json"],
-    "limits cap": lambda place: [_limit(place), "anna", "--running", "2"],
+    "limits cap": lambda place: [_limit(place), _job_of_anna(place), "--running", "2"],
     "limits ls": lambda place: [_limit(place) and "--json"],
     "limits rm": lambda place: [_limit(place)],
     "limits set": lambda place: ["mail", "--queue", "q", "--running", "2"],
@@ -185,8 +213,7 @@ CASES: dict[str, Case] = {
     "doctor": lambda place: ["--repair"],
     "export": lambda place: [str(place.folder / "out.jsonl.gz")],
     "import": lambda place: [_export_file(place), "--merge"],
-    "migrate downloader": lambda place: ["--from", place.source_url, "--download-url", "https://example.org"],
-    "migrate jobber": lambda place: ["--from", place.source_url],
-    "migrate processor": lambda place: ["--from", place.source_url],
+    "migrate jobber": lambda place: ["--from", _jobber_source(place)],
+    "migrate processor": lambda place: ["--from", _processor_source(place)],
     "config": lambda place: [],
 }

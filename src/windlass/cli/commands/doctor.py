@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from windlass import server
-from windlass.cli.connection import EngineOptions, engine_options, run_within
+from windlass.cli.connection import EngineOptions, engine_options, open_or_report, run_within
 from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
 from windlass.cli.output import format_count, json_option, printable
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
@@ -133,6 +133,7 @@ def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:
     # Other commands refuse an engine that evicts keys; here it must become a finding.
     store = make_store(engine.settings(allow_eviction=True))
     try:
+        open_or_report(store)
         diagnosis = make_service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
         _clear()
         found = store.deployment
