@@ -44,7 +44,7 @@ class EngineOptions(NamedTuple):
     namespace: str | None
 
     def settings(self, **more: Any) -> Settings:
-        settings, _ = load(self._asdict() | more)
+        settings, _ = load(self._asdict() | more, option_form="--{}")
         return settings
 
     def arguments(self) -> list[str]:
@@ -56,7 +56,7 @@ class EngineOptions(NamedTuple):
     def service(self) -> Iterator[Service]:
         """Open the service of an engine, or of a server at an http URL. If it is missing, this is reported before the
         command asks the user anything. Operations that need the engine report that a server does not suffice."""
-        settings, origins = load(self._asdict())
+        settings, origins = load(self._asdict(), option_form="--{}")
         store = make_store(settings)
         is_patient = any(origin.name == "patience" and origin.source != "default" for origin in origins)
         try:

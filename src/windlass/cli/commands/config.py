@@ -6,6 +6,7 @@ import json
 import re
 
 import click
+import msgspec
 
 from windlass import server
 from windlass.cli.connection import EngineOptions, engine_options, run_within
@@ -36,7 +37,7 @@ def config(as_json: bool, engine: EngineOptions) -> None:
     Example:
       windlass config
     """
-    settings, origins = load(engine._asdict())
+    settings, origins = load(engine._asdict(), option_form="--{}")
     shown = [Origin(origin.name, _mask(origin), origin.source) for origin in origins]
     shown.append(Origin(IN_FORCE, _read_durability_within(settings, ENGINE_LIMIT_S), "engine"))
     if as_json:
@@ -76,7 +77,7 @@ def _read_durability(settings: Settings, limit_s: float) -> str:
 
 
 def _read_from_server(settings: Settings) -> str:
-    store = make_store(settings)
+    store = make_store(msgspec.structs.replace(settings, patience_ms=0))
     try:
         return str(find_weakest([node.durability for node in make_service(store).engines().wait()]))
     finally:
