@@ -85,5 +85,7 @@ def find_unknown_variables(environment: Collection[str], settings: Collection[st
         ):
             continue
         suggestion = suggest_name(variable.removeprefix(PREFIX).lower(), settings)
-        hint = f"; did you mean {PREFIX}{suggestion.upper()}?" if suggestion else ". `windlass config` shows the settings."
+        hint = (
+            f"; did you mean {PREFIX}{suggestion.upper()}?" if suggestion else ". `windlass config` shows the settings."
+        )
         yield f"{variable} is not a setting{hint}"

@@ -44,7 +44,7 @@ COMMANDS = {
     "flows": ("flows:flows", "Show flows and act on them."),
     "queues": ("queues:queues", "Show, pause and configure queues."),
     "limits": ("limits:limits", "Limit running jobs, or starts per time."),
-    "schedules": ("schedules:schedules", "Show, run and pause schedules."),
+    "schedules": ("schedules.lists:schedules", "Show, add, run and pause schedules."),
     "callbacks": ("callbacks:callbacks", "List callbacks and redeliver given-up callbacks."),
     "workers": ("workers:workers", "List and stop workers."),
     "top": ("top:top", "Watch queues and workers."),

@@ -195,6 +195,8 @@ CASES: dict[str, Case] = {
     "limits ls": lambda place: [_limit(place) and "--json"],
     "limits rm": lambda place: [_limit(place)],
     "limits set": lambda place: ["mail", "--queue", "q", "--running", "2"],
+    "schedules add": lambda place: ["poll", "--every", "10m", "--queue", "q", "--job", "n"],
+    "schedules edit": lambda place: [_schedule(place), "--every", "1h", "--priority", "-5"],
     "schedules ls": lambda place: [_schedule(place) and "--json"],
     "schedules pause": lambda place: [_schedule(place), "--reason", "holidays"],
     "schedules resume": lambda place: [_schedule(place)],
