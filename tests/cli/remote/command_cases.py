@@ -35,7 +35,7 @@ LOCAL = {
 }
 
 
-class Place(NamedTuple):
+class Target(NamedTuple):
     """Deployment that the command changes, a folder for files, and the URL of a Redis to move jobs from."""
 
     service: Service
@@ -43,11 +43,11 @@ class Place(NamedTuple):
     source_url: str
 
 
-def _queued(place: Place) -> str:
+def _queued(place: Target) -> str:
     return format_id(put(place.service, new(priority=-5))[0].id)
 
 
-def _failed(place: Place) -> str:
+def _failed(place: Target) -> str:
     put(place.service, new("failing", retry=Backoff(tries=1)))
     (job,) = take(place.service, "failing")
     error = Blob(b'{"type":"OSError","message":"refused"}')
@@ -55,14 +55,14 @@ def _failed(place: Place) -> str:
     return job.key
 
 
-def _suspended(place: Place) -> str:
+def _suspended(place: Target) -> str:
     job = start(place.service)
     store(place.service, job, "charge", b'{"receipt":"r-7"}')
     suspend(place.service, job, wait_for("approval", HOUR_MS))
     return job.key
 
 
-def _streaming(place: Place) -> str:
+def _streaming(place: Target) -> str:
     put(place.service, new("streams"))
     (job,) = take(place.service, "streams")
     write = StreamWrite(id=job.id, token=job.lease_token, values=(Blob(b'"once"'),), sequence=0)
@@ -71,23 +71,23 @@ def _streaming(place: Place) -> str:
     return job.key
 
 
-def _waiting(place: Place) -> str:
+def _waiting(place: Target) -> str:
     (first,) = put(place.service, new("chain"))
     return format_id(put(place.service, new("chain", after=(first.id,)))[0].id)
 
 
-def _flow(place: Place) -> str:
+def _flow(place: Target) -> str:
     return format_id(put_flow(place.service, {"order": (), "pay": ("order",)})[0])
 
 
-def _failed_flow(place: Place) -> str:
+def _failed_flow(place: Target) -> str:
     key = _flow(place)
     (job,) = take(place.service)
     place.service.fail([Fail(id=job.id, token=job.lease_token, then="final")]).wait()
     return key
 
 
-def _given_up(place: Place) -> str:
+def _given_up(place: Target) -> str:
     put(place.service, new("calls", callback=Callback(url="https://example.org/x")))
     (job,) = take(place.service, "calls")
     place.service.finish([Finish(job.id, job.lease_token)]).wait()
@@ -97,47 +97,47 @@ def _given_up(place: Place) -> str:
     return callback.key
 
 
-def _schedule(place: Place) -> str:
+def _schedule(place: Target) -> str:
     place.service.schedule(Schedule(name="nightly", job=new(), every_ms=86_400_000)).wait()
     return "nightly"
 
 
-def _limit(place: Place) -> str:
+def _limit(place: Target) -> str:
     limit = Limit(name="customers", matches=Matcher(queue="q"), running=1, key="customer", own_caps=True)
     place.service.limit(limit).wait()
     return "customers"
 
 
-def _job_of_anna(place: Place) -> str:
+def _job_of_anna(place: Target) -> str:
     put(place.service, new(payload=Blob(b'{"customer":"anna"}')))
     return "anna"
 
 
-def _worker(place: Place) -> str:
+def _worker(place: Target) -> str:
     worker = make_id(1_700_000_000_000, 0, 7)
     place.service.register(worker, WorkerInfo(host="h", name="mailer", queues=("q",)), beat_ms=HOUR_MS).wait()
     return format_id(worker)
 
 
-def _token(place: Place) -> str:
+def _token(place: Target) -> str:
     place.service.create_token(NewToken(name="shop", roles=frozenset({Role.READ}))).wait()
     return "shop"
 
 
-def _export_file(place: Place) -> str:
+def _export_file(place: Target) -> str:
     file = place.folder / "all.jsonl"
     _queued(place)
     file.write_bytes(b"".join(place.service.export()))
     return str(file)
 
 
-def _jobber_source(place: Place) -> str:
+def _jobber_source(place: Target) -> str:
     entry = {"id": f"{1:08x}-1111-4222-8333-{1:012x}", "type": "mail", "payload": 1}
     _call_source(place, "LPUSH", "job_queue_mail", json.dumps(entry))
     return place.source_url
 
 
-def _processor_source(place: Place) -> str:
+def _processor_source(place: Target) -> str:
     uuid = "00000001-0000-4000-8000-000000000000"
     job = {"uuid": uuid, "queue_name": "convert", "command": "resize", "args": [1]}
     _call_source(place, "HSET", uuid, "json", json.dumps(job))
@@ -145,19 +145,19 @@ def _processor_source(place: Place) -> str:
     return place.source_url
 
 
-def _call_source(place: Place, *command: str) -> None:
+def _call_source(place: Target, *command: str) -> None:
     source = SourceRedis(place.source_url)
     source.call(*command)
     source.close()
 
 
-def _data(place: Place) -> None:
+def _data(place: Target) -> None:
     """Fill the deployment with something for each list."""
     for make in (_suspended, _queued, _failed, _schedule, _limit, _worker, _given_up):
         make(place)
 
 
-Case = Callable[[Place], Sequence[str]]
+Case = Callable[[Target], Sequence[str]]
 CASES: dict[str, Case] = {
     "enqueue": lambda place: ["mail", "send", "[1]"],
     "jobs awaited": lambda place: [_suspended(place)][1:],

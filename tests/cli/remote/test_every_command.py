@@ -14,7 +14,7 @@ from tests.support.console import run
 from tests.support.engine_process import EngineProcess
 from windlass.service import Service
 
-from .command_cases import CASES, LOCAL, Place
+from .command_cases import CASES, LOCAL, Target
 from .conftest import RunOverServer, make_token
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -34,10 +34,10 @@ _OTHER = re.compile(
 
 
 @pytest.fixture
-def place(service: Service, tmp_path: Path, engine: EngineProcess) -> Iterator[Place]:
+def place(service: Service, tmp_path: Path, engine: EngineProcess) -> Iterator[Target]:
     source = SourceRedis(engine.unix_url.replace("db=0", "db=9"))
     source.call("FLUSHDB")
-    yield Place(service, tmp_path, source.url)
+    yield Target(service, tmp_path, source.url)
     source.call("FLUSHDB")
     source.close()
 
@@ -48,7 +48,7 @@ def test_every_command_has_a_case_or_is_local(engine: EngineProcess) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_a_command_works_over_a_server(place: Place, over_server: RunOverServer, name: str) -> None:
+def test_a_command_works_over_a_server(place: Target, over_server: RunOverServer, name: str) -> None:
     arguments = [*name.split(), *CASES[name](place)]
     done = over_server(*arguments)
     assert done.code == 0, done
@@ -56,7 +56,7 @@ def test_a_command_works_over_a_server(place: Place, over_server: RunOverServer,
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_command_prints_the_same_as_on_the_engine(place: Place, over_server: RunOverServer, name: str) -> None:
+def test_a_command_prints_the_same_as_on_the_engine(place: Target, over_server: RunOverServer, name: str) -> None:
     arguments = [*name.split(), *CASES[name](place)]
     here, there = run(place.service, *arguments), over_server(*arguments)
     assert there.out.splitlines()
@@ -69,7 +69,7 @@ def _without_times(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - ANY_ROLE))
-def test_a_missing_role_ends_with_1_and_is_named(place: Place, over_server: RunOverServer, name: str) -> None:
+def test_a_missing_role_ends_with_1_and_is_named(place: Target, over_server: RunOverServer, name: str) -> None:
     token = make_token(place.service, "work")
     role = "produce" if name in ("enqueue", "jobs signal", "jobs signal-url", "flows cancel") else "admin"
     done = over_server(*name.split(), *CASES[name](place), token=token)
