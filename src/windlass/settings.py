@@ -26,7 +26,9 @@ from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
 from .core.server_roles import ROLES, parse_roles
 from .core.text.durations import format_duration, parse_duration_ms
+from .core.text.similar_names import suggest_name
 from .core.validation.bounds import DURATION_MAX, PAYLOAD_MAX, PAYLOAD_STORED_MAX
+from .setting_words import describe_values, describe_wrong_value, find_unknown_variables, setting_kinds
 
 FILE_NAME = "windlass.toml"
 INTEGER_DIGITS_MAX = 18
@@ -168,30 +170,44 @@ def _setting_name(field: str) -> str:
 
 _FIELDS = {_setting_name(field): field for field in Settings.__struct_fields__}
 _DEFAULTS = {name: getattr(Settings(), field) for name, field in _FIELDS.items()}
+_VALUES = {
+    name: describe_values(name, kind, may_be_off=name in _MAY_BE_OFF, is_duration=_FIELDS[name].endswith("_ms"))
+    for name, kind in ((_setting_name(field), kind) for field, kind in setting_kinds(Settings).items())
+}
 
 
 def load(
     options: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    *,
+    option_form: str = "the option {}",
 ) -> tuple[Settings, list[Origin]]:
-    """Return the settings and the origin of each. Options that are None count as not given."""
+    """Return the settings and the origin of each. Options that are None count as not given. `option_form`: how a person
+    writes an option, for messages."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     env = os.environ if environment is None else environment
     from_file = _read_file((directory or Path.cwd()) / FILE_NAME)
-    origins = [_find(name, given, env, from_file) for name in _FIELDS]
+    origins = [_find(name, given, env, from_file, option_form) for name in _FIELDS]
     return Settings(**{_FIELDS[origin.name]: origin.value for origin in origins}), origins
 
 
-def _find(name: str, given: Mapping[str, Any], env: Mapping[str, str], from_file: Mapping[str, Any]) -> Origin:
+def _find(
+    name: str, given: Mapping[str, Any], env: Mapping[str, str], from_file: Mapping[str, Any], option_form: str
+) -> Origin:
     variable = f"WINDLASS_{name.upper()}"
     if name in given:
-        return Origin(name, _read(name, given[name], "the option"), "option")
+        return Origin(name, _read(name, given[name], option_form.format(name.replace("_", "-"))), "option")
     if variable in env:
         return Origin(name, _read(name, env[variable], variable), variable)
     if name in from_file:
-        return Origin(name, _read(name, from_file[name], FILE_NAME), FILE_NAME)
+        return Origin(name, _read(name, from_file[name], f"{name} in {FILE_NAME}"), FILE_NAME)
     return Origin(name, _DEFAULTS[name], "default")
+
+
+def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence about each WINDLASS_… variable that is not a setting."""
+    return list(find_unknown_variables(os.environ if environment is None else environment, _FIELDS))
 
 
 def _read_file(file: Path) -> dict[str, Any]:
@@ -203,14 +219,16 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise BadSetting(f"{FILE_NAME} cannot be read: {error}.") from error
     for name in content:
         if name not in _FIELDS:
+            suggestion = suggest_name(str(name), _FIELDS)
+            hint = f"did you mean {suggestion!r}? The" if suggestion else "the"
             raise BadSetting(
-                f"{FILE_NAME} contains the unknown setting {name!r}; the settings are {', '.join(_FIELDS)}."
+                f"{FILE_NAME} contains the unknown setting {name!r}; {hint} settings are {', '.join(_FIELDS)}."
             )
     return content
 
 
-def _read(name: str, value: Any, source: str) -> Any:
-    field = _FIELDS[name]
+def _read(name: str, given: Any, source: str) -> Any:
+    field, value = _FIELDS[name], given
     try:
         if field.endswith("_ms"):
             value = parse_duration_ms(value)
@@ -231,8 +249,18 @@ def _read(name: str, value: Any, source: str) -> Any:
         elif isinstance(value, str) and (isinstance(_DEFAULTS[name], int) or name == "health_port"):
             value = _parse_integer(value)
         return getattr(msgspec.convert({field: value}, Settings), field)
-    except (msgspec.ValidationError, BadInput, AttributeError) as error:
-        raise BadSetting(f"The setting {name}, from {source}, is invalid: {error}") from error
+    except (msgspec.ValidationError, BadInput, AttributeError, TypeError) as error:
+        raise BadSetting(_explain(name, given, source, error)) from error
+
+
+def _explain(name: str, value: Any, source: str, error: Exception) -> str:
+    """Say in words what is wrong with a value, and name its source as the person wrote it."""
+    expected = _VALUES[name]
+    if expected:
+        return f"{source} must be {expected}, not {describe_wrong_value(value)}."
+    if isinstance(error, BadInput):
+        return f"{source} is invalid: {error}"
+    return f"{source} must be text, not {describe_wrong_value(value)}."
 
 
 def _parse_boolean(text: str) -> bool:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.live.terminal import WINDLASS, Terminal
 from tests.service.helpers import counts, new, put
-from tests.support.console import environment
+from tests.support.console import environment, run_with_settings
 from windlass.cli.main import windlass
 from windlass.core.ids import format_id
 from windlass.service import Service
@@ -233,3 +233,22 @@ def test_a_key_ends_the_live_screen(service: Service, key: str) -> None:
     assert terminal.end() == 0
     assert "\x1b[?1049l" in terminal.seen  # the previous screen is restored
     assert "Traceback" not in terminal.seen
+
+
+# Suggestions
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("job ls", 'No such command "job"; did you mean "jobs"?'),
+        ("jobs lss", 'No such command "lss"; did you mean "ls"?'),
+        ("queues configur mail", 'No such command "configur"; did you mean "configure"?'),
+        ("xylophone", 'No such command "xylophone".'),
+        ("jobs ls --queu mail", "'--queue'?"),
+    ],
+)
+def test_a_misspelt_command_or_option_is_suggested(typed: str, sentence: str) -> None:
+    done = run_with_settings(*typed.split())
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err

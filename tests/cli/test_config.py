@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.support.console import run_with_settings
 from tests.support.engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.errors import BadSetting
-from windlass.settings import load
+from windlass.settings import load, unknown_variables
 from windlass.store.embedded.engine import EmbeddedEngine
 
 
@@ -35,22 +36,28 @@ def test_precedence_of_options_environment_file_and_defaults(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ({"WINDLASS_ALLOW_EVICTION": "perhaps"}, "is not a boolean"),
-        ({"WINDLASS_DURABILITY": "hope"}, "durability"),
-        ({"WINDLASS_PATIENCE": "soon"}, "patience"),
-        ({"WINDLASS_PATIENCE": "-1s"}, "not a duration"),
-        ({"WINDLASS_PARTITIONS": "many"}, "partitions"),
-        ({"WINDLASS_PARTITIONS": "-1"}, "not a whole number"),
-        ({"WINDLASS_PARTITIONS": "4097"}, "partitions"),
-        ({"WINDLASS_LOG_FORMAT": "xml"}, "log_format"),
-        ({"WINDLASS_PORT": "http"}, "port.*not a whole number"),
-        ({"WINDLASS_PORT": "65536"}, "port"),
-        ({"WINDLASS_BEDROCK_PORT": "none"}, "bedrock_port.*not a whole number"),
-        ({"WINDLASS_WORKERS": "0"}, "workers"),
-        ({"WINDLASS_GRACE": "long"}, "grace"),
-        ({"WINDLASS_ALLOW_ANONYMOUS": "maybe"}, "is not a boolean"),
-        ({"WINDLASS_BODY_MAX": "1"}, "body_max"),
-        ({"WINDLASS_TOKEN": "short"}, "at least 16 characters"),
+        ({"WINDLASS_ALLOW_EVICTION": "perhaps"}, "WINDLASS_ALLOW_EVICTION must be yes or no .*, not 'perhaps'"),
+        ({"WINDLASS_DURABILITY": "strong"}, "^WINDLASS_DURABILITY must be memory, fsync or replica, not 'strong'.$"),
+        ({"WINDLASS_ENGINE_DURABILITY": "x"}, "WINDLASS_ENGINE_DURABILITY must be auto, .*, or managed, .*, not 'x'"),
+        ({"WINDLASS_PATIENCE": "soon"}, "WINDLASS_PATIENCE must be a duration such as .*, not 'soon'"),
+        ({"WINDLASS_PATIENCE": "-1s"}, "WINDLASS_PATIENCE must be a duration such as .*, not '-1s'"),
+        ({"WINDLASS_PARTITIONS": "many"}, "^WINDLASS_PARTITIONS must be a whole number from 0 to 4096, not 'many'.$"),
+        ({"WINDLASS_PARTITIONS": "-1"}, "WINDLASS_PARTITIONS must be a whole number from 0 to 4096, not '-1'"),
+        ({"WINDLASS_PARTITIONS": "4097"}, "WINDLASS_PARTITIONS must be a whole number from 0 to 4096, not '4097'"),
+        ({"WINDLASS_LOG_FORMAT": "xml"}, "WINDLASS_LOG_FORMAT must be json or text, not 'xml'"),
+        ({"WINDLASS_PORT": "http"}, "WINDLASS_PORT must be a whole number from 0 to 65535, not 'http'"),
+        ({"WINDLASS_PORT": "65536"}, "WINDLASS_PORT must be"),
+        ({"WINDLASS_BEDROCK_PORT": "none"}, "WINDLASS_BEDROCK_PORT must be a whole number from 0 to 65535 or off"),
+        (
+            {"WINDLASS_ENGINE_MEMORY_MAX": "1GB"},
+            "WINDLASS_ENGINE_MEMORY_MAX must be a whole number of at least 0 or off",
+        ),
+        ({"WINDLASS_WORKERS": "0"}, "^WINDLASS_WORKERS must be a whole number from 1 to 256, not '0'.$"),
+        ({"WINDLASS_GRACE": "long"}, "WINDLASS_GRACE must be a duration"),
+        ({"WINDLASS_ALLOW_ANONYMOUS": "maybe"}, "WINDLASS_ALLOW_ANONYMOUS must be yes or no"),
+        ({"WINDLASS_BODY_MAX": "1"}, "WINDLASS_BODY_MAX must be a whole number from 1024 to 1073741824, not '1'"),
+        ({"WINDLASS_ROLES": "king"}, "WINDLASS_ROLES is invalid: 'king' is not a server role"),
+        ({"WINDLASS_TOKEN": "short"}, "WINDLASS_TOKEN is invalid: it must have at least 16 characters"),
         ({"WINDLASS_TOKEN": "sixteen or more but blanks"}, "visible ASCII"),
     ],
 )
@@ -117,7 +124,7 @@ def test_config_hides_secrets_of_callbacks(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_wrong_settings_of_callbacks(name: str, text: str, tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match=name.lower()):
+    with pytest.raises(BadSetting, match=f"^WINDLASS_{name} (?:must be|is invalid)"):
         load({}, {f"WINDLASS_{name}": text}, tmp_path)
 
 
@@ -170,7 +177,7 @@ def test_a_service_that_makes_writes_durable_by_itself(own_engine: EngineProcess
 
 
 def test_a_wrong_engine_durability_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="'always' is not known; write `auto`"):
+    with pytest.raises(BadSetting, match=r"must be auto, .* or managed, .*, not 'always'"):
         load({}, {"WINDLASS_ENGINE_DURABILITY": "always"}, tmp_path)
     (tmp_path / "windlass.toml").write_text("engine_durability = 7")
     with pytest.raises(BadSetting, match="engine_durability"):
@@ -186,9 +193,9 @@ def test_explains_an_unknown_durability(own_engine: EngineProcess) -> None:
     )
 
 
-def test_the_durability_of_a_missing_engine_and_of_a_server_is_unknown(tmp_path: Path) -> None:
+def test_the_durability_of_a_missing_engine_or_server_is_unknown(tmp_path: Path) -> None:
     assert "Unknown: Cannot connect to unix://" in in_force(f"unix://{tmp_path}/none.sock")
-    assert "Unknown: the URL names a server" in in_force("http://127.0.0.1:1")
+    assert "Unknown: Cannot reach the server" in in_force("http://127.0.0.1:1")
 
 
 def test_does_not_start_the_embedded_engine(tmp_path: Path) -> None:
@@ -199,3 +206,50 @@ def test_does_not_start_the_embedded_engine(tmp_path: Path) -> None:
         assert "flushed before every answer (appendfsync always)" in in_force("", **with_data)
         managed = in_force("", WINDLASS_ENGINE_DURABILITY="managed", **with_data)
         assert "flushed before every answer" in managed, "the embedded engine shows its settings"
+
+
+# The source of a wrong value, and names that are no settings
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("workers = 0", "workers in windlass.toml must be a whole number from 1 to 256, not 0."),
+        ("patience = 30", "patience in windlass.toml must be a duration such as 200ms, 30s or 10m, not 30."),
+        ("host = 5", "host in windlass.toml must be text, not 5."),
+        ("durabilty = 'fsync'", "windlass.toml contains the unknown setting 'durabilty'; did you mean 'durability'?"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named_as_it_is_written(tmp_path: Path, line: str, sentence: str) -> None:
+    (tmp_path / "windlass.toml").write_text(line)
+    with pytest.raises(BadSetting) as caught:
+        load({}, {}, tmp_path)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_wrong_option_is_named_as_it_is_written(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"^--data-dir must be text, not 5\.$"):
+        load({"data_dir": 5}, {}, tmp_path, option_form="--{}")
+
+
+def test_a_variable_that_is_no_setting_warns_once_on_stderr(tmp_path: Path) -> None:
+    environment = {"WINDLASS_DURABILTY": "fsync", "WINDLASS_DATA_DIR": str(tmp_path), "WINDLASS_DEEP": "1"}
+    done = run_with_settings("completion", "bash", settings=environment)
+    assert done.code == 0
+    assert done.err == "windlass: WINDLASS_DURABILTY is not a setting; did you mean WINDLASS_DURABILITY?\n"
+
+
+def test_variables_of_the_project_and_of_clusters_are_known() -> None:
+    root = Path(__file__).parents[2]
+    files = [
+        file for folder in ("src", "bench", "faults", "tools", "deploy", "docs") for file in (root / folder).rglob("*")
+    ]
+    text = "".join(file.read_text(errors="replace") for file in files if file.suffix in (".py", ".yaml", ".sh", ".md"))
+    variables = set(re.findall(r"\bWINDLASS_[A-Z0-9_]*[A-Z0-9]\b", text + (root / "tests" / "conftest.py").read_text()))
+    assert len(variables) > 50
+    written_in_part = {"WINDLASS_DOWNLOAD", "WINDLASS_CALLBACK"}  # WINDLASS_DOWNLOAD_…
+    assert unknown_variables(dict.fromkeys(variables - written_in_part, "")) == []
+    assert unknown_variables({"WINDLASS_SERVICE_PORT_HTTP": "1", "WINDLASS_PORT_8080_TCP_ADDR": "1"}) == []
+    assert unknown_variables({"WINDLASS_XYZZY": "1"}) == [
+        "WINDLASS_XYZZY is not a setting. `windlass config` shows the settings."
+    ]

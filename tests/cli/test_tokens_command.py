@@ -12,11 +12,17 @@ from windlass.service import Service
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 
+def root(service: Service) -> None:
+    """Create an admin token, so that others may be created."""
+    service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait()
+
+
 def test_create_prints_only_the_token(service: Service) -> None:
+    root(service)
     options = "--role produce --role read --queue mail --queue video-* --rate 7 --expires 30d --note ours"
     done = run_ok(service, "tokens", "create", "shop", *options.split())
     shown = parse_token(done.out.removesuffix("\n"))
-    (token,) = service.tokens().wait().tokens
+    (token,) = [token for token in service.tokens().wait().tokens if token.name == "shop"]
     assert token.verifies(shown.secret)
     assert (token.id, token.name, token.roles) == (shown.id, "shop", {Role.PRODUCE, Role.READ})
     assert (token.queues, token.rate, token.note) == (("mail", "video-*"), 7, "ours")
@@ -28,6 +34,7 @@ def test_create_prints_only_the_token(service: Service) -> None:
 
 
 def test_ls_shows_no_secret_and_no_digest(service: Service) -> None:
+    root(service)
     made = run_ok(service, "tokens", "create", "shop", "--role", "work", "--rate", "5").out
     service.create_token(NewToken(name="old", roles=frozenset({Role.READ}), expires_in_ms=1)).wait()
     listed = run_ok(service, "tokens", "ls")
@@ -41,9 +48,10 @@ def test_ls_shows_no_secret_and_no_digest(service: Service) -> None:
 
 
 def test_rm(service: Service) -> None:
+    root(service)
     run_ok(service, "tokens", "create", "shop", "--role", "admin")
-    assert run_ok(service, "tokens", "rm", "shop").out == "Token shop is revoked.\n"
-    assert service.tokens().wait().tokens == []
+    assert run_ok(service, "tokens", "rm", "shop", "-y").out == "Token shop is revoked.\n"
+    assert [token.name for token in service.tokens().wait().tokens] == ["root"]
     again = run(service, "tokens", "rm", "shop")
     assert (again.code, again.err) == (1, "windlass: There is no token 'shop'.\n")
 
@@ -64,6 +72,45 @@ def test_invalid_options_create_no_token(service: Service, options: list[str], c
     assert (done.code, done.out) == (code, "")
     assert sentence in done.err
     assert [token.name for token in service.tokens().wait().tokens] == ["taken"]
+
+
+def test_the_first_token_must_be_an_admin_token(service: Service) -> None:
+    done = run(service, "tokens", "create", "shop", "--role", "produce")
+    assert (done.code, done.out) == (1, "")
+    assert "'shop' would be the only one, and it is no admin token" in done.err
+    assert "--force" in done.err
+    assert service.tokens().wait().tokens == []
+    first = run_ok(service, "tokens", "create", "operator", "--role", "admin")
+    assert "From now on every request to a server needs a token" in first.err
+    assert "It may do everything" in first.err
+    second = run_ok(service, "tokens", "create", "shop", "--role", "produce", "--role", "read", "--queue", "mail-*")
+    assert "From now on" not in second.err
+    assert "It has the roles produce and read for the queues mail-*." in second.err
+
+
+def test_force_creates_a_first_token_for_servers_with_a_token_of_their_own(service: Service) -> None:
+    run_ok(service, "tokens", "create", "shop", "--role", "produce", "--force")
+    assert [token.name for token in service.tokens().wait().tokens] == ["shop"]
+
+
+def test_the_last_admin_token_is_kept(service: Service) -> None:
+    root(service)
+    service.create_token(NewToken(name="old", roles=frozenset({Role.ADMIN}), expires_in_ms=1)).wait()
+    service.store.clock_offset_ms = 1_000  # type: ignore[attr-defined]
+    done = run(service, "tokens", "rm", "root")
+    assert (done.code, done.out) == (1, "")
+    assert "'root' is the last admin token" in done.err
+    assert {token.name for token in service.tokens().wait().tokens} == {"old", "root"}
+    run_ok(service, "tokens", "rm", "root", "--force")
+    assert [token.name for token in service.tokens().wait().tokens] == ["old"]
+
+
+def test_an_admin_token_that_expires_warns(service: Service) -> None:
+    done = run_ok(service, "tokens", "create", "operator", "--role", "admin", "--expires", "1d")
+    assert "Warning: the last admin token expires at" in done.err
+    assert "(in 1 day" in done.err
+    assert "Warning" not in run_ok(service, "tokens", "create", "spare", "--role", "admin").err
+    assert "Warning" not in run_ok(service, "tokens", "create", "shop", "--role", "read", "--expires", "1d").err
 
 
 def test_audit_lists_the_newest_entries_first_and_notes_omitted_rows(service: Service) -> None:

@@ -91,3 +91,41 @@ def test_several_pages_of_workers(service: Service) -> None:
     for number in range(1, 503):
         service.register(number.to_bytes(16, "big"), WorkerInfo(name=f"w{number}")).wait()
     assert len({row[1] for row in run_ok(service, "workers", "ls").rows}) == 502
+
+
+# Stop by name, id or the beginning of an id
+
+
+def is_stopping(service: Service, worker: bytes) -> bool:
+    return next(item for item in service.workers().wait() if item.id == worker).stopping_since_ms is not None
+
+
+@pytest.mark.parametrize("named", ["mailer", "77777777", "77777777-7777-7777-7777-777777777777"])
+def test_stop_by_name_or_id(busy: Service, named: str) -> None:
+    assert run_ok(busy, "workers", "stop", named).out == "The worker will stop after its running jobs.\n"
+    assert is_stopping(busy, WORKER)
+    assert run_ok(busy, "workers", "stop", named).out == "The worker was already asked to stop.\n"
+
+
+def test_several_workers_of_a_name_are_listed_and_none_is_stopped(busy: Service) -> None:
+    other = b"v" * 16
+    busy.register(other, WorkerInfo(host="box2", name="mailer")).wait()
+    done = run(busy, "workers", "stop", "mailer")
+    assert (done.code, len(done.rows)) == (1, 2)
+    assert "2 workers match 'mailer'; give the id of one, or --all." in done.err
+    assert not is_stopping(busy, WORKER)
+    assert not is_stopping(busy, other)
+    asked = run(busy, "workers", "stop", "mailer", "--all")
+    assert (asked.code, is_stopping(busy, WORKER)) == (2, False)
+    assert len(run_ok(busy, "workers", "stop", "mailer", "--all", "-y").out.splitlines()) == 2
+    assert is_stopping(busy, WORKER)
+    assert is_stopping(busy, other)
+
+
+@pytest.mark.parametrize("named", ["mailr", "7777777", "88888888", "w"])
+def test_an_unknown_worker_is_refused(busy: Service, named: str) -> None:
+    done = run(busy, "workers", "stop", named)
+    assert (done.code, done.out) == (1, "")
+    assert f"No worker is called '{named}'" in done.err
+    assert ("Did you mean 'mailer'?" in done.err) == (named == "mailr")
+    assert not is_stopping(busy, WORKER)

@@ -1049,6 +1049,10 @@ def _transfer() -> Iterator[Case]:
     wrong: tuple[Any, ...] = (None, 5, "text", b"bytes", [], [b""], [b"{}"], [b"nonsense"], [5], [None], ["\ud800"])
     for value in wrong:
         yield "import_jobs", f"{value!r:.30}", lambda service, value=value: service.import_jobs(value)
+        if value != []:  # a part may be empty
+            yield "import_part", f"{value!r:.30}", lambda service, value=value: service.import_part(value)
+    for number in (0, -1, 2**53 + 1, "1", None, True):
+        yield "import_part", f"first_line {number!r}", lambda service, n=number: service.import_part([], first_line=n)
 
 
 def _doctor() -> Iterator[Case]:
@@ -1282,7 +1286,7 @@ METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
     "queues", "overview", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire",
-    "export", "now", "ping", "engines", "alerts", "filters",
+    "export", "complete_import", "now", "ping", "engines", "alerts", "filters",
 }  # fmt: skip
 
 

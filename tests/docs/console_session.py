@@ -58,12 +58,12 @@ def normalize(text: str) -> str:
     return text
 
 
-def run_in_terminal(line: str, directory: Path, environment: dict[str, str]) -> str:
+def run_in_terminal(line: str, directory: Path, environment: dict[str, str], columns: int = COLUMNS) -> str:
     """Run a command as in a terminal of a fixed size, and return its output."""
     ours, theirs = pty.openpty()
     try:
-        termios.tcsetwinsize(theirs, (LINES, COLUMNS))
-        variables = {**environment, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(COLUMNS)}
+        termios.tcsetwinsize(theirs, (LINES, columns))
+        variables = {**environment, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(columns)}
         done = subprocess.Popen(["bash", "-c", line], cwd=directory, env=variables, stdout=theirs, stderr=theirs)
     finally:
         os.close(theirs)

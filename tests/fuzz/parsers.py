@@ -26,6 +26,7 @@ from windlass.core.limits.limit import Limit, LimitTable, Matcher, display_key
 from windlass.core.scheduling import cron, repeat
 from windlass.core.text.codecs import as_json, as_msgpack
 from windlass.core.text.durations import format_duration, parse_duration_ms
+from windlass.core.text.line_splitter import LineSplitter as BodyLines
 from windlass.core.text.name_patterns import name_pattern
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.document_depth import is_too_deep
@@ -81,7 +82,6 @@ from windlass.web.app.content_negotiation import body_encoding, negotiate_encodi
 from windlass.web.app.query_parser import parse_query
 from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.line_splitter import LineSplitter as BodyLines
 from windlass.web.listener.serializer import CONTINUE
 from windlass.wire.durable.streams import parse_position
 from windlass.wire.encoding import decode

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import TooLarge
-from windlass.web.listener.line_splitter import LineSplitter, batches
+from windlass.core.text.line_splitter import LineSplitter, batches
 
 
 @given(st.binary(), st.lists(st.integers(0, 20)))

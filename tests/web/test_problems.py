@@ -48,6 +48,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.FlowIncomplete: 409,
     errors.CrossPartition: 409,
     errors.TokenExists: 409,
+    errors.LastAdminToken: 409,
     errors.StepsFull: 409,
     errors.MailboxFull: 409,
     errors.StreamFull: 409,

@@ -23,6 +23,11 @@ JobsAction = Callable[[Sequence[bytes]], "list[str | Refusal]"]
 
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
+# For commands that change something and do not ask, so that scripts may add it to any of them.
+accepted_yes_option = click.option(
+    "--yes", "-y", is_flag=True, expose_value=False, help="Accepted, as in commands that ask; this one does not ask."
+)
+
 
 def confirm(question: str, is_confirmed: bool) -> None:
     """Ask the user, and abort unless the answer is yes. Without a terminal, --yes is required."""

@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import click
 
+from windlass.core.errors import EngineUnavailable
 from windlass.sdk.deployment import AnyStore, make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings, load
+from windlass.store.connection.endpoint import ClusterSeeds, SentinelGroup
+from windlass.store.store import Store
 
 NOTICE_AFTER_S = 2.0  # of waiting
+REACHED_WITHIN_S = 1.0  # then it is tested whether the address accepts a connection
+CONNECT_WITHIN_S = 1.0
 T = TypeVar("T")
 CommandFunction = Callable[..., Any]
 
@@ -23,7 +29,7 @@ _OPTIONS = (
     click.option(
         "--url",
         help="URL of an engine, e.g. redis://localhost:6379/0 (docs/topologies.md). Default: the embedded engine. "
-        "Commands about jobs also take the URL of a server, http://…, with the token in WINDLASS_TOKEN.",
+        "Or the URL of a server, http://…, with the token in WINDLASS_TOKEN.",
     ),
     click.option("--data-dir", help="Data directory of the embedded engine."),
     click.option("--namespace", help="Prefix of all keys."),
@@ -38,7 +44,7 @@ class EngineOptions(NamedTuple):
     namespace: str | None
 
     def settings(self, **more: Any) -> Settings:
-        settings, _ = load(self._asdict() | more)
+        settings, _ = load(self._asdict() | more, option_form="--{}")
         return settings
 
     def arguments(self) -> list[str]:
@@ -50,9 +56,11 @@ class EngineOptions(NamedTuple):
     def service(self) -> Iterator[Service]:
         """Open the service of an engine, or of a server at an http URL. If it is missing, this is reported before the
         command asks the user anything. Operations that need the engine report that a server does not suffice."""
-        store = make_store(self.settings())
+        settings, origins = load(self._asdict(), option_form="--{}")
+        store = make_store(settings)
+        is_patient = any(origin.name == "patience" and origin.source != "default" for origin in origins)
         try:
-            _open(store)
+            _open(store, is_patient)
             yield make_service(store)
         finally:
             store.close_sync()
@@ -80,31 +88,100 @@ def with_service(command: CommandFunction) -> CommandFunction:
     return wrapper
 
 
-def run_within(limit_s: float, read: Callable[[], T]) -> T | None:
-    """Run in a thread, with a time limit: a host name that cannot be resolved must not block the output. Return None
-    when the time is up; the errors of the function are raised here."""
-    found: list[T] = []
-    raised: list[Exception] = []
+class BackgroundCall(Generic[T]):
+    """Call in a thread of its own, so that a host name that cannot be resolved does not block the command."""
 
-    def run() -> None:
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._found: list[T] = []
+        self._raised: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
         try:
-            found.append(read())
-        except Exception as error:
-            raised.append(error)
+            self._found.append(self._call())
+        except BaseException as error:
+            self._raised.append(error)
 
-    reader = threading.Thread(target=run, daemon=True)
-    reader.start()
-    reader.join(limit_s)
-    if raised:
-        raise raised[0]
-    return found[0] if found else None
+    def result(self, limit_s: float | None = None) -> T | None:
+        """Return the result, or None if there is none within the time limit. Errors of the call are raised here."""
+        self._thread.join(limit_s)
+        if self._raised:
+            raise self._raised[0]
+        return self._found[0] if self._found else None
 
 
-def _open(store: AnyStore) -> None:
+def run_within(limit_s: float, read: Callable[[], T]) -> T | None:
+    """Run with a time limit. Return None when the time is up; the errors of the function are raised here."""
+    return BackgroundCall(read).result(limit_s)
+
+
+def _open(store: AnyStore, is_patient: bool) -> None:
     # Only serve and doctor warn about risky engine settings; other commands are often used in scripts.
     logging.getLogger("windlass").addHandler(logging.NullHandler())
     with notify_if_slow(store):
-        store.open_sync()
+        if is_patient:
+            store.open_sync()
+        else:
+            open_or_report(store)
+
+
+def open_or_report(store: AnyStore) -> None:
+    """Open a store. If no connection to its engine or server is possible, report that within seconds: a person waits.
+    Otherwise, for example while an engine loads its data, wait as long as a program does."""
+    opening = BackgroundCall(store.open_sync)
+    if opening.result(REACHED_WITHIN_S) is not None:
+        return
+    found = run_within(CONNECT_WITHIN_S, lambda: find_unreachable(store))
+    if found is None:  # a name that is not resolved, for example
+        found = f"it does not answer within {REACHED_WITHIN_S + CONNECT_WITHIN_S:g} s"
+    if found and opening.result(0) is None:
+        raise EngineUnavailable(describe_unreachable(store, found))
+    opening.result()
+
+
+def find_unreachable(store: AnyStore) -> str:
+    """Return why none of the addresses accepts a connection; empty if one does, or if a command starts the engine."""
+    if isinstance(store, Store):
+        if store.is_embedded:
+            return ""
+        address = store.endpoint
+        if isinstance(address, SentinelGroup | ClusterSeeds):
+            nodes = address.sentinels if isinstance(address, SentinelGroup) else address.seeds
+        else:
+            nodes = (address,)
+        places = [node.unix_path or (node.host, node.port) for node in nodes]
+    else:
+        places = [(store.endpoint.host, store.endpoint.port)]
+    failures = [_try_connection(place, CONNECT_WITHIN_S / len(places)) for place in places]
+    return "" if "" in failures else failures[0]
+
+
+def _try_connection(place: str | tuple[str, int], limit_s: float) -> str:
+    """Return why the connection fails; empty if it is accepted."""
+    try:
+        if isinstance(place, tuple):
+            socket.create_connection(place, limit_s).close()
+        else:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(limit_s)
+                connection.connect(place)
+    except OSError as error:
+        return error.strerror or str(error) or "timeout"
+    return ""
+
+
+def describe_unreachable(store: AnyStore, why: str) -> str:
+    if isinstance(store, Store):
+        return (
+            f"Cannot reach the engine at {store.endpoint}: {why}. Check the address and the port, that the engine runs "
+            "there, and that no firewall blocks it. WINDLASS_PATIENCE=30s waits longer."
+        )
+    return (
+        f"Cannot reach the server at {store.endpoint}: {why}. Check the address and the port, that `windlass serve` "
+        "runs there, and that no firewall blocks it. WINDLASS_PATIENCE=30s waits longer."
+    )
 
 
 @contextlib.contextmanager

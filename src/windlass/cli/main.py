@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import re
 import sys
 from typing import NoReturn
 
@@ -24,8 +25,11 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.text.control_characters import escape_control
+from windlass.core.text.similar_names import suggest_name
+from windlass.settings import unknown_variables
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
+_UNKNOWN_COMMAND = re.compile("No such command '(.*?)'", re.DOTALL)
 TRANSIENT = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
 
 
@@ -41,7 +45,7 @@ COMMANDS = {
     "queues": ("queues:queues", "Show, pause and configure queues."),
     "tasks": ("tasks.commands:tasks", "Show how tasks ran, and how they failed."),
     "limits": ("limits:limits", "Limit running jobs, or starts per time."),
-    "schedules": ("schedules:schedules", "Show, run and pause schedules."),
+    "schedules": ("schedules.lists:schedules", "Show, add, run and pause schedules."),
     "callbacks": ("callbacks:callbacks", "List callbacks and redeliver given-up callbacks."),
     "alerts": ("alerts.rules:alerts", "Set alert rules; see and mute their incidents."),
     "workers": ("workers:workers", "List and stop workers."),
@@ -92,6 +96,8 @@ def windlass() -> None:
       windlass enqueue mail send_mail '{"order_id": 7}'
       windlass top
     """
+    for sentence in unknown_variables():
+        click.echo(f"windlass: {sentence}", err=True)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -103,11 +109,23 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         click.echo("Aborted.", err=True)
         sys.exit(FAILED)
     except click.ClickException as error:
-        error.show()
+        _with_suggestion(error).show()
         sys.exit(USAGE)
     except WindlassError as error:
         click.echo(f"windlass: {escape_control(str(error))}", err=True)
         sys.exit(_exit_code(error))
+
+
+def _with_suggestion(error: click.ClickException) -> click.ClickException:
+    """Add the most similar name to the error about an unknown command. Click suggests options, and not all of its
+    versions suggest commands."""
+    context = getattr(error, "ctx", None)
+    found = _UNKNOWN_COMMAND.match(error.message)
+    if not isinstance(error, click.UsageError) or context is None or found is None:
+        return error
+    suggestion = suggest_name(found[1], context.command.list_commands(context))
+    hint = f'; did you mean "{suggestion}"?' if suggestion else "."
+    return click.UsageError(f'No such command "{found[1]}"{hint}', context)
 
 
 def _escape_unencodable() -> None:

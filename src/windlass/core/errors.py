@@ -294,6 +294,11 @@ class UnknownAlert(Refusal):
     sentence = "There is no alert rule with this name."
 
 
+class LastAdminToken(Refusal):
+    code = "last_admin_token"
+    sentence = "This deployment would have no admin token; create one first."
+
+
 class StepsFull(Refusal):
     """The steps of a job have reached their number or size. More would not be stored."""
 
@@ -369,6 +374,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         UnknownToken,
         TokenExists,
         UnknownAlert,
+        LastAdminToken,
         StepsFull,
         MailboxFull,
         StreamFull,

@@ -71,6 +71,7 @@ _BODIES: dict[str, Any] = {
     "save_filter": {"page": "jobs", "fields": {"state": "failed", "queue": "mail"}},
     "redeliver": {"items": [{"id": f"{EXAMPLE_ID}-1"}]},
     "doctor": {"repair": False},
+    "import_lines": {"kind": "limit", "limit": {"name": "mail", "matches": {"queue": "mail"}, "running": 10}},
     **DOWNLOAD_EXAMPLES,
     "jobber_queue": {"type": "mail", "payload": {"order": 7}},
 }

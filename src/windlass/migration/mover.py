@@ -204,7 +204,8 @@ class Mover:
 
 
 def target_of(service: Service) -> str:
-    return f"{service.store.endpoint}, namespace {service.store.namespace}"
+    namespace = service.store.namespace
+    return f"{service.store.endpoint}, namespace {namespace}" if namespace else str(service.store.endpoint)
 
 
 def _check(entry: ReadEntry) -> ReadEntry:

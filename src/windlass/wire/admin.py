@@ -1,13 +1,18 @@
-"""Shapes of the deployment: version, doctor, tokens, saved filters and audit log."""
+"""Shapes of the deployment: version, engine, doctor, tokens, saved filters, audit log, export and import."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from windlass.core.access.tokens import NewToken, Role, Token
-from windlass.core.diagnosis import Diagnosis, Finding
+from windlass.core.diagnosis import Diagnosis, Finding, Severity
+from windlass.core.durability import DurabilityInForce
+from windlass.core.engine_state import EngineState
+from windlass.core.export.lines import ImportRefusal, ImportReport
 from windlass.core.filters.saved_filter import FIELD_MAX, FILTER_NAME_MAX
 from windlass.core.job import Durability
 from windlass.core.validation.bounds import CURSOR_MAX, NOTE_MAX, PAGE_MAX
@@ -15,6 +20,9 @@ from windlass.core.validation.tokens import TOKEN_NAME_MAX, TOKEN_QUEUES_MAX, TO
 
 from .fields import Duration, QueueName
 from .shape import RequestShape, ResponseShape
+
+NDJSON = "application/x-ndjson"
+_BY_KIND = "By kind of line."
 
 
 class EngineShape(ResponseShape, frozen=True, kw_only=True):
@@ -62,6 +70,37 @@ class DiagnosisShape(ResponseShape, frozen=True, kw_only=True):
     uncounted: Annotated[tuple[str, ...], Meta(description="Queues whose bytes could not be added up.")]
 
 
+class EngineNodeShape(ResponseShape, frozen=True, kw_only=True):
+    """The state of one node of the engine."""
+
+    product: Annotated[str, Meta(description="redis or valkey.")]
+    version: str
+    partitions: Annotated[tuple[int, ...], Meta(description="The partitions that it serves.")]
+    round_trip_us: Annotated[int, Meta(description="Of one command from the server.")]
+    uptime_ms: int
+    memory: Annotated[int, Meta(description="Bytes in use.")]
+    memory_peak: int
+    memory_max: Annotated[int, Meta(description="0: bounded by the machine only.")]
+    memory_system: Annotated[int, Meta(description="Of the machine; 0: unknown.")]
+    log_bytes: Annotated[int, Meta(description="Size of the append-only file; 0: there is none.")]
+    has_log: bool
+    durability: DurabilityInForce
+    fsync: Annotated[str, Meta(description="always, everysec or no; empty: unknown.")]
+    is_rewriting: Annotated[bool, Meta(description="Whether the append-only file is being rewritten.")]
+    saved_at_ms: Annotated[int, Meta(description="Time of the last snapshot.")]
+    connections: int
+    connections_max: int
+    waiting: Annotated[int, Meta(description="Connections that are blocked in a waiting command.")]
+    commands_per_second: int
+    replicas: int
+    clock_off_ms: Annotated[int, Meta(description="Difference to the clock of the server.")]
+    findings: Annotated[tuple[FindingShape, ...], Meta(description="Risks in its settings.")]
+
+
+class EngineNodesShape(ResponseShape, frozen=True, kw_only=True):
+    nodes: list[EngineNodeShape]
+
+
 def finding_shape(finding: Finding) -> FindingShape:
     return FindingShape(
         code=finding.code,
@@ -76,6 +115,21 @@ def finding_shape(finding: Finding) -> FindingShape:
     )
 
 
+def finding_of(shape: FindingShape) -> Finding:
+    fields = {name: getattr(shape, name) for name in Finding.__struct_fields__}
+    return Finding(**fields | {"severity": Severity[shape.severity.upper()]})
+
+
+def engine_node_shape(state: EngineState) -> EngineNodeShape:
+    fields = {name: getattr(state, name) for name in EngineState.__struct_fields__}
+    return EngineNodeShape(**fields | {"findings": tuple(map(finding_shape, state.findings))})
+
+
+def engine_state_of(shape: EngineNodeShape) -> EngineState:
+    fields = {name: getattr(shape, name) for name in EngineState.__struct_fields__}
+    return EngineState(**fields | {"findings": tuple(map(finding_of, shape.findings))})
+
+
 def diagnosis_shape(diagnosis: Diagnosis) -> DiagnosisShape:
     return DiagnosisShape(
         is_healthy=diagnosis.is_healthy,
@@ -84,6 +138,16 @@ def diagnosis_shape(diagnosis: Diagnosis) -> DiagnosisShape:
         queues=diagnosis.queues,
         keys=diagnosis.keys,
         uncounted=diagnosis.uncounted,
+    )
+
+
+def diagnosis_of(shape: DiagnosisShape) -> Diagnosis:
+    return Diagnosis(
+        findings=tuple(map(finding_of, shape.findings)),
+        jobs=shape.jobs,
+        queues=shape.queues,
+        keys=shape.keys,
+        uncounted=shape.uncounted,
     )
 
 
@@ -99,6 +163,7 @@ class NewTokenShape(RequestShape, frozen=True, kw_only=True):
     rate: Annotated[int, Meta(ge=0, le=TOKEN_RATE_MAX, description="Requests per second; 0: no limit.")] = 0
     expires_in_ms: Duration = 0
     note: Annotated[str, Meta(max_length=NOTE_MAX, description="For people.")] = ""
+    force: Annotated[bool, Meta(description="Also create a first token that is no admin token.")] = False
 
     def new_token(self) -> NewToken:
         return NewToken(
@@ -109,6 +174,10 @@ class NewTokenShape(RequestShape, frozen=True, kw_only=True):
             expires_in_ms=self.expires_in_ms,
             note=self.note,
         )
+
+
+class RevokeTokenQuery(RequestShape, frozen=True, kw_only=True):
+    force: Annotated[bool, Meta(description="Also revoke the last admin token.")] = False
 
 
 class TokenShape(ResponseShape, frozen=True, kw_only=True):
@@ -203,3 +272,61 @@ class AuditPageShape(ResponseShape, frozen=True, kw_only=True):
 class ListAuditQuery(RequestShape, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""
+
+
+class ExportLineShape(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an export. Its other fields depend on its kind; a later version of Windlass reads them."""
+
+    kind: Annotated[str, Meta(description="header, queue, limit, schedule, job, callback, flow, tombstone or end.")]
+
+
+class ImportQuery(RequestShape, frozen=True, kw_only=True):
+    line: Annotated[
+        int, Meta(ge=1, le=2**53, description="The number of the first line in its file, for messages.")
+    ] = 1
+
+
+class ImportRefusalShape(ResponseShape, frozen=True, kw_only=True):
+    """An entry that was not imported, because it conflicts with existing data."""
+
+    line: int
+    what: str
+    code: str
+    reason: str
+
+
+class ImportReportShape(ResponseShape, frozen=True, kw_only=True):
+    """What became of some lines of an export."""
+
+    lines: int
+    added: Annotated[dict[str, int], Meta(description=_BY_KIND)]
+    existing: Annotated[dict[str, int], Meta(description=_BY_KIND)]
+    refused: Annotated[dict[str, int], Meta(description=_BY_KIND)]
+    reasons: Annotated[list[ImportRefusalShape], Meta(description="The first refusals.")]
+    remade_ids: Annotated[int, Meta(description="Ids that were replaced, to fit the partitions of this deployment.")]
+
+
+class CompletedImportShape(ResponseShape, frozen=True, kw_only=True):
+    unknown_awaited: Annotated[int, Meta(description="Jobs that imported jobs wait for, and that do not exist.")]
+
+
+def import_report_shape(report: ImportReport) -> ImportReportShape:
+    return ImportReportShape(
+        lines=report.lines,
+        added=dict(report.added),
+        existing=dict(report.existing),
+        refused=dict(report.refused),
+        reasons=[ImportRefusalShape(**msgspec.structs.asdict(reason)) for reason in report.reasons],
+        remade_ids=report.remade_ids,
+    )
+
+
+def import_report_of(shape: ImportReportShape) -> ImportReport:
+    return ImportReport(
+        added=Counter(shape.added),
+        existing=Counter(shape.existing),
+        refused=Counter(shape.refused),
+        reasons=[ImportRefusal(**msgspec.structs.asdict(reason)) for reason in shape.reasons],
+        remade_ids=shape.remade_ids,
+        lines=shape.lines,
+    )

@@ -249,8 +249,23 @@ async def test_whoever_has_no_token_is_called_local(native_api: NativeApi, servi
     assert msgspec.json.decode(entry.detail) == {"lease_ms": 5_000, "name_lanes": None}
 
 
+async def test_the_first_token_must_be_an_admin_token(native_api: NativeApi, service: Service) -> None:
+    body = {"name": "ci", "roles": ["work"]}
+    assert (await native_api("POST", "/tokens", body)).code == "last_admin_token"
+    assert service.tokens().wait().tokens == []
+    assert (await native_api("POST", "/tokens", body | {"force": True})).status == 201
+
+
+async def test_the_last_admin_token_is_kept(native_api: NativeApi, service: Service) -> None:
+    root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
+    assert (await native_api("DELETE", "/tokens/root", token=root)).code == "last_admin_token"
+    assert [token.name for token in service.tokens().wait().tokens] == ["root"]
+    assert (await native_api("DELETE", "/tokens/root?force=true", token=root)).status == 204
+
+
 async def test_no_secret_is_written_down(native_api: NativeApi, service: Service) -> None:
-    reply = await native_api("POST", "/tokens", {"name": "ci", "roles": ["work", "read"], "queues": ["mail*"]})
+    body = {"name": "ci", "roles": ["work", "read"], "queues": ["mail*"], "force": True}
+    reply = await native_api("POST", "/tokens", body)
     [entry] = service.audits().wait().entries
     assert (entry.what, entry.target, entry.detail) == ("create_token", "ci", "read work mail*")
     assert reply.value["text"][-43:] not in str(entry)

@@ -180,6 +180,10 @@ read               GET /api/v1/alerts/{name}
 read               GET /api/v1/callbacks
 -                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
+read               GET /api/v1/engine
+-                  GET /api/v1/export
+-                  POST /api/v1/import
+-                  POST /api/v1/import:complete
 -                  POST /api/v1/doctor
 -                  GET /api/v1/tokens
 -                  POST /api/v1/tokens

@@ -373,11 +373,9 @@ async def test_what_only_the_engine_offers_is_refused(remote: Tasks) -> None:
     with pytest.raises(BadSetting, match=r"uses the server at http://127.*redis://"):
         _ = remote.app.store
     service = await remote.app.aservice()
-    for ask in (service.promote, service.doctor, lambda: service.take_callbacks(most=1), service.tokens):
+    for ask in (service.promote, service.recover, lambda: service.take_callbacks(most=1)):
         with pytest.raises(BadSetting, match="not available over HTTP"):
             await ask()
-    with pytest.raises(BadSetting, match="not available over HTTP"):
-        _ = [line async for line in service.export()]
 
 
 async def test_a_test_of_the_application_needs_no_server(remote: Tasks) -> None:

@@ -6,12 +6,14 @@ import json
 import re
 
 import click
+import msgspec
 
 from windlass import server
-from windlass.cli.connection import run_within
+from windlass.cli.connection import EngineOptions, engine_options, run_within
 from windlass.cli.output import json_option, printable
 from windlass.core.durability import find_weakest
 from windlass.core.errors import WindlassError
+from windlass.sdk.deployment import is_server, make_service, make_store
 from windlass.settings import Origin, Settings, load
 from windlass.store.topology.health import CONFIG, INFO, read_durability
 from windlass.store.topology.permissions import explain_refusal
@@ -26,14 +28,17 @@ ENGINE_LIMIT_S = 3.0
 
 @click.command(short_help="Show every setting and its origin.")
 @json_option
-def config(as_json: bool) -> None:
+@engine_options
+def config(as_json: bool, engine: EngineOptions) -> None:
     """Show every setting with its origin, and the durability in force.
+
+    The settings are those of this machine. Over a server, the server reports the durability.
 
     \b
     Example:
       windlass config
     """
-    settings, origins = load()
+    settings, origins = load(engine._asdict(), option_form="--{}")
     shown = [Origin(origin.name, _mask(origin), origin.source) for origin in origins]
     shown.append(Origin(IN_FORCE, _read_durability_within(settings, ENGINE_LIMIT_S), "engine"))
     if as_json:
@@ -54,9 +59,9 @@ def _read_durability_within(settings: Settings, limit_s: float) -> str:
 
 def _read_durability(settings: Settings, limit_s: float) -> str:
     """Read the durability from the engine's settings, without starting an engine or creating a namespace."""
-    if settings.url.startswith(("http://", "https://")):
-        return "Unknown: the URL names a server; run this command on the server's host."
     try:
+        if is_server(settings.url):
+            return _read_from_server(settings)
         embedded = server.embedded_engine(settings)
         if embedded is not None and not embedded.is_running:
             return "Unknown: the embedded engine is not running. It starts with appendonly yes, appendfsync always."
@@ -70,6 +75,14 @@ def _read_durability(settings: Settings, limit_s: float) -> str:
         )
     except WindlassError as error:
         return f"Unknown: {explain_refusal(error)}"
+
+
+def _read_from_server(settings: Settings) -> str:
+    store = make_store(msgspec.structs.replace(settings, patience_ms=0))
+    try:
+        return str(find_weakest([node.durability for node in make_service(store).engines().wait()]))
+    finally:
+        store.close_sync()
 
 
 def _mask(origin: Origin) -> object:

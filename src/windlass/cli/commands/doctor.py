@@ -12,12 +12,19 @@ import click
 import msgspec
 
 from windlass import server
-from windlass.cli.connection import EngineOptions, engine_options, run_within
+from windlass.cli.connection import EngineOptions, engine_options, open_or_report, run_within
 from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
 from windlass.cli.output import format_count, json_option, printable
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
-from windlass.core.errors import BadSetting, EngineNotPermitted, EngineUnsuitable, WindlassError
-from windlass.service import Service
+from windlass.core.errors import (
+    BadSetting,
+    EngineNotPermitted,
+    EngineUnsuitable,
+    Forbidden,
+    Unauthorized,
+    WindlassError,
+)
+from windlass.sdk.deployment import make_service, make_store
 from windlass.settings import Settings
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
 from windlass.store.topology.cluster import Cluster
@@ -63,6 +70,8 @@ def doctor(repair: bool, probed_url: str | None, as_json: bool, engine: EngineOp
         sys.exit(_probe(engine._replace(url=probed_url).settings(), as_json))
     try:
         diagnosis, name = _diagnose(repair, engine)
+    except (Unauthorized, Forbidden):
+        raise
     except WindlassError as error:
         click.echo(f"windlass: the check was not possible: {error}", err=True)
         sys.exit(CHECK_FAILED)
@@ -122,9 +131,10 @@ def _probe_engine(settings: Settings) -> ProbeResult:
 
 def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:
     # Other commands refuse an engine that evicts keys; here it must become a finding.
-    store = server.build_store(engine.settings(allow_eviction=True))
+    store = make_store(engine.settings(allow_eviction=True))
     try:
-        diagnosis = Service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
+        open_or_report(store)
+        diagnosis = make_service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
         _clear()
         found = store.deployment
         name = f"{found.product} {found.version}, " if found else ""

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from windlass.cli import flow_page
-from windlass.cli.bulk import report_each
+from windlass.cli.bulk import accepted_yes_option, report_each
 from windlass.cli.connection import CommandFunction, with_service
 from windlass.cli.flow_names import find_flows
 from windlass.cli.job_names import queue_option
@@ -158,6 +158,7 @@ def show(service: Service, flow_id: bytes, is_all: bool, as_json: bool) -> None:
 
 
 @flows.command()
+@accepted_yes_option
 @with_flows
 def resume(service: Service, flow_ids: tuple[bytes, ...]) -> None:
     """Retry the failed and cancelled steps of flows.
@@ -196,6 +197,7 @@ def _attempt(call: Any) -> Any:
 
 
 @flows.command()
+@accepted_yes_option
 @with_flows
 def cancel(service: Service, flow_ids: tuple[bytes, ...]) -> None:
     """Cancel the steps of flows that have not ended.
@@ -210,6 +212,7 @@ def cancel(service: Service, flow_ids: tuple[bytes, ...]) -> None:
 
 
 @flows.command()
+@accepted_yes_option
 @with_flow
 def rerun(service: Service, flow_id: bytes) -> None:
     """Run a flow again, as a new flow with the same arguments. Prints the id of the new flow.

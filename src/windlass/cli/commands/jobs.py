@@ -9,7 +9,7 @@ from itertools import islice
 import click
 
 from windlass.cli import job_page
-from windlass.cli.bulk import confirm, report_each, yes_option
+from windlass.cli.bulk import accepted_yes_option, confirm, report_each, yes_option
 from windlass.cli.commands import durable, live
 from windlass.cli.connection import with_service
 from windlass.cli.job_cause import with_cause
@@ -209,6 +209,7 @@ def further_reasons(explanation: Explanation) -> list[str]:
 
 @jobs.command()
 @click.option("--fresh", is_flag=True, help="Drop all stored steps, so that the jobs start from the beginning.")
+@accepted_yes_option
 @with_jobs
 def retry(service: Service, ids: tuple[bytes, ...], fresh: bool) -> None:
     """Put failed or cancelled jobs back into their queues.
@@ -227,6 +228,7 @@ def retry(service: Service, ids: tuple[bytes, ...], fresh: bool) -> None:
 
 @jobs.command()
 @click.option("--give-back", is_flag=True, help="Do not count the current attempt.")
+@accepted_yes_option
 @with_jobs
 def requeue(service: Service, ids: tuple[bytes, ...], give_back: bool) -> None:
     """Put jobs back into their queues from any state.
@@ -241,6 +243,7 @@ def requeue(service: Service, ids: tuple[bytes, ...], give_back: bool) -> None:
 
 
 @jobs.command()
+@accepted_yes_option
 @with_jobs
 def wake(service: Service, ids: tuple[bytes, ...]) -> None:
     """End the wait of jobs for other jobs.
@@ -254,6 +257,7 @@ def wake(service: Service, ids: tuple[bytes, ...]) -> None:
 
 @jobs.command()
 @click.option("--reason", default="cancelled", help="Stored with the job.")
+@accepted_yes_option
 @with_jobs
 def cancel(service: Service, ids: tuple[bytes, ...], reason: str) -> None:
     """Cancel jobs.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import Column, InstantCell, format_count, json_option, print_json_line, print_table, print_text
 from windlass.cli.parameters import ASSIGNMENT, RATE
@@ -173,6 +174,7 @@ def cap(service: Service, limit_name: str, key: str, running: int | None, note: 
 
 @limits.command()
 @click.argument("limit_name", metavar="LIMIT")
+@accepted_yes_option
 @with_service
 def rm(service: Service, limit_name: str) -> None:
     """Remove a limit. Jobs that it blocked may run at once.

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass import server
 from windlass.cli.bulk import progress
-from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow
+from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow, open_or_report
 from windlass.cli.output import Column, format_count, json_option, print_json, print_note, print_table, print_text
 from windlass.cli.records import to_record
+from windlass.core.errors import BadSetting
 from windlass.downloads.startup import download_base
 from windlass.migration.downloader import DownloaderReader
 from windlass.migration.entries import Reader
@@ -22,7 +22,7 @@ from windlass.migration.jobber import JobberReader
 from windlass.migration.mover import Mover
 from windlass.migration.processor import ProcessorReader
 from windlass.migration.report import MigrationReport
-from windlass.service import Service
+from windlass.sdk.deployment import is_server, make_service, make_store
 from windlass.store.job_source import JobSource
 
 MakeReader = Callable[[JobSource], Reader]
@@ -99,6 +99,11 @@ def downloader(options: MigrateOptions, download_url: str | None) -> None:
     Example:
       windlass migrate downloader --from redis://old:6379/0 --download-url https://files.example.org
     """
+    if is_server(options.engine.settings().url):
+        raise BadSetting(
+            "Downloads cannot be moved through a server, because the HTTP API has no caps of their aggregations; use "
+            "the URL of the engine (redis://…) for this command."
+        )
     base = (download_url or "").rstrip("/") or download_base(options.engine.settings(), "")
     _migrate("downloader", options, lambda source: DownloaderReader(source, base))
 
@@ -123,11 +128,11 @@ def _migrate(dialect: str, options: MigrateOptions, make: MakeReader) -> None:
 
 async def _move(mover: Mover, engine: EngineOptions, advance: Callable[[int], None]) -> None:
     logging.getLogger("windlass").addHandler(logging.NullHandler())
-    store = server.build_store(engine.settings())
+    store = make_store(engine.settings())
     try:
         with notify_if_slow(store):
-            await store.open()
-        await mover.move_all(Service(store), advance)
+            await asyncio.to_thread(open_or_report, store)
+        await mover.move_all(make_service(store), advance)
     finally:
         await store.close()
 

@@ -6,21 +6,24 @@ from collections.abc import Iterator
 
 import click
 
+from windlass.cli.bulk import confirm, yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import (
     ID,
     Column,
     DurationCell,
     InstantCell,
+    format_count,
     json_option,
     print_json_line,
     print_table,
     print_text,
 )
-from windlass.cli.parameters import JOB_ID
 from windlass.cli.records import to_record
+from windlass.core.errors import UnknownWorker, WindlassError
 from windlass.core.ids import format_id
 from windlass.core.operations import Worker
+from windlass.core.text.similar_names import suggest_name
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
@@ -36,6 +39,9 @@ COLUMNS = (
     Column("seen", rank=6),
     Column("heartbeat"),
 )
+
+
+PREFIX_MIN = 8  # characters of an id: fewer hardly name one worker
 
 
 @click.group()
@@ -69,20 +75,49 @@ def ls(service: Service, as_json: bool) -> None:
 
 
 @workers.command()
-@click.argument("worker", type=JOB_ID)
+@click.argument("worker", metavar="WORKER")
+@click.option("--all", "all_of_them", is_flag=True, help="All workers with this name.")
+@yes_option
 @with_service
-def stop(service: Service, worker: bytes) -> None:
-    """Ask a worker to stop gracefully.
+def stop(service: Service, worker: str, all_of_them: bool, yes: bool) -> None:
+    """Ask a worker to stop gracefully. WORKER is its name, its id, or the beginning of its id.
 
     The worker receives the request with its next heartbeat. It then takes no more jobs, finishes its running jobs, and
-    exits. A supervisor replaces its process.
+    exits. A supervisor replaces its process. If several workers match, they are listed and none is stopped; --all stops
+    all workers of a name, and asks first.
 
     \b
     Example:
+      windlass workers stop mailer-1
       windlass workers stop 01890a5d-ac96-774b-bcce-b302099a8057
+      windlass workers stop mailer --all --yes
     """
-    is_new = service.stop_worker(worker).wait()
-    print_text("The worker will stop after its running jobs." if is_new else "The worker was already asked to stop.")
+    found = _find(service, worker)
+    if len(found) > 1 and not all_of_them:
+        now_ms = service.now().wait()
+        print_table(COLUMNS, (_row(match, now_ms) for match in found), empty="")
+        raise WindlassError(f"{len(found)} workers match {worker!r}; give the id of one, or --all.")
+    if all_of_them:
+        confirm(f"Stop {format_count(len(found), 'worker')} called {worker}?", yes)
+    for match in found:
+        is_new = service.stop_worker(match.id).wait()
+        will_stop = "will stop after its running jobs." if is_new else "was already asked to stop."
+        print_text(f"Worker {format_id(match.id)} {will_stop}" if all_of_them else f"The worker {will_stop}")
+
+
+def _find(service: Service, text: str) -> list[Worker]:
+    """Return the workers with this name; or else those whose id begins with the text. An id that is not registered is
+    reported by the request to stop it."""
+    known = list(all_workers(service))
+    named = [worker for worker in known if worker.info.name == text]
+    if named:
+        return named
+    begun = [worker for worker in known if len(text) >= PREFIX_MIN and format_id(worker.id).startswith(text.lower())]
+    if begun:
+        return begun
+    suggestion = suggest_name(text, [worker.info.name for worker in known if worker.info.name])
+    hint = f" Did you mean {suggestion!r}?" if suggestion else ""
+    raise UnknownWorker(f"No worker is called {text!r}, and no id begins with it.{hint} See `windlass workers ls`.")
 
 
 def all_workers(service: Service) -> Iterator[Worker]:

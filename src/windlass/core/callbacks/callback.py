@@ -61,7 +61,11 @@ class PendingCallback(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Text form of the id."""
-        return f"{format_id(self.id[:16])}-{int.from_bytes(self.id[16:], 'big')}"
+        return format_pending_callback_id(self.id)
+
+
+def format_pending_callback_id(callback_id: bytes) -> str:
+    return f"{format_id(callback_id[:16])}-{int.from_bytes(callback_id[16:], 'big')}"
 
 
 def parse_pending_callback_id(text: str) -> bytes:

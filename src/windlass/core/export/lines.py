@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -334,6 +335,24 @@ class ImportReport(msgspec.Struct):
     remade_ids: int = 0
     unknown_awaited: int = 0  # dependencies that do not exist
     lines: int = 0
+
+
+def check_counts(line: EndLine, seen: Mapping[str, int]) -> None:
+    """Compare the counts of an end line with the lines that were read. A refusal names the first difference."""
+    for kind in KINDS:
+        expected = line.counts.get(kind, 0 if kind in UNCOUNTED_KINDS else None)
+        if expected != seen.get(kind, 0):
+            raise BadInput(f"the end line expects {expected} lines of kind {kind}, but there were {seen.get(kind, 0)}.")
+
+
+def truncated(lines: int) -> BadInput:
+    return BadInput(
+        f"The export is truncated: it has no end after line {lines}. Imported lines stay; import the whole file again."
+    )
+
+
+def kind_of(line: AnyLine) -> str:
+    return str(line.__struct_config__.tag)
 
 
 def encode_line(line: AnyLine) -> bytes:

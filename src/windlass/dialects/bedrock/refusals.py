@@ -62,6 +62,7 @@ STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.TooManyRequests: (429, "Too many requests"),
     errors.UnknownToken: _FAILED,
     errors.TokenExists: _FAILED,
+    errors.LastAdminToken: _FAILED,
     errors.StepsFull: _FAILED,
     errors.MailboxFull: _FAILED,
     errors.StreamFull: _FAILED,

@@ -14,11 +14,11 @@ from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.job import Codec
 from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
+from windlass.core.text.line_splitter import LineSplitter, batches
 from windlass.web.app.content_negotiation import json_response
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCERS, Answer, Routes
 from windlass.web.listener.deferred import DeferredAnswer
-from windlass.web.listener.line_splitter import LineSplitter, batches
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire.encoding import Encoding, decode
 from windlass.wire.enqueue import (

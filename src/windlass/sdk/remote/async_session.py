@@ -52,7 +52,7 @@ class AsyncHttpSession:
         """Send a request and yield its response; read the body within the block. `read_s`: how long an endless body may
         be silent."""
         content = request.content
-        headers = {**build_headers(self._token, has_body=content is not None), **(more or {})}
+        headers = {**build_headers(self._token, content_type=request.content_type), **(more or {})}
         timeout = aiohttp.ClientTimeout(
             total=request.timeout_s if read_s is None else None, sock_connect=CONNECT_S, sock_read=read_s
         )

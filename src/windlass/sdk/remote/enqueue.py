@@ -48,7 +48,7 @@ class RemoteEnqueueOperations(RemoteFacet):
         found: list[Enqueued | Refusal] = []
         for part in _split_into_requests(jobs, shapes):
             answer = yield post("/jobs:batch", Results[EnqueuedShape], Items(part), query=query)
-            found += read_results(answer, _enqueued)
+            found += read_results(answer, enqueued_of)
         return found
 
 
@@ -61,7 +61,7 @@ def _send_atomically(
         answer = yield post("/jobs:whole", AcceptedWholeShape, WholeShape(shapes), query=query)
     except Refusal as refusal:
         return [refusal] * len(shapes)
-    return [_enqueued(shape) for shape in answer.jobs]
+    return [enqueued_of(shape) for shape in answer.jobs]
 
 
 def _split_into_requests(jobs: Sequence[NewJob], shapes: Sequence[NewJobShape]) -> Iterator[list[NewJobShape]]:
@@ -78,5 +78,5 @@ def _split_into_requests(jobs: Sequence[NewJob], shapes: Sequence[NewJobShape]) 
         yield part
 
 
-def _enqueued(shape: EnqueuedShape) -> Enqueued:
+def enqueued_of(shape: EnqueuedShape) -> Enqueued:
     return Enqueued(parse_id(shape.id), shape.status, shape.revision, shape.is_durable)

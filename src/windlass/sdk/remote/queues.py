@@ -13,6 +13,7 @@ from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.operation import Operation
 from windlass.wire.queues import (
     UNKNOWN_NAMES_MAX,
+    AllWeightsShape,
     ConfigurationChangesShape,
     ConfigurationShape,
     HistoryShape,
@@ -25,11 +26,14 @@ from windlass.wire.queues import (
     ScaleShape,
     UnknownNamesShape,
     WasPausedShape,
+    WeightsShape,
 )
 
 from .facet import RemoteFacet
 from .request import ApiRequest, RequestFlow, get, post, quote_segment
 from .translation import copy_fields
+
+READ_ALONE = 3  # queues whose statistics are read by a request each; more are read from the list of all queues
 
 
 class RemoteQueueOperations(RemoteFacet):
@@ -74,6 +78,10 @@ class RemoteQueueOperations(RemoteFacet):
         request = get(f"{_path(queue)}/pauses", PausesShape)
         return self._single(request, lambda reply: [copy_fields(pause, Pause) for pause in reply.pauses])
 
+    def set_weights(self, queue: str, weights: Mapping[str, int]) -> Operation[dict[str, int]]:
+        super().set_weights(queue, weights)
+        return Operation(self.remote, lambda: _set_weights(queue, weights))
+
     def unknown_names(self, queue: str) -> Operation[list[UnknownName]]:
         super().unknown_names(queue)
         request = get(_path(queue), QueueShape)
@@ -112,19 +120,42 @@ def _path(queue: str) -> str:
 
 
 def _list_queues() -> RequestFlow[list[str]]:
-    names: list[str] = []
+    return list((yield from _list_stats()))
+
+
+def _list_stats() -> RequestFlow[dict[str, QueueStats]]:
+    """Read the statistics of all queues, by name."""
+    found: dict[str, QueueStats] = {}
     after = ""
     while True:
         page = yield get("/queues", QueuesShape, query={"after": after or None, "most": PAGE_MAX})
-        names += [stats.queue for stats in page.queues]
+        found |= {stats.queue: copy_fields(stats, QueueStats) for stats in page.queues}
         after = page.after
         if not after:
-            return names
+            return found
 
 
 def _read_stats(names: Sequence[str]) -> RequestFlow[list[QueueStats]]:
+    listed: dict[str, QueueStats] = {}
+    if len(names) > READ_ALONE:
+        listed = yield from _list_stats()
     found = []
     for name in names:
+        if name in listed:
+            found.append(listed[name])
+            continue
         queue = yield get(_path(name), QueueShape)
         found.append(copy_fields(queue.stats, QueueStats))
     return found
+
+
+def _set_weights(queue: str, weights: Mapping[str, int]) -> RequestFlow[dict[str, int]]:
+    """Change the weights of some lanes. A request sets those of all lanes, so the others are read first."""
+    known: dict[str, int] = (yield get(_path(queue), QueueShape)).weights
+    if not weights:
+        return known
+    changed = {lane: weight for lane, weight in (known | dict(weights)).items() if weight != 1}
+    reply = yield ApiRequest(
+        method="PUT", path=f"{_path(queue)}/weights", response_type=AllWeightsShape, body=WeightsShape(weights=changed)
+    )
+    return dict(reply.weights)

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.core import errors
 from windlass.core.errors import REFUSALS, EngineError, EngineUnavailable, EngineUnsuitable, Refusal, WindlassError
+from windlass.wire.admin import NDJSON
 from windlass.wire.encoding import JSON, MSGPACK
 from windlass.wire.problems import Problem
 
@@ -39,6 +40,7 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str  # below API_PREFIX, percent-encoded
     response_type: Any  # type of the response body; None: no body, or it is ignored
     body: msgspec.Struct | None = None
+    lines: bytes | None = None  # body of JSON lines, instead of `body`
     query: Mapping[str, Any] = {}  # a list is repeated for each item; None is omitted
     wait_ms: int = 0  # how long the server may wait before it responds
     # Whether it may be sent again after a lost response, without a second effect.
@@ -52,7 +54,12 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> bytes | None:
-        return None if self.body is None else _encode(self.body)
+        return self.lines if self.body is None else _encode(self.body)
+
+    @property
+    def content_type(self) -> str:
+        """Media type of the content; empty if there is none."""
+        return MSGPACK if self.body is not None else NDJSON if self.lines is not None else ""
 
     @property
     def timeout_s(self) -> float:
@@ -79,10 +86,10 @@ def quote_segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def build_headers(token: str, *, has_body: bool, accept: str = MSGPACK) -> dict[str, str]:
+def build_headers(token: str, *, content_type: str = "", accept: str = MSGPACK) -> dict[str, str]:
     headers = {"Accept": accept}
-    if has_body:
-        headers["Content-Type"] = MSGPACK
+    if content_type:
+        headers["Content-Type"] = content_type
     if token:
         headers["Authorization"] = f"Bearer {token}"
     return headers

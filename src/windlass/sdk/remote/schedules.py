@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from windlass.core.ids import parse_id
 from windlass.core.job import Codec
+from windlass.core.operations import Enqueued
 from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
 from windlass.store.operation import Operation
-from windlass.wire.schedules import ScheduleShape, SchedulesShape, ScheduleStatusShape
+from windlass.wire.enqueue import EnqueuedShape
+from windlass.wire.schedules import PauseScheduleShape, ScheduleShape, SchedulesShape, ScheduleStatusShape
 
+from .enqueue import enqueued_of
 from .facet import RemoteFacet
-from .request import ApiRequest, get, quote_segment
+from .request import ApiRequest, get, post, quote_segment
 from .translation import id_of, new_job_shape
 
 _CONVERTED_FIELDS = ("schedule", "last_job", "last_jobs")
@@ -22,7 +25,7 @@ class RemoteScheduleOperations(RemoteFacet):
         timing = {name: getattr(wanted, name) for name in _TIMING_FIELDS}
         request = ApiRequest(
             method="PUT",
-            path=f"/schedules/{quote_segment(wanted.name)}",
+            path=_path(wanted.name),
             response_type=ScheduleStatusShape,
             body=ScheduleShape(job=new_job_shape(b"", wanted.job), **timing),
             query={"if_revision": if_revision or None},
@@ -32,13 +35,35 @@ class RemoteScheduleOperations(RemoteFacet):
     def unschedule(self, name: str, *, if_revision: int = 0) -> Operation[None]:
         super().unschedule(name, if_revision=if_revision)
         query = {"if_revision": if_revision or None}
-        request = ApiRequest(method="DELETE", path=f"/schedules/{quote_segment(name)}", response_type=None, query=query)
+        request = ApiRequest(method="DELETE", path=_path(name), response_type=None, query=query)
         return self._single(request, lambda _nothing: None)
+
+    def pause_schedule(self, name: str, *, reason: str = "") -> Operation[ScheduleStatus]:
+        super().pause_schedule(name, reason=reason)
+        request = post(f"{_path(name)}/pause", ScheduleStatusShape, PauseScheduleShape(reason=reason))
+        return self._single(request, _schedule_status)
+
+    def resume_schedule(self, name: str) -> Operation[ScheduleStatus]:
+        super().resume_schedule(name)
+        return self._single(post(f"{_path(name)}/resume", ScheduleStatusShape), _schedule_status)
+
+    def run_schedule(self, name: str) -> Operation[Enqueued]:
+        """Run a schedule. After a lost answer it is not repeated, as that would create another job."""
+        super().run_schedule(name)
+        return self._single(post(f"{_path(name)}/run", EnqueuedShape, is_repeatable=False), enqueued_of)
+
+    def schedule_of(self, name: str) -> Operation[ScheduleStatus]:
+        super().schedule_of(name)
+        return self._single(get(_path(name), ScheduleStatusShape), _schedule_status)
 
     def schedules(self) -> Operation[list[ScheduleStatus]]:
         return self._single(
             get("/schedules", SchedulesShape), lambda reply: [_schedule_status(shape) for shape in reply.schedules]
         )
+
+
+def _path(name: str) -> str:
+    return f"/schedules/{quote_segment(name)}"
 
 
 def _schedule_status(shape: ScheduleStatusShape) -> ScheduleStatus:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .admin.access import RemoteAccessOperations
+from .admin.callbacks import RemoteCallbackOperations
+from .admin.doctor import RemoteDoctorOperations
+from .admin.failures import RemoteFailureOperations
 from .admin.filters import RemoteFilterOperations
+from .admin.transfer import RemoteTransferOperations
 from .alerts import RemoteAlertOperations
 from .durable.steps import RemoteDurableOperations
 from .durable.streams import RemoteStreamOperations
@@ -34,8 +39,14 @@ class RemoteService(
     RemoteScheduleOperations,
     RemoteFilterOperations,
     RemoteAlertOperations,
+    RemoteCallbackOperations,
+    RemoteFailureOperations,
+    RemoteAccessOperations,
+    RemoteDoctorOperations,
+    RemoteTransferOperations,
 ):
-    """Operations that programs and workers need. Other operations of the service raise BadSetting."""
+    """Operations for programs, workers and operators. Those of background loops and of workers in other processes raise
+    BadSetting."""
 
     def follow(self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: bool = False) -> Any:
         self._check(position, queue, job)

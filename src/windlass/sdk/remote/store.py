@@ -65,6 +65,7 @@ class RemoteStore:
 
     # Read by validation in the service; the server applies the requested durability.
     durability: Durability = "memory"
+    namespace = ""  # the server's; clients build no keys
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -48,7 +48,7 @@ class SyncHttpSession:
             if connection.sock is not None:
                 connection.sock.settimeout(timeout_s)
             content = request.content
-            headers = {**build_headers(self._token, has_body=content is not None), **(more or {})}
+            headers = {**build_headers(self._token, content_type=request.content_type), **(more or {})}
             connection.request(request.method, f"{self._address.prefix}{request.target}", content, headers)
             response = connection.getresponse()
             yield response

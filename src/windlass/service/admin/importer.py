@@ -75,8 +75,13 @@ class BatchEntry(NamedTuple):
 class Importer:
     """Reads the lines of one export in order."""
 
-    def __init__(self, store: Store, payload_max: int, set_limit: Callable[[Limit], Flow[int]]) -> None:
+    def __init__(
+        self, store: Store, payload_max: int, set_limit: Callable[[Limit], Flow[int]], *, first_line: int = 0
+    ) -> None:
+        """`first_line`: number of the first line, for a part of an export without header and end; 0: a whole
+        export."""
         self.done = export_lines.ImportReport()
+        self._first_line = first_line
         self._store = store
         self._payload_max = payload_max
         self._set_limit = set_limit
@@ -90,10 +95,10 @@ class Importer:
     def read(self, text: Any) -> Flow[None] | None:
         """Read one line. Return a flow that must run before the next line, or None."""
         self.done.lines += 1
-        number = self.done.lines
-        if number == 1:
+        if self.done.lines == 1 and not self._first_line:
             export_lines.decode_header(text)
             return None
+        number = self._number
         line = export_lines.decode_line(text, number)
         if self._is_over:
             raise BadInput(f"Line {number} comes after the end of the export.")
@@ -102,16 +107,28 @@ class Importer:
         except Refusal as refusal:
             raise type(refusal)(f"Line {number}: {refusal}") from refusal
 
+    @property
+    def _number(self) -> int:
+        """Number of the current line in its file."""
+        return self.done.lines + max(self._first_line - 1, 0)
+
+    def finish_part(self) -> Flow[None]:
+        """Send the rest of a part. `complete` follows after the last part."""
+        yield from self._send()
+        yield from self._cancel()
+
     def finish(self) -> Flow[None]:
         """Link jobs to their parents and dependencies after the last line."""
         if not self._is_over:
-            raise BadInput(
-                f"The export is truncated: it has no end after line {self.done.lines}. "
-                "Imported lines stay; import the whole file again."
-            )
+            raise export_lines.truncated(self.done.lines)
+        yield from self.complete()
+        yield from self._cancel()
+
+    def complete(self) -> Flow[export_lines.ImportReport]:
+        """Link jobs to their parents and dependencies."""
         for partition in range(self._store.partitions):
             yield from self._relink(partition)
-        yield from self._cancel()
+        return self.done
 
     def _relink(self, partition: int) -> Flow[None]:
         is_more = True
@@ -123,31 +140,28 @@ class Importer:
         if isinstance(line, export_lines.HeaderLine):
             raise BadInput("a header can only be the first line.")
         if isinstance(line, export_lines.EndLine):
+            if self._first_line:
+                raise BadInput("a part of an export has no end; leave it out.")
             return self._read_end(line)
         if isinstance(line, export_lines.LimitLine):
             check_limit(line.limit)
             self._seen["limit"] += 1
-            return self._limit(line.limit, self.done.lines, self._send())
+            return self._limit(line.limit, self._number, self._send())
         if isinstance(line, export_lines.FilterLine):
             saved = SavedFilter(name=line.name, page=line.page, fields=line.fields)
             check_saved_filter(saved)
             self._seen["filter"] += 1
-            return self._filter(saved, self.done.lines, self._send())
+            return self._filter(saved, self._number, self._send())
         if isinstance(line, export_lines.AlertLine):
             check_alert_rule(line.rule)
             self._seen["alert"] += 1
-            return self._alert(line, self.done.lines, self._send())
+            return self._alert(line, self._number, self._send())
         entry = self._entry(line)
-        self._seen[_kind_of(line)] += 1
-        return self._add(_kind_of(line), entry, _weight(line, size)) if entry else None
+        self._seen[export_lines.kind_of(line)] += 1
+        return self._add(export_lines.kind_of(line), entry, _weight(line, size)) if entry else None
 
     def _read_end(self, line: export_lines.EndLine) -> Flow[None]:
-        for kind in export_lines.KINDS:
-            expected = line.counts.get(kind, 0 if kind in export_lines.UNCOUNTED_KINDS else None)
-            if expected != self._seen[kind]:
-                raise BadInput(
-                    f"the end line expects {expected} lines of kind {kind}, but there were {self._seen[kind]}."
-                )
+        export_lines.check_counts(line, self._seen)
         self._is_over = True
         return self._send()
 
@@ -181,7 +195,7 @@ class Importer:
     def _queue(self, line: export_lines.QueueLine) -> BatchEntry:
         check_queue_line(line)
         partition = self._store.partition_of_queue(line.name)
-        return BatchEntry(self.done.lines, partition, line.name, lambda _: stored_entries.read_queue(line))
+        return BatchEntry(self._number, partition, line.name, lambda _: stored_entries.read_queue(line))
 
     def _schedule(self, line: export_lines.ScheduleLine) -> BatchEntry:
         schedule = stored_entries.schedule_of(line)
@@ -189,7 +203,7 @@ class Importer:
         check_schedule_line(line)
         partition = self._store.partition_of_queue(schedule.job.queue)
         return BatchEntry(
-            self.done.lines,
+            self._number,
             partition,
             schedule.name,
             lambda _: stored_entries.read_schedule(
@@ -204,12 +218,12 @@ class Importer:
         after = [self._with_partition(awaited.id, partition) for awaited in line.after]
         others = {entry.parent_queue, *(awaited.queue for awaited in line.after)} - {""}
         if any(self._store.partition_of_queue(queue) != partition for queue in others):
-            self._refuse(self.done.lines, "job", entry.id, CrossPartition())
+            self._refuse(self._number, "job", entry.id, CrossPartition())
             return None
         if job.id != parse_id(entry.id):
             self.done.remade_ids += 1
         return BatchEntry(
-            self.done.lines,
+            self._number,
             partition,
             entry.id,
             lambda match: stored_entries.read_job(
@@ -228,13 +242,13 @@ class Importer:
             check_attempt_entry(line.last_attempt)
         if job.callback is None or line.id != line.job.id or line.job.state not in job.callback.events:
             raise BadInput("the job of a callback must have requested it for the state in which the job ended.")
-        return BatchEntry(self.done.lines, partition, line.id, lambda _: stored_entries.read_callback(line, job))
+        return BatchEntry(self._number, partition, line.id, lambda _: stored_entries.read_callback(line, job))
 
     def _flow(self, line: export_lines.FlowLine) -> BatchEntry | None:
         check_flow_line(line)
         partitions = {self._store.partition_of_queue(step.queue) for step in line.steps}
         if len(partitions) > 1:
-            self._refuse(self.done.lines, "flow", line.id, CrossPartition())
+            self._refuse(self._number, "flow", line.id, CrossPartition())
             return None
         (partition,) = partitions
 
@@ -242,14 +256,14 @@ class Importer:
             return self._with_partition(text, partition)
 
         return BatchEntry(
-            self.done.lines, partition, line.id, lambda _: flow_entries.read_flow(line, map_id(line.id), map_id)
+            self._number, partition, line.id, lambda _: flow_entries.read_flow(line, map_id(line.id), map_id)
         )
 
     def _tombstone(self, line: export_lines.TombstoneLine) -> BatchEntry:
         check_tombstone_line(line)
         partition = self._store.partition_of_queue(line.queue)
         job_id = self._with_partition(line.id, partition)
-        return BatchEntry(self.done.lines, partition, line.id, lambda _: stored_entries.read_tombstone(line, job_id))
+        return BatchEntry(self._number, partition, line.id, lambda _: stored_entries.read_tombstone(line, job_id))
 
     def _content(self, entry: export_lines.JobEntry, partition: int) -> NewJob:
         parent = self._with_partition(entry.parent, partition) if entry.parent else b""
@@ -354,10 +368,6 @@ def _weight(line: export_lines.AnyLine, size: int) -> int:
     """Return the size of a line in a batch. Dependencies cost more than their bytes: four jobs with a thousand
     dependencies each fill a batch."""
     return size + AWAITED_WEIGHT * len(line.after) if isinstance(line, export_lines.JobLine) else size
-
-
-def _kind_of(line: export_lines.AnyLine) -> str:
-    return str(line.__struct_config__.tag)
 
 
 def _match(job: NewJob, table: LimitTable) -> JobMatch:

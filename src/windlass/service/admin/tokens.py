@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 
 from windlass.core.access import tokens as access
+from windlass.core.access.admin_tokens import check_first_token, check_last_admin
 from windlass.core.access.tokens import CreatedToken, NewToken, Tokens
 from windlass.core.errors import Refusal, TokenExists, UnknownToken
 from windlass.core.validation.tokens import check_new_token, check_token_name
-from windlass.core.validation.values import check_instance, check_integer, check_text
+from windlass.core.validation.values import check_boolean, check_instance, check_integer, check_text
 from windlass.service.facet import Facet, send
 from windlass.store.commands.admin import tokens
 from windlass.store.commands.command import Flow
@@ -18,12 +19,16 @@ SESSION_MAX = 100  # characters of its name
 
 
 class TokenOperations(Facet):
-    def create_token(self, new: NewToken) -> Operation[CreatedToken]:
-        """Create a token. The answer has its text, which is not stored and cannot be shown again."""
+    def create_token(self, new: NewToken, *, needs_admin: bool = False) -> Operation[CreatedToken]:
+        """Create a token. The answer has its text, which is not stored and cannot be shown again. `needs_admin`: refuse
+        a first token without the role admin, because then none could administer the deployment."""
         check_new_token(new)
-        return Operation(self.store, lambda: self._create_token_flow(new))
+        check_boolean("needs_admin", needs_admin)
+        return Operation(self.store, lambda: self._create_token_flow(new, needs_admin))
 
-    def _create_token_flow(self, new: NewToken) -> Flow[CreatedToken]:
+    def _create_token_flow(self, new: NewToken, needs_admin: bool) -> Flow[CreatedToken]:
+        if needs_admin:
+            check_first_token((yield tokens.tokens(None)), new)
         random = (secrets.token_bytes(access.ID_RANDOM_BYTES), secrets.token_bytes(access.SECRET_RANDOM_BYTES))
         secret = access.generate_secret(*random)
         made = yield tokens.create_token(new, secret)
@@ -35,13 +40,16 @@ class TokenOperations(Facet):
             raise made
         return CreatedToken(made, access.format_token(secret))
 
-    def revoke_token(self, name: str) -> Operation[None]:
+    def revoke_token(self, name: str, *, needs_admin: bool = False) -> Operation[None]:
         """Revoke a token. Servers refuse it within a second. If the answer of a first call was lost, `unknown_token`
-        means that the first call succeeded."""
+        means that the first call succeeded. `needs_admin`: refuse to revoke the last admin token."""
         check_token_name(name)
-        return Operation(self.store, lambda: self._revoke_token_flow(name))
+        check_boolean("needs_admin", needs_admin)
+        return Operation(self.store, lambda: self._revoke_token_flow(name, needs_admin))
 
-    def _revoke_token_flow(self, name: str) -> Flow[None]:
+    def _revoke_token_flow(self, name: str, needs_admin: bool) -> Flow[None]:
+        if needs_admin:
+            check_last_admin((yield tokens.tokens(None)), name)
         answer = yield tokens.revoke_token(name)
         if isinstance(answer, UnknownToken):
             raise UnknownToken(f"There is no token {name!r}.")

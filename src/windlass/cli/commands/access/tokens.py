@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
+import msgspec
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import Column, InstantCell, json_option, print_json_line, print_note, print_table, print_text
 from windlass.cli.parameters import DURATION
 from windlass.cli.records import to_record
-from windlass.core.access.tokens import NewToken, Role, Token
+from windlass.core.access.admin_tokens import admin_tokens, lasting_until_ms
+from windlass.core.access.tokens import NewToken, Role, Token, Tokens
+from windlass.core.text import humanize
 from windlass.core.validation.tokens import TOKEN_RATE_MAX
 from windlass.service import Service
 
@@ -48,6 +53,7 @@ def tokens() -> None:
 )  # fmt: skip
 @click.option("--expires", type=DURATION, default=0, help="Time until it expires, e.g. 30d. Default: never.")
 @click.option("--note", "remark", default="", help="Shown with the token.")
+@click.option("--force", is_flag=True, help="Create a first token that is no admin token, too.")
 @with_service
 def create(
     service: Service,
@@ -57,10 +63,12 @@ def create(
     rate: int,
     expires: int,
     remark: str,
+    force: bool,
 ) -> None:
     """Create a token named NAME and print it once.
 
-    Only its hash is stored: revoke and replace a lost token. Only the token is written to stdout.
+    Only its hash is stored: revoke and replace a lost token. Only the token is written to stdout. The first token must
+    be an admin token, because from then on every request to a server needs a token.
 
     \b
     Example:
@@ -69,10 +77,32 @@ def create(
     """
     role_set = frozenset(Role(role) for role in roles)
     new = NewToken(name=name, roles=role_set, queues=queues, rate=rate, expires_in_ms=expires, note=remark)
-    created = service.create_token(new).wait()
+    before = service.tokens().wait()
+    created = service.create_token(new, needs_admin=not force).wait()
     print_note(f"Token {name} is created. Keep it safe: it is not shown again.")
     click.echo(created.text)
     print_note("Send it as `Authorization: Bearer …`, or set WINDLASS_TOKEN for clients.")
+    print_note(_describe_grant(created.token))
+    for sentence in _consequences(before, created.token):
+        print_note(sentence)
+
+
+def _describe_grant(token: Token) -> str:
+    if Role.ADMIN in token.roles:
+        return "It may do everything, in all queues."
+    queues = f"the queues {', '.join(token.queues)}" if token.queues else "all queues"
+    return f"It has the role{'s' if len(token.roles) > 1 else ''} {' and '.join(sorted(token.roles))} for {queues}."
+
+
+def _consequences(before: Tokens, created: Token) -> Iterator[str]:
+    """Yield what changes for others: the first token closes the servers, and the last admin token may expire."""
+    if not before.tokens:
+        yield "From now on every request to a server needs a token; the dashboard asks for one."
+    after = msgspec.structs.replace(before, tokens=[*before.tokens, created])
+    until_ms = lasting_until_ms(admin_tokens(after))
+    if Role.ADMIN in created.roles and until_ms:
+        at = humanize.humanize_instant(until_ms, before.now_ms)
+        yield f"Warning: the last admin token expires at {at}. Create another one before that time."
 
 
 @tokens.command("ls")
@@ -110,13 +140,17 @@ def _as_record(token: Token) -> dict[str, Any]:
 
 @tokens.command()
 @token_argument
+@click.option("--force", is_flag=True, help="Also revoke the last admin token.")
+@accepted_yes_option
 @with_service
-def rm(service: Service, name: str) -> None:
+def rm(service: Service, name: str, force: bool) -> None:
     """Revoke a token. Servers refuse it within a second.
+
+    The last admin token is kept, unless --force is given.
 
     \b
     Example:
       windlass tokens rm shop
     """
-    service.revoke_token(name).wait()
+    service.revoke_token(name, needs_admin=not force).wait()
     print_text(f"Token {name} is revoked.")

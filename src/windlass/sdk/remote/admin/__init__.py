@@ -1,1 +1,1 @@
-"""Operations of the deployment over HTTP."""
+"""Operations over HTTP for the operators of a deployment."""

@@ -1,6 +1,8 @@
-"""Routes of the deployment: info, doctor, tokens, saved filters and audit log."""
+"""Routes of the deployment: info, engine, doctor, tokens, saved filters and audit log."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from windlass import __version__
 from windlass.core import errors
@@ -14,15 +16,18 @@ from windlass.wire.admin import (
     CreatedTokenShape,
     DiagnosisShape,
     DoctorShape,
+    EngineNodesShape,
     EngineShape,
     InfoShape,
     ListAuditQuery,
     NewTokenShape,
+    RevokeTokenQuery,
     SavedFilterShape,
     SavedFiltersShape,
     SaveFilterShape,
     TokensShape,
     diagnosis_shape,
+    engine_node_shape,
     token_shape,
 )
 from windlass.wire.shape import to_shape
@@ -46,6 +51,13 @@ async def info(context: RequestContext[None, None]) -> InfoShape:
     )
 
 
+@routes.get("/engine", roles=READERS, response=EngineNodesShape)
+async def engine(context: RequestContext[None, None]) -> EngineNodesShape:
+    """Read the state of each node of the engine: memory, persistence, durability in force and risky settings."""
+    context.check_all_queues()
+    return EngineNodesShape(nodes=[engine_node_shape(state) for state in await context.service.engines()])
+
+
 @routes.post("/doctor", roles=ADMINS, body=DoctorShape, response=DiagnosisShape, is_audited=True)
 async def doctor(context: RequestContext[DoctorShape, None]) -> DiagnosisShape:
     """Check that records and indexes agree, and that the settings of the engine are safe.
@@ -66,7 +78,7 @@ async def tokens(context: RequestContext[None, None]) -> TokensShape:
 
 @routes.post(
     "/tokens", roles=ADMINS, body=NewTokenShape, response=CreatedTokenShape, status=201, is_audited=True,
-    refuses=(errors.TooLarge, errors.TokenExists, errors.EngineFull),
+    refuses=(errors.TooLarge, errors.TokenExists, errors.LastAdminToken, errors.EngineFull),
 )  # fmt: skip
 async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
     """Create a token.
@@ -76,20 +88,28 @@ async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
     context.audit_target = context.body.name
     context.audit_detail = " ".join((*sorted(context.body.roles), *context.body.queues))
     context.check_all_queues()
-    created = await context.service.create_token(context.body.new_token())
+    needs_admin = _needs_admin(context, context.body.force)
+    created = await context.service.create_token(context.body.new_token(), needs_admin=needs_admin)
     return Answer(
         CreatedTokenShape(token=token_shape(created.token), text=created.text), headers=(("Cache-Control", "no-store"),)
     )
 
 
 @routes.delete(
-    "/tokens/{name}", roles=ADMINS, is_audited=True, refuses=(errors.TooLarge, errors.UnknownToken, errors.EngineFull)
-)
-async def revoke_token(context: RequestContext[None, None]) -> None:
+    "/tokens/{name}", roles=ADMINS, query=RevokeTokenQuery, is_audited=True,
+    refuses=(errors.TooLarge, errors.UnknownToken, errors.LastAdminToken, errors.EngineFull),
+)  # fmt: skip
+async def revoke_token(context: RequestContext[None, RevokeTokenQuery]) -> None:
     """Revoke a token. Servers refuse it within a second."""
     context.audit_target = context.path["name"]
     context.check_all_queues()
-    await context.service.revoke_token(context.audit_target)
+    needs_admin = _needs_admin(context, context.query.force)
+    await context.service.revoke_token(context.audit_target, needs_admin=needs_admin)
+
+
+def _needs_admin(context: RequestContext[Any, Any], is_forced: bool) -> bool:
+    """Whether an admin token must remain in the engine. This server's own token (WINDLASS_TOKEN) is one, too."""
+    return not is_forced and not context.state.settings.token
 
 
 @routes.get("/audit", roles=ADMINS, query=ListAuditQuery, response=AuditPageShape)

@@ -1,5 +1,4 @@
-"""windlass schedules: list, show, run, pause, resume and remove schedules. Applications define them
-(docs/schedules.md)."""
+"""windlass schedules: list, show, run, pause, resume and remove schedules; definitions.py adds and changes them."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ import click
 
 from windlass.cli.blobs import blob_text
 from windlass.cli.bulk import confirm, yes_option
+from windlass.cli.commands.schedules import definitions
 from windlass.cli.connection import with_service
 from windlass.cli.output import (
     Column,
@@ -46,7 +46,11 @@ name_argument = click.argument("name", metavar="SCHEDULE")
 
 @click.group()
 def schedules() -> None:
-    """Show, run and pause schedules."""
+    """Show, add, run and pause schedules."""
+
+
+for _command in definitions.COMMANDS:
+    schedules.add_command(_command)
 
 
 @schedules.command("ls")

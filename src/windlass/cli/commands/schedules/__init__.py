@@ -1,0 +1,1 @@
+"""windlass schedules: the group and its commands."""

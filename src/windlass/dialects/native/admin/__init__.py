@@ -1,0 +1,1 @@
+"""Routes of the whole deployment, for its operators."""
