@@ -189,6 +189,10 @@ read               GET /queues
 read               GET /queues/{queue}
 read               GET /workers
 read               GET /schedules
+read               GET /schedules/{name}
+-                  GET /schedules/{name}/edit
+-                  GET /new-schedule
+-                  GET /schedule-preview
 read               GET /limits
 read               GET /limits/{name}
 read               GET /aggregations
@@ -202,6 +206,7 @@ read               GET /callbacks
 -                  POST /do/pause-schedule
 -                  POST /do/resume-schedule
 -                  POST /do/delete-schedule
+-                  POST /do/set-schedule
 -                  POST /do/redeliver
 -                  POST /do/stop-worker
 read               GET /jobs
