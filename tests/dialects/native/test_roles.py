@@ -217,6 +217,10 @@ read               GET /tasks/{name}
 -                  POST /do/remove-queue
 read               GET /workers
 read               GET /schedules
+read               GET /schedules/{name}
+-                  GET /schedules/{name}/edit
+-                  GET /new-schedule
+-                  GET /schedule-preview
 read               GET /limits
 read               GET /limits/{name}
 read               GET /aggregations
@@ -231,6 +235,7 @@ read               GET /alerts
 -                  POST /do/pause-schedule
 -                  POST /do/resume-schedule
 -                  POST /do/delete-schedule
+-                  POST /do/set-schedule
 -                  POST /do/redeliver
 -                  POST /do/stop-worker
 read               GET /jobs
