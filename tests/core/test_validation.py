@@ -1168,6 +1168,8 @@ def _alerts() -> Iterator[Case]:
         yield "mute_alert", f"for_ms={value!r}", lambda service, value=value: service.mute_alert("r", for_ms=value)
         yield "claim_alerts", f"{value!r}", lambda service, value=value: service.claim_alerts(interval_ms=value)
         yield "given_up_since", f"{value!r}", lambda service, value=value: service.given_up_since(within_ms=value)
+    for value in (-1, 201, *WRONG_WHOLES):
+        yield "alerts", f"past={value!r}", lambda service, value=value: service.alerts(past=value)
     for value in (5, None, "u" * 2049):
         yield "test_alert", f"{value!r:.30}", lambda service, value=value: service.test_alert("r", public_url=value)
     yield from _alert_moves()

@@ -81,6 +81,7 @@ async def test_an_incident_notifies_once_and_once_when_it_is_over(service: Servi
     found = await service.alerts()
     assert [past.subjects for past in found.past] == [("mail-a",)]
     assert found.rules[0].state.phase == "ok"
+    assert (await service.alerts(past=0)).past == []
 
 
 def _take(queue: str) -> Take:

@@ -27,7 +27,7 @@ async def set_alert(page: PageContext[None], form: AlertForm) -> ActionResult:
     page.context.audit_target, page.context.audit_detail = rule.name, f"{rule.kind} {rule.pattern}"
     if not rule.is_visible_to(page.principal.queues):
         raise Forbidden("Your token is for some queues only; this rule is about others as well.")
-    names = {status.rule.name for status in (await page.service.alerts()).rules}
+    names = {status.rule.name for status in (await page.service.alerts(past=0)).rules}
     if rule.name in names and form.known != rule.name:
         raise BadInput(f"A rule named {rule.name!r} exists already: change it, or use another name.")
     await page.service.set_alert(rule)
@@ -65,7 +65,7 @@ async def delete_alert(page: PageContext[None], form: NamedForm) -> ActionResult
 
 async def _check(page: PageContext[None], name: str, detail: str = "") -> None:
     page.context.audit_target, page.context.audit_detail = name, detail
-    for status in (await page.service.alerts()).rules:
+    for status in (await page.service.alerts(past=0)).rules:
         if status.rule.name == name and status.rule.is_visible_to(page.principal.queues):
             return
     raise UnknownAlert(f"There is no alert rule {name!r}.")

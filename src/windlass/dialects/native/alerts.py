@@ -100,7 +100,7 @@ async def test_alert(context: AlertContext) -> TestedAlertShape:
 
 async def _find(context: RequestContext[Any, Any]) -> AlertStatus:
     name = context.path["name"]
-    for status in (await context.service.alerts()).rules:
+    for status in (await context.service.alerts(past=0)).rules:
         if status.rule.name == name:
             _check_scope(context, status.rule)
             return status

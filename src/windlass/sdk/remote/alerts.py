@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.core.alerts.incident import Alerts, AlertStatus
+from windlass.core.alerts.incident import HISTORY_MAX, Alerts, AlertStatus
 from windlass.core.alerts.rule import AlertRule
 from windlass.store.operation import Operation
 from windlass.wire.alerts.shapes import (
@@ -20,8 +20,9 @@ from .request import ApiRequest, get, post, quote_segment
 
 
 class RemoteAlertOperations(RemoteFacet):
-    def alerts(self) -> Operation[Alerts]:
-        return self._single(get("/alerts", AlertsShape), alerts_of)
+    def alerts(self, *, past: int = HISTORY_MAX) -> Operation[Alerts]:
+        super().alerts(past=past)
+        return self._single(get("/alerts", AlertsShape), lambda reply: alerts_of(reply, past))
 
     def set_alert(self, rule: AlertRule) -> Operation[AlertRule]:
         super().set_alert(rule)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from windlass.core.alerts.incident import AlertEvent, Alerts, AlertStatus, Transition, end_incident
+from windlass.core.alerts.incident import HISTORY_MAX, AlertEvent, Alerts, AlertStatus, Transition, end_incident
 from windlass.core.alerts.message import make_message
 from windlass.core.alerts.rule import AlertRule
 from windlass.core.alerts.validation import (
@@ -32,12 +32,13 @@ URL_MAX = 2048
 
 
 class AlertOperations(Facet):
-    def alerts(self) -> Operation[Alerts]:
-        """Return all alert rules with their states, and the last 200 past incidents."""
-        return Operation(self.store, self._alerts_flow)
+    def alerts(self, *, past: int = HISTORY_MAX) -> Operation[Alerts]:
+        """Return all alert rules with their states, and the last past incidents."""
+        check_integer("past", past, 0, HISTORY_MAX)
+        return Operation(self.store, lambda: self._alerts_flow(past))
 
-    def _alerts_flow(self) -> Flow[Alerts]:
-        found: StoredAlerts = yield calls.alerts()
+    def _alerts_flow(self, past: int) -> Flow[Alerts]:
+        found: StoredAlerts = yield calls.alerts(past)
         return found.alerts
 
     def set_alert(self, rule: AlertRule) -> Operation[AlertRule]:

@@ -128,11 +128,11 @@ def past_incident_shape(past: PastIncident) -> PastIncidentShape:
     return PastIncidentShape(**msgspec.structs.asdict(past))
 
 
-def alerts_of(shape: AlertsShape) -> Alerts:
+def alerts_of(shape: AlertsShape, past: int) -> Alerts:
     return Alerts(
         now_ms=shape.now_ms,
         rules=[alert_status_of(alert) for alert in shape.alerts],
-        past=[PastIncident(**msgspec.structs.asdict(past)) for past in shape.past],
+        past=[PastIncident(**msgspec.structs.asdict(one)) for one in shape.past[:past]],
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.core.alerts.incident import Alerts
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.web.app.app_state import AppState
@@ -21,9 +22,13 @@ class AttentionView(msgspec.Struct, frozen=True):
     more: int  # open incidents that are not among the rows
 
 
+async def _read(state: AppState) -> Alerts:
+    return await state.service.alerts(past=0)
+
+
 async def read_attention(page: PageContext[Any]) -> AttentionView:
     """Return the open incidents that the viewer may see."""
     state: AppState = page.context.state
-    found = await cached(state, "alerts", state.service.alerts, TTL_S)
+    found = await cached(state, "alerts", lambda: _read(state), TTL_S)
     rows = [make_row(page, one, found.now_ms) for one in visible_rules(page, found) if one.state.phase == "open"]
     return AttentionView(rows[:ROWS_MAX], max(0, len(rows) - ROWS_MAX))

@@ -45,7 +45,7 @@ class StoredAlerts(NamedTuple):
         return Alerts(now_ms=self.now_ms, rules=[found.status for found in self.rules], past=self.past)
 
 
-def alerts(past: int = HISTORY_MAX) -> Command[StoredAlerts]:
+def alerts(past: int) -> Command[StoredAlerts]:
     def read(reply: Any) -> StoredAlerts:
         now_ms, rules, states, incidents = reply
         return StoredAlerts(now_ms, _read_rules(rules, states), _read_past(incidents))

@@ -7,6 +7,6 @@ local clock = require 'clock'
 local keys = require 'keys'
 
 return function(_, most)
-  local past = redis.call('LRANGE', keys.alert_history(), 0, tonumber(most) - 1)
+  local past = most ~= '0' and redis.call('LRANGE', keys.alert_history(), 0, tonumber(most) - 1) or {}
   return {clock.now_ms, redis.call('HGETALL', keys.alerts()), redis.call('HGETALL', keys.alert_states()), past}
 end
