@@ -15,7 +15,8 @@ from windlass.web.listener.messages import Response
 
 from .assets import ASSETS
 from .page_context import PageContext
-from .views import charts, flow_steps, formats, gantt, icons, timeline, values
+from .views import charts, formats, gantt, icons, timeline, values
+from .views.flow import steps as flow_steps
 
 HTML = "text/html; charset=utf-8"
 _POLICY = (

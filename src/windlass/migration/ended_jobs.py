@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from windlass.core.callbacks.callback import GIVEN_UP_KEPT_MS
 from windlass.core.export import lines
+from windlass.core.export.blobs import EncodedBlob, encode_blob
 from windlass.core.ids import format_id
 from windlass.service import Service
 
@@ -57,7 +58,7 @@ def _entry(found: FoundJob, job_id: bytes, now_ms: int) -> lines.JobEntry:
         queue=job.queue,
         name=job.name,
         state="finished" if found.ended and found.ended.error is None else "failed",
-        payload=lines.encode_blob(job.payload),
+        payload=encode_blob(job.payload),
         fingerprint=job_id[8:].hex(),
         sequence=1,
         created_at_ms=now_ms,
@@ -76,12 +77,12 @@ def _entry(found: FoundJob, job_id: bytes, now_ms: int) -> lines.JobEntry:
 def _attempts(found: FoundJob, now_ms: int) -> list[lines.AttemptEntry]:
     if found.ended is None or found.ended.error is None:
         return []
-    error = lines.encode_blob(found.ended.error)
+    error = encode_blob(found.ended.error)
     return [lines.AttemptEntry(attempt=1, ended_at_ms=now_ms, reason="failed", error=error)]
 
 
-def _result(found: FoundJob) -> lines.EncodedBlob | None:
-    return lines.encode_blob(found.ended.result) if found.ended and found.ended.result else None
+def _result(found: FoundJob) -> EncodedBlob | None:
+    return encode_blob(found.ended.result) if found.ended and found.ended.result else None
 
 
 def _job_line(found: FoundJob, entry: lines.JobEntry, now_ms: int) -> lines.JobLine:

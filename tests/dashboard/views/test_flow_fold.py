@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.dashboard.views.made_flows import chain, group, layers, make_flow, make_step, random_flow
 from windlass.core.flow import Flow
 from windlass.core.states import State
-from windlass.dashboard.views.flow_fold import ALL_SHOWN_MAX, LAYER_MAX, LAYERS_MAX, FlowGraph, fold, show_all
-from windlass.dashboard.views.flow_steps import IMPORTANCE
-from windlass.dashboard.views.layered_layout import assign_layers
+from windlass.dashboard.views.flow.fold import ALL_SHOWN_MAX, LAYER_MAX, LAYERS_MAX, FlowGraph, fold, show_all
+from windlass.dashboard.views.flow.layered_layout import assign_layers
+from windlass.dashboard.views.flow.steps import IMPORTANCE
 
 LARGE = {
     "chain": chain(2000, 1000),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.dashboard.views.made_flows import chain, group, layers, make_flow, make_step, random_flow
 from windlass.core.flow import Flow
 from windlass.core.states import State
-from windlass.dashboard.views.flow_fold import fold, show_all
-from windlass.dashboard.views.flow_svg import render_graph
+from windlass.dashboard.views.flow.fold import fold, show_all
+from windlass.dashboard.views.flow.svg import render_graph
 from windlass.dashboard.views.gantt import chart_of, draw_row
 
 LOOSE_S = 2.0  # the page must take less than 0.2 s; a busy machine needs longer

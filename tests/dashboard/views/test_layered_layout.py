@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.dashboard.views.layered_layout import (
+from windlass.dashboard.views.flow.layered_layout import (
     BENDS_MAX,
     BOX_HEIGHT,
     BOX_WIDTH,

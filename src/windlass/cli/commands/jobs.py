@@ -133,6 +133,10 @@ def ls(
     selection = JobSelection(queues, states, tag, name, created_from_ms, not oldest, text, where)
     if saved:
         selection = with_saved_filter(service, selection, saved, now_ms)
+    _list_jobs(service, selection, limit, as_json, now_ms)
+
+
+def _list_jobs(service: Service, selection: JobSelection, limit: int, as_json: bool, now_ms: int) -> None:
     recent = Recent(service, selection, limit)
     found = recent.jobs()
     shown = islice(found, limit) if limit else found
@@ -143,7 +147,7 @@ def ls(
     if limit and next(found, None) is not None:
         print_note(f"Only the first {format_count(limit, 'job')}: --limit 0 shows all.")
     elif recent.is_cut:
-        looked_at, order = format_count(recent.looked_at, "job"), "oldest" if oldest else "newest"
+        looked_at, order = format_count(recent.looked_at, "job"), "newest" if selection.newest_first else "oldest"
         print_note(f"Looked at the {order} {looked_at} only: --limit 0 looks at all.")
     if not recent.is_complete:
         print_note("Not all queues were read, because so many have such jobs: name some with --queue.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
@@ -21,13 +20,15 @@ from windlass.core.durable import (
     STREAM_VALUES_MAX,
 )
 from windlass.core.errors import BadInput, TooLarge
-from windlass.core.job import Blob, Callback, Codec, OnFailure
+from windlass.core.job import Callback, OnFailure
 from windlass.core.limits.limit import Limit
 from windlass.core.log import LINES_KEPT
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
 from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, MIB, UINT32_MAX, WHOLE_MAX
+
+from .blobs import EncodedBlob
 
 FORMAT = "windlass-export"
 VERSION = 1
@@ -43,7 +44,6 @@ UNCOUNTED_KINDS = ("filter", "alert", "flow", "tombstone")
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
 Uint48: TypeAlias = Annotated[int, Meta(ge=0, le=2**48 - 1)]
-EncodedBlob: TypeAlias = dict[str, msgspec.Raw]
 StateName: TypeAlias = Literal["scheduled", "queued", "waiting", "finished", "failed", "cancelled"]
 
 
@@ -390,35 +390,3 @@ def decode_header(text: Any) -> HeaderLine:
     header = decode_line(text, 1)
     assert isinstance(header, HeaderLine)  # noqa: S101 (its kind says so)
     return header
-
-
-def encode_blob(blob: Blob) -> EncodedBlob:
-    """Encode a blob: JSON is embedded where possible, anything else becomes base64, so that every byte is preserved."""
-    if blob.codec is Codec.JSON and _is_plain_json(blob.data):
-        return {"json": msgspec.Raw(blob.data)}
-    return {
-        "base64": msgspec.Raw(_encoder.encode(base64.b64encode(blob.data).decode())),
-        "codec": msgspec.Raw(_encoder.encode(blob.codec.name.lower())),
-    }
-
-
-def _is_plain_json(data: bytes) -> bool:
-    if not data or data != data.strip(b" \t\r\n") or b"\n" in data or b"\r" in data:
-        return False
-    try:
-        msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return False
-    return True
-
-
-def decode_blob(encoded: EncodedBlob) -> Blob:
-    if encoded.keys() == {"json"}:
-        return Blob(bytes(encoded["json"]))
-    if encoded.keys() != {"base64", "codec"}:
-        raise BadInput("A payload, result or error has either json, or base64 and codec.")
-    try:
-        codec = Codec[msgspec.json.decode(encoded["codec"], type=str).upper()]
-        return Blob(base64.b64decode(msgspec.json.decode(encoded["base64"], type=str), validate=True), codec)
-    except (KeyError, ValueError) as error:
-        raise BadInput(f"A payload, result or error is not valid base64 with its codec: {error}.") from error

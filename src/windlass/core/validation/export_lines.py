@@ -8,10 +8,10 @@ from windlass.core.alerts.message import decode_message
 from windlass.core.alerts.targets import MAIL, SLACK, WEBHOOK, parse_target
 from windlass.core.durable import SIGNAL_VALUE_MAX, STEP_VALUE_MAX, STREAM_VALUE_MAX
 from windlass.core.errors import BadInput, TooLarge
+from windlass.core.export.blobs import EncodedBlob, decode_blob
 from windlass.core.export.lines import (
     AttemptEntry,
     DurableEntry,
-    EncodedBlob,
     FlowLine,
     FlowStepEntry,
     JobEntry,
@@ -19,7 +19,6 @@ from windlass.core.export.lines import (
     QueueLine,
     ScheduleLine,
     TombstoneLine,
-    decode_blob,
 )
 from windlass.core.ids import parse_id
 from windlass.core.job import NewJob

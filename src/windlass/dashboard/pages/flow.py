@@ -13,9 +13,9 @@ from windlass.core.ids import parse_id
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
-from windlass.dashboard.views.flow_blockers import Blockers, find_blockers
-from windlass.dashboard.views.flow_fold import fold, show_all
-from windlass.dashboard.views.flow_svg import render_graph
+from windlass.dashboard.views.flow.blockers import Blockers, find_blockers
+from windlass.dashboard.views.flow.fold import fold, show_all
+from windlass.dashboard.views.flow.svg import render_graph
 from windlass.dashboard.views.gantt import Gantt, chart_of
 from windlass.web.listener.messages import Response
 

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from windlass.core.flow import Flow, FlowStep
 
-from .flow_steps import IMPORTANCE, kind_of, ran_ms, word_of
+from .flow.steps import IMPORTANCE, kind_of, ran_ms, word_of
 from .formats import span
 
 ROWS_MAX = 150

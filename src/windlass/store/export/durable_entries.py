@@ -7,6 +7,7 @@ from typing import Any
 
 from windlass.core.durable import Step, StepKind, StepStatus
 from windlass.core.export import lines
+from windlass.core.export.blobs import decode_blob, encode_blob
 from windlass.core.ids import format_id
 from windlass.store.records.attempt import pack_blob
 from windlass.store.records.durable_state import (
@@ -28,7 +29,7 @@ def write_durable(fields: Sequence[bytes], stream: Sequence[bytes]) -> lines.Dur
     seen = found.get(b"i", b"")
     return lines.DurableEntry(
         steps=[_write_step(step) for step in state.steps],
-        signals=[lines.SignalEntry(one.name, one.at_ms, lines.encode_blob(one.value)) for one in state.signals],
+        signals=[lines.SignalEntry(one.name, one.at_ms, encode_blob(one.value)) for one in state.signals],
         request_ids=[seen[at : at + _ID_BYTES].hex() for at in range(0, len(seen), _ID_BYTES)],
         used_links=sorted(field[1:].hex() for field in found if field[:1] == b"u"),
         suspensions=state.suspensions,
@@ -50,13 +51,13 @@ def _write_step(step: Step) -> lines.StepEntry:
         wake_at_ms=step.wake_at_ms or 0,
         signal=step.signal,
         children=[format_id(child) for child in step.children],
-        value=lines.encode_blob(step.value) if step.value else None,
+        value=encode_blob(step.value) if step.value else None,
     )
 
 
 def _write_stream_item(position: int, entry: bytes) -> lines.StreamEntry:
     item = unpack_stream_item(position, entry)
-    return lines.StreamEntry(item.at_ms, item.attempt, lines.encode_blob(item.value) if item.value else None)
+    return lines.StreamEntry(item.at_ms, item.attempt, encode_blob(item.value) if item.value else None)
 
 
 def read_durable(entry: lines.DurableEntry, map_id: Callable[[str], bytes]) -> dict[str, Any]:
@@ -65,10 +66,9 @@ def read_durable(entry: lines.DurableEntry, map_id: Callable[[str], bytes]) -> d
     A wait for children is left out: the code of the job makes it again, with the ids that the children have then."""
     steps = [step for step in entry.steps if not (step.kind == "children" and step.status == "waiting")]
     packed = {step.name: pack_step(_read_step(number, step, map_id)) for number, step in enumerate(steps, 1)}
-    signals = [one.at_ms.to_bytes(6, "big") + pack_blob(lines.decode_blob(one.value)) for one in entry.signals]
+    signals = [one.at_ms.to_bytes(6, "big") + pack_blob(decode_blob(one.value)) for one in entry.signals]
     stream = [
-        pack_stream_entry(one.at_ms, one.attempt, lines.decode_blob(one.value) if one.value else None)
-        for one in entry.stream
+        pack_stream_entry(one.at_ms, one.attempt, decode_blob(one.value) if one.value else None) for one in entry.stream
     ]
     fields: dict[str | bytes, bytes] = {f"s{name}": value for name, value in packed.items()}
     fields |= {f"m{number}": value for number, value in enumerate(signals, 1)}
@@ -106,5 +106,5 @@ def _read_step(number: int, step: lines.StepEntry, map_id: Callable[[str], bytes
         wake_at_ms=step.wake_at_ms or None,
         signal=step.signal,
         children=tuple(map_id(child) for child in step.children),
-        value=lines.decode_blob(step.value) if step.value else None,
+        value=decode_blob(step.value) if step.value else None,
     )

@@ -10,6 +10,7 @@ import msgspec
 from windlass.core.alerts.targets import is_message
 from windlass.core.callbacks.callback import destination_digest
 from windlass.core.export import lines
+from windlass.core.export.blobs import decode_blob, encode_blob
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NULL_BLOB, Attempt, Flag, FlowRef, Job, NewJob
 from windlass.core.log import KeptLine, Logs
@@ -99,7 +100,7 @@ def write_schedule(parts: Sequence[Any]) -> lines.ScheduleLine:
 
     return lines.ScheduleLine(
         schedule=msgspec.structs.replace(schedule, job=msgspec.structs.replace(schedule.job, payload=NULL_BLOB)),
-        payload=lines.encode_blob(schedule.job.payload),
+        payload=encode_blob(schedule.job.payload),
         revision=number(b"revision"),
         created_at_ms=number(b"created_at"),
         next_at_ms=number(b"next_at"),
@@ -114,7 +115,7 @@ def write_schedule(parts: Sequence[Any]) -> lines.ScheduleLine:
 
 
 def schedule_of(line: lines.ScheduleLine) -> Schedule:
-    payload = lines.decode_blob(line.payload)
+    payload = decode_blob(line.payload)
     return msgspec.structs.replace(line.schedule, job=msgspec.structs.replace(line.schedule.job, payload=payload))
 
 
@@ -167,7 +168,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         queue=job.queue,
         name=job.name,
         state=_state_of(job, parent_queue, now_ms).label,  # type: ignore[arg-type]
-        payload=lines.encode_blob(job.payload),
+        payload=encode_blob(job.payload),
         fingerprint=snapshot.fingerprint.hex(),
         sequence=job.sequence,
         created_at_ms=job.created_at_ms,
@@ -211,7 +212,7 @@ def _write_attempt(stored: bytes) -> lines.AttemptEntry:
         reason=attempt.reason,
         started_at_ms=attempt.started_at_ms or 0,
         worker=attempt.worker.hex() if attempt.worker else "",
-        error=lines.encode_blob(attempt.error) if attempt.error else None,
+        error=encode_blob(attempt.error) if attempt.error else None,
     )
 
 
@@ -227,7 +228,7 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
         attempts=[_write_attempt(attempt) for attempt in stored.attempts],
         logs=[lines.LogEntry(*msgspec.structs.astuple(line)) for line in logs.lines],
         logs_dropped=logs.dropped,
-        result=lines.encode_blob(result) if result else None,
+        result=encode_blob(result) if result else None,
         removed_at_ms=stored.removed_at_ms,
         is_unique_shared=stored.is_unique_shared,
         is_cancel_requested=bool(is_requested),
@@ -241,7 +242,7 @@ def new_job_of(entry: lines.JobEntry, job_id: bytes, parent: bytes, flow: FlowRe
     return NewJob(
         queue=entry.queue,
         name=entry.name,
-        payload=lines.decode_blob(entry.payload),
+        payload=decode_blob(entry.payload),
         id=job_id,
         priority=entry.priority,
         expires_at_ms=entry.expires_at_ms,
@@ -313,7 +314,7 @@ def attempt_of(entry: lines.AttemptEntry) -> Attempt:
         ended_at_ms=entry.ended_at_ms,
         worker=parse_id(entry.worker) if entry.worker else None,
         reason=entry.reason,
-        error=lines.decode_blob(entry.error) if entry.error else None,
+        error=decode_blob(entry.error) if entry.error else None,
     )
 
 
@@ -327,7 +328,7 @@ def read_job(line: lines.JobLine, job: NewJob, match: JobMatch, after: Sequence[
         "record": record_of(line.job, job, match, _durable_flags(line.durable)),
         "attempts": [pack_attempt(attempt_of(entry)) for entry in line.attempts],
         "logs": pack_entries(_logs_of(line)),
-        "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
+        "result": pack_blob(decode_blob(line.result) if line.result else None),
         "removed_at": line.removed_at_ms,
         "is_shared": line.is_unique_shared,
         "after": b"".join(after),
@@ -351,7 +352,7 @@ def write_callback(callback_id: bytes, parts: Sequence[Any]) -> lines.CallbackLi
         at_ms=int(float(score)),
         job=write_entry(fields[b"job"], "", 0),
         is_payload_whole=fields[b"is_whole"] == b"1",
-        result=lines.encode_blob(result) if result else None,
+        result=encode_blob(result) if result else None,
         is_result_too_big=fields[b"is_too_big"] == b"1",
         last_attempt=_write_attempt(attempt) if attempt else None,
         tries=int(fields[b"tries"]),
@@ -364,7 +365,7 @@ def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
         "job": job.id + record_of(line.job, job, NO_MATCH),
         "tries": str(line.tries),
         "is_whole": str(int(line.is_payload_whole)),
-        "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
+        "result": pack_blob(decode_blob(line.result) if line.result else None),
         "is_too_big": str(int(line.is_result_too_big)),
         "attempt": pack_attempt(attempt_of(line.last_attempt)) if line.last_attempt else b"",
         "error": line.error,

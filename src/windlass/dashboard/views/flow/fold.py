@@ -12,8 +12,8 @@ import msgspec
 
 from windlass.core.flow import FlowStep
 
-from .flow_steps import IMPORTANCE, kind_of
 from .layered_layout import Edge, assign_layers
+from .steps import IMPORTANCE, kind_of
 
 ALL_SHOWN_MAX = 24  # steps of a flow that is never folded
 CHAIN_MIN = 4  # steps of a chain that are worth a fold

@@ -12,12 +12,12 @@ from windlass.core.flow.graph import find_causes
 from windlass.core.ids import format_id
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.humanize import pluralize, shorten
+from windlass.dashboard.views.formats import count, span
+from windlass.dashboard.views.icons import outline
 
-from .flow_fold import FlowGraph
-from .flow_steps import IMPORTANCE, icon_of, kind_of, ran_ms, what_happened, word_of
-from .formats import count, span
-from .icons import outline
+from .fold import FlowGraph
 from .layered_layout import BOX_HEIGHT, BOX_WIDTH, GAP_X, Edge, Layout, Point, lay_out
+from .steps import IMPORTANCE, icon_of, kind_of, ran_ms, what_happened, word_of
 
 LABEL_MAX, NOTE_MAX = 19, 23  # characters in a box; wider characters are clipped
 TITLE_MAX = 400  # characters
