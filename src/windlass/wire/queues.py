@@ -165,8 +165,8 @@ class RemovedQueueShape(ResponseShape, frozen=True, kw_only=True):
 class UnknownNamesQuery(RequestShape, frozen=True, kw_only=True):
     name: Annotated[
         tuple[Annotated[str, Meta(max_length=NAME_MAX)], ...],
-        Meta(min_length=1, max_length=UNKNOWN_NAMES_MAX, description="Names of jobs; may be repeated."),
-    ]
+        Meta(max_length=UNKNOWN_NAMES_MAX, description="Names of jobs; may be repeated."),
+    ] = ()
 
 
 class UnknownNamesShape(ResponseShape, frozen=True, kw_only=True):

@@ -110,7 +110,8 @@ async def remove_queue(context: RequestContext[None, RemoveQueueQuery]) -> Remov
 @routes.get("/queues/{queue}/unknown-names", query=UnknownNamesQuery, response=UnknownNamesShape, **_READING)
 async def unknown_among(context: RequestContext[None, UnknownNamesQuery]) -> UnknownNamesShape:
     """Ask which of some names no live worker of the queue knows."""
-    found = await context.service.unknown_among(_checked_queue(context), context.query.name)
+    queue, names = _checked_queue(context), context.query.name
+    found = await context.service.unknown_among(queue, names) if names else []
     return UnknownNamesShape(unknown_names=[to_shape(unknown, UnknownNameShape) for unknown in found])
 
 
