@@ -28,7 +28,7 @@ READS = (
 
 
 _OTHER = re.compile(
-    r'"sequence":[^,}]*,?|"\w+_codec":"\w+",?|"needs_steps":\w+,?|"limits":\[[^]]*\],?|"destination":[^,}]*,?|"is_leased":\w+,?|"token":\d+,?'
+    r'"sequence":[^,}]*,?|"\w+_codec":"\w+",?|"(?:needs_steps|\w+vent)":\w+,?|"limits":\[[^]]*\],?|"destination":[^,}]*,?|"is_leased":\w+,?|"token":\d+,?'
     r"|\((?:msgpack|json)\)|(?:in )?\d+(?: (?:ms|s|min|h|days?))+(?: ago)?|\d+(?:ms|s|m)\b|just now"
 )
 
