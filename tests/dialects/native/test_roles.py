@@ -23,12 +23,12 @@ anybody            GET /healthz
 anybody            GET /readyz
 anybody            GET /openapi.json
 anybody            GET /docs
-anybody            GET /docs/{page}
+anybody            GET /docs/{file}
 anybody            GET /docs.css
 read               GET /metrics
 anybody            GET /openapi.json
 anybody            GET /docs
-anybody            GET /docs/{page}
+anybody            GET /docs/{file}
 anybody            GET /docs.css
 read               GET /metrics
 produce            POST /jobber/queue
