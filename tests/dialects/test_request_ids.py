@@ -46,7 +46,7 @@ NO_IDS = {
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal", "body schema_base64",
     "body step", "body tags", "body text", "body trace", "body type", "body unique", "body url", "body value_base64",
-    "body base64", "body page", "body former",
+    "body base64", "body fields", "body former", "form page", "form former", "form filters",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",
     "query tag", "query trail", "query after", "query signal",
@@ -74,6 +74,7 @@ ANSWERED = {
     "GET /actions/{id} path id": (404, "a job is no action"),
     "POST /api/v1/workers/{id}/beat body held.0": (200, "ids are only compared with the leases of the worker itself"),
     "GET /search query q": (200, "it is not found"),
+    "GET /palette query q": (200, "it is not found"),
     "GET /api/v1/jobs query alias": (200, "it is not found"),
     "POST /lightjq/done header worker-id": (409, "the worker is compared with the one that holds the job"),
 }

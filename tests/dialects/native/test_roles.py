@@ -294,6 +294,9 @@ async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient
     if role != "admin":  # besides the forms of the dashboard
         assert {entry.what for entry in service.audits().wait().entries} <= {
             "enqueue_job",
+            "save_filter",
+            "rename_filter",
+            "remove_filter",
             "rerun_flow",
             "send_signal",
         }
