@@ -154,10 +154,10 @@ async def docs(context: RequestContext[None, None]) -> Response:
     return _answer_page(context, (await _documents(context.state)).docs[""], _PAGE_HEADERS)
 
 
-@routes.get("/docs/{page}", response_media="*/*", is_listed=False, **_PUBLIC)
+@routes.get("/docs/{file}", response_media="*/*", is_listed=False, **_PUBLIC)
 async def docs_part(context: RequestContext[None, None]) -> Response:
     """A page of the reference, or one of its files."""
-    found = (await _documents(context.state)).docs.get(context.path["page"])
+    found = (await _documents(context.state)).docs.get(context.path["file"])
     if found is None:
         raise NotFound
     return _answer_page(context, found, _PAGE_HEADERS)
