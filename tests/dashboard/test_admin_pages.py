@@ -127,10 +127,11 @@ async def test_lease_renewal_is_shown_and_changed(service: Service, page_client:
 
 
 async def test_indexed_fields_are_changed_and_removed(service: Service, page_client: PageClient) -> None:
+    await service.configure("orders", {"index": ("id",)})
     page = await page_client.get("/queues/orders")
     after = await done(page_client, page, "configure-queue", {}, index=" order_id, customer.email ,")
     assert "Changed index of orders." in after.text
-    assert "Indexed fields order_id, customer.email default none" in after.text
+    assert "Indexed fields order_id, customer.email (default: none)" in after.text
     assert (await service.configuration("orders")).index == ("order_id", "customer.email")
     unchanged = await done(page_client, after, "configure-queue", {})
     assert "Nothing was changed." in unchanged.text

@@ -55,7 +55,7 @@ async def test_it_finds_every_kind_of_thing(page_client: PageClient, job: str) -
     }
     assert found["Page", "Schedules"] == "/schedules"
     assert found["Queue", "mail"] == "/queues/mail"
-    assert found["Schedule", "nightly bill"] == "/schedules"
+    assert found["Schedule", "nightly bill"] == "/schedules/nightly%20bill"
     assert found["Filter", "all stuck"] == "/jobs?state=failed"
     assert found["Tag", "vip"] == "/jobs?tag=vip"
     assert found["Jobs", "Jobs named charge_card"] == "/jobs?state=failed&name=%3Dcharge_card"

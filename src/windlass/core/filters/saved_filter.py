@@ -17,7 +17,7 @@ FIELD_MAX = 255  # bytes of a value
 FIELDS_MAX = 1024  # bytes of all values
 # Pages whose filters can be saved, and the fields of each. A position in the list is not a filter.
 PAGES: Mapping[str, tuple[str, ...]] = {
-    "jobs": ("state", "queue", "name", "tag", "error", "shape", "since", "before", "order"),
+    "jobs": ("state", "queue", "name", "tag", "where", "error", "shape", "since", "before", "text", "order"),
     "flows": ("state", "name"),
     "failures": ("queue",),
     "signals": ("queue", "signal"),

@@ -70,7 +70,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     def listing(self, now_ms: int) -> Listing:
         return Listing(
             queue=self.queue.strip(),
-            state=self.list_name or ("" if self.tag else ALL),
+            state=self.list_name or ("" if self.is_by_label else ALL),
             tag=self.tag.strip(),
             where=(self.where.strip(),) if self.where.strip() else (),
             name=name_pattern(self.name),

@@ -21,6 +21,8 @@ def actions(page: PageContext[Any], snapshot: Snapshot) -> Iterator[Entry]:
         if page.may_use(name):
             yield from _of_queue(page, name, stats)
     if page.may("admin"):
+        if not page.principal.queues:
+            yield Entry(kind="Action", title="New schedule", icon="add", href=page.link("new-schedule"), words="create")
         for status in snapshot.schedules:
             yield from _of_schedule(page, status)
 

@@ -75,7 +75,7 @@ def _schedules(page: PageContext[Any], snapshot: Snapshot) -> Iterator[Entry]:
         job = status.schedule.job
         if page.may_use(job.queue):
             title, note = status.schedule.name, f"{job.name} in {job.queue}"
-            yield Entry(kind="Schedule", title=title, note=note, icon="schedules", href=page.link("schedules"))
+            yield Entry(kind="Schedule", title=title, note=note, icon="schedules", href=page.link("schedules", title))
 
 
 def _names_and_tags(page: PageContext[Any], snapshot: Snapshot) -> Iterator[Entry]:

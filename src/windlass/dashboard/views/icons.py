@@ -82,7 +82,7 @@ NAVIGATION = (
     NavigationItem("workers", "Workers", "workers", "w"),
     NavigationItem("schedules", "Schedules", "schedules", "s"),
     NavigationItem("limits", "Limits", "limits", "l"),
-    NavigationItem("alerts", "Alerts", "alerts", "t"),
+    NavigationItem("alerts", "Alerts", "alerts", "n"),
     NavigationItem("aggregations", "Aggregations", "aggregations", "a", is_optional=True, heading="Downloads"),
     NavigationItem("callbacks", "Callbacks", "callbacks", "c", is_optional=True, under="aggregations"),
     NavigationItem("engine", "Engine", "engine", "e"),
