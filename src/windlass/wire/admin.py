@@ -296,7 +296,7 @@ class ImportRefusalShape(ResponseShape, frozen=True, kw_only=True):
 
 
 class ImportReportShape(ResponseShape, frozen=True, kw_only=True):
-    """What became of some lines of an export."""
+    """Outcome of some lines of an export."""
 
     lines: int
     added: Annotated[dict[str, int], Meta(description=_BY_KIND)]

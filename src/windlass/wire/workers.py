@@ -205,7 +205,7 @@ class TaskSumsShape(RequestShape, frozen=True, kw_only=True):
 
 
 class TaskReportShape(RequestShape, frozen=True, kw_only=True):
-    """What a worker has measured since its last report."""
+    """Figures that a worker has measured since its last report."""
 
     number: Annotated[
         int, Meta(ge=1, le=2**48, description="Grows with each report. The last number is not counted twice.")

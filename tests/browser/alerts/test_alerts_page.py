@@ -114,7 +114,7 @@ async def test_open_incidents_on_the_overview(
     await strip.get_by_role("link", name=HOSTILE).click()
     await expect(page).to_have_url(f"{running.url}/queues/mail")
     await page.goto("/")
-    await strip.get_by_role("link", name="all alerts").click()
+    await strip.get_by_role("link", name="All alerts").click()
     await expect(page.get_by_role("row").filter(has_text=HOSTILE).get_by_text("open", exact=True)).to_be_visible()
     assert await find_faults(page) == []
     await service.remove_alert(HOSTILE)

@@ -1,4 +1,5 @@
-"""Incidents of alert rules: a rule has at most one. `decide` moves it; whoever stores the move may send its message."""
+"""Incidents of alert rules: a rule has at most one. `decide` moves it; the process that stores the move sends its
+message."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _limit_keys(candidates: Sequence[_Candidate], queue: str, name: str, lane: s
 
 
 class LimitTable:
-    """What new jobs of one partition are matched against, at one version: limits, and indexed payload fields."""
+    """Table against which new jobs of one partition are matched, at one version: limits, and indexed payload fields."""
 
     def __init__(
         self,

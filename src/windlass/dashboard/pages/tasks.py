@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -15,18 +15,12 @@ from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.not_found import render_missing
-from windlass.dashboard.views.throughput import TIME_RANGES, TimeRange
+from windlass.dashboard.views.throughput import TIME_RANGES, TimeRange, TimeRangeName
 from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
 
 TASKS_PER_PAGE = 100
-RangeName: TypeAlias = Literal["quarter", "hour", "day"]
-RANGES: dict[RangeName, TimeRange] = {
-    "quarter": TimeRange("Last 15 minutes", 1, 15),
-    "hour": TIME_RANGES["hour"],
-    "day": TIME_RANGES["day"],
-}
 STATES = ("failed", "queued", "running", "scheduled", "finished", "cancelled")
 
 
@@ -61,7 +55,7 @@ async def tasks(page: PageContext[TasksQuery]) -> TasksView:
 
 
 class TaskQuery(msgspec.Struct, frozen=True, kw_only=True):
-    span: RangeName = "hour"
+    span: TimeRangeName = "hour"
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -73,7 +67,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     task: TaskPage
-    span: RangeName
+    span: TimeRangeName
     range: TimeRange
     times_ms: list[int]
     finished: list[float]  # attempts per minute, oldest first
@@ -95,7 +89,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 @routes.page("/tasks/{name}", "task.html", section="tasks", query=TaskQuery)
 async def task(page: PageContext[TaskQuery]) -> TaskView | Response:
     """Show a task."""
-    name, chosen = page.path_values["name"], RANGES[page.query.span]
+    name, chosen = page.path_values["name"], TIME_RANGES[page.query.span]
     found = await page.service.task(
         name, step_minutes=chosen.step_minutes, steps=chosen.steps, queues=page.principal.queues
     )

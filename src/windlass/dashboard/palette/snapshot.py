@@ -1,5 +1,5 @@
-"""What the palette searches in: names of the deployment and its latest jobs, read once for all viewers of a process and
-some seconds old. A key stroke only searches in it."""
+"""Snapshot in which the palette searches: names of the deployment and its latest jobs, read once for all viewers of a
+process and some seconds old. A key stroke only searches in it."""
 
 from __future__ import annotations
 

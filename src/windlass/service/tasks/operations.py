@@ -41,7 +41,7 @@ _Pair: TypeAlias = tuple[str, str]  # queue and name
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What is known of all tasks, for callers that see all queues."""
+    """Summaries of all tasks, for callers that see all queues."""
 
     reported: list[ReportedTask]
     workers: list[Worker]  # live

@@ -123,7 +123,7 @@ def reopen(number: int, cursor: str, partition: int) -> Command[str]:
 
 
 class ContentMatch(NamedTuple):
-    """What new content of a job matches, given the job at this revision. None: unchanged."""
+    """Matches of new content of a job, given the job at this revision. None: unchanged."""
 
     revision: int
     limits: str | None = None

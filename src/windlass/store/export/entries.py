@@ -28,7 +28,7 @@ from .durable_entries import read_durable, write_durable
 
 
 class JobMatch(NamedTuple):
-    """What a job matches at its import."""
+    """Limits and index entries of a job at its import."""
 
     limits: str = ""  # its limit keys
     entries: Sequence[str] = ()  # those of its payload in the index

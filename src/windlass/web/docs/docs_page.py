@@ -44,7 +44,7 @@ class DialectDocument(msgspec.Struct, frozen=True):
 
 
 class _Frame(msgspec.Struct, frozen=True):
-    """What the pages share: the navigation, and whether there is a dashboard to link to."""
+    """Parts that all pages share: the navigation, and whether there is a dashboard to link to."""
 
     document: Json
     dialects: Sequence[DialectDocument]

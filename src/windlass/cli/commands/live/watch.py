@@ -124,13 +124,13 @@ def _make_view(service: Service, ids: Sequence[bytes], as_json: bool) -> View:
     return ProgressBars({job_id: f"{names.get(job_id, '')} {short_id(job_id)}".strip() for job_id in ids})
 
 
-class _Lines:
+class _Output:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_exc: object) -> None: ...
 
 
-class JsonLines(_Lines):
+class JsonLines(_Output):
     """One object for each event. The last one of a job has its result, or its last failed attempt."""
 
     def show(self, job_id: bytes, event: JobEvent, ending: Ending | None) -> None:
@@ -152,7 +152,7 @@ class JsonLines(_Lines):
         print_json_line(record)
 
 
-class TextLines(_Lines):
+class TextLines(_Output):
     """One line for each event: time, id, kind, attempt, progress, and a note, result or error."""
 
     def show(self, job_id: bytes, event: JobEvent, ending: Ending | None) -> None:
