@@ -11,6 +11,7 @@ from windlass.core.operations import Finish, Take
 from windlass.migration.entries import Reader
 from windlass.migration.mover import Mover
 from windlass.migration.report import MigrationReport
+from windlass.sdk.deployment import make_service
 from windlass.service import Service
 from windlass.store.connection.endpoint import Endpoint, parse_url
 from windlass.store.connection.sync_connection import SyncConnection
@@ -49,7 +50,7 @@ def migrate(service: Service, source: JobSource, reader: Reader, *, dry: bool = 
 
     async def move() -> None:
         async with service.store.clone() as store:
-            await mover.move_all(Service(store), lambda _: None)
+            await mover.move_all(make_service(store), lambda _: None)
 
     asyncio.run(move())
     return mover.report

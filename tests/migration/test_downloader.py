@@ -33,14 +33,14 @@ def job_of(service: Service, download_id: str) -> Job:
     return service.job([job_id]).one().wait().job
 
 
-def test_the_commands_of_the_document(service: Service, old: SourceRedis) -> None:
+def test_the_commands_of_the_document(service: Service, migrated: Service, old: SourceRedis) -> None:
     """Its jobs have no address for a callback, so they come without one."""
     old.run("""
         HSET aggr:msystems id msystems
         HMSET job:1323 id 1323 aggr_id msystems url http://foo.bar/a.jpg
         ZADD jobs:msystems 1700000000 1323
     """)
-    assert move(service, old).moved == 1
+    assert move(migrated, old).moved == 1
     job = job_of(service, "1323")
     assert (job.lane, job.callback, read_order(job.payload).url) == ("msystems", None, "http://foo.bar/a.jpg")
     assert service.aggregation(AGGREGATIONS, "msystems").wait().cap == 4
@@ -63,10 +63,10 @@ def save(old: SourceRedis, **fields: str) -> str:
     return stored["ID"]
 
 
-def test_a_job_of_the_code_keeps_all_its_fields(service: Service, old: SourceRedis) -> None:
+def test_a_job_of_the_code_keeps_all_its_fields(service: Service, migrated: Service, old: SourceRedis) -> None:
     old.call("HSET", "aggr:beststore", "ID", "beststore", "Limit", "7", "Proxy", "http://proxy:3128", "ExpiresAt", "1")
     old.call("ZADD", "jobs:beststore", 1_700_000_000, save(old))
-    report = move(service, old)
+    report = move(migrated, old)
     assert (report.moved, report.is_complete) == (1, True)
     job = job_of(service, GO_JOB["ID"])
     order = read_order(job.payload)
@@ -85,19 +85,19 @@ def test_a_job_of_the_code_keeps_all_its_fields(service: Service, old: SourceRed
     assert (found.cap, found.note) == (7, "http://proxy:3128")
 
 
-def test_due_times_and_order(service: Service, old: SourceRedis) -> None:
+def test_due_times_and_order(service: Service, migrated: Service, old: SourceRedis) -> None:
     now_s = service.now().wait() // 1000
     for number, due in enumerate((now_s + 3600, now_s - 5, now_s - 50)):
         old.call("ZADD", "jobs:beststore", due, save(old, ID=f"job-{number}"))
-    move(service, old)
+    move(migrated, old)
     assert [job.unique for job in drain(service, QUEUE)] == ["job-2", "job-1"]
     assert job_of(service, "job-0").run_at_ms == (now_s + 3600) * 1000
 
 
-def test_queues_may_be_lists(service: Service, old: SourceRedis) -> None:
+def test_queues_may_be_lists(service: Service, migrated: Service, old: SourceRedis) -> None:
     for number in (1, 2):
         old.call("LPUSH", "jobs:beststore", save(old, ID=f"job-{number}"))
-    assert move(service, old).moved == 2
+    assert move(migrated, old).moved == 2
     assert [job.unique for job in drain(service, QUEUE)] == ["job-1", "job-2"]
 
 
@@ -112,14 +112,16 @@ def pending(service: Service, *, given_up: bool = False) -> list[Any]:
 
 
 @pytest.mark.parametrize("key", ["callbackQueue", "CallbackQueue"])
-def test_pending_callbacks_have_the_body_of_the_source(service: Service, old: SourceRedis, key: str) -> None:
+def test_pending_callbacks_have_the_body_of_the_source(
+    service: Service, migrated: Service, old: SourceRedis, key: str
+) -> None:
     done = save(old, ID="done-1", DownloadState="Success", CallbackState="Pending", ResponseCode="200", ImageSize="9x9")
     lost = save(
         old, ID="lost-1", DownloadState="Failed", CallbackState="Pending", ResponseCode="404",
         DownloadMeta="Received status code 404 Not Found",
     )  # fmt: skip
     old.call("ZADD", key, 1_700_000_000, done, 1_700_000_001, lost)
-    report = move(service, old)
+    report = move(migrated, old)
     assert (report.moved, report.callbacks, report.is_complete) == (2, 2, True)
     first, second = sorted(pending(service), key=lambda body: body["job_id"])
     assert first == {
@@ -137,24 +139,24 @@ def test_pending_callbacks_have_the_body_of_the_source(service: Service, old: So
     assert {finding.code for finding in service.doctor().wait().findings} <= {"no_persistence"}
 
 
-def test_jobs_in_no_queue(service: Service, old: SourceRedis) -> None:
+def test_jobs_in_no_queue(service: Service, migrated: Service, old: SourceRedis) -> None:
     save(old, ID="running-1", DownloadState="InProgress")
     save(old, ID="calling-1", DownloadState="Success", CallbackState="InProgress")
     save(old, ID="given-up-1", DownloadState="Success", CallbackState="Failed")
     save(old, ID="stored-1", DownloadState="Success", CallbackState="", CallbackDst="", S3Bucket="b", S3Region="r")
     old.call("ZADD", "JobDeletionQueue", 1_700_000_000, "gone-1")
-    report = move(service, old)
+    report = move(migrated, old)
     assert (report.moved, report.in_flight, report.callbacks, report.done, report.files) == (3, 1, 2, 1, 1)
     assert [body["job_id"] for body in pending(service)] == ["calling-1"]
     assert [body["job_id"] for body in pending(service, given_up=True)] == ["given-up-1"]
     assert [job.unique for job in drain(service, QUEUE)] == ["running-1"]
     given_up = job_of(service, "given-up-1")
     assert service.redeliver([given_up.id]).one().wait() == "owed"  # as POST /retry does
-    again = move(service, old)
+    again = move(migrated, old)
     assert (again.moved, again.done, len(pending(service))) == (0, 1, 3)  # with that of running-1
 
 
-def test_what_is_not_a_download_stays(service: Service, old: SourceRedis) -> None:
+def test_what_is_not_a_download_stays(service: Service, migrated: Service, old: SourceRedis) -> None:
     for number, fields in enumerate(
         ({"URL": "ftp://x"}, {"URL": ""}, {"CallbackDst": "http://["}, {"RequestHeaders": "{"}, {"MimeType": "[]a]"})
     ):
@@ -167,18 +169,18 @@ def test_what_is_not_a_download_stays(service: Service, old: SourceRedis) -> Non
     old.call("ZADD", "callbackQueue", 1, save(old, ID="silent-1", DownloadState="Success", CallbackDst=""))
     old.call("ZADD", "jobs:beststore", 99, save(old, ID="right-1"))
     before = old.call("ZCARD", "jobs:beststore")
-    report = move(service, old)
+    report = move(migrated, old)
     assert (report.moved, report.problems) == (1, 11), report.reasons
     assert old.call("ZCARD", "jobs:beststore") == before - 1
     assert [job.unique for job in drain(service, QUEUE)] == ["right-1"]
 
 
-def test_a_dry_run_changes_nothing(service: Service, old: SourceRedis) -> None:
+def test_a_dry_run_changes_nothing(service: Service, migrated: Service, old: SourceRedis) -> None:
     old.call("ZADD", "jobs:beststore", 5, save(old, ID="job-1"))
     old.call("ZADD", "callbackQueue", 5, save(old, ID="done-1", DownloadState="Success", CallbackState="Pending"))
     save(old, ID="running-1", DownloadState="InProgress")
     before = old.dump()
-    report = move(service, old, dry=True)
+    report = move(migrated, old, dry=True)
     assert (report.moved, report.callbacks, report.in_flight) == (3, 1, 1)
     assert old.dump() == before
     assert service.queues().wait() == []

@@ -22,6 +22,7 @@ from windlass.migration.jobber import JobberReader
 from windlass.migration.mover import Mover
 from windlass.migration.processor import ProcessorReader
 from windlass.migration.report import MigrationReport
+from windlass.sdk.deployment import make_service
 from windlass.service import Service
 from windlass.store import job_source
 from windlass.store.job_source import JobSource
@@ -75,7 +76,7 @@ def run(service: Service, old: SourceRedis, make: Callable[[JobSource], Reader],
     async def move(source: JobSource) -> MigrationReport:
         mover = Mover(source, make(source), MigrationReport(dialect="", source="", is_dry_run=False))
         async with service.store.clone() as store:
-            here = Service(store)
+            here = make_service(store)
             for name in OPERATIONS:
                 setattr(here, name, interruption.wrap_operation(getattr(here, name)))
             for name in WRITES:
@@ -149,7 +150,7 @@ def test_jobs_of_the_processor_come_once(service: Service, old: SourceRedis, sma
 
 
 @pytest.mark.parametrize("at", range(16))
-def test_callbacks_come_once(service: Service, old: SourceRedis, at: int) -> None:
+def test_callbacks_come_once(service: Service, migrated: Service, old: SourceRedis, at: int) -> None:
     old.run("""
         HMSET aggr:shop id shop limit 2
         HMSET job:1323 id 1323 aggr_id shop url http://foo.bar/a.jpg callback_url http://foo.bar/done
@@ -162,12 +163,13 @@ def test_callbacks_come_once(service: Service, old: SourceRedis, at: int) -> Non
     def make(source: JobSource) -> Reader:
         return DownloaderReader(source, "http://files")
 
-    run(service, old, make, at)
+    run(migrated, old, make, at)
     delivered = _deliver(service)
     service.store.clock_offset_ms += HOUR_MS
-    assert run(service, old, make, 10**6) is not None
+    assert run(migrated, old, make, 10**6) is not None
     delivered += _deliver(service)
     assert delivered == ["1323"]
+    assert service.aggregation("downloads per aggregation", "shop").wait().cap == 2
     assert [job.unique for job in drain(service, "downloads")] == ["1324"]
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from windlass.core.ids import parse_id
-from windlass.core.job import Blob, Callback, Codec, FlowRef, NewJob
+from windlass.core.job import Blob, Callback, Cap, Codec, FlowRef, NewJob
 from windlass.core.retry import Backoff
 from windlass.wire.encoding import decode
 from windlass.wire.new_job import NewJobShape
@@ -23,6 +23,7 @@ GIVEN: dict[str, Any] = {
     "lease_ms": 13, "lease_rule": "r", "retake": True, "hidden": True, "timeout_ms": 14, "result_ttl_ms": 15,
     "tags": ["t"], "index": ["f"], "trace": "tr", "repeat": "rp", "parent": OTHER, "held": True, "after": [OTHER],
     "joins": True, "on_failure": "fail", "callback": {"url": "http://here/"},
+    "cap": {"limit": "per shop", "running": 2, "note": "proxy"},
     "flow": {"id": OTHER, "name": "checkout", "step": "pay"},
 }  # fmt: skip
 
@@ -34,13 +35,13 @@ def shape(**fields: Any) -> NewJobShape:
 
 
 @pytest.mark.parametrize(
-    "field", [name for name in NewJob.__struct_fields__ if name not in ("payload", "cap", "tombstone_ms")]
+    "field", [name for name in NewJob.__struct_fields__ if name not in ("payload", "tombstone_ms")]
 )
 def test_each_field_arrives_under_its_name(field: str) -> None:
     expected = {
         "id": parse_id(ID), "retry": Backoff(tries=12, base_ms=1_000), "tags": ("t",), "index": ("f",),
         "parent": parse_id(OTHER), "after": (parse_id(OTHER),), "callback": Callback(url="http://here/"),
-        "flow": FlowRef(parse_id(OTHER), "checkout", "pay"),
+        "cap": Cap(limit="per shop", running=2, note="proxy"), "flow": FlowRef(parse_id(OTHER), "checkout", "pay"),
     }.get(field, GIVEN[field])  # fmt: skip
     whole, alone = shape(**GIVEN), shape(**{field: GIVEN[field]})
     for item in (whole, alone):

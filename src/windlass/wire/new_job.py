@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, FlowRef, NewJob, OnFailure, UniqueCheck
+from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, Cap, End, FlowRef, NewJob, OnFailure, UniqueCheck
 from windlass.core.job_template import JobTemplate, PreparedJob, prepare_single
 from windlass.core.limits.payload_index import INDEX_FIELDS_MAX
 from windlass.core.retry import ENDLESS, Backoff
@@ -26,6 +26,7 @@ from windlass.core.validation.bounds import (
     UNIQUE_MAX,
 )
 from windlass.core.validation.callbacks import TYPE_MAX
+from windlass.core.validation.limits import CAP_NOTE_MAX, LIMIT_NAME_MAX
 
 from .encoding import Encoding
 from .fields import Duration, DurationOrForever, FlowId, Id, Instant, Name, Priority, QueueName
@@ -75,6 +76,25 @@ def callback_shape(callback: Callback) -> CallbackShape:
     )
 
 
+class CapShape(RequestShape, frozen=True, kw_only=True):
+    """Cap of the job's key under a limit with `own_caps`, unless the key has one already. It needs the role admin, for
+    all queues."""
+
+    limit: Annotated[
+        str, Meta(min_length=1, max_length=LIMIT_NAME_MAX, description="Name of the limit.", examples=["per shop"])
+    ]
+    running: Annotated[int, Meta(ge=1, le=UINT32_MAX, description="Jobs of the key that may run at once.")]
+    note: Annotated[str, Meta(max_length=CAP_NOTE_MAX, description="Kept for the workers of the key's jobs.")] = ""
+
+
+def cap_of(shape: CapShape | None) -> Cap | None:
+    return None if shape is None else Cap(limit=shape.limit, running=shape.running, note=shape.note)
+
+
+def cap_shape(cap: Cap | None) -> CapShape | None:
+    return None if cap is None else CapShape(limit=cap.limit, running=cap.running, note=cap.note)
+
+
 class FlowRefShape(RequestShape, frozen=True, kw_only=True):
     """Place of a job in a flow. The jobs of a flow are enqueued together, by POST /jobs:whole."""
 
@@ -93,8 +113,9 @@ def flow_ref_shape(flow: FlowRef | None) -> FlowRefShape | None:
     return None if flow is None else FlowRefShape(id=format_id(flow.id), name=flow.name, step=flow.step)
 
 
-_CONVERTED_FIELDS = [NewJob.__struct_fields__.index(name) for name in ("id", "retry", "parent", "after", "callback")]
-_ID, _RETRY, _PARENT, _AFTER, _CALLBACK = _CONVERTED_FIELDS
+_CONVERTED_NAMES = ("id", "retry", "parent", "after", "callback", "cap")
+_CONVERTED_FIELDS = [NewJob.__struct_fields__.index(name) for name in _CONVERTED_NAMES]
+_ID, _RETRY, _PARENT, _AFTER, _CALLBACK, _CAP = _CONVERTED_FIELDS
 _pick_converted = itemgetter(*_CONVERTED_FIELDS)
 
 
@@ -143,6 +164,7 @@ class NewJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
     joins: bool = False
     on_failure: OnFailure | Literal[""] = ""
     callback: CallbackShape | None = None
+    cap: CapShape | None = None
     flow: FlowRefShape | None = None
 
     def new_job(self, encoding: Encoding) -> NewJob:
@@ -169,12 +191,13 @@ class NewJobShape(RequestShape, frozen=True, kw_only=True, gc=False):
 def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
     queue, name, *others, flow = fields
     values = [queue, name, payload, *others]
-    job_id, retry, parent, after, callback = _pick_converted(values)
+    job_id, retry, parent, after, callback, cap = _pick_converted(values)
     values[_ID] = b"" if job_id is None else parse_id(job_id)
     values[_RETRY] = ENDLESS if retry is None else Backoff(*msgspec.structs.astuple(retry))
     values[_PARENT] = b"" if parent is None else parse_id(parent)
     values[_AFTER] = tuple(map(parse_id, after))
     values[_CALLBACK] = None if callback is None else callback_of(callback)
+    values[_CAP] = cap_of(cap)
     return NewJob(*values, flow=flow_ref_of(flow))  # type: ignore[misc]  # the values end before it
 
 

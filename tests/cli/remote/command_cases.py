@@ -30,7 +30,6 @@ LOCAL = {
     "engine check": "it reads the files of the embedded engine",
     "engine prepare": "it prepares an engine for its users",
     "engine repair": "it repairs the files of the embedded engine",
-    "migrate downloader": "the native API has no caps for the keys of aggregations; the command says so",
     "completion": "it needs no deployment",
 }
 
@@ -145,6 +144,17 @@ def _processor_source(place: Target) -> str:
     return place.source_url
 
 
+def _downloader_source(place: Target) -> str:
+    fields = ("aggr_id", "shop", "url", "http://127.0.0.1:9/a.jpg", "callback_url", "http://127.0.0.1:9/done")
+    for download in ("new-1", "done-1"):
+        _call_source(place, "HSET", f"job:{download}", "id", download, *fields)
+    _call_source(place, "HSET", "job:done-1", "download_state", "Success")
+    _call_source(place, "HSET", "aggr:shop", "id", "shop", "limit", "2")
+    _call_source(place, "ZADD", "jobs:shop", "1700000000", "new-1")
+    _call_source(place, "ZADD", "callbackQueue", "1700000000", "done-1")
+    return place.source_url
+
+
 def _call_source(place: Target, *command: str) -> None:
     source = SourceRedis(place.source_url)
     source.call(*command)
@@ -215,6 +225,7 @@ CASES: dict[str, Case] = {
     "doctor": lambda place: ["--repair"],
     "export": lambda place: [str(place.folder / "out.jsonl.gz")],
     "import": lambda place: [_export_file(place), "--merge"],
+    "migrate downloader": lambda place: ["--from", _downloader_source(place)],
     "migrate jobber": lambda place: ["--from", _jobber_source(place)],
     "migrate processor": lambda place: ["--from", _processor_source(place)],
     "config": lambda place: [],

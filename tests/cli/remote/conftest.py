@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.migration.source_redis import SourceRedis
 from tests.support.console import CliResult, run_with_settings
+from tests.support.engine_process import EngineProcess
 from tests.support.threaded_server import threaded_server
 from windlass.core.access.tokens import NewToken, Role
 from windlass.service import Service
@@ -22,6 +24,16 @@ def served(service: Service) -> Iterator[str]:
     settings = Settings(port=0, bedrock_port=None, roles="api", callback_concurrency=0)
     with threaded_server(service.store.clone(), settings) as url:
         yield url
+
+
+@pytest.fixture
+def old(engine: EngineProcess) -> Iterator[SourceRedis]:
+    """Return an empty Redis to move jobs from."""
+    source = SourceRedis(engine.unix_url.replace("db=0", "db=9"))
+    source.call("FLUSHDB")
+    yield source
+    source.call("FLUSHDB")
+    source.close()
 
 
 def make_token(service: Service, *roles: str, queues: tuple[str, ...] = ()) -> str:

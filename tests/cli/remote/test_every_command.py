@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,8 @@ _OTHER = re.compile(
 
 
 @pytest.fixture
-def place(service: Service, tmp_path: Path, engine: EngineProcess) -> Iterator[Target]:
-    source = SourceRedis(engine.unix_url.replace("db=0", "db=9"))
-    source.call("FLUSHDB")
-    yield Target(service, tmp_path, source.url)
-    source.call("FLUSHDB")
-    source.close()
+def place(service: Service, tmp_path: Path, old: SourceRedis) -> Target:
+    return Target(service, tmp_path, old.url)
 
 
 def test_every_command_has_a_case_or_is_local(engine: EngineProcess) -> None:

@@ -96,6 +96,15 @@ async def test_access_to_some_queues(app: Windlass, service: Service) -> None:
         assert (await host.client.post(f"{MOUNT}/api/v1/jobs", json=JOB | {"queue": "images"})).status_code == 403
 
 
+async def test_an_admin_of_some_queues_sets_no_caps(app: Windlass, service: Service) -> None:
+    """A cap is for all jobs of its key, in any queue."""
+    role = lambda _: Access(role="admin", queues=["ma*"])  # noqa: E731
+    async with hosted(mounted(asgi(app, role=role))) as host:
+        capped = JOB | {"cap": {"limit": "each", "running": 1}}
+        assert (await host.client.post(f"{MOUNT}/api/v1/jobs", json=capped)).status_code == 403
+        assert (await host.client.post(f"{MOUNT}/api/v1/jobs", json=JOB)).status_code == 201
+
+
 async def test_refuses_pages_of_other_origins(app: Windlass, service: Service) -> None:
     """The browser of a person who is logged in at the host attaches the host's cookie to requests of any page."""
     async with hosted(mounted(asgi(app, role=lambda _: "admin"))) as host:

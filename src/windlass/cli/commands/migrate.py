@@ -14,7 +14,6 @@ from windlass.cli.bulk import progress
 from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow, open_or_report
 from windlass.cli.output import Column, format_count, json_option, print_json, print_note, print_table, print_text
 from windlass.cli.records import to_record
-from windlass.core.errors import BadSetting
 from windlass.downloads.startup import download_base
 from windlass.migration.downloader import DownloaderReader
 from windlass.migration.entries import Reader
@@ -23,6 +22,8 @@ from windlass.migration.mover import Mover
 from windlass.migration.processor import ProcessorReader
 from windlass.migration.report import MigrationReport
 from windlass.sdk.deployment import is_server, make_service, make_store
+from windlass.sdk.remote.address import parse_server_url
+from windlass.settings import Settings
 from windlass.store.job_source import JobSource
 
 MakeReader = Callable[[JobSource], Reader]
@@ -99,13 +100,13 @@ def downloader(options: MigrateOptions, download_url: str | None) -> None:
     Example:
       windlass migrate downloader --from redis://old:6379/0 --download-url https://files.example.org
     """
-    if is_server(options.engine.settings().url):
-        raise BadSetting(
-            "Downloads cannot be moved through a server, because the HTTP API has no caps of their aggregations; use "
-            "the URL of the engine (redis://…) for this command."
-        )
-    base = (download_url or "").rstrip("/") or download_base(options.engine.settings(), "")
+    base = (download_url or "").rstrip("/") or _download_base(options.engine.settings())
     _migrate("downloader", options, lambda source: DownloaderReader(source, base))
+
+
+def _download_base(settings: Settings) -> str:
+    """Return the base of file URLs that the settings name, by default the files of their server."""
+    return download_base(settings, str(parse_server_url(settings.url)) if is_server(settings.url) else "")
 
 
 def _migrate(dialect: str, options: MigrateOptions, make: MakeReader) -> None:

@@ -10,6 +10,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCERS, Routes
 from windlass.wire.enqueue import AcceptedWholeShape, EnqueueQuery, WholeShape, enqueued_shape
 
+from .enqueue import check_caps
 from .relations import read_relations
 
 routes = Routes("/api/v1", tag="Producing")
@@ -20,7 +21,7 @@ routes = Routes("/api/v1", tag="Producing")
     refuses=(
         errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.UnknownParent,
         errors.ParentState, errors.UnknownMember, errors.CrossPartition, errors.Unsettled, errors.WrongState,
-        errors.BadSetting, errors.FlowExists,
+        errors.BadSetting, errors.FlowExists, errors.UnknownLimit,
     ),
 )  # fmt: skip
 async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> AcceptedWholeShape:
@@ -32,6 +33,7 @@ async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> Ac
     for item in context.body.items:
         context.check_queue(item.queue)
     jobs = [prepare_single(item.new_job(context.body_encoding)) for item in context.body.items]
+    check_caps(context, jobs)
     relations = await read_relations(context, jobs)
     if relations is not None:
         relations.check_whole(jobs)

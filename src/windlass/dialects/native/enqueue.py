@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,7 +17,7 @@ from windlass.core.operations import Enqueued
 from windlass.core.text.line_splitter import LineSplitter, batches
 from windlass.web.app.content_negotiation import json_response
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.router import PRODUCERS, Answer, Routes
+from windlass.web.app.router import ADMINS, PRODUCERS, Answer, Routes
 from windlass.web.listener.deferred import DeferredAnswer
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire.encoding import Encoding, decode
@@ -48,7 +48,7 @@ LINE_MAX = 2 * 1024 * 1024
 _REFUSES = (
     errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.RevisionConflict,
     errors.UniqueConflict, errors.UnknownParent, errors.ParentState, errors.UnknownMember, errors.CrossPartition,
-    errors.Unsettled, errors.WrongState, errors.BadSetting,
+    errors.Unsettled, errors.WrongState, errors.BadSetting, errors.UnknownLimit,
 )  # fmt: skip
 
 EnqueueContext: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
@@ -66,11 +66,19 @@ def enqueue(context: EnqueueContext) -> DeferredAnswer[Enqueued, Answer] | Await
     for ten minutes after its removal. The same key with other contents is refused."""
     context.check_queue(context.body.queue)
     job = context.body.prepare(context.body_encoding)
+    check_caps(context, (job,))
     if "idempotency-key" in context.request.head.headers:
         [job] = _with_ids(context, [job])
     if context.principal.queues and named_by(job.template.job):
         return _enqueue_related(context, job)
     return DeferredAnswer(context.state.batcher.enqueue(job, context.query.durability), _answer_of)
+
+
+def check_caps(context: RequestContext[Any, Any], jobs: Iterable[PreparedJob]) -> None:
+    """Check the right to set the caps of new jobs. A cap is for all jobs of its key, as one that `set_cap` changes."""
+    if any([job.template.job.cap is not None for job in jobs]):  # noqa: C419 (a list is quicker, and these are many)
+        context.principal.check(ADMINS)
+        context.check_all_queues()
 
 
 async def _enqueue_related(context: EnqueueContext, job: PreparedJob) -> Answer:
@@ -114,6 +122,7 @@ async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery])
     to the whole list: repeat it with the same jobs in the same order."""
     for queue in {job.template.job.queue for job in context.body} if context.principal.queues else ():
         context.check_queue(queue)
+    check_caps(context, context.body)
     answers = await _enqueue(context, _with_ids(context, context.body), refuses_all=True)
     if context.response_encoding is Codec.JSON and are_all_accepted(answers):
         return json_response(200, encode_accepted(answers))
@@ -218,6 +227,7 @@ async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[byt
             shape = decode(text, NewJobShape, encoding)
             context.check_queue(shape.queue)
             job = shape.prepare(encoding)
+            check_caps(context, (job,))
             context.service.enqueue([job])  # validates the job, so that only a bad line is refused
             jobs.append((progress.lines, job))
         except Refusal as error:

@@ -17,9 +17,7 @@ LIMIT = Limit(name=AGGREGATIONS, matches=Matcher(queue=QUEUE), running=AGGREGATI
 
 async def prepare(service: Service) -> None:
     """Create the limit, and turn on fair share: a million jobs of one aggregation do not block ten jobs of another."""
-    try:
-        await service.aggregations(LIMIT.name, most=1)
-    except UnknownLimit:
+    if all(state.limit.name != LIMIT.name for state in await service.limits()):
         await service.limit(LIMIT)
     if not (await service.configuration(QUEUE)).fair_share:
         await service.configure(QUEUE, {"fair_share": True})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from windlass.core.errors import BadInput, Refusal
+from windlass.core.errors import Refusal
 from windlass.core.ids import parse_id
 from windlass.core.job import Durability, NewJob
 from windlass.core.job_template import PreparedJob
@@ -27,8 +27,6 @@ class RemoteEnqueueOperations(RemoteFacet):
     ) -> BatchOperation[Enqueued]:
         super().enqueue(jobs, durability=durability, whole=whole)
         new_jobs = [job.new_job() if isinstance(job, PreparedJob) else job for job in jobs]
-        if any(job.cap is not None for job in new_jobs):
-            raise BadInput("A cap cannot be given over HTTP; enqueue such jobs with the URL of the engine (redis://…).")
         shapes: list[NewJobShape] = []
         level = durability or self.remote.requested_durability
         return BatchOperation(self.remote, lambda: self._send(new_jobs, shapes, level, whole))

@@ -56,11 +56,19 @@ def blob_of(value: Raw | UnsetType, in_base64: str | UnsetType, codec: str | Uns
     return None if value is UNSET else Blob(bytes(value), Codec.MSGPACK)
 
 
-_COPIED_FIELDS = tuple(
-    name
-    for name in NewJobShape.__struct_fields__
-    if name not in ("payload", "payload_base64", "payload_codec", "id", "retry", "parent", "after", "callback", "flow")
+_CONVERTED_FIELDS = (
+    "payload",
+    "payload_base64",
+    "payload_codec",
+    "id",
+    "retry",
+    "parent",
+    "after",
+    "callback",
+    "cap",
+    "flow",
 )
+_COPIED_FIELDS = tuple(name for name in NewJobShape.__struct_fields__ if name not in _CONVERTED_FIELDS)
 
 
 def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
@@ -70,6 +78,7 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
         parent=format_optional_id(job.parent or None),
         after=tuple(map(format_id, job.after)),
         callback=None if job.callback is None else _callback_shape(job.callback),
+        cap=new_job.cap_shape(job.cap),
         flow=new_job.flow_ref_shape(job.flow),
         **value_fields("payload", None if job.payload == NULL_BLOB else job.payload),
         **{name: getattr(job, name) for name in _COPIED_FIELDS},

@@ -34,7 +34,7 @@ def _relation(kind: str, job_id: bytes | str) -> dict[str, Any]:
             "group": {"after": [text], "joins": True}, "second": {"after": [NEXT, text]}}[kind]  # fmt: skip
 
 
-async def _enqueue_by_route(client: httpx.AsyncClient, route: str, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+async def enqueue_by_route(client: httpx.AsyncClient, route: str, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """Enqueue a job by one of the routes. Returns the status, and the answer or the refusal."""
     if route == "jobs":
         answer = await client.post("/api/v1/jobs", json=job)
@@ -63,7 +63,7 @@ async def test_a_relation_to_a_job_of_another_queue_is_refused(
     victim = await _victim(service)
     await put(service, queue="mine", id=parse_id(NEXT))
     await _scoped(client, service)
-    status, refused = await _enqueue_by_route(client, route, MINE | _relation(kind, victim.id))
+    status, refused = await enqueue_by_route(client, route, MINE | _relation(kind, victim.id))
     assert (status, refused["code"]) == (403, "forbidden")
     assert "victim" not in refused["detail"]
     assert "S3CRET" not in refused["detail"]
@@ -79,7 +79,7 @@ async def test_a_relation_within_the_queues_of_the_token_is_accepted(
 ) -> None:
     own = await running(service, queue="mine-too")
     await _scoped(client, service)
-    status, accepted = await _enqueue_by_route(client, route, MINE | _relation(kind, own.id))
+    status, accepted = await enqueue_by_route(client, route, MINE | _relation(kind, own.id))
     assert status == 201, accepted
 
 
@@ -89,9 +89,9 @@ async def test_a_relation_to_no_job_is_refused_as_ever(
     client: httpx.AsyncClient, service: Service, route: str, kind: str, code: str
 ) -> None:
     asked = MINE | _relation(kind, ABSENT)
-    plain = await _enqueue_by_route(client, route, asked)
+    plain = await enqueue_by_route(client, route, asked)
     await _scoped(client, service)
-    scoped = await _enqueue_by_route(client, route, asked)
+    scoped = await enqueue_by_route(client, route, asked)
     assert plain == scoped
     assert (scoped[0], scoped[1]["code"]) == (409, code)
 
@@ -155,10 +155,10 @@ async def test_a_repeated_request_is_answered_as_before(client: httpx.AsyncClien
     own = await put(service, queue="mine")
     await _scoped(client, service)
     job = MINE | {"id": NEXT} | _relation("after", own)
-    assert (await _enqueue_by_route(client, "jobs", job))[1]["status"] == "waiting"
+    assert (await enqueue_by_route(client, "jobs", job))[1]["status"] == "waiting"
     await service.delete([own]).one()
     service.store.clock_offset_ms += 3_600_000
-    assert (await _enqueue_by_route(client, "jobs", job))[1]["status"] == "existing"
+    assert (await enqueue_by_route(client, "jobs", job))[1]["status"] == "existing"
 
 
 async def test_other_tokens_pay_for_no_check(
@@ -176,11 +176,11 @@ async def test_other_tokens_pay_for_no_check(
     monkeypatch.setattr(Service, "queue_of", counted)
     related = MINE | _relation("after", own)
     for route in ROUTES:
-        assert (await _enqueue_by_route(client, route, related))[0] == 201
+        assert (await enqueue_by_route(client, route, related))[0] == 201
     await _scoped(client, service)
     for route in ROUTES:
-        await _enqueue_by_route(client, route, MINE)
+        await enqueue_by_route(client, route, MINE)
     assert reads == []
     for route in ROUTES:
-        await _enqueue_by_route(client, route, related)
+        await enqueue_by_route(client, route, related)
     assert reads == [1, 1, 1, 1], "one read for each request"
