@@ -65,10 +65,11 @@ async def test_a_hundred_thousand_jobs(visitor: Visitor, running: Server) -> Non
 
 
 async def test_find_jobs_by_a_payload_field(visitor: Visitor, running: Server) -> None:
+    await running.service.configure("orders", {"index": ("id",)})
     page = await visitor.open("/queues/orders")
     await page.get_by_text("Change properties").click()
     await page.get_by_label("Indexed fields").fill("order_id, customer.email")
-    await page.get_by_role("button", name="Change").click()
+    await page.get_by_role("button", name="Save properties").click()
     await expect(page.get_by_role("region", name="Properties")).to_contain_text("order_id, customer.email")
 
     emails = [b"a@example.org", b"b@example.org", b"a@example.org"]

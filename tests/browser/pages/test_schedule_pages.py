@@ -36,7 +36,7 @@ async def test_create_correct_edit_and_run_a_schedule(visitor: Visitor, running:
 
     # An error is shown beside its field, and nothing is lost
     await page.get_by_label("Name", exact=True).fill("digest")
-    await page.get_by_label("Queue").fill("mail")
+    await page.get_by_label("Queue", exact=True).fill("mail")
     await page.get_by_label("Job name").fill("send_digest")
     await page.get_by_label("Keep the result").fill("7d")
     await page.get_by_role("button", name="Create schedule").click()

@@ -99,5 +99,5 @@ async def test_a_setting_may_allow_less(service: Service) -> None:
 @pytest.mark.parametrize("value", ["1023", str(4 * MIB + 1), "1 MiB"])
 def test_values_of_the_setting(value: str, engine: object) -> None:
     assert load({}, {"WINDLASS_BEDROCK_DATA_MAX": str(4 * MIB)})[0].bedrock_data_max == 4 * MIB
-    with pytest.raises(BadSetting, match="bedrock_data_max"):
+    with pytest.raises(BadSetting, match="WINDLASS_BEDROCK_DATA_MAX"):
         load({}, {"WINDLASS_BEDROCK_DATA_MAX": value})

@@ -163,5 +163,5 @@ async def test_values_of_the_setting(engine: object) -> None:
     assert load({}, {})[0].bedrock_job_timeout_ms == 0
     assert load({}, {"WINDLASS_BEDROCK_JOB_TIMEOUT": "15m"})[0].bedrock_job_timeout_ms == 900_000
     for wrong in ("15", "-1s", "+5 MINUTES", "9999999999d"):
-        with pytest.raises(BadSetting, match="bedrock_job_timeout"):
+        with pytest.raises(BadSetting, match="WINDLASS_BEDROCK_JOB_TIMEOUT"):
             load({}, {"WINDLASS_BEDROCK_JOB_TIMEOUT": wrong})

@@ -38,8 +38,8 @@ def test_a_blocked_loop_is_reported_within_a_second(workers: WorkerStarter) -> N
     process.wait_for_output('"outcome":"finished"')
     assert process.stop() == 0
     lines = [json.loads(line) for line in process.output.splitlines() if line.startswith("{")]
-    [blocked] = [line for line in lines if "event loop is blocked" in line["message"]]  # once per blockage
-    [again] = [line for line in lines if "runs again" in line["message"]]
+    [blocked] = [line for line in lines if "is blocked: block " in line["message"]]  # once per blockage
+    again = next(line for line in lines if "runs again" in line["message"] and _at_s(line) > _at_s(blocked))
     [finished] = [line for line in lines if line.get("outcome") == "finished"]
     assert (blocked["level"], again["level"]) == ("warning", "warning")
     assert f"block {short_id(handle.id_bytes)} has not returned to it" in blocked["message"]
@@ -62,7 +62,7 @@ def test_a_short_block_is_not_reported(workers: WorkerStarter) -> None:
     handles = [log_app.block.enqueue(0.2) for _ in range(3)]
     assert process.wait() == 0
     assert all(handle.state in ("finished", "ended") for handle in handles)
-    assert "blocked" not in process.output
+    assert "is blocked: block " not in process.output
 
 
 @pytest.mark.anyio
@@ -77,8 +77,9 @@ async def test_code_in_a_task_of_the_job(app: Windlass, working: Any, caplog: py
     caplog.set_level(logging.WARNING, "windlass.worker")
     async with working(app):
         await (await plan.aenqueue()).aresult(LIMIT_S)
-        [line] = [record.getMessage() for record in caplog.records if "is blocked" in record.getMessage()]
-    assert "the asyncio task calculate has not returned" in line
+        messages = [record.getMessage() for record in caplog.records if "is blocked" in record.getMessage()]
+    # A busy machine may block the loop at other places, too.
+    [line] = [message for message in messages if "the asyncio task calculate has not returned" in message]
     assert "time.sleep(1.6)" in line
 
 
