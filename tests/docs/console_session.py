@@ -58,8 +58,10 @@ def normalize(text: str) -> str:
     return text
 
 
-def run_in_terminal(line: str, directory: Path, environment: dict[str, str], columns: int = COLUMNS) -> str:
-    """Run a command as in a terminal of a fixed size, and return its output."""
+def run_in_terminal(
+    line: str, directory: Path, environment: dict[str, str], columns: int = COLUMNS, code: int = 0
+) -> str:
+    """Run a command as in a terminal of a fixed size, and return its output. It must end with the exit code."""
     ours, theirs = pty.openpty()
     try:
         termios.tcsetwinsize(theirs, (LINES, columns))
@@ -68,7 +70,7 @@ def run_in_terminal(line: str, directory: Path, environment: dict[str, str], col
     finally:
         os.close(theirs)
     output = _read_all(ours)
-    assert done.wait(60) == 0, output
+    assert done.wait(60) == code, output
     return STYLE.sub("", output)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.docs.cli_sections import NOT_RUN, SECTIONS, Prepare
+from tests.docs.cli_sections import EXIT_CODES, NOT_RUN, SECTIONS, Prepare
 from tests.docs.console_session import Command, commands, normalize, run_in_terminal
 from tests.support.console import environment
 from tests.support.engine_process import EngineProcess
@@ -89,7 +89,8 @@ def run_block(block: Block, variables: dict[str, str], folder: Path) -> Iterator
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for command in block.commands:
         if not command.line.startswith(tuple(NOT_RUN)):
-            yield command, run_in_terminal(command.line, folder, os.environ | variables | {"PATH": path}, COLUMNS)
+            code = EXIT_CODES.get(command.line, 0)
+            yield command, run_in_terminal(command.line, folder, os.environ | variables | {"PATH": path}, COLUMNS, code)
 
 
 @pytest.mark.parametrize("engine", ["valkey"], indirect=True)
