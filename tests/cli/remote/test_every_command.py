@@ -21,8 +21,9 @@ pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 ANY_ROLE = {"config"}
 # Commands whose output on the engine and over a server is the same.
 READS = (
-    "jobs explain", "jobs ls", "jobs show", "jobs steps", "jobs stream", "failed groups", "failed ls", "flows ls",
-    "flows show", "limits ls", "schedules ls", "schedules show", "callbacks ls", "tokens ls",
+    "jobs explain", "jobs logs", "jobs ls", "jobs show", "jobs steps", "jobs stream", "jobs watch", "failed groups",
+    "failed ls", "flows ls", "flows show", "limits ls", "schedules ls", "schedules show", "tasks ls", "tasks show",
+    "filters ls", "alerts ls", "callbacks ls", "tokens ls",
 )  # fmt: skip
 
 
@@ -78,4 +79,4 @@ def test_a_missing_role_ends_with_1_and_is_named(place: Target, over_server: Run
 
 
 # A worker's token may read a job, or a flow, by its id.
-READABLE_BY_ID = ("jobs explain", "jobs show", "jobs steps", "jobs stream", "flows show")
+READABLE_BY_ID = ("jobs explain", "jobs logs", "jobs show", "jobs steps", "jobs stream", "jobs watch", "flows show")
