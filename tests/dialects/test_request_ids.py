@@ -42,8 +42,8 @@ WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # limit (native/access/test_caps.py).
 NO_IDS = {
     "body all_but", "body destination", "body error_base64", "body finished_at", "body glob", "body headers",
-    "body host", "body lane", "body lease_rule", "body level", "body limit", "body message", "body name", "body names", "body note",
-    "body only", "body python", "body version",
+    "body host", "body lane", "body lease_rule", "body level", "body limit", "body message", "body name", "body names",
+    "body note", "body only", "body python", "body version",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal", "body schema_base64",
     "body step", "body tags", "body index", "body text", "body trace", "body type", "body unique", "body url",
