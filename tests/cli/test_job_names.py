@@ -193,9 +193,3 @@ def test_names_over_a_server(service: Service, remote: Callable[..., CliResult])
         assert "S3CRET" not in done.err
     assert remote("jobs", "cancel", UUID).rows == [[key, "cancelled"]]
     assert read(service, parse(key)).state is State.CANCELLED
-
-
-def test_a_command_that_needs_the_engine_says_so_over_a_server(remote: Callable[..., CliResult]) -> None:
-    done = remote("doctor")
-    assert done.code != 0
-    assert "engine" in done.err

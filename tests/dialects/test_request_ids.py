@@ -38,15 +38,16 @@ JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "
            "query copy", "query q", "form id", "form ids", "path id"}  # fmt: skip
 FLOW_IDS = {"body id of a flow", "form id of a flow", "path id of a flow"}
 WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
-# Text that names nothing by an id, or names it within a queue that is checked.
+# Text that names nothing by an id, or names it within a queue that is checked. Only an admin of all queues may name a
+# limit (native/access/test_caps.py).
 NO_IDS = {
     "body all_but", "body destination", "body error_base64", "body finished_at", "body glob", "body headers",
-    "body host", "body lane", "body lease_rule", "body level", "body message", "body name", "body names", "body note",
-    "body only", "body python", "body version",
+    "body host", "body lane", "body lease_rule", "body level", "body limit", "body message", "body name", "body names",
+    "body note", "body only", "body python", "body version",
     "body payload_base64", "body queue", "body queues", "body reason", "body repeat", "body request_id",
     "body result_base64", "body signal", "body schema_base64",
     "body step", "body tags", "body index", "body text", "body trace", "body type", "body unique", "body url",
-    "body value_base64", "body base64", "body page", "body fields", "body former", "form page", "form former",
+    "body value_base64", "body base64", "body fields", "body former", "form page", "form former",
     "form filters",
     "query before", "query cursor", "query error", "query error_shape", "query key", "query lanes", "query name",
     "query order", "query position", "query queue", "query search", "query shape", "query since", "query state",

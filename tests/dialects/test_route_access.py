@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.alerts.rule import AlertRule
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Callback, FlowRef, NewJob
 from windlass.core.limits.condition import Condition
@@ -20,6 +22,7 @@ from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
+from windlass.core.stats.task_figures import TaskSums
 from windlass.dialects.examples import EXAMPLE_ID, EXAMPLES
 from windlass.server.server import ROUTES
 from windlass.service import Service
@@ -32,11 +35,14 @@ ROUTED = Router(ROUTES).routes
 SECRET = "S3CRET"  # noqa: S105 (it stands in everything that only others may see)
 PATHS = {"id": EXAMPLE_ID, "queue": "mail", "name": "nightly", "version": "v", "file": "windlass.css", "folder": "nig"}
 WANTED = {"queue": "mail", "queues": "mail", "q": "runs"}
+# The palette repeats what is typed: the beginning of the secret finds all that has it in its name.
+WANTED_OF = {"palette": {"q": SECRET[:-1]}}
 HELD_S = 5.0
 # What is answered otherwise than by 403, and why that gives nothing away. A new route that is not refused is looked at,
 # and written down here.
 LISTS = "what is of other queues is left out"
 NONE = "there is none, for anybody"
+HIDDEN = "it names a queue of others, and is answered as if there were none"
 NO_WORKER = "without the header worker-id it concerns no worker (test_request_ids.py sends one)"
 ANSWERED = {
     "POST /api/v1/jobs:stream": (200, "each line is refused for itself"),
@@ -48,6 +54,8 @@ ANSWERED = {
     "GET /api/v1/tasks/{name}": (200, "sums over the queues of the token: here over none"),
     "GET /api/v1/limits": (200, LISTS),
     "GET /api/v1/alerts": (200, LISTS),
+    "GET /api/v1/filters": (200, LISTS),
+    "GET /api/v1/filters/{name}": (404, HIDDEN),
     "GET /api/v1/schedules": (200, LISTS),
     "GET /api/v1/info": (200, "versions, and nothing of queues"),
     "GET /metrics": (200, LISTS),
@@ -58,7 +66,9 @@ ANSWERED = {
     "GET /tasks": (200, LISTS),
     "GET /tasks/{name}": (404, "nothing is known of the task in the queues of the token"),
     "GET /jobs/new": (200, "an empty form"),
+    "POST /do/rename-filter": (404, HIDDEN),
     "GET /search": (200, LISTS),
+    "GET /palette": (200, "entries of other queues are left out: pages are left, and the typed words"),
     "GET /actions": (200, LISTS),
     "GET /actions/{id}": (404, NONE),
     "GET /workers": (200, LISTS),
@@ -77,7 +87,7 @@ ANSWERED = {
 async def _populated(service: Service) -> int:
     """The queue `mail`, which all examples are about, in the middle of its day. Answers the token of a lease."""
     secret = Blob(msgspec.json.encode({"secret": SECRET}))
-    for name in ("mail", "job_queue_mail", "lightjq", "downloads"):
+    for name in ("mail", "job_queue_mail", "lightjq", "downloads", SECRET):
         await service.enqueue([NewJob(queue=name, name=SECRET, payload=secret, tags=(SECRET,), lane=SECRET)] * 2)
     flow = FlowRef(parse_id(EXAMPLE_ID), SECRET, SECRET)
     await service.enqueue([NewJob(queue="mail", name=SECRET, payload=secret, flow=flow)] * 2, whole=True)
@@ -104,14 +114,17 @@ async def _populated(service: Service) -> int:
     await service.limit(Limit(name="nightly", matches=Matcher(queue="mail", payload={"x": SECRET}), running=5))
     constraint = Matcher(queue=Condition(in_=("mail", "mine")), name=Condition(glob=SECRET))
     await service.limit(Limit(name=f"lightjq-{SECRET}", matches=constraint, running=5))
-    await service.schedule(
-        Schedule(name="nightly", job=NewJob(queue="mail", name="n", payload=secret), every_ms=86_400_000)
-    )
+    nightly = NewJob(queue="mail", name="n", payload=secret)
+    for name in ("nightly", SECRET):
+        await service.schedule(Schedule(name=name, job=nightly, every_ms=86_400_000))
     await service.register(
         parse_id(EXAMPLE_ID), WorkerInfo(host=SECRET, name=SECRET, queues=("mail",)), beat_ms=3_600_000
     )
     await service.pause("lightjq", reason=SECRET)
     await service.set_alert(AlertRule(name="nightly", kind="failures", pattern="mail", note=SECRET))
+    await service.save_filter(SavedFilter(name="nightly", page="jobs", fields={"queue": "mail", "text": SECRET}))
+    await service.save_filter(SavedFilter(name=SECRET, page="jobs", fields={"queue": "mail"}))
+    await service.report_tasks(parse_id(EXAMPLE_ID), 1, [TaskSums(queue="mail", name=SECRET, failed=1)])
     return runs.lease_token
 
 
@@ -127,7 +140,8 @@ def _body(route: Route, token: int) -> bytes | None:
     if route.method not in ("POST", "PUT", "PATCH"):
         return None
     if route.body is None:
-        return b"queue=mail&name=nightly&confirmed=1&ids=%b&id=%b" % (EXAMPLE_ID.encode(), EXAMPLE_ID.encode())
+        form = {"queue": "mail", "name": "nightly", "confirmed": "1", "ids": EXAMPLE_ID, "id": EXAMPLE_ID}
+        return urlencode(form | {"former": "nightly", "page": "jobs", "filters": "queue=mail"}).encode()
     paths = build_document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
     content = paths[route.path][route.method.lower()]["requestBody"]["content"]
     example = next(iter(content.values()))["example"]
@@ -145,7 +159,8 @@ def _aimed(example: Any, token: int) -> Any:
 
 async def _send_request(client: httpx.AsyncClient, route: Route, token: int) -> tuple[int, bytes]:
     """The status and the beginning of the answer: streams have no end."""
-    known = {**WANTED, **EXAMPLES.queries.get(route.operation, {}), "wait_ms": 0}
+    wanted = WANTED | WANTED_OF.get(route.operation, {})
+    known = {**wanted, **EXAMPLES.queries.get(route.operation, {}), "wait_ms": 0}
     query = {name: value for name, value in known.items() if name in _fields(route)}
     headers = {"content-type": route.body_media or "application/json", "accept": "*/*"}
     path = route.path.format(**PATHS)

@@ -12,14 +12,18 @@ from tests.service.durable.builders import HOUR_MS, start, store, suspend, wait_
 from tests.service.flows.flow_builders import put_flow
 from tests.service.helpers import new, put, take
 from windlass.core.access.tokens import NewToken, Role
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.durable import StreamWrite
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.ids import format_id, make_id
 from windlass.core.job import Blob, Callback
 from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
+from windlass.core.stats.task_figures import TaskSums, bucket_of
 from windlass.service import Service
 
 # Commands that run something on this machine, or need nothing but this machine.
@@ -123,6 +127,45 @@ def _token(place: Target) -> str:
     return "shop"
 
 
+def _alert(place: Target) -> str:
+    rule = AlertRule(name="slow", kind="failures", pattern="q", targets=("https://example.org/x",))
+    place.service.set_alert(rule).wait()
+    return rule.name
+
+
+def _filter(place: Target) -> str:
+    place.service.save_filter(SavedFilter(name="late mail", page="jobs", fields={"queue": "q"})).wait()
+    return "late mail"
+
+
+def _task(place: Target) -> str:
+    worker = make_id(1_700_000_000_000, 0, 7)
+    place.service.register(worker, WorkerInfo(name="mailer", queues=("q",), names=("send",)), beat_ms=HOUR_MS).wait()
+    sums = TaskSums(queue="q", name="send", failed=1, runs={bucket_of(100): 60})
+    place.service.report_tasks(worker, 1, [sums]).wait()
+    return "send"
+
+
+def _empty_queue(place: Target) -> str:
+    place.service.configure("unused", {"name_lanes": True}).wait()
+    return "unused"
+
+
+def _logging(place: Target) -> str:
+    put(place.service, new("logs"))
+    (job,) = take(place.service, "logs")
+    lines = [LogLine(at_ms=1_700_000_000_000, level="info", text="connecting")]
+    place.service.log([Log(job.id, job.lease_token, lines)]).one().wait()
+    return job.key
+
+
+def _finished(place: Target) -> str:
+    put(place.service, new("ends", result_ttl_ms=HOUR_MS))
+    (job,) = take(place.service, "ends")
+    place.service.finish([Finish(job.id, job.lease_token, Blob(b'{"sent":3}'))]).one().wait()
+    return job.key
+
+
 def _export_file(place: Target) -> str:
     file = place.folder / "all.jsonl"
     _queued(place)
@@ -175,6 +218,7 @@ CASES: dict[str, Case] = {
     "jobs delete": lambda place: [_queued(place), "--yes"],
     "jobs edit": lambda place: [_queued(place), "--priority", "3"],
     "jobs explain": lambda place: [_queued(place)],
+    "jobs logs": lambda place: [_logging(place)],
     "jobs ls": lambda place: [_data(place) or "--json"],
     "jobs requeue": lambda place: [_failed(place)],
     "jobs retry": lambda place: [_failed(place)],
@@ -185,6 +229,7 @@ CASES: dict[str, Case] = {
     "jobs steps": lambda place: [_suspended(place)],
     "jobs stream": lambda place: [_streaming(place)],
     "jobs wake": lambda place: [_waiting(place)],
+    "jobs watch": lambda place: [_finished(place)],
     "failed delete": lambda place: [_failed(place) and "--yes"],
     "failed groups": lambda place: [_failed(place) and "--json"],
     "failed ls": lambda place: [_failed(place) and "--json"],
@@ -199,6 +244,7 @@ CASES: dict[str, Case] = {
     "queues pause": lambda place: ["q", "--reason", "down"],
     "queues purge": lambda place: ["q", _queued(place) and "--yes"],
     "queues resume": lambda place: ["q"],
+    "queues rm": lambda place: [_empty_queue(place), "--yes"],
     "queues scale": lambda place: ["q"],
     "queues show": lambda place: ["q", _data(place) or "--json"],
     "limits cap": lambda place: [_limit(place), _job_of_anna(place), "--running", "2"],
@@ -213,6 +259,15 @@ CASES: dict[str, Case] = {
     "schedules rm": lambda place: [_schedule(place), "--yes"],
     "schedules run": lambda place: [_schedule(place)],
     "schedules show": lambda place: [_schedule(place), "--json"],
+    "tasks ls": lambda place: [_task(place) and "--json"],
+    "tasks show": lambda place: [_task(place)],
+    "filters ls": lambda place: [_filter(place) and "--json"],
+    "filters rm": lambda place: [_filter(place)],
+    "alerts ls": lambda place: [_alert(place) and "--json"],
+    "alerts mute": lambda place: [_alert(place), "--for", "2h"],
+    "alerts rm": lambda place: [_alert(place)],
+    "alerts set": lambda place: ["slow", "--kind", "failures", "--queue", "q"],
+    "alerts test": lambda place: [_alert(place)],
     "callbacks ls": lambda place: [_given_up(place) and "--given-up", "--json"],
     "callbacks redeliver": lambda place: [_given_up(place)],
     "workers ls": lambda place: [_worker(place) and "--json"],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.cli.live.terminal import WINDLASS
 from tests.cli.test_command_line import COMMANDS
 from tests.migration.source_redis import SourceRedis
 from tests.support.console import run
@@ -21,11 +24,21 @@ pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 ANY_ROLE = {"config"}
 # Commands whose output on the engine and over a server is the same.
 READS = (
-    "jobs explain", "jobs ls", "jobs show", "jobs steps", "jobs stream", "failed groups", "failed ls", "flows ls",
-    "flows show", "limits ls", "schedules ls", "schedules show", "callbacks ls", "tokens ls",
+    "jobs explain", "jobs logs", "jobs ls", "jobs show", "jobs steps", "jobs stream", "jobs watch", "failed groups",
+    "failed ls", "flows ls", "flows show", "limits ls", "schedules ls", "schedules show", "tasks ls", "tasks show",
+    "filters ls", "alerts ls", "callbacks ls", "tokens ls",
 )  # fmt: skip
 
 
+# Commands that need the engine itself, their exit code, and their answer to the URL of a server.
+URL_REFUSED, FILES_WANTED = "it must begin with redis://", "Give --data-dir for an embedded engine"
+NEED_ENGINE = {
+    "serve": (2, URL_REFUSED),
+    "processor": (1, URL_REFUSED),
+    "engine check": (2, FILES_WANTED),
+    "engine prepare": (2, URL_REFUSED),
+    "engine repair": (2, FILES_WANTED),
+}
 _OTHER = re.compile(
     r'"sequence":[^,}]*,?|"\w+_codec":"\w+",?|"(?:needs_steps|\w+vent)":\w+,?|"limits":\[[^]]*\],?|"destination":[^,}]*,?|"is_leased":\w+,?|"token":\d+,?'
     r"|\((?:msgpack|json)\)|(?:in )?\d+(?: (?:ms|s|min|h|days?))+(?: ago)?|\d+(?:ms|s|m)\b|just now"
@@ -48,6 +61,15 @@ def test_a_command_works_over_a_server(place: Target, over_server: RunOverServer
     done = over_server(*arguments)
     assert done.code == 0, done
     assert "Unknown" not in done.out
+
+
+@pytest.mark.parametrize("name", NEED_ENGINE)
+def test_a_command_that_needs_the_engine_says_so_over_a_server(engine: EngineProcess, name: str) -> None:
+    settings = os.environ | {"WINDLASS_URL": "http://127.0.0.1:9", "WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"}
+    command = [*WINDLASS, *name.split()]
+    done = subprocess.run(command, env=settings, input="", capture_output=True, text=True, timeout=60, check=False)
+    code, says = NEED_ENGINE[name]
+    assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done
 
 
 @pytest.mark.parametrize("name", READS)
@@ -78,4 +100,4 @@ def test_a_missing_role_ends_with_1_and_is_named(place: Target, over_server: Run
 
 
 # A worker's token may read a job, or a flow, by its id.
-READABLE_BY_ID = ("jobs explain", "jobs show", "jobs steps", "jobs stream", "flows show")
+READABLE_BY_ID = ("jobs explain", "jobs logs", "jobs show", "jobs steps", "jobs stream", "jobs watch", "flows show")

@@ -38,8 +38,8 @@ class AlertState(msgspec.Struct, frozen=True, kw_only=True):
     quiet_until_ms: int = 0  # end of the cool-down
     suppressed: int = 0  # incidents that were not announced since the last message
     muted_until_ms: int = 0
-    value: float = 0  # of the last measurement
-    peak: float = 0  # of the incident
+    value: float = 0.0  # of the last measurement
+    peak: float = 0.0  # of the incident
     subjects: tuple[str, ...] = ()
     counter: int = 0
     grew_at_ms: int = 0
