@@ -39,7 +39,12 @@ PAGES = {
     "schedule": "/schedules/warm%20the%20cache",
     "schedule-new": "/new-schedule",
     "limits": "/limits",
+    "task": "/tasks/charge_card",
+    "alerts": "/alerts",
+    "palette": "/queues",
+    "reference": "/docs/producing",
 }
+KEYS = {"palette": "Control+k"}  # pressed before the picture is taken
 
 
 async def main() -> int:
@@ -54,7 +59,7 @@ async def main() -> int:
             open_visitor(browser, running.url) as visitor,
         ):
             sizes = [
-                await picture(visitor, f"{name}-{'dark' if dark else 'light'}", path.format(**ids), dark)
+                await picture(visitor, name, path.format(**ids), dark)
                 for name, path in PAGES.items()
                 for dark in (False, True)
             ]
@@ -63,12 +68,15 @@ async def main() -> int:
 
 async def picture(visitor: Visitor, name: str, path: str, dark: bool) -> int:
     page = await visitor.open(path, dark=dark, size=SIZE)
+    if name in KEYS:
+        await page.keyboard.press(KEYS[name])
+        await page.get_by_role("dialog").get_by_role("option").first.wait_for()
     taken = await page.screenshot(type="png", animations="disabled", caret="hide")
     await page.goto("about:blank")
     data = await small_png(page, taken)
     await page.close()
     IMAGES.mkdir(exist_ok=True)
-    file = IMAGES / f"{name}.png"
+    file = IMAGES / f"{name}-{'dark' if dark else 'light'}.png"
     file.write_bytes(data)
     print(f"{file.relative_to(ROOT)}: {len(data):,} bytes{' (too big)' * (len(data) > BYTES_MAX)}")
     return len(data)
