@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.dashboard.page_client import PageClient
 from tests.server.mounted.host_server import MOUNT, bearer, hosted, mounted
 from windlass import Access, Windlass, asgi
 from windlass.core.access.tokens import Role
+from windlass.core.alerts.rule import AlertRule
 from windlass.core.errors import WindlassError
 from windlass.core.job import NewJob
 from windlass.service import Service
@@ -103,6 +105,20 @@ async def test_an_admin_of_some_queues_sets_no_caps(app: Windlass, service: Serv
         capped = JOB | {"cap": {"limit": "each", "running": 1}}
         assert (await host.client.post(f"{MOUNT}/api/v1/jobs", json=capped)).status_code == 403
         assert (await host.client.post(f"{MOUNT}/api/v1/jobs", json=JOB)).status_code == 201
+
+
+async def test_an_admin_of_some_queues_replaces_no_alert_rule_about_others(app: Windlass, service: Service) -> None:
+    await service.set_alert(AlertRule(name="all", kind="failures"))
+    role = lambda _: Access(role="admin", queues=["ma*"])  # noqa: E731
+    own = {"kind": "failures", "pattern": "mail"}
+    async with hosted(mounted(asgi(app, role=role))) as host:
+        assert (await host.client.put(f"{MOUNT}/api/v1/alerts/all", json=own)).status_code == 403
+        assert (await host.client.put(f"{MOUNT}/api/v1/alerts/mine", json=own)).status_code == 200
+        page = await PageClient(host.client).get(f"{MOUNT}/alerts")
+        form = page.form("/do/set-alert") | own | {"name": "all", "known": "all"}
+        refused = await host.client.post(f"{MOUNT}/do/set-alert", data=form, headers=HTML)
+        assert "about other queues than your token" in html.unescape(refused.text)
+    assert {one.rule.name: one.rule.pattern for one in (await service.alerts()).rules} == {"all": "", "mine": "mail"}
 
 
 async def test_refuses_pages_of_other_origins(app: Windlass, service: Service) -> None:

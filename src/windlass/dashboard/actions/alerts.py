@@ -27,8 +27,10 @@ async def set_alert(page: PageContext[None], form: AlertForm) -> ActionResult:
     page.context.audit_target, page.context.audit_detail = rule.name, f"{rule.kind} {rule.pattern}"
     if not rule.is_visible_to(page.principal.queues):
         raise Forbidden("Your token is for some queues only; this rule is about others as well.")
-    names = {status.rule.name for status in (await page.service.alerts(past=0)).rules}
-    if rule.name in names and form.known != rule.name:
+    rules = {status.rule.name: status.rule for status in (await page.service.alerts(past=0)).rules}
+    if rule.name in rules and not rules[rule.name].is_visible_to(page.principal.queues):
+        raise Forbidden(f"The rule {rule.name!r} is about other queues than your token's. Use another name.")
+    if rule.name in rules and form.known != rule.name:
         raise BadInput(f"A rule named {rule.name!r} exists already: change it, or use another name.")
     await page.service.set_alert(rule)
     if form.known and form.known != rule.name:

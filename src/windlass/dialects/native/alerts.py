@@ -63,6 +63,8 @@ async def set_alert(context: RequestContext[AlertRuleShape, None]) -> AlertShape
     rule = context.body.rule(_audit_name(context))
     context.audit_detail = f"{rule.kind} {rule.pattern}"
     _check_scope(context, rule)
+    if (replaced := await _look_up(context)) is not None:
+        _check_scope(context, replaced.rule)
     await context.service.set_alert(rule)
     return _shape(context, await _find(context))
 
@@ -99,12 +101,15 @@ async def test_alert(context: AlertContext) -> TestedAlertShape:
 
 
 async def _find(context: RequestContext[Any, Any]) -> AlertStatus:
-    name = context.path["name"]
-    for status in (await context.service.alerts(past=0)).rules:
-        if status.rule.name == name:
-            _check_scope(context, status.rule)
-            return status
-    raise errors.UnknownAlert(f"There is no alert rule {name!r}.")
+    if (status := await _look_up(context)) is None:
+        raise errors.UnknownAlert(f"There is no alert rule {context.path['name']!r}.")
+    _check_scope(context, status.rule)
+    return status
+
+
+async def _look_up(context: RequestContext[Any, Any]) -> AlertStatus | None:
+    rules = (await context.service.alerts(past=0)).rules
+    return next((status for status in rules if status.rule.name == context.path["name"]), None)
 
 
 def _check_scope(context: RequestContext[Any, Any], rule: AlertRule) -> None:
