@@ -52,6 +52,12 @@ def _no_override_stays() -> Iterator[None]:
 
 
 @pytest.fixture
+def patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages of the dashboard wait: a busy machine is no engine that does not answer."""
+    monkeypatch.setattr("windlass.dashboard.routes.ENGINE_TIMEOUT_S", 30.0)
+
+
+@pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
 

@@ -85,7 +85,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     ("variable", "value"), [("SMTP_URL", "mail.example.com"), ("MAIL_FROM", "Windlass <a@b.c>"), ("MAIL_FROM", "x")]
 )
 def test_wrong_mail_settings(tmp_path: Path, variable: str, value: str) -> None:
-    with pytest.raises(BadSetting, match=variable.lower()):
+    with pytest.raises(BadSetting, match=f"WINDLASS_{variable}"):
         load({}, {f"WINDLASS_{variable}": value}, tmp_path)
 
 

@@ -35,14 +35,22 @@ def list_keys(store: Store) -> list[bytes]:
     return sorted(key.removeprefix(prefix) for key in found)
 
 
-def dump_keys(store: Store) -> dict[bytes, bytes]:
-    """Return every key with its serialised value: equal dumps mean equal data."""
+def dump_keys(store: Store) -> dict[bytes, Any]:
+    """Return every key with its value: equal dumps mean equal data."""
     prefix = f"{store.root(0)}:".encode()
     connection = SyncConnection.open(admin_endpoint(store.endpoint))  # type: ignore[arg-type]
     try:
-        return {key: connection.call("DUMP", prefix + key) for key in list_keys(store)}
+        return {key: _dump(connection, prefix + key) for key in list_keys(store)}
     finally:
         connection.close()
+
+
+def _dump(connection: SyncConnection, key: bytes) -> Any:
+    """Return the value of a key. A hash is read: reading may change the order of its fields in the engine's memory."""
+    if connection.call("TYPE", key) == b"hash":
+        pairs: list[bytes] = connection.call("HGETALL", key)
+        return dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return connection.call("DUMP", key)
 
 
 def leftover_keys(store: Store) -> list[bytes]:

@@ -16,7 +16,7 @@ from windlass.dashboard.views.flow.fold import fold, show_all
 from windlass.dashboard.views.flow.svg import render_graph
 from windlass.dashboard.views.gantt import chart_of, draw_row
 
-LOOSE_S = 2.0  # the page must take less than 0.2 s; a busy machine needs longer
+LOOSE_S = 2.0  # the page must take less than 0.2 s; other machines are slower
 UNFOLDED = "/flows/x?steps=all"
 
 
@@ -92,9 +92,9 @@ def test_a_fold_leads_to_the_graph_without_folds() -> None:
 @pytest.mark.parametrize("shows_all", [False, True], ids=["folded", "all"])
 def test_graph_and_chart_are_drawn_in_time(flow: Flow, shows_all: bool) -> None:
     """With 2,000 steps they take 10 to 130 ms on an idle machine. The bound is loose."""
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     render(flow, shows_all=shows_all)
     chart = chart_of(flow)
     for row in chart.rows:
         draw_row(row, chart)
-    assert time.perf_counter() - began_s < LOOSE_S
+    assert time.thread_time() - began_s < LOOSE_S

@@ -21,9 +21,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 
 
 @pytest.fixture(autouse=True)
-def _patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not take a busy machine for an engine that does not answer."""
-    monkeypatch.setattr("windlass.dashboard.routes.ENGINE_TIMEOUT_S", 30.0)
+def _patient_pages(patient_pages: None) -> None:
+    """Let all pages wait."""
 
 
 @pytest.fixture

@@ -136,5 +136,5 @@ def test_setting_of_the_bound(tmp_path: Path) -> None:
 
     assert (read("1000000000"), read("0"), read("off")) == (1_000_000_000, 0, None)
     for wrong in ("-1", "much", ""):
-        with pytest.raises(BadSetting, match="engine_memory_max"):
+        with pytest.raises(BadSetting, match="WINDLASS_ENGINE_MEMORY_MAX"):
             read(wrong)

@@ -311,6 +311,7 @@ async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
 
 @pytest.mark.anyio
 @on_valkey
+@pytest.mark.usefixtures("patient_pages")
 @pytest.mark.parametrize("role", ROLES)
 async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient, service: Service, role: str) -> None:
     token = service.create_token(NewToken(name=role, roles=frozenset({Role(role)}))).wait().text

@@ -15,7 +15,7 @@ COLUMNS = (Column("filter", shrinks=12), Column("page"), Column("fields", rank=1
 
 @click.group()
 def filters() -> None:
-    """List and remove saved filters.
+    """List and remove saved filters of the dashboard.
 
     People save them on the pages of the dashboard. `windlass jobs ls --filter NAME` lists the jobs of one.
     """
