@@ -1,8 +1,8 @@
 """Model check: run TLC on the models of docs/models as they are, and with each planted bug.
 
-Run `make models`, or `python tools/models.py [name ...]` with names of configurations or numbers of bugs. A configuration
-must satisfy all of its promises. A bug of docs/models/bugs.toml must break the promise that is noted with it. With
-`--write` the figures of a run go to docs/models/README.md.
+Run `make models`, or `python tools/models.py [name ...]` with names of configurations or numbers of bugs. A
+configuration must satisfy all of its promises. A bug of docs/models/bugs.toml must break the promise that is noted with
+it. With `--write` the figures of a run go to docs/models/README.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ README = MODELS / "README.md"
 TOOLS = ROOT / ".models"
 MODULE = "Deployment"
 LIMIT_S = 3600
+LIVENESS = "EachJobEnds"  # TLC does not name the liveness property that is broken
 NO_BUGS = "Bugs = {}"
 HEAP = "-Xmx3g"
 # A bug is found within seconds: a compiler that optimises would only delay it.
@@ -62,23 +63,25 @@ def main(arguments: list[str]) -> int:
         print(f"No configuration or bug is named {' or '.join(wanted)}.")
         return 2
     print(f"{'run':16} {'broken promise':20} {'states':>12} {'distinct':>10} {'depth':>6} {'seconds':>8}", flush=True)
-    checks = [_shown(_check(name, path.read_text(), "")) for name, path in plain.items()]
-    checks += [_shown(_check_bug(bug)) for bug in bugs]
+    does_write = "--write" in arguments
+    checks = [_finish(_check(name, path.read_text(), ""), does_write) for name, path in plain.items()]
+    checks += [_finish(_check_bug(bug), does_write) for bug in bugs]
     wrong = [check for check in checks if not check.is_right]
     for check in wrong:
         print(f"\n{check.name}: expected {check.expected or 'no broken promise'}.\n{check.output[-6000:]}")
     print(f"{len(checks) - len(wrong)} of {len(checks)} runs have the expected outcome")
-    if "--write" in arguments and not wanted and not wrong:
-        README.write_text(with_figures(README.read_text(), checks))
     return 1 if wrong else 0
 
 
-def _shown(check: Check) -> Check:
+def _finish(check: Check, does_write: bool) -> Check:
+    """Print a check and, if it is right, write its figures."""
     broken = check.broken or ("none" if check.is_right else "ERROR")
     print(
         f"{check.name:16} {broken:20} {check.states:12,} {check.distinct:10,} {check.depth:6} {check.took_s:8.1f}",
         flush=True,
     )
+    if does_write and check.is_right:
+        README.write_text(with_figures(README.read_text(), [check]))
     return check
 
 
@@ -118,36 +121,39 @@ def _read(name: str, expected: str, output: str, took_s: float) -> Check:
         found = re.findall(pattern, output)
         return int(found[-1].replace(",", "")) if found else 0
 
-    broken = re.search(r"Invariant (\w+) is violated", output)
+    invariant = re.search(r"Invariant (\w+) is violated", output)
+    broken = invariant[1] if invariant else LIVENESS if "Temporal properties were violated" in output else ""
     return Check(
         name,
         expected,
-        broken[1] if broken else "",
+        broken,
         last_number(r"([\d,]+) states generated"),
         last_number(r"([\d,]+) distinct states found"),
-        last_number(r"depth of the complete state graph search is (\d+)") or len(re.findall(r"^State \d", output, re.M)),
+        last_number(r"depth of the complete state graph search is (\d+)")
+        or len(re.findall(r"^State \d", output, re.M)),
         took_s,
         output,
     )
 
 
 def with_figures(text: str, checks: list[Check]) -> str:
-    """Return the text of the README with the figures of these checks."""
-    plain = [check for check in checks if not check.expected]
-    bugs = [check for check in checks if check.expected]
-    rows = ["| configuration | states | distinct states | depth | seconds |", "| --- | --- | --- | --- | --- |"]
-    rows += [f"| `{c.name}` | {c.states:,} | {c.distinct:,} | {c.depth} | {c.took_s:.0f} |" for c in plain]
-    text = _replace(text, "figures", "\n".join(rows))
+    """Return the text of the README with the figures of these checks; those of other runs stay."""
+    plain = {c.name: f"{c.states:,} | {c.distinct:,} | {c.depth} | {c.took_s:.0f}" for c in checks if not c.expected}
+    heading = "| configuration | states | distinct states | depth | seconds |\n| --- | --- | --- | --- | --- |"
+    text = _replace_table(text, "figures", heading, list(configurations()), plain)
     titles = {path.name.partition("-")[0]: path.stem for path in (ROOT / "mutants").glob("*.patch")}
-    rows = ["| mutant | broken promise | steps | distinct states |", "| --- | --- | --- | --- |"]
-    rows += [f"| `{titles[c.name]}` | `{c.broken}` | {c.depth} | {c.distinct:,} |" for c in bugs]
-    return _replace(text, "bugs", "\n".join(rows))
+    found = {titles[c.name]: f"`{c.broken}` | {c.depth} | {c.distinct:,}" for c in checks if c.expected}
+    heading = "| mutant | broken promise | steps | distinct states |\n| --- | --- | --- | --- |"
+    return _replace_table(text, "bugs", heading, [titles[bug["mutant"]] for bug in bug_table()["bug"]], found)
 
 
-def _replace(text: str, name: str, table: str) -> str:
-    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+def _replace_table(text: str, name: str, heading: str, order: list[str], found: dict[str, str]) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, _, rest = text.partition(begin)
-    return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+    old, _, after = rest.partition(end)
+    rows = dict(re.findall(r"^\| `(.+?)` \| (.+) \|$", old, re.M)) | found
+    lines = [f"| `{title}` | {rows[title]} |" for title in order if title in rows]
+    return f"{before}{begin}\n" + "\n".join([heading, *lines]) + f"\n\n{end}{after}"
 
 
 if __name__ == "__main__":
