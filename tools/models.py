@@ -143,7 +143,7 @@ def with_figures(text: str, checks: list[Check]) -> str:
     text = _replace_table(text, "figures", heading, list(configurations()), plain)
     titles = {path.name.partition("-")[0]: path.stem for path in (ROOT / "mutants").glob("*.patch")}
     found = {titles[c.name]: f"`{c.broken}` | {c.depth} | {c.distinct:,}" for c in checks if c.expected}
-    heading = "| mutant | broken promise | steps | distinct states |\n| --- | --- | --- | --- |"
+    heading = "| mutant | broken promise | states of the trace | distinct states |\n| --- | --- | --- | --- |"
     return _replace_table(text, "bugs", heading, [titles[bug["mutant"]] for bug in bug_table()["bug"]], found)
 
 
