@@ -287,6 +287,7 @@ NoLostWakeup == eng.ready # {} /\ eng.waiters # <<>> => eng.ring
 \* Each job that was added ends, if its faults are finite and live workers go on.
 EachJobEnds == \A j \in Jobs : j \in eng.entered ~> eng.over[j]
 
-\* Workers are alike, so that TLC need not look at each of them.
+\* Workers are alike, so that TLC need not look at each of them; so are jobs without special rules.
 Alike == Permutations(Workers)
+AllAlike == Permutations(Workers) \cup Permutations(Jobs)
 =============================================================================
