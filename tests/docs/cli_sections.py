@@ -233,7 +233,7 @@ NOT_RUN = {
     "windlass serve": "it runs until it is stopped",
     "windlass processor": "it reads messages until its input ends",
     "windlass engine": "it changes users or files of an engine; tests/cli/test_engine_command.py runs it",
-    "windlass import": "its target is another engine; tests/cli/test_transfer_commands.py runs it",
+    "windlass import": "its target is another engine; tests/cli/transfer/test_export_import.py runs it",
     "windlass migrate": "its source is the Redis of another program; tests/migration runs it",
     "windlass doctor": "the test engine keeps no append-only file; tests/cli/test_doctor_command.py runs it",
     "windlass config": "it shows the settings of the machine; tests/cli/test_config.py runs it",

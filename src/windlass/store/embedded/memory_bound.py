@@ -13,7 +13,7 @@ SHARE = 0.5
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
-_MEMORY = Path("/proc/meminfo")
+MEMORY_INFO = Path("/proc/meminfo")
 
 
 def default_memory_max() -> int:
@@ -36,7 +36,7 @@ def available_memory() -> int:
 def free_memory() -> int:
     """Return the bytes that a new process could use: what the kernel counts as available, within the bounds."""
     with contextlib.suppress(OSError):
-        for line in _MEMORY.read_text().splitlines():
+        for line in MEMORY_INFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return min(int(line.split()[1]) * 1_024, available_memory())
     return available_memory()

@@ -32,6 +32,7 @@ def frozen_copy(source: Store) -> Iterator[FrozenCopy]:
     found = source.open_sync()
     primaries = query_primaries(source.topology, [("INFO", "memory")], PATIENCE_S)
     _check_memory(primaries)
+    _check_slots(source)
     db = _database(source)
     with private_engine(db + 1) as engine:
         instants = [_copy(primary, engine) for primary in primaries]
