@@ -24,7 +24,7 @@ POINT = BackupPoint(at_ms=1_700_000_000_000, engine="valkey 9.1.2, redis://db:63
 HEADER = HeaderLine(format=FORMAT, version=VERSION, windlass="0", exported_at_ms=5, namespace="wl", partitions=1)
 ID = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 LINES = [QueueLine(name="mail"), QueueLine(name="ümlaut"), TombstoneLine(id=ID, queue="mail", until_ms=7)]
-COUNTS = {kind: 0 for kind in KINDS} | {"queue": 2, "tombstone": 1}
+COUNTS = dict.fromkeys(KINDS, 0) | {"queue": 2, "tombstone": 1}
 
 
 def sealed() -> list[bytes]:
@@ -45,7 +45,7 @@ def test_a_whole_backup_tells_its_point_and_what_it_contains() -> None:
 @given(at=st.integers(0, len(WHOLE) - 1), other=st.integers(0, 255))
 def test_every_changed_byte_is_found(at: int, other: int) -> None:
     changed = WHOLE[:at] + bytes([other]) + WHOLE[at + 1 :]
-    if changed == WHOLE or at == len(WHOLE) - 1 and changed[-1:].isspace():
+    if changed == WHOLE or (at == len(WHOLE) - 1 and changed[-1:].isspace()):
         return  # the last line break has no content
     with pytest.raises(Refusal):
         verify(changed.splitlines(keepends=True) if b"\n" in changed else [changed])

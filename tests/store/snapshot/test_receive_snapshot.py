@@ -17,6 +17,7 @@ from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.embedded.private_engine import private_engine
 from windlass.store.snapshot.replication import receive_snapshot
 
+WORD = "p"
 LARGE = "x" * 3_000_000  # more than one read
 
 
@@ -30,7 +31,7 @@ def endpoint_of(url: str) -> Endpoint:
 @pytest.mark.parametrize("way", ["yes", "no"])
 def test_a_snapshot_has_all_data_of_one_instant(kind: EngineKind, way: str) -> None:
     """Sent by the engine's child directly (`yes`), and through a file of the engine (`no`)."""
-    with EngineProcess(kind, tcp=True, password="p", config=("--repl-diskless-sync", way)) as engine:
+    with EngineProcess(kind, tcp=True, password=WORD, config=("--repl-diskless-sync", way)) as engine:
         node = endpoint_of(engine.url)
         connection = SyncConnection.open(node)
         connection.call("SET", "large", LARGE)
