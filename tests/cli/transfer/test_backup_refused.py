@@ -8,7 +8,10 @@ from tests.service.helpers import new, put
 from tests.support.acl_user import create_restricted_user, send_command
 from tests.support.console import CliResult, run_with_settings
 from tests.support.engine_process import EngineProcess
+from tests.support.threaded_server import threaded_server
+from windlass.core.access.tokens import NewToken, Role
 from windlass.service import Service
+from windlass.settings import Settings
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
@@ -38,3 +41,14 @@ def test_a_user_without_sync_may_read_the_running_engine(tmp_path: Path) -> None
 def test_no_engine_is_worth_another_try() -> None:
     done = run_with_settings("backup", "-", settings={"WINDLASS_URL": "redis://127.0.0.1:1"})
     assert done.code == 75
+
+
+def test_a_server_gives_no_backup_of_one_instant() -> None:
+    with EngineProcess("valkey") as engine:
+        service = Service(Store(parse_url(engine.unix_url), patience_s=10.0))
+        token = service.create_token(NewToken(name="a", roles=frozenset({Role.ADMIN}))).wait()
+        with threaded_server(service.store.clone(), Settings(port=0, bedrock_port=None, roles="api")) as url:
+            done = run_with_settings("backup", "-", settings={"WINDLASS_URL": url, "WINDLASS_TOKEN": token.text})
+        assert done.code == 2
+        assert "needs the engine itself" in done.err
+        service.store.close_sync()
