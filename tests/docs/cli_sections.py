@@ -233,6 +233,7 @@ NOT_RUN = {
     "windlass serve": "it runs until it is stopped",
     "windlass processor": "it reads messages until its input ends",
     "windlass engine": "it changes users or files of an engine; tests/cli/test_engine_command.py runs it",
+    "windlass backup": "its engine is private, its target another one; tests/cli/transfer runs it",
     "windlass import": "its target is another engine; tests/cli/transfer/test_export_import.py runs it",
     "windlass migrate": "its source is the Redis of another program; tests/migration runs it",
     "windlass doctor": "the test engine keeps no append-only file; tests/cli/test_doctor_command.py runs it",
