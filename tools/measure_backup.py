@@ -58,6 +58,10 @@ class Probe(threading.Thread):
         cuts = statistics.quantiles(found, n=1000)
         return f"p50 {cuts[499]:.2f} ms, p99 {cuts[989]:.2f} ms, longest {found[-1]:.0f} ms, of {len(found):,} rounds"
 
+    def longest(self, since: float) -> str:
+        found = sorted(((took, began - since) for began, took in self.rounds if began >= since), reverse=True)
+        return ", ".join(f"{took:.0f} ms after {at_s:.1f} s" for took, at_s in found[:6])
+
 
 def fill(url: str, jobs: int) -> None:
     service = Service(Store(parse_url(url)))
@@ -115,6 +119,7 @@ def main() -> None:
         print(f"command {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:,.0f} MiB")
         print(f"before: {probe.describe(began, backup)}")
         print(f"during: {probe.describe(backup, ended)}")
+        print(f"longest: {probe.longest(backup)}")
 
 
 if __name__ == "__main__":
