@@ -36,7 +36,9 @@ def test_a_copy_is_equal_and_stays_as_it_was(kind: EngineKind) -> None:
         service.store.close_sync()
 
 
-def test_too_little_memory_is_told_before_anything_is_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_too_little_memory_is_reported_before_anything_is_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     information = tmp_path / "meminfo"
     information.write_text("MemTotal: 9 kB\nMemAvailable: 1 kB\n")
     monkeypatch.setattr(memory_bound, "MEMORY_INFO", information)

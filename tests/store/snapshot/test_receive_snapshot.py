@@ -58,7 +58,7 @@ def test_the_private_engine_leaves_nothing() -> None:
     assert not folder.exists()
 
 
-def test_a_user_without_the_right_is_told_which() -> None:
+def test_a_missing_right_is_named() -> None:
     with EngineProcess("valkey") as engine:
         node = endpoint_of(create_restricted_user(engine))
         with pytest.raises(EngineNotPermitted, match=r"\+sync.*--live"):
@@ -82,7 +82,7 @@ def test_other_answers_are_explained(replies: tuple[bytes, ...], error: type[Exc
         receive_snapshot(node, io.BytesIO())
 
 
-def test_an_engine_that_dies_meanwhile_is_reported(tmp_path: Path) -> None:
+def test_an_engine_that_dies_during_the_snapshot_is_reported(tmp_path: Path) -> None:
     with EngineProcess("valkey", config=("--rdb-key-save-delay", "200000")) as engine:
         node = endpoint_of(engine.unix_url)
         connection = SyncConnection.open(node)
