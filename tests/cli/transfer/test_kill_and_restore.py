@@ -19,9 +19,11 @@ from tests.support.embedded_process import wait_until
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import IS_DEEP
 from windlass.core.durable import StreamWrite
+from windlass.core.errors import StaleLease
 from windlass.core.export.backup import verify
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob
+from windlass.core.operations import Finish
 from windlass.service import Service
 
 ADDED_MIN = 20_000 if IS_DEEP else 400
@@ -90,4 +92,21 @@ def test_everything_acknowledged_before_the_point_comes_back_and_runs(tmp_path: 
         run_ok(target, "doctor")
         assert drain(target, [QUEUE]) > 0
         assert set(counts(target, QUEUE)) == {"scheduled"}, "no chain waits for a job that is not there"
+        target.store.close_sync()
+
+
+def test_a_worker_of_the_lost_engine_cannot_report_for_the_new_lease(tmp_path: Path) -> None:
+    """In an empty engine the first token is that of the first lease in the lost engine."""
+    with EngineProcess("valkey") as lost, EngineProcess("valkey") as empty:
+        service, target = (open_service(engine) for engine in (lost, empty))
+        put(service, new())
+        (old,) = take(service)
+        file = str(tmp_path / "b")
+        run_ok(service, "backup", file)
+        run_ok(target, "backup", "restore", file)
+        (job,) = take(target)
+        assert (job.id, job.lease_token > old.lease_token) == (old.id, True)
+        assert isinstance(target.finish([Finish(old.id, old.lease_token)]).wait()[0], StaleLease)
+        target.finish([Finish(job.id, job.lease_token)]).one().wait()
+        service.store.close_sync()
         target.store.close_sync()
