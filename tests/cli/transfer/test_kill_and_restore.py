@@ -26,7 +26,7 @@ from windlass.core.job import Blob
 from windlass.core.operations import Finish
 from windlass.service import Service
 
-ADDED_MIN = 20_000 if IS_DEEP else 400
+ADDED_MIN = 3_000 if IS_DEEP else 400
 
 
 def fill_all(service: Service) -> None:

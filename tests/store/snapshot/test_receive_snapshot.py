@@ -83,10 +83,10 @@ def test_other_answers_are_explained(replies: tuple[bytes, ...], error: type[Exc
 
 
 def test_an_engine_that_dies_during_the_snapshot_is_reported(tmp_path: Path) -> None:
-    with EngineProcess("valkey", config=("--rdb-key-save-delay", "200000")) as engine:
+    with EngineProcess("valkey", config=("--rdb-key-save-delay", "50000")) as engine:
         node = endpoint_of(engine.unix_url)
         connection = SyncConnection.open(node)
-        for number in range(50):  # at 0.2 s each
+        for number in range(50):  # at 0.05 s each
             connection.call("SET", f"k{number}", LARGE[:100_000])
         connection.close()
         with open(tmp_path / "f", "wb") as file, pytest.raises(EngineUnavailable, match="broke off"):

@@ -108,9 +108,14 @@ def _until_length(sock: socket.socket, rest: bytes, length: int) -> Iterator[byt
 
 
 def _receive(sock: socket.socket) -> bytes:
-    data = sock.recv(READ_BYTES)
+    try:
+        data = sock.recv(READ_BYTES)
+    except (TimeoutError, BlockingIOError) as error:
+        raise ConnectionResetError(f"nothing came for {SILENT_S:g} s") from error
+    except OSError as error:  # also of TLS
+        raise ConnectionResetError(str(error)) from error
     if not data:
-        raise ConnectionResetError("closed by the engine")
+        raise ConnectionResetError("the engine closed the connection")
     return data
 
 
@@ -118,7 +123,7 @@ def _receive(sock: socket.socket) -> bytes:
 def _explain_loss(node: Endpoint) -> Iterator[None]:
     try:
         yield
-    except (ConnectionError, TimeoutError, BlockingIOError) as error:
+    except ConnectionError as error:
         raise EngineUnavailable(
             f"{node} broke off the snapshot: {error}. Its log has the reason; a service that forbids SYNC may do this, "
             "too (--live works there; docs/backup.md)."
