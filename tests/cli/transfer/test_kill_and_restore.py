@@ -23,7 +23,7 @@ from windlass.core.errors import StaleLease
 from windlass.core.export.backup import verify
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob
-from windlass.core.operations import Finish
+from windlass.core.operations import Fail, Finish
 from windlass.service import Service
 
 ADDED_MIN = 3_000 if IS_DEEP else 400
@@ -108,5 +108,23 @@ def test_a_worker_of_the_lost_engine_cannot_report_for_the_new_lease(tmp_path: P
         assert (job.id, job.lease_token > old.lease_token) == (old.id, True)
         assert isinstance(target.finish([Finish(old.id, old.lease_token)]).wait()[0], StaleLease)
         target.finish([Finish(job.id, job.lease_token)]).one().wait()
+        service.store.close_sync()
+        target.store.close_sync()
+
+
+def test_steps_under_way_at_the_point_are_completed(tmp_path: Path) -> None:
+    """A job has failed that has more children than one call cancels. No loop runs."""
+    with EngineProcess("valkey") as lost, EngineProcess("valkey") as empty:
+        service, target = open_service(lost), open_service(empty)
+        put(service, new("parents"))
+        (parent,) = take(service, "parents")
+        put(service, *(new("children", parent=parent.id, held=True) for _ in range(700)))
+        service.fail([Fail(id=parent.id, token=parent.lease_token, then="final")]).one().wait()
+        assert counts(service, "children")["waiting"] > 100
+        file = str(tmp_path / "b")
+        run_ok(service, "backup", file)
+        assert counts(service, "children")["waiting"] > 100
+        run_ok(target, "backup", "restore", file)
+        assert counts(target, "children") == {"cancelled": 700}
         service.store.close_sync()
         target.store.close_sync()

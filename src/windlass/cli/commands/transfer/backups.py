@@ -105,7 +105,15 @@ def _source(service: Service, live: bool) -> Iterator[Source]:
         )
     with frozen_copy(store) as copy:
         until_ms = copy.until_ms if copy.until_ms > copy.taken_at_ms else 0
-        yield Source(make_service(copy.store), engine, copy.taken_at_ms, until_ms)
+        copied = make_service(copy.store)
+        _complete_steps(copied)
+        yield Source(copied, engine, copy.taken_at_ms, until_ms)
+
+
+def _complete_steps(copied: Service) -> None:
+    """Complete in the copy what an ended job means for many others: an export has no place for half of it."""
+    while (step := copied.promote().wait()).next_at_ms is not None and step.next_at_ms <= step.now_ms:
+        pass
 
 
 def _write(source: Source, target: str) -> tuple[BackupPoint, str, int]:
