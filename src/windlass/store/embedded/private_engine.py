@@ -17,7 +17,7 @@ from windlass.store.connection.sync_connection import SyncConnection
 
 from .engine import LONGEST_SOCKET_PATH, EmbeddedEngine
 from .lock_file import LockFile
-from .supervisor import LOG, SOCKET, USERS_LOCK
+from .supervisor import LOG, SOCKET, SUPERVISOR_LOCK, USERS_LOCK
 
 with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.posix)
     import fcntl
@@ -25,6 +25,7 @@ with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.pos
 PREFIX = "windlass-copy-"
 DATA_FILE = "dump.rdb"
 LOAD_LIMIT_S = 3_600.0
+STOP_LIMIT_S = 5.0
 BEGINNING_S = 60.0  # in which a new engine takes its locks
 MEMORY_ONLY = ("--appendonly", "no", "--save", "")
 _LOADS_FILES = ("--enable-debug-command", "yes")
@@ -77,7 +78,16 @@ def private_engine(databases: int = 1) -> Iterator[PrivateEngine]:
         with engine:
             yield PrivateEngine(engine)
     finally:
+        _wait_for_end(directory)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _wait_for_end(directory: Path) -> None:
+    """Wait until the supervisor has stopped the engine: until then it writes into the directory."""
+    deadline = time.monotonic() + STOP_LIMIT_S
+    with LockFile(directory / SUPERVISOR_LOCK) as lock:
+        while not lock.try_lock(fcntl.LOCK_EX) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def make_directory(prefix: str) -> Path:
