@@ -22,7 +22,7 @@ from windlass.core.ids import format_id
 from windlass.service import Service
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
-WITHOUT_ENGINE = {"config", "completion"}
+WITHOUT_ENGINE = {"config", "completion", "backup verify"}
 one_engine = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 

@@ -24,6 +24,7 @@ from windlass.settings import load
 UNITS = {
     "windlass-server.service": "windlass-server.service",
     "windlass-worker@.service": "windlass-worker@shop.service",
+    "windlass-backup.service": "windlass-backup.service",
 }
 EXPOSURE_MAX = 25  # tenths of the points of `systemd-analyze security`; 10 points are an open service
 TOKEN = "token-of-the-test-of-the-units"  # noqa: S105 (only of this test)
@@ -43,8 +44,15 @@ def test_systemd_accepts_the_unit(unit: Path) -> None:
     assert check("systemd-analyze", "verify", "--man=no", unit) == ""
 
 
+def test_systemd_accepts_the_timer(tmp_path: Path) -> None:
+    (tmp_path / "windlass-backup.service").write_text("[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    timer = tmp_path / "windlass-backup.timer"
+    timer.write_text((DEPLOY / "systemd" / timer.name).read_text())
+    assert check("systemd-analyze", "verify", "--man=no", timer) == ""
+
+
 def test_a_mistake_in_a_unit_is_found(unit: Path) -> None:
-    unit.write_text(unit.read_text().replace("KillMode=mixed", "KillMode=mixd"))
+    unit.write_text(re.sub(r"^KillMode=\w+$", "KillMode=mixd", unit.read_text(), flags=re.M))
     assert "mixd" in check("systemd-analyze", "verify", "--man=no", unit)
 
 

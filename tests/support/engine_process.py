@@ -148,7 +148,7 @@ class EngineProcess:
     def _arguments(self) -> list[str]:
         plain_port, tls_port = (0, self.port) if self._tls else (self.port, 0)
         arguments = ["--dir", str(self.directory), "--unixsocket", str(self.socket_path), "--save", ""]
-        arguments += ["--bind", "127.0.0.1", "--port", str(plain_port)]
+        arguments += ["--bind", "127.0.0.1", "--port", str(plain_port), "--repl-diskless-sync-delay", "0"]
         if tls_port:
             arguments += ["--tls-port", str(tls_port)]
         if self._password:

@@ -15,6 +15,9 @@ from windlass.core.access.tokens import NewToken, Role
 from windlass.core.alerts.rule import AlertRule
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.durable import StreamWrite
+from windlass.core.export.backup import seal
+from windlass.core.export.backup_point import BackupPoint
+from windlass.core.export.lines import QueueLine, decode_header, encode_line
 from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.ids import format_id, make_id
 from windlass.core.job import Blob, Callback
@@ -31,6 +34,7 @@ LOCAL = {
     "serve": "it is the server",
     "worker": "tests/sdk/remote/test_remote_workers.py runs it over a server",
     "processor": "it assigns jobs within the engine, for one pipe",
+    "backup verify": "it reads a file",
     "engine check": "it reads the files of the embedded engine",
     "engine prepare": "it prepares an engine for its users",
     "engine repair": "it repairs the files of the embedded engine",
@@ -173,6 +177,16 @@ def _export_file(place: Target) -> str:
     return str(file)
 
 
+def _backup_file(place: Target) -> str:
+    """Write a backup of the deployment while it is empty, with a queue."""
+    file = place.folder / "backup.jsonl"
+    header, *_, end = place.service.export()
+    point = BackupPoint(at_ms=1, engine="valkey")
+    lines = [encode_line(QueueLine(name="q")), end.replace(b'"queue":0', b'"queue":1')]
+    file.write_bytes(b"".join(seal(decode_header(header), lines, point)))
+    return str(file)
+
+
 def _jobber_source(place: Target) -> str:
     entry = {"id": f"{1:08x}-1111-4222-8333-{1:012x}", "type": "mail", "payload": 1}
     _call_source(place, "LPUSH", "job_queue_mail", json.dumps(entry))
@@ -278,6 +292,8 @@ CASES: dict[str, Case] = {
     "tokens rm": lambda place: [_token(place)],
     "audit": lambda place: ["--json"],
     "doctor": lambda place: ["--repair"],
+    "backup create": lambda place: [str(place.folder / "backup.jsonl.gz"), "--live"],
+    "backup restore": lambda place: [_backup_file(place)],
     "export": lambda place: [str(place.folder / "out.jsonl.gz")],
     "import": lambda place: [_export_file(place), "--merge"],
     "migrate downloader": lambda place: ["--from", _downloader_source(place)],

@@ -1,6 +1,7 @@
 """The asyncio connection against killed and frozen engines; both kinds of connection with passwords and TLS."""
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from windlass.settings import Settings
 from windlass.store.connection.connection import Connection, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, parse_url
 from windlass.store.connection.sync_connection import SyncConnection
+from windlass.store.snapshot.replication import receive_snapshot
 
 SOON_S = 0.1
 LATE_S = 5.0
@@ -255,6 +257,13 @@ async def test_tls_with_a_password(locked_engine: EngineProcess, certificate: tu
         assert await asyncio.gather(*(connection.call("ECHO", large) for _ in range(3))) == [large] * 3
     with open_sync_connection(endpoint) as sync:
         assert sync.call("ECHO", large) == large
+
+
+def test_a_snapshot_comes_over_tls(locked_engine: EngineProcess, certificate: tuple[Path, Path]) -> None:
+    endpoint = parse_url(f"{locked_engine.url}?ssl_ca_certs={certificate[0]}")
+    file = io.BytesIO()
+    assert receive_snapshot(endpoint, file) > 1_000_000_000_000  # type: ignore[arg-type]
+    assert file.getvalue().startswith(b"REDIS")
 
 
 @pytest.mark.anyio

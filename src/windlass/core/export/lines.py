@@ -28,6 +28,7 @@ from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
 from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, MIB, UINT32_MAX, WHOLE_MAX
 
+from .backup_point import BackupPoint
 from .blobs import EncodedBlob
 
 FORMAT = "windlass-export"
@@ -61,6 +62,7 @@ class HeaderLine(ExportLine, frozen=True, kw_only=True, tag="header"):
     namespace: str
     partitions: Annotated[int, Meta(ge=1, le=4096)]
     counts: dict[str, int] = {}  # approximate: counted at the beginning
+    backup: BackupPoint | None = None
 
 
 class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -294,6 +296,7 @@ class TombstoneLine(ExportLine, frozen=True, kw_only=True, tag="tombstone"):
 
 class EndLine(ExportLine, frozen=True, kw_only=True, tag="end"):
     counts: dict[str, int]
+    sha256: str = ""  # of a backup: of the lines before and of this line without it
 
 
 AnyLine: TypeAlias = (

@@ -101,6 +101,7 @@ class SyncConnection:
 
     def close(self) -> None:
         self._lose("The connection to the engine was closed by this process.")
+        self._socket.close()  # also one that carries a stream
 
     def send(self, *args: Argument, timeout_s: float | None = None) -> SentCommands:
         """Send a command; `receive` returns its reply. Other calls may be made in between."""
@@ -113,6 +114,13 @@ class SyncConnection:
         if reply.__class__ is EngineReplyError:
             raise reply
         return reply
+
+    def start_stream(self, *args: Argument, timeout_s: float) -> socket.socket:
+        """Send a command whose answer is a stream, and return the socket that it comes from. No other command can be
+        sent on this connection afterwards."""
+        self._send(pack(args), 1, timeout_s)
+        self._lost_reason = "The connection to the engine carries a stream."
+        return self._socket
 
     def _round_trip(self, packed: bytes, reply_count: int, timeout_s: float | None) -> list[Any]:
         limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s

@@ -7,9 +7,7 @@ import atexit
 import itertools
 import os
 import shutil
-import tempfile
 import threading
-from pathlib import Path
 
 from windlass.core.job import Durability
 from windlass.store import keys
@@ -17,8 +15,8 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 from windlass.store.topology.requirements import Deployment
 
-from .engine import LONGEST_SOCKET_PATH, EmbeddedEngine
-from .supervisor import SOCKET
+from .engine import EmbeddedEngine
+from .private_engine import MEMORY_ONLY, make_directory
 
 RETRY_FOR_S = 10.0
 KEYS_PER_CALL = 1_000
@@ -69,19 +67,10 @@ def _private_engine() -> EmbeddedEngine:
     global _engine  # noqa: PLW0603
     with _starting:
         if _engine is None:
-            _engine = EmbeddedEngine(_directory(), extra_arguments=("--appendonly", "no", "--save", ""))
+            _engine = EmbeddedEngine(make_directory("windlass-test-"), extra_arguments=MEMORY_ONLY)
             atexit.register(_end, _engine, os.getpid())
         _engine.join()
         return _engine
-
-
-def _directory() -> Path:
-    """Create a directory whose path is short enough for a socket, wherever temporary files are."""
-    directory = Path(tempfile.mkdtemp(prefix="windlass-test-"))
-    if len(os.fsencode(directory / SOCKET)) > LONGEST_SOCKET_PATH:
-        directory.rmdir()
-        directory = Path(tempfile.mkdtemp(prefix="windlass-test-", dir="/tmp"))
-    return directory
 
 
 def _end(engine: EmbeddedEngine, owner: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ SHARE = 0.5
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
+MEMORY_INFO = Path("/proc/meminfo")
 
 
 def default_memory_max() -> int:
@@ -29,6 +31,15 @@ def available_memory() -> int:
     """Return the bytes available to this process: the machine's memory, or the bound of a cgroup around it."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *cgroup_bounds()])
+
+
+def free_memory() -> int:
+    """Return the bytes that a new process could use: what the kernel counts as available, within the bounds."""
+    with contextlib.suppress(OSError):
+        for line in MEMORY_INFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return min(int(line.split()[1]) * 1_024, available_memory())
+    return available_memory()
 
 
 def cgroup_bounds(mounted: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Iterator[int]:

@@ -89,6 +89,7 @@ def engine_arguments(data_dir: str) -> list[str]:
         "appendonly": "yes",
         "appendfsync": "always",
         "save": "",
+        "repl-diskless-sync-delay": "0",  # for backups: no replica comes that they should wait for
         "maxmemory-policy": "noeviction",
         "no-appendfsync-on-rewrite": "no",
         "auto-aof-rewrite-percentage": "100",

@@ -1,0 +1,1 @@
+"""Commands that move all data: backups, exports and imports."""
