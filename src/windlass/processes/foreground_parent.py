@@ -10,7 +10,6 @@ reaps every process, because it may be the first process of a container.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import select
 import signal
@@ -41,7 +40,6 @@ if sys.platform != "win32":  # there this module is only imported (windlass.proc
     HANDLED = (*STOPS, *ENDS, *PASSED_ON, signal.SIGTSTP, signal.SIGCHLD)
 LOADED, READY = b'{"type":"LoadedMessage"', b'{"type":"ReadyMessage"'  # beginnings of the child's messages
 PORTION_BYTES = 1 << 16
-REPEAT_S = 0.1  # the same signal within this time is one request: `timeout` signals a process and its group
 
 
 class Plan(NamedTuple):
@@ -89,7 +87,6 @@ class ForegroundParent:
         self._is_ready = False
         self._was_killed = False  # by this parent
         self._stops = 0  # requests to stop
-        self._stopped_at_s = -math.inf  # the last of them
         self._ends: set[int] = set()  # signals passed on that may end the child
         self._exit_code: int | None = None
         self._restart_at_s: float | None = None if plan.pid else 0.0
@@ -110,7 +107,7 @@ class ForegroundParent:
                 if descriptor == self._plan.ours:
                     self._receive()
                 else:
-                    for number in os.read(descriptor, PORTION_BYTES):
+                    for number in set(os.read(descriptor, PORTION_BYTES)):
                         self._handle(number)
         return self._exit_code
 
@@ -131,10 +128,7 @@ class ForegroundParent:
         if number == signal.SIGCHLD:
             self._reap()
         elif number in STOPS:
-            now_s = time.monotonic()
-            is_repeat, self._stopped_at_s = now_s < self._stopped_at_s + REPEAT_S, now_s
-            if not is_repeat:
-                self._stop()
+            self._stop()
         elif number in ENDS:
             self._ends.add(number)
             self._signal(number)
