@@ -3,9 +3,9 @@
     python -m bench.programs.killed_worker [--kills 30] [--workers 1] [--pause 1s]
         [--lease 30s] [--kill worker|all] [OPTION…]
 
-Each kill has a fresh worker with `OPTION…`, whose job has run for up to a second. `--workers 2` starts another one beside
-it, which can take the job. `--pause` is the retry pause of the task. `--kill all` kills the parent as well: what remains
-is the lease.
+Each kill has a fresh worker with `OPTION…`, whose job has run for up to a second. `--workers 2` starts another one
+beside it, which can take the job. `--pause` is the retry pause of the task. `--kill all` kills the parent as well: what
+remains is the lease.
 """
 
 from __future__ import annotations
