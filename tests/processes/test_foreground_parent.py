@@ -27,13 +27,19 @@ class Parent:
     """A running parent and what its child and its recoveries wrote down."""
 
     def __init__(
-        self, place: Path, action: str, grace_s: float, is_burst: bool, log_format: str, before: Sequence[str]
+        self,
+        place: Path,
+        action: str,
+        times_s: tuple[float, float],
+        is_burst: bool,
+        log_format: str,
+        before: Sequence[str],
     ) -> None:
         self.place = place
         ours, theirs = socket.socketpair()
         recovery = [*BARE, str(HERE / "foreground_recovery.py"), str(place)]
         command = [*BARE, str(HERE / "foreground_child.py"), action, str(place)]
-        plan = Plan(0, "", ours.fileno(), theirs.fileno(), grace_s, 0.3, is_burst, log_format, recovery, command)
+        plan = Plan(0, "", ours.fileno(), theirs.fileno(), *times_s, is_burst, log_format, recovery, command)
         self.process = subprocess.Popen(
             [*before, *BARE, foreground_parent.__file__, *plan.arguments()],
             pass_fds=(ours.fileno(), theirs.fileno()),
@@ -78,11 +84,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
         action: str,
         *,
         grace_s: float = 60,
+        unwind_s: float = 60,
         is_burst: bool = False,
         log_format: str = "text",
         before: Sequence[str] = (),  # words before the command
     ) -> Parent:
-        started.append(Parent(tmp_path, action, grace_s, is_burst, log_format, before))
+        started.append(Parent(tmp_path, action, (grace_s, unwind_s), is_burst, log_format, before))
         return started[-1]
 
     yield begin
@@ -169,7 +176,7 @@ def test_a_stop_is_a_message_and_a_further_one_is_urgent(start: Start, number: s
 
 
 def test_a_child_that_does_not_end_is_killed_after_the_grace(start: Start) -> None:
-    parent = start("ignores", grace_s=0.1)
+    parent = start("ignores", grace_s=0.1, unwind_s=0.3)
     parent.wait_for_note("ready")
     parent.signal(signal.SIGTERM)
     code, log = parent.wait()
@@ -193,11 +200,20 @@ def test_a_stop_during_a_pause_ends_it(start: Start) -> None:
     assert len(parent.children()) == 3
 
 
-def test_a_recovery_is_awaited_but_not_beyond_the_limit(start: Start) -> None:
-    parent = start("exits", is_burst=True)
-    (parent.place / "slow").touch()
+def test_a_recovery_is_not_awaited_beyond_the_limit(start: Start, tmp_path: Path) -> None:
+    """It takes ten minutes."""
+    (tmp_path / "slow").touch()
+    parent = start("exits", is_burst=True, unwind_s=0.3)
     assert parent.wait()[0] == 7
-    assert len(parent.recoveries()) <= 1
+
+
+def test_a_stop_ends_the_wait_for_a_recovery(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "slow").touch()
+    parent = start("exits", is_burst=True, unwind_s=600)
+    wait_until(parent.recoveries, "it is under way")
+    parent.signal(signal.SIGTERM)
+    wait_until(lambda: parent.signal(signal.SIGTERM) or parent.process.poll() is not None, "it ends")
+    assert parent.wait()[0] == 7
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
