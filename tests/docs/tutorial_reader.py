@@ -32,7 +32,7 @@ class TutorialReader:
             worker = WorkerProcess(*arguments, directory=self._directory, environment=self._environment)
             self._workers.append(worker.wait_ready())
         elif command.line.startswith("pkill -9"):
-            self._workers[-1].kill()
+            self._workers[-1].kill_all()
         else:
             self._compare(command)
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from windlass.pauses import Pauses
-from windlass.processes.supervised_process import SupervisedProcess, describe_exit
-from windlass.processes.supervision_policy import graceful_stop
+from windlass.processes.supervised_process import SupervisedProcess
+from windlass.processes.supervision_policy import describe_exit, graceful_stop
 from windlass.processes.supervisor import ExitVerdict, Supervisor
 
 pytestmark = pytest.mark.anyio

@@ -79,10 +79,22 @@ class WorkerProcess:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def children(self) -> list[int]:
+        """Return the pids of the children: of the worker itself, if it has a parent."""
+        return children_of(self.pid)
+
     def kill(self) -> None:
-        self._children += _children_of(self.pid)
+        """Kill the process that was started, and not its children."""
+        self._children += self.children()
         self.signal(signal.SIGKILL)
         self._process.wait(LIMIT_S)
+
+    def kill_all(self) -> None:
+        """Kill the worker and its parent, as the loss of a machine does."""
+        self.signal(signal.SIGSTOP)  # it starts no other child
+        for pid in self.children():
+            os.kill(pid, signal.SIGKILL)
+        self.kill()
 
     def wait(self) -> int:
         """Wait for the end and return the exit code."""
@@ -106,7 +118,7 @@ class WorkerProcess:
         self._process.stdout.close()
 
 
-def _children_of(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []

@@ -89,13 +89,3 @@ class SupervisedProcess:
     def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
-
-
-def describe_exit(code: int) -> str:
-    """Describe the end of a process: "ended with exit code 1", "was ended by SIGKILL"."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

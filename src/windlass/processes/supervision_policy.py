@@ -1,14 +1,20 @@
-"""Rules of supervision: how long a restart waits, and in which steps a stop proceeds. No I/O and no clock.
+"""Rules of supervision: how long a restart waits, in which steps a stop proceeds, the words for an exit code.
+
+It has no I/O and no clock.
 
 The supervisor of the embedded engine loads this module in a bare interpreter, so it imports as little as possible.
 """
 
 from __future__ import annotations
 
+import signal
 from enum import Enum
 from typing import NamedTuple
 
 from windlass.pauses import Pauses
+
+RESTART_PAUSES = Pauses(0.5, 30.0)
+STEADY_S = 60.0  # a process that has run this long resets its pause
 
 
 class RestartBackoff:
@@ -59,3 +65,13 @@ def graceful_stop(grace_s: float, unwind_s: float) -> StopPolicy:
         StopStep(StopOrder.NOW, unwind_s),
         StopStep(StopOrder.KILL, unwind_s),
     )
+
+
+def describe_exit(code: int) -> str:
+    """Describe the end of a process: "ended with exit code 1", "was ended by SIGKILL"."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

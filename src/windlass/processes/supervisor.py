@@ -22,12 +22,10 @@ from typing import Any, Generic, TypeVar
 from windlass.pauses import Pauses
 
 from .event_loop import handle_signals
-from .supervised_process import SupervisedProcess, describe_exit
-from .supervision_policy import RestartBackoff, StopOrder, StopPolicy
+from .supervised_process import SupervisedProcess
+from .supervision_policy import RESTART_PAUSES, STEADY_S, RestartBackoff, StopOrder, StopPolicy, describe_exit
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-PAUSES = Pauses(0.5, 30.0)
-STEADY_S = 60.0  # a process that has run this long resets its pause
 Process = TypeVar("Process", bound=SupervisedProcess)
 
 
@@ -53,7 +51,7 @@ class Supervisor(ABC, Generic[Process]):
         log: logging.Logger,
         noun: str,  # of a process, in log lines
         *,
-        pauses: Pauses = PAUSES,
+        pauses: Pauses = RESTART_PAUSES,
         steady_s: float = STEADY_S,
     ) -> None:
         self.wanted = wanted

@@ -35,7 +35,7 @@ def words(place: JobNotes) -> list[str]:
 @pytest.mark.parametrize("name", ["in_loop", "in_thread", "in_process", "in_process_loop"])
 def test_a_killed_worker_repeats_no_stored_step(workers: WorkerStarter, place: JobNotes, name: str) -> None:
     handle = getattr(durable_app, name).enqueue(place.path)
-    first = workers.start()
+    first = workers.start("--no-supervisor")
     wait_until(lambda: "waits" in words(place), "the first worker runs the third step")
     first.kill()
     workers.start()
@@ -50,7 +50,7 @@ def test_a_killed_worker_repeats_no_stored_step(workers: WorkerStarter, place: J
 @pytest.mark.parametrize("name", ["tell_in_loop", "tell_in_thread", "tell_in_process", "tell_in_process_loop"])
 def test_a_killed_worker_repeats_no_value_outside_of_steps(workers: WorkerStarter, place: JobNotes, name: str) -> None:
     handle = getattr(durable_app, name).enqueue(place.path)
-    first = workers.start()
+    first = workers.start("--no-supervisor")
     wait_until(lambda: "waits" in words(place), "the first worker runs the step")
     first.kill()
     workers.start()

@@ -236,7 +236,7 @@ def test_a_killed_worker_over_http_repeats_no_stored_step(
     apps = Path(durable_app.__file__).parent
     with worker_starter("durable_app:app", served, store.namespace, apps) as workers:
         handle = getattr(durable_app, name).enqueue(place.path)
-        first = workers.start()
+        first = workers.start("--no-supervisor")
         wait_until(lambda: words(place).count("waits") == 1, "the first worker runs the third step")
         first.kill()
         workers.start()

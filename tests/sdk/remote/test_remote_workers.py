@@ -165,7 +165,7 @@ async def test_the_job_of_a_killed_worker_comes_back(
     start: Callable[..., WorkerProcess], connected: Service, place: JobNotes
 ) -> None:
     handle = await asyncio.to_thread(fault_tasks.in_loop.enqueue, place.path, 1)
-    first = await asyncio.to_thread(start().wait_ready)
+    first = await asyncio.to_thread(start("--no-supervisor").wait_ready)
     await asyncio.to_thread(wait_until, lambda: place.started() == [1], "the job runs")
     first.kill()
     second = await asyncio.to_thread(start().wait_ready)

@@ -57,7 +57,7 @@ def _result(handle: Any) -> Any:
 
 @pytest.mark.parametrize("task", KINDS, ids=lambda task: task.name)
 def test_kill_in_the_middle_of_jobs(task: Any, workers: WorkerStarter, connected: Service, place: JobNotes) -> None:
-    doomed, other = workers.start("-c", "4").wait_ready(), workers.start("-c", "4").wait_ready()
+    doomed, other = workers.start("-c", "4", "--no-supervisor").wait_ready(), workers.start("-c", "4").wait_ready()
     handles = app.enqueue_many(task.call(place.path, number) for number in range(20))
     wait_until(lambda: len(place.started()) >= 8, "both workers are full")
     doomed.kill()
@@ -69,7 +69,7 @@ def test_kill_in_the_middle_of_jobs(task: Any, workers: WorkerStarter, connected
 
 @pytest.mark.parametrize("task", KINDS, ids=lambda task: task.name)
 def test_stopped_beyond_its_lease(task: Any, workers: WorkerStarter, connected: Service, place: JobNotes) -> None:
-    frozen = workers.start("-c", "2").wait_ready()
+    frozen = workers.start("-c", "2", "--no-supervisor").wait_ready()
     handles = app.enqueue_many(task.call(place.path, number) for number in range(2))
     wait_until(lambda: len(place.started()) >= 2, "it runs both")
     frozen.signal(signal.SIGSTOP)
@@ -85,7 +85,7 @@ def test_stopped_beyond_its_lease(task: Any, workers: WorkerStarter, connected: 
 
 def test_stopped_while_it_waits(workers: WorkerStarter, connected: Service, place: JobNotes) -> None:
     """A job handed to it goes back, unspent, to another worker. When it wakes up, it has no part in the job."""
-    frozen = workers.start("-c", "1").wait_ready()
+    frozen = workers.start("-c", "1", "--no-supervisor").wait_ready()
     quick.enqueue(place.path, 0).result(LIMIT_S)
     wait_until(lambda: connected.stats(["default"]).wait()[0].waiting_takers, "it waits")
     frozen.signal(signal.SIGSTOP)
@@ -104,7 +104,7 @@ def test_an_event_loop_that_hangs_keeps_its_lease(workers: WorkerStarter, connec
     judge(connected, [handle])
     assert place.started() == [0]
     (_, _, pid), *_ = place.notes()
-    hung = worker if pid == worker.pid else other
+    hung = worker if pid in worker.children() else other
     hung.wait_for_output("event loop is blocked")
     assert "fault_tasks.py" in hung.output
     assert "time.sleep(6)" in hung.output

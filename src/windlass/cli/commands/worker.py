@@ -7,22 +7,22 @@ import contextlib
 import faulthandler
 import logging
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from windlass import __version__
-from windlass.cli.connection import EngineOptions, engine_options
+from windlass.cli.connection import engine_options
 from windlass.cli.output import format_count, printable
-from windlass.cli.parameters import DurationType, ParameterType
+from windlass.cli.parameters import DurationType
+from windlass.cli.worker_options import PROCESSES_MAX, ProcessRangeType, QueuesType, WorkerOptions
 from windlass.core.errors import BadSetting, WindlassError
-from windlass.core.validation.bounds import QUEUE_MAX, TAKE_MAX
-from windlass.core.validation.values import check_text
+from windlass.core.validation.bounds import TAKE_MAX
 from windlass.processes import event_loop
+from windlass.processes.foreground_start import start_foreground_child
 from windlass.processes.posix import IS_POSIX
 from windlass.sdk.app import Windlass
 from windlass.sdk.app_loader import load_app
@@ -30,69 +30,15 @@ from windlass.sdk.worker.logs import LogFormat, configure_logging
 from windlass.sdk.worker.supervision.autoscaler import Autoscaler
 from windlass.sdk.worker.supervision.file_watcher import loaded_files
 from windlass.sdk.worker.supervision.protocol import LoadedMessage, NotLoadedMessage, ReadyMessage
+from windlass.sdk.worker.supervision.recovery_program import recovery_command
 from windlass.sdk.worker.supervision.supervised import SupervisorConnection
-from windlass.sdk.worker.supervision.supervisor import WorkerSupervisor
+from windlass.sdk.worker.supervision.supervisor import UNWIND_S, WorkerSupervisor
 from windlass.sdk.worker.worker import Worker
 
 log = logging.getLogger("windlass.worker")
 
 NOTICE_AFTER_S = 2.0  # of waiting for the engine
 TASKS_SHOWN = 12
-PROCESSES_MAX = 256
-
-
-class ProcessRangeType(ParameterType):
-    name = "from-to"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        found = re.fullmatch(r"(\d{1,3})-(\d{1,3})", value)
-        least, most = (int(found[1]), int(found[2])) if found else (0, 0)
-        if not 1 <= least <= most <= PROCESSES_MAX:
-            self.fail(f"{value!r} must be a minimum and a maximum of processes, e.g. 1-8.", parameter, context)
-        return least, most
-
-
-class QueuesType(ParameterType):
-    name = "queues"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, ...]:
-        names = value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(",") if name.strip())
-        try:
-            for name in names:
-                check_text("queue", name, QUEUE_MAX)
-        except WindlassError as error:
-            self.fail(str(error), parameter, context)
-        return names
-
-
-class WorkerOptions(NamedTuple):
-    """Options of each worker process."""
-
-    target: str
-    queues: tuple[str, ...]
-    concurrency: int
-    grace: int
-    burst: bool
-    name: str
-    engine: EngineOptions
-    no_loops: bool
-    log_format: LogFormat | None  # None: from the settings
-    log_level: str
-    job_log: bool | None  # None: from the settings
-
-    def command(self, number: int) -> list[str]:
-        """Return the command line of the n-th process."""
-        words = [sys.executable, "-m", "windlass", "worker", self.target, "--grace", f"{self.grace}ms"]
-        words += ["-c", str(self.concurrency), "--log-level", self.log_level]
-        words += ["--log-format", self.log_format] if self.log_format else []
-        words += [] if self.job_log is None else ["--job-log" if self.job_log else "--no-job-log"]
-        words += ["-q", ",".join(self.queues)] if self.queues else []
-        words += ["--name", f"{self.name}-{number}"] if self.name else []
-        words += self.engine.arguments()
-        words += ["--burst"] if self.burst else []
-        return [*words, "--no-loops"] if self.no_loops else words
 
 
 @click.command()
@@ -149,20 +95,30 @@ class WorkerOptions(NamedTuple):
 @click.option(
     "--job-log/--no-job-log", default=None, help="Log a line for each job that ends. Default: WINDLASS_JOB_LOG, or on."
 )
+@click.option(
+    "--supervisor/--no-supervisor",
+    default=True,
+    help="Run under a small parent, which frees the jobs of a worker that dies and restarts it. Default: on.",
+)
 @engine_options
 @click.option("--supervised", hidden=True)
+@click.option("--foreground", hidden=True)
 def worker(
     processes: int | None,
     autoscale: tuple[int, int] | None,
     scale_down_after: int,
     reload: bool,
+    supervisor: bool,
     supervised: str | None,
+    foreground: str | None,
     **options: Any,
 ) -> None:
     """Run the jobs of an application.
 
     The first SIGTERM or Ctrl-C ends the takes, and running jobs have the grace period to finish. The second one
     releases them at once. SIGUSR1 writes all stacks to stderr.
+
+    A small parent process frees the jobs of a worker that is killed or crashes, and starts it again.
 
     \b
     Example:
@@ -176,13 +132,32 @@ def worker(
     )
     if IS_POSIX:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
-    if supervised is None and (processes or autoscale or reload):
+    if supervised or foreground:
+        address = supervised or foreground or ""
+        _run_in_process(worker_options, SupervisorConnection(address, is_foreground=foreground is not None))
+    elif processes or autoscale or reload:
+        if not supervisor:
+            raise click.UsageError("--no-supervisor cannot be used with --processes, --autoscale or --reload.")
         _supervise(worker_options, _make_autoscaler(worker_options, processes, autoscale, scale_down_after), reload)
     else:
-        _run_in_process(worker_options, SupervisorConnection(supervised) if supervised else None)
+        has_parent = supervisor and IS_POSIX and bool(sys.executable)
+        _run_in_process(worker_options, _start_under_parent(worker_options, log_format) if has_parent else None)
 
 
-# In this process
+# In one process
+
+
+def _start_under_parent(worker_options: WorkerOptions, log_format: LogFormat) -> SupervisorConnection:
+    """Return in a child of this process, before any code of the application is imported."""
+    child = start_foreground_child(
+        [*worker_options.command(), "--foreground"],
+        recovery_command(log_format, worker_options.log_level),
+        grace_s=worker_options.grace / 1000,
+        unwind_s=UNWIND_S,
+        is_burst=worker_options.burst,
+        log_format=log_format,
+    )
+    return SupervisorConnection(f"{child.id}:{child.descriptor}", is_foreground=True)
 
 
 def _run_in_process(worker_options: WorkerOptions, supervised: SupervisorConnection | None) -> None:
@@ -206,11 +181,11 @@ def _run_in_process(worker_options: WorkerOptions, supervised: SupervisorConnect
         queues=instance.queues,
         slots=instance.concurrency,
         tasks={task.name: task.max_crashes for task in app.tasks.values()},
-        files=loaded_files(os.getcwd()) if supervised else [],
+        files=loaded_files(os.getcwd()) if supervised and not supervised.is_foreground else [],
     )
     if supervised:
         supervised.report(loaded)
-    else:
+    if _talks(supervised):
         click.echo(f"Connecting to {app.any_store.endpoint} …")
     _run_to_end(_run(instance, loaded, supervised, waits_for_engine=not worker_options.burst), instance)
 
@@ -254,7 +229,7 @@ async def _run(
     background: list[Coroutine[Any, Any, None]] = [_announce(instance, loaded, supervised)]
     if supervised:
         supervised.listen(stopper.stop, stopper.stop_now)
-        background.append(supervised.report_running(instance))
+        background += [] if supervised.is_foreground else [supervised.report_running(instance)]
     tasks = [asyncio.create_task(work) for work in background]
     try:
         if not waits_for_engine:
@@ -264,7 +239,7 @@ async def _run(
         for task in tasks:
             task.cancel()
         await instance.app.aclose()
-    if not supervised:
+    if _talks(supervised):
         click.echo(f"Stopped after {format_count(instance.done, 'job')}.")
 
 
@@ -301,7 +276,7 @@ class Stopper:
 
 
 async def _announce(instance: Worker, loaded: LoadedMessage, supervised: SupervisorConnection | None) -> None:
-    if not supervised:
+    if _talks(supervised):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NOTICE_AFTER_S):
                 await instance.wait_until_ready()
@@ -311,7 +286,15 @@ async def _announce(instance: Worker, loaded: LoadedMessage, supervised: Supervi
     found = instance.app.any_store.deployment
     assert found is not None  # noqa: S101 (it is connected)
     ready = ReadyMessage(f"{found.product} {found.version} at {instance.app.any_store.endpoint}")
-    supervised.report(ready) if supervised else _show(loaded, ready, "")
+    if supervised:
+        supervised.report(ready)
+    if _talks(supervised):
+        _show(loaded, ready, "")
+
+
+def _talks(supervised: SupervisorConnection | None) -> bool:
+    """Report whether this process writes to the user. Of several processes only the supervisor does."""
+    return supervised is None or supervised.is_foreground
 
 
 # In several processes

@@ -3,19 +3,58 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
-from windlass.core.errors import Refusal, UnknownWorker
+from windlass.core.errors import EngineNotPermitted, EngineUnavailable, Refusal, UnknownWorker, WindlassError
 from windlass.core.job import Job, Timeline
 from windlass.core.operations import Fail, Worker
+from windlass.processes.supervision_policy import describe_exit
+from windlass.retry_loop import RetryLoop
 from windlass.sdk.tasks.task import MAX_CRASHES
 from windlass.sdk.worker.outcome import make_report
 from windlass.service import Service
+from windlass.settings import Settings
 
 from .crashes import make_crash
+from .protocol import LoadedMessage
 
 log = logging.getLogger("windlass.supervisor")
 PAGE = 100
+
+
+class DeadWorker(NamedTuple):
+    """A worker process that has ended, as its parent knows it."""
+
+    id: bytes
+    pid: int
+    exit_code: int  # negative: the signal
+    was_killed: bool  # by the parent or on request, so no job is at fault
+    loaded: LoadedMessage
+
+
+async def recover_dead_worker(dead: DeadWorker, connect: Callable[[Settings], Awaitable[Service]]) -> None:
+    """Free the jobs of a dead worker, as soon as its engine can be reached."""
+    failure = f"Could not recover the jobs of worker process {dead.pid}"
+    attempts = RetryLoop(log, failure, (EngineUnavailable, EngineNotPermitted))
+    try:
+        await attempts.until_done(lambda: _recover_jobs(dead, connect))
+    except WindlassError:
+        log.exception("%s. They run again when their leases have expired.", failure)
+
+
+async def _recover_jobs(dead: DeadWorker, connect: Callable[[Settings], Awaitable[Service]]) -> None:
+    service = await connect(dead.loaded.settings)
+    if dead.was_killed:
+        await release_jobs(service, dead.id)
+        return
+    crash = f"Worker process {dead.pid} {describe_exit(dead.exit_code)}."
+    if freed := await recover_orphans(service, dead.id, dead.loaded.tasks, crash):
+        log.warning(
+            "Worker process %d held %d jobs. Each spends an attempt and is retried while tries are left.",
+            dead.pid,
+            freed,
+        )
 
 
 async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[str, int], message: str) -> int:

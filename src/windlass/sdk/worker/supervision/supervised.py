@@ -17,10 +17,11 @@ REPORT_EVERY_S = 1.0
 class SupervisorConnection(ParentConnection):
     """Connection to the supervisor, made from `ID:FD`: the worker's id and its end of a pair of sockets."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, is_foreground: bool = False) -> None:
         worker_id, _, descriptor = address.partition(":")
         super().__init__(int(descriptor), log, "worker process")
         self.worker_id = bytes.fromhex(worker_id)
+        self.is_foreground = is_foreground  # the only process of its supervisor; it talks to the user itself
 
     def report(self, message: Message) -> None:
         self.send(encode(message))

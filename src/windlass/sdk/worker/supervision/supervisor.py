@@ -12,19 +12,17 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windlass.core.errors import EngineNotPermitted, EngineUnavailable, WindlassError
+from windlass.core.errors import WindlassError
 from windlass.core.scale import Load
-from windlass.processes.supervised_process import describe_exit
 from windlass.processes.supervision_policy import graceful_stop
 from windlass.processes.supervisor import ExitVerdict, Supervisor
-from windlass.retry_loop import RetryLoop
 from windlass.sdk.deployment import make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings
 
 from .autoscaler import Autoscaler
 from .file_watcher import FileWatcher
-from .orphan_recovery import recover_orphans, release_jobs
+from .orphan_recovery import DeadWorker, recover_dead_worker
 from .protocol import LoadedMessage, NotLoadedMessage, ReadyMessage, WorkingMessage, decode
 from .worker_process import WorkerProcess
 
@@ -127,32 +125,10 @@ class WorkerSupervisor(Supervisor[WorkerProcess]):
     def process_ended(self, process: WorkerProcess, code: int) -> None:
         if not code or not process.is_ready or not process.loaded:
             return
-        task = self._loop.create_task(self._recover_jobs(process, code))
+        dead = DeadWorker(process.worker_id, process.pid, code, process.was_killed, process.loaded)
+        task = self._loop.create_task(recover_dead_worker(dead, self._connect))
         self._recoveries.add(task)
         task.add_done_callback(self._recoveries.discard)
-
-    async def _recover_jobs(self, process: WorkerProcess, code: int) -> None:
-        failure = f"Could not recover the jobs of worker process {process.pid}"
-        attempts = RetryLoop(log, failure, (EngineUnavailable, EngineNotPermitted))
-        try:
-            await attempts.until_done(lambda: self._try_to_recover_jobs(process, code))
-        except WindlassError:
-            log.exception("%s. They run again when their leases have expired.", failure)
-
-    async def _try_to_recover_jobs(self, process: WorkerProcess, code: int) -> None:
-        assert process.loaded is not None  # noqa: S101
-        service = await self._connect(process.loaded.settings)
-        if process.was_killed:  # by the supervisor, so no job is at fault
-            await release_jobs(service, process.worker_id)
-            return
-        crash = f"Worker process {process.pid} {describe_exit(code)}."
-        freed = await recover_orphans(service, process.worker_id, process.loaded.tasks, crash)
-        if freed:
-            log.warning(
-                "Worker process %d held %d jobs. Each spends an attempt and is retried while tries are left.",
-                process.pid,
-                freed,
-            )
 
     # Background work
 
