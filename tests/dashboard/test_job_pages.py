@@ -9,7 +9,7 @@ from tests.dashboard.page_client import Page, PageClient
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import Refusal
 from windlass.core.ids import download_id_of_number, format_id
-from windlass.core.job import Blob, Callback, Codec, NewJob
+from windlass.core.job import Blob, Callback, Cap, Codec, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Take, Update
@@ -109,6 +109,18 @@ async def test_links_the_jobs_that_hold_a_limit(page_client: PageClient, service
     assert "held by" in page.text
     assert page.all("a", href=f"/jobs/{holder}")
     assert not page.all("b")
+
+
+async def test_shows_a_limit_whose_keys_have_their_own_caps(page_client: PageClient, service: Service) -> None:
+    service.limit(Limit(name="per site", matches=Matcher(queue="mail"), running=1, key="site", own_caps=True)).wait()
+    cap = Cap(limit="per site", running=3)
+    payload = Blob(b'{"site": "a=b"}')
+    key, *_ = enqueue(service, *[NewJob(queue="mail", name="send", payload=payload, cap=cap)] * 4)
+    service.take(Take(queues=("mail",), worker=b"w" * 16, most=4)).wait()
+    page = await page_client.get(f"/jobs/{key}")
+    assert "3 of 3" in page.text
+    queue = await page_client.get("/queues/mail")
+    assert "per site" in queue.text
 
 
 async def test_shows_and_downloads_a_result(page_client: PageClient, service: Service) -> None:

@@ -61,6 +61,15 @@ def test_lanes_show_what_blocks_them(service: Service) -> None:
     assert len(found) == 2
 
 
+def test_lanes_show_a_limit_with_caps_per_key(service: Service) -> None:
+    service.limit(Limit(name="each", matches=Matcher(queue="q"), running=1, key="customer", own_caps=True)).wait()
+    put(service, *(new(payload=by_customer("a:b=c")) for _ in range(2)))
+    assert len(take(service, most=9)) == 1
+    (lane,) = lanes(service)
+    assert lane.limits == ('each:"a:b=c"',)
+    assert lane.held_by == HeldUp(limit="each", key='"a:b=c"')
+
+
 def test_who_runs_under_a_limit(service: Service) -> None:
     service.limit(Limit(name="all", matches=Matcher(queue="q"), running=9)).wait()
     service.limit(Limit(name="each", matches=Matcher(queue="q"), running=2, key="customer")).wait()

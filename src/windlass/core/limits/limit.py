@@ -106,10 +106,15 @@ class LimitHolders(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[LimitHolder]
 
 
-def parse_key(limit_key: str) -> str | None:
-    """Return the key in a limit key (number, number:key or number=key), or None if it has none."""
+def split_limit_key(limit_key: str) -> tuple[int, str | None]:
+    """Return the number of the limit and the key in a limit key: number, number:key or number=key."""
     rest = limit_key.lstrip("0123456789")
-    return rest[1:] if rest else None
+    return int(limit_key.removesuffix(rest)), rest[1:] if rest else None
+
+
+def parse_key(limit_key: str) -> str | None:
+    """Return the key in a limit key, or None if it has none."""
+    return split_limit_key(limit_key)[1]
 
 
 def display_key(text: str) -> str:

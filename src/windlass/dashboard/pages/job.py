@@ -17,7 +17,7 @@ from windlass.core.explain.references import Cause, Holder
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from windlass.core.job_aliases import JobAliases
-from windlass.core.limits.limit import LimitState, LimitTable
+from windlass.core.limits.limit import LimitState, LimitTable, split_limit_key
 from windlass.core.log import Logs
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.error_text import blob_line, error_line, error_map
@@ -304,17 +304,21 @@ async def _limits(page: PageContext[None], found: Job) -> list[LimitUsage]:
     table = LimitTable(0, {number: state.limit for number, state in states.items()})
     usages = []
     for match in table.match(found.queue, found.name, found.lane, found.payload):
-        number, _, key = match.partition(":")
-        usages.append(_limit_usage(states[int(number)], key))
+        number, key = split_limit_key(match)
+        usages.append(_limit_usage(states[number], key or ""))
     return usages
 
 
 def _limit_usage(state: LimitState, key: str) -> LimitUsage:
     limit = state.limit
-    running = sum(level.running for level in state.levels if not key or level.key == key)
+    levels = [level for level in state.levels if not key or level.key == key]
+    running = sum(level.running for level in levels)
     if limit.running is None:
         return LimitUsage(limit.name, key, running, None, f"{count(limit.rate)} per {span(limit.per_ms)}")
-    return LimitUsage(limit.name, key, running, limit.running, f"{count(running)} of {count(limit.running)}")
+    most = limit.running
+    if limit.own_caps and levels and levels[0].room is not None:
+        most = running + levels[0].room  # the key's own cap
+    return LimitUsage(limit.name, key, running, most, f"{count(running)} of {count(most)}")
 
 
 # Downloads

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from windlass.core.errors import BadInput
-from windlass.core.limits.limit import LimitTable
+from windlass.core.limits.limit import LimitTable, split_limit_key
 from windlass.core.queue import HeldUp, Lane, Lanes
 from windlass.store.records.record import LIMITS_SEPARATOR
 
@@ -54,14 +54,15 @@ def _lane(table: LimitTable, now_ms: int, row: Any) -> Lane:
 
 
 def _limit_label(table: LimitTable, limit_key: str) -> str:
-    number, colon, key = limit_key.partition(":")
-    limit = table.limits.get(int(number))
-    return f"{limit.name if limit else number}{colon}{key}"
+    number, key = split_limit_key(limit_key)
+    limit = table.limits.get(number)
+    name = limit.name if limit else str(number)
+    return name if key is None else f"{name}:{key}"
 
 
-def _read_hold(table: LimitTable, limit_key: str) -> HeldUp:
-    number, colon, key = limit_key.partition(":")
-    if not number.isdecimal():
-        return HeldUp(pause={"l": "lane", "n": "name"}.get(limit_key[:1], "queue"))
-    limit = table.limits.get(int(number))
-    return HeldUp(limit=limit.name if limit else "", key=key if colon else None)
+def _read_hold(table: LimitTable, blocker: str) -> HeldUp:
+    if not blocker[:1].isdecimal():
+        return HeldUp(pause={"l": "lane", "n": "name"}.get(blocker[:1], "queue"))
+    number, key = split_limit_key(blocker)
+    limit = table.limits.get(number)
+    return HeldUp(limit=limit.name if limit else "", key=key)
