@@ -33,7 +33,7 @@ from windlass.processes.supervision_policy import (
 )
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
-if sys.platform != "win32":  # there this module is only imported (windlass.processes.posix)
+if hasattr(signal, "SIGHUP"):  # on Windows this module is only imported (windlass.processes.posix)
     ENDS = (signal.SIGHUP, signal.SIGQUIT)  # passed on; they end a child that does not handle them
     PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
     # `foreground_start` blocks them before the exec, so none of them is lost before the handlers are there.
