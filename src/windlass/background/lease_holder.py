@@ -11,7 +11,7 @@ import platform
 import shlex
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -127,6 +127,7 @@ class LeaseHolder:
         self.beat_every_s = self._idle_interval_s
         self._described_at_s = 0.0  # monotonic, of the last registration
         self._fixed_ends: dict[LeaseRef, asyncio.TimerHandle] = {}  # timers at the ends of fixed leases
+        self.on_registered: Callable[[], None] = lambda: None  # called when the engine knows the worker again
         self.early_cancels: deque[bytes] = deque(maxlen=EARLY_CANCELS_MAX)
 
     async def register(self) -> None:
@@ -138,6 +139,7 @@ class LeaseHolder:
         await RetryLoop(self._log, "Could not register the worker", WindlassError, unless=Refusal).until_done(
             lambda: self._describe(info, self._beat_ms)
         )
+        self.on_registered()
 
     async def _describe(self, info: WorkerInfo, beat_ms: int) -> None:
         """Register the worker with what is known about its process. A repeated registration only updates this."""

@@ -17,7 +17,7 @@ from windlass.background import runner
 from windlass.background.lease_holder import BEATS_PER_LEASE, BUSY_BEAT_MS, LeaseHolder, LeaseOwner
 from windlass.core.operations import WorkerInfo
 from windlass.processes.event_loop import new_event_loop
-from windlass.sdk.deployment import AnyStore, make_service
+from windlass.sdk.deployment import AnyStore, make_service, make_worker_connection
 
 from .event_loop_monitor import EventLoopMonitor
 from .progress import ProgressSender
@@ -121,11 +121,15 @@ class HeartbeatThread:
                 beat_every_s=self._beat_every_s,
                 busy_beat_ms=BUSY_BEAT_MS,
             )
+            connection = make_worker_connection(store, self._worker)
+            if connection is not None:
+                self.holder.on_registered = connection.reopen
             await self.holder.register()
             self._monitor.attach()
             self._resolve_ready()
             works = [self._beat(), self.progress.run(), self._reporter.run()]
             works += [runner.run(service)] if self._has_loops else []
+            works += [connection.run()] if connection is not None else []
             tasks = [asyncio.create_task(work) for work in works]
             for task in tasks:
                 task.add_done_callback(_log_early_end)

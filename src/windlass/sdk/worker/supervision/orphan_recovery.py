@@ -110,7 +110,7 @@ def _make_failure(timeline: Timeline, max_crashes: Mapping[str, int], message: s
     job = timeline.job
     ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", message)
     if is_first_crash(timeline.attempts):
-        # Most likely another job, or nobody but the kernel, is at fault: as after an expired lease, it runs again at once.
+        # Most likely another job or the kernel is at fault: it runs again at once, as after an expired lease.
         ended = AttemptFailed(msgspec.structs.replace(ended.failure, delay_ms=0))
     outcome = make_report(job, ended)
     assert isinstance(outcome, Fail)  # noqa: S101 (a crash is a failure)

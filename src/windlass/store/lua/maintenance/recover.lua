@@ -1,6 +1,6 @@
 -- The recoverer's step: return expired leases, collect execution timeouts for a decision, repeat lost wakeups, and take
 -- jobs back from silent workers.
--- arguments: most_queues, most_jobs (per queue), silent_before (take jobs back from workers whose time was over by then;
+-- arguments: most_queues, most_jobs (per queue), silent_before (take jobs back from workers that were silent by then;
 --            negative: by now), look_again_ms (when the caller is needed for other silent workers; 0: at once)
 -- returns:   {now, leases returned, next instant (0: none), {id + record without payload, ... of timed-out jobs}}
 -- refusals:  none
@@ -47,7 +47,8 @@ end
 local function next_silence(look_again_ms)
   local silent_at = due.earliest(keys.workers())
   if silent_at > clock.now_ms or look_again_ms == 0 then return silent_at end
-  local following = redis.call('ZRANGEBYSCORE', keys.workers(), '(' .. clock.now_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local from = '(' .. clock.now_ms
+  local following = redis.call('ZRANGEBYSCORE', keys.workers(), from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return math.min(clock.now_ms + look_again_ms, tonumber(following[2] or math.huge))
 end
 
