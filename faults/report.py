@@ -35,6 +35,10 @@ SMALLEST_SHOWN = 10 * 1024  # bytes; smaller kinds of keys are summed up
 LIMITS_OF_GUARANTEES = """\
 - **Not exactly once.** A job may run more than once after a crash, a lost answer or an expired lease. The promise is
   that at most one lease is alive, and that a report with an old token changes nothing.
+- **Not at once everywhere.** The jobs of a worker process that dies run again within two seconds on a machine that is
+  not overloaded, because its [parent](workers.md#the-parent-of-a-worker), or
+  [the server](remote.md#a-worker-that-dies) to which it was connected, frees them. The jobs of a machine that dies, or
+  of a worker without either, run again [within 15 s](workers.md#dead-machines).
 - **Not more than the engine keeps.** An engine without an append-only file loses everything when it is killed. With
   `appendfsync everysec` a killed process loses nothing, because its writes are already in the operating system. A
   *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. Power cuts were not part of

@@ -124,7 +124,12 @@ def main() -> None:
             found = sorted(measure(engine.unix_url, Path(directory), number, given) for number in range(given.kills))
         finally:
             engine.kill()
-    picks = {"p50": median(found), "p90": found[int(0.9 * len(found))], "max": found[-1]}
+    picks = {
+        "p50": median(found),
+        "p90": found[int(0.9 * len(found))],
+        "p99": found[int(0.99 * len(found))],
+        "max": found[-1],
+    }
     print(f"{given.kills} kills: least {found[0]:.0f} ms", *(f"{name} {value:.0f} ms" for name, value in picks.items()))
 
 

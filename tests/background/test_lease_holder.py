@@ -143,6 +143,29 @@ async def test_more_leases_than_one_call_renews(opened: Service, monkeypatch: py
     assert [(await read(opened, job)).state for job in jobs] == [State.RUNNING] * 5
 
 
+async def test_a_worker_that_holds_jobs_may_be_silent_for_less(opened: Service) -> None:
+    jobs = await take(opened)
+    owner = RecordingOwner()
+    holder = LeaseHolder(opened, WORKER, WorkerInfo(), owner, log, busy_beat_ms=9_000)
+
+    async def patience_ms() -> int:
+        (worker,) = await opened.workers()
+        return worker.silent_at_ms - worker.beat_at_ms
+
+    await holder.register()
+    await holder.beat()
+    assert (await patience_ms(), holder.beat_every_s, holder.is_idle) == (30_000, 10.0, True)
+    turn = asyncio.create_task(holder.turn())
+    await asyncio.sleep(0)
+    owner.jobs = jobs
+    holder.expect_busy()
+    await turn  # after a second, and not after ten
+    assert (await patience_ms(), holder.beat_every_s, holder.is_idle) == (9_000, 3.0, False)
+    owner.jobs = []
+    await holder.beat()
+    assert (await patience_ms(), holder.beat_every_s, holder.is_idle) == (30_000, 10.0, True)
+
+
 async def test_a_short_lease_wakes_a_holder_that_waits(opened: Service) -> None:
     owner = RecordingOwner()
     holder = make_holder(opened, owner)

@@ -11,15 +11,16 @@ import pytest
 from tests.support.namespace import send_command
 from windlass.background import runner
 from windlass.background.janitor import Janitor
-from windlass.background.recoverer import Recoverer
+from windlass.background.recoverer import GRACE_S, LOOK_AGAIN_MS, LOOKS_APART_S, Recoverer
 from windlass.background.scheduler import Scheduler
 from windlass.core.job import NewJob
-from windlass.core.operations import Take
+from windlass.core.operations import Take, WorkerInfo
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
+DEAD, LIVE = b"d" * 16, b"l" * 16
 
 
 async def test_the_scheduler_says_when_the_next_job_is_due(service: Service, store: Store) -> None:
@@ -46,6 +47,45 @@ async def test_the_recoverer_says_when_the_next_lease_ends(service: Service, sto
         store.clock_offset_ms += 5_000
         assert (await Recoverer().tick(service)).done == 1
         assert (await Recoverer().tick(service)).next_at_ms is None
+
+
+async def test_a_silent_worker_loses_its_jobs_at_the_second_look(service: Service, store: Store) -> None:
+    """An engine that was away makes all workers silent: their heartbeats come between the two looks."""
+    now_s = 0.0
+    async with store:
+        for worker in (DEAD, LIVE):
+            await service.register(worker, WorkerInfo(), beat_ms=9_000)
+            await service.enqueue([NewJob(queue="q", name="n")])
+            await service.take(Take(queues=("q",), worker=worker, lease_ms=600_000))
+        recoverer = Recoverer(lambda: now_s)
+        assert (await recoverer.tick(service)).done == 0
+        now_s += 60
+        store.clock_offset_ms += 60_000
+        seen = await recoverer.tick(service)
+        assert (seen.done, seen.next_at_ms) == (0, seen.now_ms + LOOK_AGAIN_MS)
+        await service.beat([LIVE])
+        now_s += GRACE_S - 0.1
+        assert (await recoverer.tick(service)).done == 0
+        now_s += 0.1
+        assert (await recoverer.tick(service)).done == 1
+        assert [worker.id for worker in await service.workers()] == [LIVE]
+
+
+async def test_every_worker_of_a_dead_host_is_noticed_in_its_turn(service: Service, store: Store) -> None:
+    """Looks that follow each other closely take no place from each other."""
+    now_s, noticed = 0.0, dict[int, float]()
+    async with store:
+        for number in range(4):
+            await service.register(bytes([number + 1]) * 16, WorkerInfo(), beat_ms=1_000 * (number + 1))
+        recoverer = Recoverer(lambda: now_s)
+        while len(noticed) < 4:
+            await recoverer.tick(service)
+            while len(noticed) < 4 - len(await service.workers()):
+                noticed[len(noticed)] = now_s
+            now_s += 0.02
+            store.clock_offset_ms += 20
+        for number, at_s in noticed.items():
+            assert number + 1 + GRACE_S - 0.1 <= at_s <= number + 1 + GRACE_S + 2 * LOOKS_APART_S, noticed
 
 
 async def test_the_janitor_cleans_and_forgets_empty_queues(service: Service, store: Store) -> None:

@@ -667,6 +667,10 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "unclaimed", f"holder={value!r}", lambda service, value=value: service.unclaimed([(value, [])])
         yield "forget", f"id={value!r}", lambda service, value=value: service.forget(value)
         yield "stop_worker", f"id={value!r}", lambda service, value=value: service.stop_worker(value)
+        yield "connect_worker", f"id={value!r}", lambda service, value=value: service.connect_worker(value)
+        yield "disconnect_worker", f"id={value!r}", lambda service, value=value: service.disconnect_worker(value, OK_ID)
+    for value in (b"", b"short", "x" * 16, None):
+        yield "disconnect_worker", f"by={value!r}", lambda service, value=value: service.disconnect_worker(OK_ID, value)
     wrong_infos: tuple[Any, ...] = (
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
@@ -688,6 +692,14 @@ def _queues_and_workers() -> Iterator[Case]:
     yield "beat_holding", "too many", lambda service: service.beat_holding(OK_ID, [OK_ID] * 10_001)
     yield "forget", "unknown", lambda service: service.forget(OK_ID)
     yield "stop_worker", "unknown", lambda service: service.stop_worker(OK_ID)
+    yield "connect_worker", "unknown", lambda service: service.connect_worker(OK_ID)
+    for value in (-1, 2**43 + 1, "1", 1.5):
+        yield (
+            "recover",
+            f"before={value!r}",
+            lambda service, value=value: service.recover(silent_before_ms=value),
+        )
+        yield "recover", f"again={value!r}", lambda service, value=value: service.recover(look_again_ms=value)
     for value in (-1, *WRONG_WHOLES):
         yield "workers", f"start={value!r}", lambda service, value=value: service.workers(start=value)
         yield "workers", f"most={value!r}", lambda service, value=value: service.workers(most=value)
@@ -1287,7 +1299,7 @@ CASES = [
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
-    "queues", "overview", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire",
+    "queues", "overview", "limits", "actions", "promote", "clean", "hear_cancels", "schedules", "fire",
     "export", "complete_import", "now", "ping", "engines", "filters",
 }  # fmt: skip
 

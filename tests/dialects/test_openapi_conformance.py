@@ -49,7 +49,16 @@ def _from_msgpack(ctx: Any, response: Any) -> Any:
 
 # Endless by nature, or a text of its own: these have tests of their own.
 api = schemathesis.openapi.from_dict(build_document(Router(ROUTES).routes)).exclude(
-    operation_id=["follow_events", "follow_job", "enqueue_stream", "events", "job_events", "export", "import_lines"]
+    operation_id=[
+        "follow_events",
+        "follow_job",
+        "enqueue_stream",
+        "events",
+        "job_events",
+        "connect_worker",
+        "export",
+        "import_lines",
+    ]
 )
 
 api.config.phases.coverage.enabled = False  # every edge of every field: minutes

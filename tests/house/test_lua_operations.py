@@ -16,6 +16,7 @@ COVERS = {
     "test_callbacks.py": ("redeliver", "retry_callbacks", "settle_callbacks", "take_callbacks"),
     "test_clean.py": ("sweep",),
     "test_configure.py": ("relane",),
+    "test_connect_worker.py": ("disconnect_worker",),
     "test_dispatch.py": ("pushed", "redirect"),
     "test_doctor.py": ("examine", "recount", "survey"),
     "test_events.py": ("follow",),

@@ -11,7 +11,7 @@ import platform
 import shlex
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -24,8 +24,11 @@ from windlass.processes.memory import used_bytes
 from windlass.retry_loop import Pauses, RetryLoop
 from windlass.service import Service
 
-BEAT_MS = 30_000  # a worker without a heartbeat for this time counts as lost
+BEAT_MS = 30_000  # a worker without a heartbeat for this time counts as silent
 BEAT_EVERY_S = 10.0
+# A worker that holds jobs, if it wants this: decision 108 has the figures. The recoverer waits for some seconds more.
+BUSY_BEAT_MS = 9_000
+BUSY_CHECK_S = 1.0  # an idle worker beats early for jobs that last this long
 DESCRIBE_EVERY_S = 60.0  # between registrations, which tell how much memory the process uses
 BEATS_PER_LEASE = 3
 SHORTEST_BEAT_S = 0.05
@@ -93,7 +96,11 @@ class LeaseHolder:
 
     Without `info` the holder is no worker: it is not listed, and cancel requests arrive only when leases are renewed.
     `lease_ms` is the length of renewed leases; 0: the job's or the queue's. A cancel request that arrives before its
-    job is in `early_cancels` until the next heartbeat."""
+    job is in `early_cancels` until the next heartbeat.
+
+    `busy_beat_ms` is how long the worker may be silent while it holds jobs, 0: as long as without jobs. It loses its
+    jobs after that time, however long their leases last. An idle worker sends fewer heartbeats, because they cost the
+    engine more than anything else that it does."""
 
     def __init__(
         self,
@@ -105,6 +112,7 @@ class LeaseHolder:
         *,
         lease_ms: int = 0,
         beat_every_s: float | None = None,
+        busy_beat_ms: int = 0,
     ) -> None:
         self._service = service
         self._id = holder_id
@@ -112,11 +120,14 @@ class LeaseHolder:
         self._owner = owner
         self._log = log
         self._lease_ms = lease_ms
-        self._longest_interval_s = BEAT_EVERY_S if beat_every_s is None else beat_every_s
+        self._idle_interval_s = BEAT_EVERY_S if beat_every_s is None else beat_every_s
+        self._busy_beat_ms = busy_beat_ms
+        self._beat_ms = BEAT_MS  # as registered
         self._interval_changed = asyncio.Event()
-        self.beat_every_s = self._longest_interval_s
+        self.beat_every_s = self._idle_interval_s
         self._described_at_s = 0.0  # monotonic, of the last registration
         self._fixed_ends: dict[LeaseRef, asyncio.TimerHandle] = {}  # timers at the ends of fixed leases
+        self.on_registered: Callable[[], None] = lambda: None  # called when the engine knows the worker again
         self.early_cancels: deque[bytes] = deque(maxlen=EARLY_CANCELS_MAX)
 
     async def register(self) -> None:
@@ -126,16 +137,18 @@ class LeaseHolder:
         info = self._info
         self._service.hear_cancels(self._cancel)
         await RetryLoop(self._log, "Could not register the worker", WindlassError, unless=Refusal).until_done(
-            lambda: self._describe(info)
+            lambda: self._describe(info, self._beat_ms)
         )
+        self.on_registered()
 
-    async def _describe(self, info: WorkerInfo) -> None:
+    async def _describe(self, info: WorkerInfo, beat_ms: int) -> None:
         """Register the worker with what is known about its process. A repeated registration only updates this."""
         self._described_at_s = time.monotonic()
         described = msgspec.structs.replace(
             info, version=__version__, python=platform.python_version(), memory_bytes=used_bytes(os.getpid())
         )
-        await self._service.register(self._id, described, beat_ms=BEAT_MS)
+        await self._service.register(self._id, described, beat_ms=beat_ms)
+        self._beat_ms = beat_ms
 
     async def run(self) -> None:
         """Renew leases and send heartbeats until cancelled."""
@@ -152,17 +165,39 @@ class LeaseHolder:
         """Renew all leases and send one heartbeat."""
         self.early_cancels.clear()  # the answers below repeat them
         await self._extend()
+        await self._announce_silence()
         await self._send_heartbeat()
         # First the longest interval: a job that another thread starts now either sees it, and calls `expect_lease`, or
         # is among the leases.
-        self.beat_every_s = self._longest_interval_s
-        self.beat_every_s = min([self.beat_every_s, *(_interval_s(lease.lease_ms) for lease in self._owner.leases())])
+        self.beat_every_s = self._idle_interval_s
+        leases = self._owner.leases()
+        busy_s = [_interval_s(self._busy_beat_ms)] if leases else []
+        self.beat_every_s = min([self.beat_every_s, *busy_s, *(_interval_s(lease.lease_ms) for lease in leases)])
 
     def expect_lease(self, lease_ms: int) -> None:
         """Beat often enough for a job that was taken under a lease of this length."""
-        if _interval_s(lease_ms) < self.beat_every_s:
-            self.beat_every_s = _interval_s(lease_ms)
+        self._shorten_interval(_interval_s(lease_ms))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether `expect_busy` must be called for a job that starts."""
+        return 0 < self._busy_beat_ms != self._beat_ms and self.beat_every_s > BUSY_CHECK_S
+
+    def expect_busy(self) -> None:
+        """Beat soon, because a job has started. If it still runs then, the worker is busy."""
+        if self.is_idle:
+            self._shorten_interval(BUSY_CHECK_S)
+
+    def _shorten_interval(self, interval_s: float) -> None:
+        if interval_s < self.beat_every_s:
+            self.beat_every_s = interval_s
             self._interval_changed.set()
+
+    async def _announce_silence(self) -> None:
+        """Register again with the time for which the worker may be silent, if that has changed."""
+        wanted_ms = self._busy_beat_ms if self._busy_beat_ms and self._owner.leases() else BEAT_MS
+        if self._info is not None and wanted_ms != self._beat_ms:
+            await self._describe(self._info, wanted_ms)
 
     async def deregister(self, timeout_s: float | None = None) -> None:
         """Deregister the worker. Its remaining jobs go back without a spent attempt."""
@@ -232,7 +267,7 @@ class LeaseHolder:
         if unclaimed:
             self._owner.on_unclaimed(unclaimed)
         if self._info is not None and time.monotonic() - self._described_at_s >= DESCRIBE_EVERY_S:
-            await self._describe(self._info)
+            await self._describe(self._info, self._beat_ms)
 
     def _cancel(self, job_id: bytes) -> None:
         if not self._owner.on_cancel(job_id):

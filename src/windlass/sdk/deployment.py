@@ -16,6 +16,7 @@ from windlass.store.store import Store
 
 if TYPE_CHECKING:
     from .remote.store import RemoteStore
+    from .remote.workers import WorkerConnection
 
 AnyStore: TypeAlias = "Store | RemoteStore"
 
@@ -45,6 +46,15 @@ def make_service(store: AnyStore) -> Service:
     from .remote.service import RemoteService
 
     return RemoteService(store)
+
+
+def make_worker_connection(store: AnyStore, worker: bytes) -> WorkerConnection | None:
+    """Make the connection by whose end a server notices that the worker is gone. An engine watches none."""
+    if isinstance(store, Store):
+        return None
+    from .remote.workers import WorkerConnection
+
+    return WorkerConnection(store, worker)
 
 
 def require_engine_store(store: AnyStore) -> Store:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import Refusal
+from windlass.core.job import Blob, Codec
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo
 from windlass.core.stats.task_figures import TaskSums
 from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, UINT32_MAX
 from windlass.core.validation.tokens import check_queue_patterns
-from windlass.core.validation.values import check_instance, check_integer, check_list
+from windlass.core.validation.values import check_id, check_instance, check_integer, check_list
 from windlass.core.validation.workers import check_held_ids, check_task_report, check_worker_id, check_worker_info
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import jobs, workers
@@ -20,6 +22,11 @@ from windlass.store.commands.command import Flow, split_batch
 from windlass.store.operation import BatchOperation, Operation
 
 from .facet import Facet
+
+CRASHED = "crashed"  # reason of attempts that ended with their process
+_DISCONNECTED = Blob(
+    msgspec.json.encode({"type": "WorkerDisconnected", "message": "The connection of the worker dropped."}), Codec.JSON
+)
 
 
 class WorkerOperations(Facet):
@@ -156,6 +163,40 @@ class WorkerOperations(Facet):
         if len(refused) == self.store.partitions:
             raise refused[0]
         return given_back
+
+    def connect_worker(self, worker: bytes) -> Operation[bytes]:
+        """Tie a registered worker to a new connection, and return the connection's id. `disconnect_worker` of an
+        earlier connection then does nothing."""
+        check_worker_id(worker)
+        connection = secrets.token_bytes(16)
+        return Operation(self.store, lambda: self._connect_flow(worker, connection))
+
+    def _connect_flow(self, worker: bytes, connection: bytes) -> Flow[bytes]:
+        partitions = range(self.store.partitions)
+        answers = yield [workers.connect_worker(worker, connection, partition) for partition in partitions]
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        if refused:
+            raise refused[0]
+        return connection
+
+    def disconnect_worker(self, worker: bytes, connection: bytes) -> Operation[int]:
+        """Take the jobs back from a worker that is gone with its connection: each spends its attempt, with the reason
+        `crashed`. Return the number of jobs. Nothing happens if the worker has another connection, or has gone."""
+        check_worker_id(worker)
+        check_id("connection", connection)
+        return Operation(self.store, lambda: self._disconnect_flow(worker, connection))
+
+    def _disconnect_flow(self, worker: bytes, connection: bytes) -> Flow[int]:
+        taken_back = 0
+        partitions: Sequence[int] = range(self.store.partitions)
+        while partitions:
+            answers = yield [
+                workers.disconnect_worker(worker, connection, CRASHED, _DISCONNECTED, partition)
+                for partition in partitions
+            ]
+            taken_back += sum(count for count, _ in answers)
+            partitions = [partition for partition, (_, is_gone) in zip(partitions, answers, strict=True) if not is_gone]
+        return taken_back
 
     def report_tasks(self, worker: bytes, number: int, tasks: Sequence[TaskSums]) -> Operation[int]:
         """Add the ends of attempts since a worker's last report to the figures of its tasks. `number` grows with each

@@ -35,6 +35,7 @@ from .failure_groups import FailureGroupShape, failure_group_shape
 from .fields import Id, QueueName
 from .shape import RequestShape, ResponseShape, component_name
 
+CONNECTION_GRACE_MAX_MS = 60_000
 WorkerId = Annotated[str, Meta(description="The id of a worker, a UUID that the worker generates.")]
 
 
@@ -141,6 +142,19 @@ class HeartbeatReplyShape(ResponseShape, frozen=True, kw_only=True, omit_default
 @component_name("AskedToStopShape")
 class StopRequestedShape(ResponseShape, frozen=True, kw_only=True):
     was_asked: Annotated[bool, Meta(description="Whether a stop was requested before.")]
+
+
+class WorkerConnectionQuery(RequestShape, frozen=True, kw_only=True):
+    grace_ms: Annotated[
+        int,
+        Meta(ge=0, le=CONNECTION_GRACE_MAX_MS, description="How long the worker may need to connect again."),
+    ] = 1_000
+
+
+class WorkerConnectedShape(ResponseShape, frozen=True, kw_only=True):
+    """Data of the event `connected`. Comments follow, so that a proxy does not end a silent connection."""
+
+    grace_ms: Annotated[int, Meta(description="How long the worker may need to connect again.")]
 
 
 class WorkersShape(ResponseShape, frozen=True, kw_only=True):

@@ -325,6 +325,14 @@ async def test_a_connection_lease_ends_with_its_connection(setup: ListenerSetup)
     await setup.router.until(lambda: setup.router.released == [(JOB,)])
 
 
+async def test_a_server_that_stops_leaves_the_jobs_to_its_clients(setup: ListenerSetup) -> None:
+    async with connect(setup.address) as client:
+        await client.call("GetJob", name="job", Lease="connection")
+        await setup.listener.stop(5)
+        assert await client.read_to_end() == b""
+    assert setup.router.released == []
+
+
 async def test_other_leases_and_reported_jobs_are_not_released(setup: ListenerSetup) -> None:
     async with connect(setup.address) as client:
         await client.call("GetJob", name="job")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 
 import pytest
 
@@ -111,6 +112,31 @@ async def test_leases_end_with_their_connection_only_on_request(running: Server)
         await until_state(client, 2, "QUEUED")
         assert await state_of(client, 1) == "RUNNING"
         assert (await client.call("QueryJob", jobID=3)).json["data"] == {"done": 1}
+
+
+_TAKER = """
+import socket, sys, time
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+client.sendall(b"GetJob\\nname: foo\\nLease: connection\\n\\n")
+sys.stdout.buffer.write(client.recv(65536))
+sys.stdout.flush()
+time.sleep(600)
+"""
+
+
+async def test_the_job_of_a_killed_process_goes_to_the_next(running: Server) -> None:
+    async with connect(running.bedrock) as client:
+        await client.call("CreateJob", name="foo")
+        port = running.bedrock.rpartition(":")[2]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-S", "-c", _TAKER, port, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert (await process.stdout.readline()).startswith(b"200 OK")
+        assert await state_of(client, 1) == "RUNNING"
+        process.kill()
+        await process.wait()
+        assert (await client.call("GetJob", name="foo", Connection="wait", timeout=20_000)).json["jobID"] == 1
 
 
 async def test_each_of_many_waiting_clients_gets_one_job(running: Server) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.sdk.apps import fault_tasks
+from tests.support.namespace import send_command
 from tests.support.worker_process import JobNotes, WorkerProcess, list_workers, wait_until
 from windlass import Context, JobCancelled, Limit, Windlass, Worker, __version__
 from windlass.core.access.tokens import NewToken, Role
@@ -161,20 +162,45 @@ def start(served: str) -> Iterator[Callable[..., WorkerProcess]]:
         process.remove()
 
 
-async def test_the_job_of_a_killed_worker_comes_back(
+async def test_the_job_of_a_killed_worker_comes_back_with_its_connection(
     start: Callable[..., WorkerProcess], connected: Service, place: JobNotes
 ) -> None:
-    handle = await asyncio.to_thread(fault_tasks.in_loop.enqueue, place.path, 1)
+    """The lease is long and no parent is left, so only the server can have freed the job."""
+    handle = await asyncio.to_thread(fault_tasks.held_long.enqueue, place.path, 1)
     first = await asyncio.to_thread(start("--no-supervisor").wait_ready)
     await asyncio.to_thread(wait_until, lambda: place.started() == [1], "the job runs")
-    first.kill()
     second = await asyncio.to_thread(start().wait_ready)
+    first.kill()
     await asyncio.to_thread(wait_until, lambda: place.started() == [1, 1], "the job runs again")
+    assert [attempt.reason for attempt in (await handle.ainfo()).attempts] == ["crashed"]
     place.go()
     assert await asyncio.to_thread(handle.result, 20) == 1
+    assert [item.info.pid for item in list_workers(connected)] != [first.pid]
     assert second.stop() == 0
     assert "Windlass server" in second.output
-    assert [item.info.pid for item in list_workers(connected)] == [first.pid]  # until the worker counts as lost
+
+
+async def test_a_worker_that_is_registered_again_is_connected_again(
+    app: Windlass, remote: Windlass, working: Callable[..., Any], engine_service: Service
+) -> None:
+    """The engine has forgotten the worker, and its connection with it."""
+
+    async def connection_of(worker: Worker) -> bytes:
+        store = engine_service.store
+        found: Any = None
+        async with asyncio.timeout(20):
+            while found is None:
+                await asyncio.sleep(0.01)
+                found = await asyncio.to_thread(
+                    send_command, store, "HGET", f"{store.root(0)}:w:".encode() + worker.id, "connection"
+                )
+        return bytes(found)
+
+    async with working(remote) as worker:
+        first = await connection_of(worker)
+        await engine_service.forget(worker.id)
+        assert await connection_of(worker) != first
+    await app.aclose()
 
 
 async def test_processes_and_children_of_a_worker_over_http(

@@ -63,6 +63,18 @@ async def test_a_job_that_crashes_too_often_fails(service: Service) -> None:
     await service.store.close()
 
 
+async def test_a_job_runs_again_at_once_after_its_first_crash_only(service: Service) -> None:
+    slow = Backoff(tries=9, base_ms=600_000, jitter=0.0)
+    for state in ("queued", "scheduled"):
+        await service.register(DEAD, WorkerInfo(host="h", pid=1))
+        if state == "queued":
+            await service.enqueue([NewJob(queue="q", name="n", retry=slow)])
+        (job,) = (await service.take(Take(queues=("q",), worker=DEAD))).jobs
+        assert await recover_orphans(service, DEAD, {}, "It died.") == 1
+        assert (await service.job([job.id]).one()).job.state.label == state
+    await service.store.close()
+
+
 async def test_a_worker_that_nobody_knows(service: Service) -> None:
     assert await recover_orphans(service, DEAD, {}, "It died.") == 0
     await release_jobs(service, DEAD)

@@ -1,15 +1,26 @@
-"""Routes of workers: registration, heartbeats and stop requests."""
+"""Routes of workers: registration, heartbeats, connections and stop requests."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import msgspec
+
 from windlass.core import errors
-from windlass.core.errors import BadInput
+from windlass.core.errors import BadInput, Forbidden, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import WorkerInfo
+from windlass.retry_loop import RetryLoop
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMINS, READERS, WORKERS, Routes
+from windlass.web.app.sse import event_stream
+from windlass.web.listener.messages import StreamedResponse
+from windlass.wire import sse
+from windlass.wire.durable.streams import KEEP_ALIVE
 from windlass.wire.workers import (
     BeatShape,
     ExpectedShape,
@@ -18,10 +29,14 @@ from windlass.wire.workers import (
     ListWorkersQuery,
     StopRequestedShape,
     UnclaimedShape,
+    WorkerConnectedShape,
+    WorkerConnectionQuery,
     WorkerShape,
     WorkersShape,
     registered_shape,
 )
+
+log = logging.getLogger("windlass.server")
 
 routes = Routes("/api/v1", tag="Workers")
 
@@ -91,6 +106,68 @@ async def deregister(context: RequestContext[None, None]) -> GivenBackShape:
     worker = _worker_id(context)
     await context.check_worker(worker, with_jobs=True)
     return GivenBackShape(given_back=await context.service.forget(worker))
+
+
+@routes.get(
+    "/workers/{id}/connection", operation="connect_worker", roles=WORKERS, query=WorkerConnectionQuery,
+    response=WorkerConnectedShape, response_media=sse.EVENT_STREAM, waits=True, refuses=(errors.UnknownWorker,),
+)  # fmt: skip
+async def connect_worker(context: RequestContext[None, WorkerConnectionQuery]) -> StreamedResponse:
+    """Tie the jobs of a registered worker to this connection.
+
+    When the connection drops, the worker loses its jobs after the grace, unless it has connected again: each job spends
+    an attempt and runs again. The answer is a stream of server-sent events that lasts until the worker closes it or the
+    server stops; a server that stops takes no jobs. Connect again after each registration."""
+    worker = _worker_id(context)
+    await context.check_worker(worker, with_jobs=True)
+    connection = await context.service.connect_worker(worker)
+    return event_stream(_frames(context), WorkerConnection(context, worker, connection))
+
+
+async def _frames(context: RequestContext[None, WorkerConnectionQuery]) -> AsyncGenerator[bytes, None]:
+    yield sse.encode_frame("connected", msgspec.json.encode(WorkerConnectedShape(grace_ms=context.query.grace_ms)))
+    while not context.state.stopping.is_set():
+        await context.state.wait_or_stop(asyncio.sleep(sse.KEEP_ALIVE_S), None)
+        if not await context.state.still_admits(context.request.head, WORKERS):
+            return
+        yield KEEP_ALIVE
+
+
+class WorkerConnection(AbstractAsyncContextManager["WorkerConnection"]):
+    """Open connection of one worker. A server that stops leaves the jobs to the worker, which connects again."""
+
+    def __init__(self, context: RequestContext[None, WorkerConnectionQuery], worker: bytes, connection: bytes) -> None:
+        self._context = context
+        self._worker = worker
+        self._connection = connection
+
+    async def __aexit__(self, *_exc: object) -> None:
+        if not self._context.state.stopping.is_set():
+            self._context.service.store.run_in_background(self._drop())
+
+    async def _drop(self) -> None:
+        await self._context.state.wait_or_stop(asyncio.sleep(self._context.query.grace_ms / 1000), None)
+        if self._context.state.stopping.is_set():
+            return
+        failure = "Could not free the jobs of a worker whose connection dropped"
+        retries = RetryLoop(log, failure, WindlassError, unless=Forbidden)
+        try:
+            freed = await retries.until_done(self._free_jobs, self._context.state.stopping)
+        except WindlassError as error:
+            log.warning("%s: %s They run again when the worker counts as lost.", failure, error)
+            return
+        if freed:
+            log.warning(
+                "Worker %s held %d jobs when its connection dropped. Each spends an attempt and is retried while tries "
+                "are left.",
+                format_id(self._worker),
+                freed,
+            )
+
+    async def _free_jobs(self) -> int:
+        # The worker may serve and hold more than when it connected.
+        await self._context.check_worker(self._worker, with_jobs=True)
+        return await self._context.service.disconnect_worker(self._worker, self._connection)
 
 
 def _worker_id(context: RequestContext[Any, Any]) -> bytes:

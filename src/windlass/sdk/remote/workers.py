@@ -1,19 +1,36 @@
-"""Worker operations over HTTP. Workers learn of stop requests from the answers to their heartbeats."""
+"""Worker operations over HTTP. Workers learn of stop requests from the answers to their heartbeats, and servers of dead
+workers from the end of a connection."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import time
 from collections.abc import Callable, Sequence
 
+import aiohttp
 import msgspec
 
-from windlass.core.errors import BadInput, Refusal
+from windlass.core.errors import (
+    BadInput,
+    BadSetting,
+    EngineUnsuitable,
+    Forbidden,
+    Refusal,
+    Unauthorized,
+    UnknownWorker,
+    WindlassError,
+)
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
 from windlass.core.stats.failure_groups import FailureGroup
 from windlass.core.stats.task_figures import TaskPage, TaskSummary, TaskSums, TaskWorker
 from windlass.core.validation.bounds import PAGE_MAX
+from windlass.pauses import Pauses
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.failure_groups import FailureGroupShape
+from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S
 from windlass.wire.workers import (
     BeatShape,
     ExpectedShape,
@@ -33,7 +50,16 @@ from windlass.wire.workers import (
 )
 
 from .facet import RemoteFacet
-from .request import ApiRequest, RequestFlow, get, post, quote_segment
+from .request import ApiRequest, ApiResponse, RequestFlow, answer_lost, error_of, get, post, quote_segment
+from .store import RemoteStore
+
+log = logging.getLogger("windlass.worker")
+
+SILENT_S = 3 * KEEP_ALIVE_S  # a connection that is silent for longer is dead
+PAUSES = Pauses(0.05, 1.0, jitter=0.5)  # the first ones together are shorter than the grace of the server
+STEADY_S = 5.0  # a connection that has lasted as long is opened again without a pause
+AFTER_REFUSAL_S = 60.0
+_REFUSALS = (EngineUnsuitable, Forbidden, Unauthorized, BadInput, BadSetting)  # also by a server of an earlier version
 
 
 class RemoteWorkerOperations(RemoteFacet):
@@ -173,3 +199,67 @@ def _worker(shape: RegisteredShape) -> Worker:
         running=[WorkerJob(parse_id(job.id), job.since_ms) for job in shape.running],
         stopping_since_ms=shape.stopping_since_ms,
     )
+
+
+class WorkerConnection:
+    """Connection of one worker, opened again whenever it ends. Call `reopen` after each further registration."""
+
+    def __init__(self, store: RemoteStore, worker: bytes) -> None:
+        self._store = store
+        self._request = get(f"/workers/{format_id(worker)}/connection", None)
+        self._registered = asyncio.Event()
+
+    def reopen(self) -> None:
+        """Connect again: with a former registration the server has forgotten the connection."""
+        self._registered.set()
+
+    async def run(self) -> None:
+        """Keep the connection open until cancelled."""
+        failures = 0
+        while True:
+            self._registered.clear()
+            opened_at_s = time.monotonic()
+            try:
+                await self._hold_until_registered()
+            except UnknownWorker:
+                await self._wait_for_registration(None)
+                continue
+            except _REFUSALS as error:
+                log.info("The server does not watch the connection of this worker: %s", error)
+                await self._wait_for_registration(AFTER_REFUSAL_S)
+                continue
+            except WindlassError as error:
+                log.debug("The connection of this worker has ended: %s", error)
+            failures = 0 if time.monotonic() - opened_at_s >= STEADY_S else failures + 1
+            if failures:
+                await asyncio.sleep(PAUSES.after(failures))
+
+    async def _wait_for_registration(self, patience_s: float | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self._registered.wait()
+
+    async def _hold_until_registered(self) -> None:
+        holding = asyncio.ensure_future(self._hold())
+        registered = asyncio.ensure_future(self._registered.wait())
+        try:
+            await asyncio.wait((holding, registered), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            registered.cancel()
+            if not holding.done():
+                holding.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await holding
+
+    async def _hold(self) -> None:
+        """Read the connection to its end."""
+        headers, endpoint = {"Accept": EVENT_STREAM}, self._store.endpoint
+        async with self._store.session.open_response(self._request, headers, read_s=SILENT_S) as response:
+            if response.status != 200:
+                answer = ApiResponse(response.status, response.content_type, await response.read())
+                raise error_of(endpoint, self._request.path, answer)
+            try:
+                while await response.content.readany():
+                    pass
+            except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+                raise answer_lost(endpoint, error) from error

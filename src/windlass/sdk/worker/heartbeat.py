@@ -14,10 +14,10 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from windlass.background import runner
-from windlass.background.lease_holder import BEATS_PER_LEASE, LeaseHolder, LeaseOwner
+from windlass.background.lease_holder import BEATS_PER_LEASE, BUSY_BEAT_MS, LeaseHolder, LeaseOwner
 from windlass.core.operations import WorkerInfo
 from windlass.processes.event_loop import new_event_loop
-from windlass.sdk.deployment import AnyStore, make_service
+from windlass.sdk.deployment import AnyStore, make_service, make_worker_connection
 
 from .event_loop_monitor import EventLoopMonitor
 from .progress import ProgressSender
@@ -83,6 +83,11 @@ class HeartbeatThread:
         if 0 < lease_ms < self.holder.beat_every_s * 1000 * BEATS_PER_LEASE:
             self._loop.call_soon_threadsafe(self.holder.expect_lease, lease_ms)
 
+    def expect_busy(self) -> None:
+        """Beat soon if the worker was idle: it now holds a job."""
+        if self.holder.is_idle:
+            self._loop.call_soon_threadsafe(self.holder.expect_busy)
+
     # Run in the heartbeat thread
 
     def _work(self) -> None:
@@ -108,13 +113,23 @@ class HeartbeatThread:
             self.progress = ProgressSender(service)
             self._reporter = TaskReporter(service, self._worker, self.recorder)
             self.holder = LeaseHolder(
-                service, self._worker, self._info, self._owner, log, beat_every_s=self._beat_every_s
+                service,
+                self._worker,
+                self._info,
+                self._owner,
+                log,
+                beat_every_s=self._beat_every_s,
+                busy_beat_ms=BUSY_BEAT_MS,
             )
+            connection = make_worker_connection(store, self._worker)
+            if connection is not None:
+                self.holder.on_registered = connection.reopen
             await self.holder.register()
             self._monitor.attach()
             self._resolve_ready()
             works = [self._beat(), self.progress.run(), self._reporter.run()]
             works += [runner.run(service)] if self._has_loops else []
+            works += [connection.run()] if connection is not None else []
             tasks = [asyncio.create_task(work) for work in works]
             for task in tasks:
                 task.add_done_callback(_log_early_end)

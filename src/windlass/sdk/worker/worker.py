@@ -294,6 +294,7 @@ class Worker:
             if early_cancels and job.id in early_cancels:
                 self._stopper.stop(run, "cancelled")
         self._monitor.begin()
+        self._heartbeat.expect_busy()
         return unknown
 
     def _on_ended(self, run: Run, outcome: RunReport) -> None:

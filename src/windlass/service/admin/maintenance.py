@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection
+from functools import partial
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Job
 from windlass.core.validation.bounds import DURATION_MAX
-from windlass.core.validation.values import check_number, check_partition, check_scan_cursor
+from windlass.core.validation.values import check_integer, check_number, check_partition, check_scan_cursor
 from windlass.service.facet import Facet
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import queues
@@ -28,12 +29,19 @@ class MaintenanceOperations(Facet):
     ) -> Flow[maintenance.MaintenanceStep]:
         return maintenance.merge_steps((yield from self._send_to_each(build)))
 
-    def recover(self) -> Operation[maintenance.MaintenanceStep]:
-        """Run one step of the recoverer: expired leases, silent workers, and attempts over their timeout."""
-        return Operation(self.store, self._recover_flow)
+    def recover(
+        self, *, silent_before_ms: int | None = None, look_again_ms: int = 0
+    ) -> Operation[maintenance.MaintenanceStep]:
+        """Run one step of the recoverer: expired leases, silent workers, and attempts over their timeout.
 
-    def _recover_flow(self) -> Flow[maintenance.MaintenanceStep]:
-        found = yield from self._send_to_each(maintenance.recover)
+        Only workers that were silent at `silent_before_ms` lose their jobs; None: those that are silent now. The step
+        is due again after `look_again_ms` if there are others."""
+        check_integer("silent_before_ms", silent_before_ms or 0, 0, DURATION_MAX)
+        check_integer("look_again_ms", look_again_ms, 0, DURATION_MAX)
+        return Operation(self.store, lambda: self._recover_flow(silent_before_ms, look_again_ms))
+
+    def _recover_flow(self, silent_before_ms: int | None, look_again_ms: int) -> Flow[maintenance.MaintenanceStep]:
+        found = yield from self._send_to_each(partial(maintenance.recover, silent_before_ms, look_again_ms))
         timed_out = [job for result in found for job in result.timed_out]
         if timed_out:
             decisions = [_time_out(job) for job in timed_out]

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.errors import Refusal
+from windlass.core.job import Blob
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo, WorkerJob
 from windlass.core.stats.task_figures import TASKS_KEPT, TaskStep, TaskSums
+from windlass.store.records.attempt import pack_blob
 
 from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
 
@@ -80,6 +82,22 @@ def forget(worker: bytes, partition: int) -> Command[tuple[int, bool] | Refusal]
         "forget",
         [worker, GIVEN_BACK_PER_CALL],
         lambda reply: parse_reply(reply, lambda parts: (parts[0], bool(parts[1]))),
+        partition=partition,
+    )
+
+
+def connect_worker(worker: bytes, connection: bytes, partition: int) -> Command[int | Refusal]:
+    return Command("connect_worker", [worker, connection], reply_parser(int), partition=partition)
+
+
+def disconnect_worker(
+    worker: bytes, connection: bytes, reason: str, error: Blob, partition: int
+) -> Command[tuple[int, bool]]:
+    """Take jobs back from a worker whose connection dropped. The reply is their number, and whether that were all."""
+    return Command(
+        "disconnect_worker",
+        [worker, connection, GIVEN_BACK_PER_CALL, reason, pack_blob(error)],
+        lambda parts: (parts[0], bool(parts[1])),
         partition=partition,
     )
 

@@ -170,6 +170,7 @@ read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
+work               GET /api/v1/workers/{id}/connection
 -                  POST /api/v1/workers/{id}/stop
 read               GET /api/v1/alerts
 read               GET /api/v1/alerts/{name}

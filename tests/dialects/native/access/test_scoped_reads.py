@@ -232,6 +232,7 @@ async def test_nobody_speaks_for_a_worker_of_other_queues(scoped: httpx.AsyncCli
     answers = [
         await scoped.put(f"/api/v1/workers/{key}", json=own),
         await scoped.post(f"/api/v1/workers/{key}/beat"),
+        await scoped.get(f"/api/v1/workers/{key}/connection"),
         await scoped.delete(f"/api/v1/workers/{key}"),
         await scoped.post("/api/v1/take", json=take),
         await scoped.post("/api/v1/exchange", json={"take": take}),

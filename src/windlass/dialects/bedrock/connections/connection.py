@@ -111,9 +111,10 @@ class BedrockConnection(ConnectionSocket):
         self._is_lost = self.client.is_gone = True
         self._drop_input()
         listener = self._listener
-        if self._connection_jobs:
+        # A server that stops ends all connections, and says nothing about the clients: they report over new ones.
+        if self._connection_jobs and not listener.is_stopping:
             listener.deferred.run(listener.handler.release_jobs(tuple(self._connection_jobs.items())))
-            self._connection_jobs = None
+        self._connection_jobs = None
         for request, reply in self._unconfirmed or ():
             listener.deferred.run(listener.handler.return_undelivered(request, reply))
         if self._is_waiting or (self._verb is not None and self._verb.is_dropped_on_disconnect):

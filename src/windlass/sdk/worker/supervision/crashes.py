@@ -11,6 +11,10 @@ from windlass.sdk.worker.outcome import AttemptFailed, AttemptFailure
 CRASHES = ("crashed", "out_of_memory")
 
 
+def is_first_crash(before: Sequence[Attempt]) -> bool:
+    return not any(attempt.reason in CRASHES for attempt in before)
+
+
 def make_crash(
     before: Sequence[Attempt], max_crashes: int, kind: str, message: str, reason: str = "crashed"
 ) -> AttemptFailed:

@@ -6,17 +6,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable, Refusal, UnknownWorker, WindlassError
 from windlass.core.job import Job, Timeline
 from windlass.core.operations import Fail, Worker
 from windlass.processes.supervision_policy import describe_exit
 from windlass.retry_loop import RetryLoop
 from windlass.sdk.tasks.task import MAX_CRASHES
-from windlass.sdk.worker.outcome import make_report
+from windlass.sdk.worker.outcome import AttemptFailed, make_report
 from windlass.service import Service
 from windlass.settings import Settings
 
-from .crashes import make_crash
+from .crashes import is_first_crash, make_crash
 from .protocol import LoadedMessage
 
 log = logging.getLogger("windlass.supervisor")
@@ -107,6 +109,9 @@ def _is_held(job: Job, worker: bytes) -> bool:
 def _make_failure(timeline: Timeline, max_crashes: Mapping[str, int], message: str) -> Fail:
     job = timeline.job
     ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", message)
+    if is_first_crash(timeline.attempts):
+        # Most likely another job or the kernel is at fault: it runs again at once, as after an expired lease.
+        ended = AttemptFailed(msgspec.structs.replace(ended.failure, delay_ms=0))
     outcome = make_report(job, ended)
     assert isinstance(outcome, Fail)  # noqa: S101 (a crash is a failure)
     return outcome

@@ -49,8 +49,11 @@ def _read_recovered(reply: Any) -> RecoveryStep:
     return RecoveryStep(MaintenanceStep(now_ms, returned, next_at_ms or None), timed_out)
 
 
-def recover(partition: int) -> Command[RecoveryStep]:
-    return Command("recover", [QUEUES_PER_STEP, JOBS_PER_STEP], _read_recovered, partition=partition)
+def recover(silent_before_ms: int | None, look_again_ms: int, partition: int) -> Command[RecoveryStep]:
+    """Run a step. Without `silent_before_ms`, workers that are silent now lose their jobs."""
+    before = -1 if silent_before_ms is None else silent_before_ms
+    args: list[Argument] = [QUEUES_PER_STEP, JOBS_PER_STEP, before, look_again_ms]
+    return Command("recover", args, _read_recovered, partition=partition)
 
 
 class TimeOut(NamedTuple):

@@ -3,9 +3,9 @@ local clock = require 'clock'
 
 local due = {}
 
--- Return members whose instant has come, earliest first.
-function due.members(key, most)
-  return redis.call('ZRANGEBYSCORE', key, '-inf', clock.now_ms, 'LIMIT', 0, most)
+-- Return members whose instant has come, or had come before another instant, earliest first.
+function due.members(key, most, before)
+  return redis.call('ZRANGEBYSCORE', key, '-inf', before or clock.now_ms, 'LIMIT', 0, most)
 end
 
 -- Return the earliest instant in these sorted sets; math.huge: there is none.

@@ -1,11 +1,10 @@
 -- The recoverer's step: return expired leases, collect execution timeouts for a decision, repeat lost wakeups, and take
 -- jobs back from silent workers.
--- arguments: most_queues, most_jobs (per queue)
+-- arguments: most_queues, most_jobs (per queue), silent_before (take jobs back from workers that were silent by then;
+--            negative: by now), look_again_ms (when the caller is needed for other silent workers; 0: at once)
 -- returns:   {now, leases returned, next instant (0: none), {id + record without payload, ... of timed-out jobs}}
 -- refusals:  none
 -- flags: allow-oom
-local STATE = require('constants').STATE
-local batch = require 'batch'
 local clock = require 'clock'
 local due = require 'due'
 local ending = require 'jobs.ending'
@@ -15,6 +14,7 @@ local expiry = require 'leases.expiry'
 local pending_callbacks = require 'pending_callbacks'
 local configuration = require 'queues.configuration'
 local push_workers = require 'workers.push_workers'
+local silent_workers = require 'workers.silent_workers'
 local wake_takers = require 'workers.wake_takers'
 local wakeups = require 'workers.wakeups'
 
@@ -43,45 +43,29 @@ local function repeat_wakeups(queue)
   while wakes and wakeups.wake(queue, nil) do end
 end
 
-local function lose_lease(job)
-  local is_running = job.state == STATE.running
-  if is_running and (job.deadline == 0 or job.deadline > clock.now_ms) then job.deadline = clock.now_ms end
-  expiry.lose_lease(job)
+-- Return the instant at which a caller is needed for a silent worker.
+local function next_silence(look_again_ms)
+  local silent_at = due.earliest(keys.workers())
+  if silent_at > clock.now_ms or look_again_ms == 0 then return silent_at end
+  local from = '(' .. clock.now_ms
+  local following = redis.call('ZRANGEBYSCORE', keys.workers(), from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return math.min(clock.now_ms + look_again_ms, tonumber(following[2] or math.huge))
 end
 
--- Take jobs back from a silent worker. Returns the number of its leases.
-local function recover_worker(worker, most_jobs)
-  local ids, returned = redis.call('ZRANGE', keys.worker_jobs(worker), 0, most_jobs - 1), 0
-  for _, id in ipairs(ids) do
-    local job = record.load(id)
-    if job and record.is_leased(job) and not record.has(job, 'retakeable') then
-      lose_lease(job)
-      returned = returned + 1
-    end
-    -- A retake job keeps running until another worker takes it, but its worker is lost.
-    batch.z_remove(keys.worker_jobs(worker), id)
-  end
-  batch.flush()
-  if #ids < most_jobs then
-    redis.call('ZREM', keys.workers(), worker)
-    redis.call('DEL', keys.worker(worker))
-    push_workers.forget(worker)
-  end
-  return returned
-end
-
-return function(_, most_queues, most_jobs)
+return function(_, most_queues, most_jobs, silent_before, look_again_ms)
   most_queues, most_jobs = tonumber(most_queues), tonumber(most_jobs)
+  silent_before = tonumber(silent_before) < 0 and clock.now_ms or tonumber(silent_before)
   local returned, timed_out = 0, {}
   for _, queue in ipairs(due.members(keys.timer('lease'), most_queues)) do
     returned = returned + recover_queue(queue, most_jobs, timed_out)
   end
   for _, queue in ipairs(due.members(keys.timer('ring'), most_queues)) do repeat_wakeups(queue) end
-  for _, worker in ipairs(due.members(keys.workers(), most_queues)) do
-    returned = returned + recover_worker(worker, most_jobs)
+  for _, worker in ipairs(due.members(keys.workers(), most_queues, silent_before)) do
+    returned = returned + silent_workers.recover(worker, most_jobs, 'lease_expired', '')
   end
   wake_takers.wake_all()
   ending.trim_histories()
-  local following = due.earliest(keys.timer('lease'), keys.timer('ring'), keys.workers())
+  local following = math.min(due.earliest(keys.timer('lease'), keys.timer('ring')),
+    next_silence(tonumber(look_again_ms)))
   return {clock.now_ms, returned, due.answer(following), timed_out}
 end

@@ -59,11 +59,13 @@ function expiry.is_timed_out(job)
   return job.state == STATE.running and timeout_ms > 0 and job.started_at + timeout_ms <= clock.now_ms
 end
 
--- End an expired lease. (The recoverer decides execution timeouts, in Python.)
-function expiry.lose_lease(job)
+-- End an expired lease. (The recoverer decides execution timeouts, in Python.) The reason and error of the attempt are
+-- for leases that end earlier, with their worker.
+function expiry.lose_lease(job, reason, problem)
+  reason, problem = reason or 'lease_expired', problem or ''
   local is_unspent = job.state == STATE.dispatched and not record.has(job, 'dispatch_counts')
   if record.has(job, 'cancel_requested') then
-    attempts.log(job, 'lease_expired', '')
+    attempts.log(job, reason, problem)
     counters.add(job.queue, 'cancelled', 1)
     ending.end_job(job, STATE.cancelled)
   elseif is_unspent then
@@ -77,11 +79,11 @@ function expiry.lose_lease(job)
     index.enter_running(job)
     record.save(job)
   elseif record.policy_of(job).max_attempts > 0 and job.attempt >= record.policy_of(job).max_attempts then
-    attempts.log(job, 'lease_expired', '')
+    attempts.log(job, reason, problem)
     counters.add(job.queue, 'failed', 1)
     ending.end_job(job, STATE.failed)
   else
-    attempts.log(job, 'lease_expired', '')
+    attempts.log(job, reason, problem)
     counters.add(job.queue, 'recovered', 1)
     reports.put_back(job)
   end
