@@ -1,0 +1,101 @@
+"""Format of a namespace: opening keeps it, it only grows, and a program that does not know it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.service.helpers import another, new, put, take
+from tests.support.engine_process import EngineProcess
+from tests.support.namespace import dump_keys, send_command
+from tests.support.stores import discard, make_store
+from windlass import __version__
+from windlass.core.errors import BadInput, EngineUnsuitable
+from windlass.core.namespace.format import FIRST, KNOWN, NamespaceFormat
+from windlass.service import Service
+from windlass.store.commands.admin.maintenance import require_format
+from windlass.store.store import Store
+from windlass.store.topology.namespace_format import raise_format, stored_format
+
+TOO_NEW = KNOWN + 1
+REFUSED = (
+    rf"has format {TOO_NEW}, raised by Windlass 9\.0\.0, and this is Windlass {__version__}, which reads formats up to "
+    rf"{KNOWN}\. Nothing was changed\. Use Windlass 9\.0\.0 or newer"
+)
+
+
+def formats(store: Store) -> list[list[bytes | None]]:
+    return [send_command(store, "HMGET", store.root(home), "layout", "layout_by") for home in range(store.partitions)]
+
+
+def raise_beyond(store: Store, partition: int) -> None:
+    """Raise the format as a newer version does."""
+    store.run_sync(flow_of(require_format(TOO_NEW, "9.0.0", partition)))
+
+
+def flow_of(command: object) -> object:
+    return (yield command)
+
+
+def test_opening_keeps_the_format(service: Service) -> None:
+    store = service.store
+    assert store.open_sync().format == NamespaceFormat(FIRST)
+    assert store.run_sync(raise_format(range(store.partitions), KNOWN)) == KNOWN
+    opened = another(service)
+    assert opened.store.open_sync().format == NamespaceFormat(KNOWN, __version__)
+    put(opened, new())
+    opened.store.close_sync()
+    assert store.run_sync(stored_format(store.root(0))) == NamespaceFormat(KNOWN, __version__)
+
+
+def test_it_is_raised_in_all_partitions_and_never_lowered(engine: EngineProcess) -> None:
+    store = make_store(engine, partitions=3)
+    store.open_sync()
+    assert formats(store) == [[b"1", None]] * 3
+    raised = [[str(KNOWN).encode(), __version__.encode()]] * 3
+    assert store.run_sync(raise_format(range(3), KNOWN)) == KNOWN
+    assert formats(store) == raised
+    assert store.run_sync(raise_format(range(3), FIRST)) == KNOWN
+    assert formats(store) == raised
+    for wrong in (FIRST - 1, TOO_NEW):
+        with pytest.raises(BadInput, match="highest that this version reads"):
+            store.run_sync(raise_format(range(3), wrong))
+    discard(store)
+
+
+@pytest.mark.parametrize("partition", [0, 2])
+def test_an_unknown_format_is_refused_and_nothing_changes(engine: EngineProcess, partition: int) -> None:
+    store = make_store(engine, partitions=3)
+    service = Service(store)
+    put(service, new())
+    raise_beyond(store, partition)
+    before, roots = dump_keys(store), formats(store)
+    late = another(service)
+    with pytest.raises(EngineUnsuitable, match=REFUSED):
+        put(late, new())
+    late.store.close_sync()
+    assert (dump_keys(store), formats(store)) == (before, roots)
+    discard(store)
+
+
+def test_a_running_program_is_refused_when_it_connects_again(engine: EngineProcess) -> None:
+    store = make_store(engine)
+    service = Service(store)
+    put(service, new(), new())
+    raise_beyond(store, 0)
+    assert len(take(service)) == 1, "its connection lasts"
+    store._sync_connection._connection.close()  # type: ignore[union-attr]
+    with pytest.raises(EngineUnsuitable, match=REFUSED):
+        take(service)
+
+    async def run_async() -> None:
+        other = store.clone()
+        try:
+            with pytest.raises(EngineUnsuitable, match=REFUSED):
+                await Service(other).queues()
+        finally:
+            await other.close()
+
+    asyncio.run(run_async())
+    discard(store)
