@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from tests.service.helpers import another, new, put, take
+from tests.service.helpers import another, counts, new, put, take
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import dump_keys, send_command
 from tests.support.stores import discard, make_store
 from windlass import __version__
 from windlass.core.errors import BadInput, EngineUnsuitable
+from windlass.core.export.lines import decode_header, encode_line
 from windlass.core.namespace.format import FIRST, KNOWN, NamespaceFormat
 from windlass.service import Service
 from windlass.store.commands.admin.maintenance import require_format
@@ -99,3 +101,24 @@ def test_a_running_program_is_refused_when_it_connects_again(engine: EngineProce
 
     asyncio.run(run_async())
     discard(store)
+
+
+def test_an_export_carries_the_format(service: Service, target: Service) -> None:
+    put(service, new())
+    assert decode_header(next(iter(service.export()))).namespace_format == FIRST
+    assert b"namespace_format" not in next(iter(service.export())), "version 0.1.0 refuses fields that it does not know"
+    service.store.run_sync(raise_format([0], KNOWN))
+    lines = list(service.export())
+    assert decode_header(lines[0]).namespace_format == KNOWN
+    target.import_jobs(lines).wait()
+    assert target.store.run_sync(stored_format(target.store.root(0))).number == KNOWN
+
+
+def test_an_export_of_an_unknown_format_is_refused(service: Service, target: Service) -> None:
+    put(service, new())
+    header, *rest = list(service.export())
+    found = decode_header(header)
+    lines = [encode_line(replace(found, namespace_format=TOO_NEW, windlass="9.0.0")), *rest]
+    with pytest.raises(BadInput, match=rf"Line 1: .* format {TOO_NEW}, of Windlass 9\.0\.0, and this is Windlass"):
+        target.import_jobs(lines).wait()
+    assert not counts(target)
