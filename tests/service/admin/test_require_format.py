@@ -75,7 +75,7 @@ def test_an_unknown_format_is_refused_and_nothing_changes(engine: EngineProcess,
     before, roots = dump_keys(store), formats(store)
     late = another(service)
     with pytest.raises(EngineUnsuitable, match=REFUSED):
-        put(late, new())
+        late.store.open_sync()
     late.store.close_sync()
     assert (dump_keys(store), formats(store)) == (before, roots)
     discard(store)
