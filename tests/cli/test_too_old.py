@@ -25,9 +25,8 @@ from windlass.store.store import Store
 END_LIMIT_S = 120.0
 TOO_NEW = KNOWN + 1
 SENTENCE = (
-    f"Namespace 'wl' has format {TOO_NEW}, raised by Windlass 9.0.0, and this is Windlass {__version__}, which reads "
-    f"formats up to {KNOWN}. Nothing was changed. Use Windlass 9.0.0 or newer, or another namespace "
-    "(docs/upgrading.md)."
+    f"Namespace 'wl' has format {TOO_NEW}, for Windlass 9.0.0 or newer. This is Windlass {__version__}, which reads "
+    f"formats up to {KNOWN}. Nothing was changed. Upgrade this program, or use another namespace (docs/upgrading.md)."
 )
 PROGRAM = """
 from windlass import Windlass

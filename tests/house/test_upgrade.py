@@ -19,7 +19,7 @@ from windlass.core.diagnosis import Severity
 from windlass.core.durable import DurableState, Signal
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Job, Timeline
-from windlass.core.namespace.format import FIRST
+from windlass.core.namespace.format import WITH_STEPS
 from windlass.core.operations import ANY_JOB_WITH_STEPS, Finish, Listing, Take
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -189,4 +189,4 @@ def test_indexes_filters_alerts_and_tombstones_are_found(old: Old) -> None:
     assert [saved.name for saved in service.filters().wait()] == ["failed orders"]
     assert [status.rule.name for status in service.alerts().wait().rules] == ["failures"]
     assert service.tombstone([parse_id(old.contents["added"]["tombstone"])]).wait() == ["receipts"]
-    assert service.store.open_sync().format.number == FIRST
+    assert service.store.open_sync().format.number == WITH_STEPS, "it has stored steps"

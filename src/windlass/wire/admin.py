@@ -35,7 +35,7 @@ class NamespaceFormatShape(ResponseShape, frozen=True, kw_only=True):
     """The lowest format that a program must know to use the data."""
 
     number: int
-    raised_by: Annotated[str, Meta(description="The version of Windlass that raised it; empty: none did.")]
+    needs_version: Annotated[str, Meta(description="The first version of Windlass that reads it; empty: any.")]
     known: Annotated[int, Meta(description="The highest format that this server reads.")]
 
 

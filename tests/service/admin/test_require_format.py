@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from tests.service.durable import builders
 from tests.service.helpers import another, counts, new, put, take
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import dump_keys, send_command
@@ -14,21 +15,21 @@ from tests.support.stores import discard, make_store
 from windlass import __version__
 from windlass.core.errors import BadInput, EngineUnsuitable
 from windlass.core.export.lines import decode_header, encode_line
-from windlass.core.namespace.format import FIRST, KNOWN, NamespaceFormat
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE, WITH_STEPS, NamespaceFormat
 from windlass.service import Service
 from windlass.store.commands.admin.maintenance import require_format
 from windlass.store.store import Store
-from windlass.store.topology.namespace_format import raise_format, stored_format
+from windlass.store.topology.namespace_format import raise_format, read_without_opening, stored_format
 
 TOO_NEW = KNOWN + 1
 REFUSED = (
-    rf"has format {TOO_NEW}, raised by Windlass 9\.0\.0, and this is Windlass {__version__}, which reads formats up to "
-    rf"{KNOWN}\. Nothing was changed\. Use Windlass 9\.0\.0 or newer"
+    rf"has format {TOO_NEW}, for Windlass 9\.0\.0 or newer\. This is Windlass {__version__}, which reads formats up to "
+    rf"{KNOWN}\. Nothing was changed\. Upgrade this program"
 )
 
 
 def formats(store: Store) -> list[list[bytes | None]]:
-    return [send_command(store, "HMGET", store.root(home), "layout", "layout_by") for home in range(store.partitions)]
+    return [send_command(store, "HMGET", root, "layout", "needs_version") for root in store.roots]
 
 
 def raise_beyond(store: Store, partition: int) -> None:
@@ -45,17 +46,17 @@ def test_opening_keeps_the_format(service: Service) -> None:
     assert store.open_sync().format == NamespaceFormat(FIRST)
     assert store.run_sync(raise_format(range(store.partitions), KNOWN)) == KNOWN
     opened = another(service)
-    assert opened.store.open_sync().format == NamespaceFormat(KNOWN, __version__)
+    assert opened.store.open_sync().format == NamespaceFormat(KNOWN, SINCE[KNOWN])
     put(opened, new())
     opened.store.close_sync()
-    assert store.run_sync(stored_format(store.root(0))) == NamespaceFormat(KNOWN, __version__)
+    assert store.run_sync(stored_format(store.roots)) == NamespaceFormat(KNOWN, SINCE[KNOWN])
 
 
 def test_it_is_raised_in_all_partitions_and_never_lowered(engine: EngineProcess) -> None:
     store = make_store(engine, partitions=3)
     store.open_sync()
     assert formats(store) == [[b"1", None]] * 3
-    raised = [[str(KNOWN).encode(), __version__.encode()]] * 3
+    raised = [[str(KNOWN).encode(), SINCE[KNOWN].encode()]] * 3
     assert store.run_sync(raise_format(range(3), KNOWN)) == KNOWN
     assert formats(store) == raised
     assert store.run_sync(raise_format(range(3), FIRST)) == KNOWN
@@ -111,7 +112,7 @@ def test_an_export_carries_the_format(service: Service, target: Service) -> None
     lines = list(service.export())
     assert decode_header(lines[0]).namespace_format == KNOWN
     target.import_jobs(lines).wait()
-    assert target.store.run_sync(stored_format(target.store.root(0))).number == KNOWN
+    assert target.store.run_sync(stored_format(target.store.roots)).number == KNOWN
 
 
 def test_an_export_of_an_unknown_format_is_refused(service: Service, target: Service) -> None:
@@ -119,6 +120,32 @@ def test_an_export_of_an_unknown_format_is_refused(service: Service, target: Ser
     header, *rest = list(service.export())
     found = decode_header(header)
     lines = [encode_line(replace(found, namespace_format=TOO_NEW, windlass="9.0.0")), *rest]
-    with pytest.raises(BadInput, match=rf"Line 1: .* format {TOO_NEW}, of Windlass 9\.0\.0, and this is Windlass"):
+    with pytest.raises(BadInput, match=rf"Line 1: .* format {TOO_NEW}, of Windlass 9\.0\.0\. This is Windlass"):
         target.import_jobs(lines).wait()
     assert not counts(target)
+
+
+# A job with steps
+
+
+def test_the_first_step_refuses_versions_that_do_not_know_steps(engine: EngineProcess) -> None:
+    deployment = make_store(engine, partitions=3)
+    service = Service(deployment)
+    durable = builders.start(service)
+    assert formats(deployment) == [[b"1", None]] * 3, "a job without steps excludes no version"
+    builders.store(service, durable)
+    home = deployment.partition_of_job(durable.id)
+    raised = [str(WITH_STEPS).encode(), b"0.2.0"]
+    assert formats(deployment) == [raised if partition == home else [b"1", None] for partition in range(3)]
+    found = NamespaceFormat(WITH_STEPS, "0.2.0")
+    assert deployment.run_sync(stored_format(deployment.roots)) == found
+    assert read_without_opening(deployment.topology, deployment.namespace, 5.0) == found
+    discard(deployment)
+
+
+def test_a_restored_job_with_steps_does_the_same(service: Service, target: Service) -> None:
+    builders.store(service, builders.start(service))
+    _, *lines, _ = list(service.export())
+    target.import_part(lines).wait()
+    target.complete_import().wait()
+    assert target.store.run_sync(stored_format(target.store.roots)).number == WITH_STEPS

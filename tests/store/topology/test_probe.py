@@ -135,12 +135,12 @@ def test_policies_of_eviction(engine: EngineProcess) -> None:
 
 
 def test_a_full_engine_and_an_unknown_format(engine: EngineProcess) -> None:
-    send_command(engine, "HSET", "wl:{0}", "layout", "99", "layout_by", "9.0.0")
+    send_command(engine, "HSET", "wl:{0}", "layout", "99", "needs_version", "9.0.0")
     send_command(engine, "CONFIG", "SET", "maxmemory", "1")
     rows = probe(engine.unix_url, 1)
     assert blocking(rows) == {"writes", "namespace"}
     assert rows["memory"]["verdict"] == "limited"
-    assert rows["namespace"]["found"] == "format 99, raised by Windlass 9.0.0"
+    assert rows["namespace"]["found"] == "format 99, for Windlass 9.0.0 or newer"
 
 
 def test_durability(engine: EngineProcess) -> None:

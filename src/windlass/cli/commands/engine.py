@@ -15,7 +15,7 @@ from windlass.cli.connection import EngineOptions, engine_options, notify_if_slo
 from windlass.cli.engine_page import acl_line
 from windlass.cli.output import json_option, print_note, print_text
 from windlass.core.errors import BadSetting
-from windlass.core.namespace.format import FIRST, KNOWN, MISREAD
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE
 from windlass.deployment import data_dir as data_dir_of
 from windlass.sdk.deployment import require_engine_store
 from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, RepairResult
@@ -107,7 +107,7 @@ def namespace_format(engine: EngineOptions, require: int | None, yes: bool, as_j
         store = require_engine_store(service.store)
         if require is not None:
             _raise_format(store, require, yes)
-        found = store.run_sync(stored_format(store.root(0)))
+        found = store.run_sync(stored_format(store.roots))
     if as_json:
         record = {"namespace": store.namespace, "known": KNOWN} | msgspec.structs.asdict(found)
         click.echo(json.dumps(record, indent=2))
@@ -116,9 +116,8 @@ def namespace_format(engine: EngineOptions, require: int | None, yes: bool, as_j
 
 
 def _raise_format(store: Store, number: int, yes: bool) -> None:
-    if number > store.run_sync(stored_format(store.root(0))).number:
-        misread = "; ".join(MISREAD[each] for each in range(FIRST + 1, number + 1))
-        confirm(f"Refuse all programs that do not know format {number} ({misread})? This cannot be undone.", yes)
+    if number > store.run_sync(stored_format(store.roots)).number:
+        confirm(f"Refuse versions of Windlass before {SINCE[number]} from now on? This cannot be undone.", yes)
         store.run_sync(raise_format(range(store.partitions), number))
 
 

@@ -60,7 +60,7 @@ async def engine(page: PageContext[None]) -> EngineView:
         store.partitions,
         store.durability,
         store.namespace,
-        await store.run(stored_format(store.root(0))),
+        await store.run(stored_format(store.roots)),
         KNOWN,
         state.liveness.late(store.partitions),
     )

@@ -89,7 +89,7 @@ class ExportWriter:
     def _header(self) -> Flow[Lines]:
         store = self._store
         now_ms: int = yield EngineTime()
-        stored = yield from stored_format(store.root(0))
+        stored = yield from stored_format(store.roots)
         for partition in range(store.partitions):
             yield from self._estimate(partition)
         return [

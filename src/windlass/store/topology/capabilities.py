@@ -314,11 +314,11 @@ def _clock(node: ProbedNode) -> Capability:
 def _namespace(node: ProbedNode) -> Capability:
     if node.refusal("marks"):
         return Capability("namespace", "blocking", "cannot be read", node.refusal("marks"))
-    layout, raised_by, partitions = node.replies["marks"]
+    layout, needs_version, partitions = node.replies["marks"]
     if layout is None:
         return Capability("namespace", "ok", "not in use", "The first start creates it.")
     count = f"{int(partitions or 1)} partition{'' if int(partitions or 1) == 1 else 's'}"
-    found = read_format(layout, raised_by)
+    found = read_format(layout, needs_version)
     if not found.is_known:
         return Capability("namespace", "blocking", f"format {found}", f"This version reads formats up to {KNOWN}.")
     return Capability("namespace", "ok", f"in use, {count}, format {found}", "Its jobs can be read by this version.")

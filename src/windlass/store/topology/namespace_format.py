@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from windlass import __version__
 from windlass.core.errors import BadInput, EngineUnsuitable
-from windlass.core.namespace.format import FIRST, KNOWN, NamespaceFormat, read_format, refusal_of
-from windlass.core.partition import slot_of
-from windlass.store import keys
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE, NamespaceFormat, read_format, refusal_of
+from windlass.core.partition import hash_tags, slot_of
 from windlass.store.commands.admin.maintenance import require_format
 from windlass.store.commands.command import Flow, NodeCommand
-from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.sync_connection import SyncConnection
+from windlass.store.keys import root_of
 
-from .permissions import raise_explained
 from .topology import Topology
 
-FIELDS = ("layout", "layout_by")  # `layout` is also checked by version 0.1.0, which reads no other number than 1
+FIELDS = ("layout", "needs_version")  # `layout` is also checked by version 0.1.0, which reads no other number than 1
 
 
 def format_query(root: str) -> tuple[str, ...]:
@@ -33,12 +30,13 @@ def check_format(namespace: str, reply: Any) -> NamespaceFormat:
     return found
 
 
-def stored_format(root: str) -> Flow[NamespaceFormat]:
-    """Read the format of partition 0, which is raised last."""
-    reply = yield NodeCommand(format_query(root), 0)
-    if isinstance(reply, Exception):
-        raise reply
-    return read_format(*reply)
+def stored_format(roots: Sequence[str]) -> Flow[NamespaceFormat]:
+    """Read the format of the namespace: the highest of its partitions, of which each decides alone."""
+    replies = yield [NodeCommand(format_query(root), partition) for partition, root in enumerate(roots)]
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return max(read_format(*reply) for reply in replies)
 
 
 def raise_format(partitions: Sequence[int], number: int) -> Flow[int]:
@@ -46,25 +44,27 @@ def raise_format(partitions: Sequence[int], number: int) -> Flow[int]:
     they connect again."""
     if not FIRST <= number <= KNOWN:
         raise BadInput(f"The format must be from {FIRST} to {KNOWN}, the highest that this version reads.")
-    # Partition 0 last: what it says, all others have.
-    in_force = number
-    for partition in reversed(partitions):
-        in_force = yield require_format(number, __version__, partition)
-    return in_force
+    found: list[int] = yield [require_format(number, SINCE[number], partition) for partition in partitions]
+    return max(found)
 
 
 def read_without_opening(topology: Topology, namespace: str, limit_s: float) -> NamespaceFormat | None:
     """Read the format without creating the namespace. None: it is not in use."""
-    root = keys.root_of(namespace, "0")
-    route = topology.route(slot_of("0"))
+    layout, *_, partitions = _read_marks(topology, namespace, "0", limit_s)
+    if layout is None:
+        return None
+    tags = hash_tags(int(partitions or 1))
+    return max(read_format(*_read_marks(topology, namespace, tag, limit_s)[:-1]) for tag in tags)
+
+
+def _read_marks(topology: Topology, namespace: str, tag: str, limit_s: float) -> list[bytes | None]:
+    route = topology.route(slot_of(tag))
     node = route.find_sync()
     connection = SyncConnection.open(node, limit_s)
     try:
         if route.check is not None:
             route.check_node(node, connection.call(*route.check, timeout_s=limit_s))
-        (reply,) = connection.pipeline([format_query(root)], limit_s)
+        marks: list[bytes | None] = connection.call("HMGET", root_of(namespace, tag), *FIELDS, "partitions")
+        return marks
     finally:
         connection.close()
-    if isinstance(reply, EngineReplyError):
-        raise_explained(reply)
-    return None if reply[0] is None else read_format(*reply)

@@ -45,14 +45,14 @@ async def info(context: RequestContext[None, None]) -> InfoShape:
     Any token may read it, as it concerns no queue."""
     store = context.service.store
     deployment = await store.open()
-    stored = await store.run(stored_format(store.root(0)))
+    stored = await store.run(stored_format(store.roots))
     return InfoShape(
         version=__version__,
         engine=EngineShape(product=deployment.product, version=deployment.version, is_embedded=store.is_embedded),
         partitions=deployment.partitions,
         durability=store.durability,
         now_ms=await context.service.now(),
-        namespace_format=NamespaceFormatShape(number=stored.number, raised_by=stored.raised_by, known=KNOWN),
+        namespace_format=NamespaceFormatShape(number=stored.number, needs_version=stored.needs_version, known=KNOWN),
     )
 
 

@@ -1,14 +1,8 @@
--- Raise the format of this partition: programs that do not know it refuse the namespace (core/namespace/format.py).
--- The format only grows.
--- arguments: format, version (of the program that raises it)
+-- Raise the format of this partition, so that programs that do not know it refuse the namespace.
+-- arguments: number, version (the first that knows it)
 -- returns:   the format in force
 -- refusals:  none
 -- flags: allow-oom
-local keys = require 'keys'
+local namespace_format = require 'namespace_format'
 
-return function(_, format, version)
-  local found = tonumber(redis.call('HGET', keys.root, 'layout') or 1)
-  if found >= tonumber(format) then return found end
-  redis.call('HSET', keys.root, 'layout', format, 'layout_by', version)
-  return tonumber(format)
-end
+return function(_, number, version) return namespace_format.require(tonumber(number), version) end
