@@ -1,7 +1,8 @@
 """Write tests/house/upgrade/VERSION.tar.gz: a small data directory of this version, with a list of its contents.
 
-Run it once per released version. Later versions open the directory, check it against the list, and drain it
-(tests/house/test_upgrade.py)."""
+Run it once per released version; an argument replaces the version in the name (`0.2.0.dev1`). Later versions open the
+directory, check it against the list, and drain it (tests/house/test_upgrade.py). What a version adds to the stored data
+belongs into `Additions`."""
 
 from __future__ import annotations
 
@@ -17,10 +18,14 @@ import windlass
 from windlass import Windlass, server
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
+from windlass.core.alerts.rule import AlertRule
+from windlass.core.durable import Signal, StoreStep, StreamWrite, Suspend, Wait
+from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.ids import format_id
-from windlass.core.job import Blob, Callback, Job, NewJob
+from windlass.core.job import Blob, Callback, FlowRef, Job, NewJob
+from windlass.core.limits.condition import Condition
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
+from windlass.core.operations import ANY_JOB_WITH_STEPS, Fail, Finish, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
@@ -29,14 +34,34 @@ from windlass.settings import Settings
 HERE = Path(__file__).parent.parent / "tests" / "house" / "upgrade"
 HOUR_MS = 3_600_000
 WORKER, PUSHED = b"a worker at work", b"worker of pushes"
+TARGET = "https://192.0.2.7/alerts"
 
 
-class Writer:
-    """Writer of jobs in every state and the objects around them. `ids` maps names to ids of jobs."""
+class JobWriter:
+    """`ids` maps names to ids of jobs."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, ids: dict[str, bytes]) -> None:
         self.service = service
-        self.ids: dict[str, bytes] = {}
+        self.ids = ids
+
+    def enqueue(self, key: str, queue: str, **fields: Any) -> bytes:
+        job = NewJob(queue=queue, name=key, **fields)
+        self.ids[key] = self.service.enqueue([job]).one().wait().id
+        return self.ids[key]
+
+    def take(self, queue: str) -> Job:
+        request = Take(queues=(queue,), most=1, worker=WORKER, lease_ms=HOUR_MS, wants=ANY_JOB_WITH_STEPS)
+        (job,) = self.service.take(request).wait().jobs
+        return job
+
+    def finish(self, queue: str, result: Blob | None = None) -> bytes:
+        job = self.take(queue)
+        self.service.finish([Finish(job.id, job.lease_token, result)]).one().wait()
+        return job.id
+
+
+class Writer(JobWriter):
+    """Writer of what version 0.1.0 stores: jobs in every state and the objects around them."""
 
     def write(self) -> None:
         self.service.register(WORKER, WorkerInfo(host="old", queues=("feeds", "mail")), beat_ms=HOUR_MS).wait()
@@ -57,16 +82,6 @@ class Writer:
         ):
             self.service.schedule(schedule).wait()
 
-    def enqueue(self, key: str, queue: str, **fields: Any) -> bytes:
-        job = NewJob(queue=queue, name=key, **fields)
-        self.ids[key] = self.service.enqueue([job]).one().wait().id
-        return self.ids[key]
-
-    def take(self, queue: str) -> Job:
-        request = Take(queues=(queue,), most=1, worker=WORKER, lease_ms=HOUR_MS)
-        (job,) = self.service.take(request).wait().jobs
-        return job
-
     def _waiting_jobs(self) -> None:
         payload = Blob(json.dumps({"customer": "Zoë", "order": 9007199254740993}).encode())
         self.enqueue("queued", "mail", payload=payload, priority=-5, tags=("shop", "urgent"))
@@ -81,8 +96,7 @@ class Writer:
         self.service.configure("orders", {"history_length": 100, "name_lanes": True}).wait()
         hook = Callback(url="https://192.0.2.7/hooks", events=("finished",))
         self.enqueue("finished", "orders", result_ttl_ms=1000 * HOUR_MS, callback=hook)
-        job = self.take("orders")
-        self.service.finish([Finish(job.id, job.lease_token, Blob(b'{"parcel": 18446744073709551616}'))]).wait()
+        self.finish("orders", Blob(b'{"parcel": 18446744073709551616}'))
         self.enqueue("failed", "orders", retry=Backoff(tries=1))
         job = self.take("orders")
         self.service.fail([Fail(id=job.id, token=job.lease_token, error=Blob(b'"no bank"'), then="final")]).wait()
@@ -109,6 +123,57 @@ class Writer:
         self.service.dispatch(accept_ms=HOUR_MS).wait()
 
 
+class Additions(JobWriter):
+    """Writer of what came after version 0.1.0: durable jobs, flows, indexed fields, conditions of limits, tombstones,
+    saved filters and alerts. Returns ids that are no jobs with a
+    record."""
+
+    def write(self) -> dict[str, Any]:
+        self._durable_jobs()
+        flow_id = self._flow()
+        fields = {"payload": Blob(b'{"order_id": 4711}'), "index": ("order_id",)}
+        self.enqueue("indexed", "invoices", **fields)
+        self.enqueue("remembered", "receipts", tombstone_ms=1000 * HOUR_MS)
+        self.finish("receipts")
+        matches = Matcher(queue=Condition(in_=("feeds", "invoices")), payload={"order_id": Condition(gte=5000)})
+        self.service.limit(Limit(name="large orders", matches=matches, running=1)).wait()
+        saved = SavedFilter(name="failed orders", page="jobs", fields={"state": "failed", "queue": "orders"})
+        self.service.save_filter(saved).wait()
+        rule = AlertRule(name="failures", kind="failures", pattern="orders", threshold=5.0, targets=(TARGET,))
+        self.service.set_alert(rule).wait()
+        return {"flow": format_id(flow_id), "tombstone": format_id(self.ids.pop("remembered"))}
+
+    def _durable_jobs(self) -> None:
+        """Jobs with a stored step and a stream: one sleeps, one waits for a signal and has received another."""
+        waits = {
+            "sleeping": Wait(name="sleep", kind="sleep", for_ms=5 * HOUR_MS),
+            "awaiting": Wait(name="signal:approval", kind="signal", signal="approval", for_ms=50 * HOUR_MS),
+        }
+        for key, wait in waits.items():
+            self.enqueue(key, "payments")
+            job = self.take("payments")
+            step = StoreStep(id=job.id, token=job.lease_token, name="charge", value=Blob(b'{"charge": "Zo\xc3\xab"}'))
+            self.service.store_steps([step]).one().wait()
+            values = (Blob(b'"first"'), Blob(b'"second"'))
+            self.service.write_stream(
+                [StreamWrite(id=job.id, token=job.lease_token, values=values, sequence=0)]
+            ).one().wait()
+            self.service.suspend([Suspend(id=job.id, token=job.lease_token, waits=(wait,))]).one().wait()
+        self.service.signal([Signal(id=self.ids["awaiting"], name="note", value=Blob(b"7"))]).one().wait()
+
+    def _flow(self) -> bytes:
+        flow_id, reserve, ship = self.service.store.new_ids(["shipping"] * 3)
+        jobs = [
+            NewJob(queue="shipping", name="do_reserve", id=reserve, flow=FlowRef(flow_id, "shop", "reserve"),
+                   result_ttl_ms=1000 * HOUR_MS),
+            NewJob(queue="shipping", name="do_ship", id=ship, flow=FlowRef(flow_id, "shop", "ship"), after=(reserve,)),
+        ]  # fmt: skip
+        self.service.enqueue(jobs, whole=True).wait()
+        self.finish("shipping", Blob(b'"in stock"'))
+        self.ids |= {"reserve": reserve, "ship": ship}
+        return flow_id
+
+
 def list_contents(service: Service, ids: dict[str, bytes]) -> dict[str, Any]:
     found = service.job(list(ids.values())).wait()
     return {
@@ -126,29 +191,29 @@ def write(directory: Path) -> dict[str, Any]:
     def add(a: int, b: int) -> int:
         return a + b
 
-    writer = Writer(service)
-    writer.write()
-    writer.ids["task"] = add.enqueue(2, 3).id_bytes
+    ids: dict[str, bytes] = {}
+    Writer(service, ids).write()
+    added = Additions(service, ids).write()
+    ids["task"] = add.enqueue(2, 3).id_bytes
     token = service.create_token(NewToken(name="deploy", roles=frozenset({Role.PRODUCE}), queues=("mail*",))).wait()
     contents = {
-        "version": windlass.__version__,
         "written_at_ms": service.now().wait(),
         "token": token.text,
-        "jobs": list_contents(service, writer.ids),
+        "jobs": list_contents(service, ids),
+        "added": added,
     }
     store.close_sync()
     return contents
 
 
-def main() -> None:
-    HERE.mkdir(exist_ok=True)
-    path = HERE / f"{windlass.__version__}.tar.gz"
+def main(version: str = windlass.__version__) -> None:
+    path = HERE / f"{version}.tar.gz"
     with tempfile.TemporaryDirectory() as parent:
         directory = Path(parent) / "data"
-        contents = write(directory)
+        contents = {"version": version} | write(directory)
         _wait_for_end(directory)
         _pack(directory, contents, path)
-    print(f"Wrote {path.name}.")
+    print(f"Wrote {path.name}, {path.stat().st_size:,} bytes.")
 
 
 def _pack(directory: Path, contents: dict[str, Any], path: Path) -> None:
@@ -175,4 +240,4 @@ def _wait_for_end(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

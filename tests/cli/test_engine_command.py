@@ -12,6 +12,7 @@ from tests.support.acl_user import PASSWORD, create_restricted_user, flush_engin
 from tests.support.console import run_with_settings
 from tests.support.engine_process import EngineProcess
 from tests.support.server_process import environment
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.sync_connection import SyncConnection
@@ -107,3 +108,44 @@ def test_a_server_names_the_missing_preparation(own_engine: EngineProcess) -> No
     assert ended.returncode == 1
     assert "Let an admin run `windlass engine prepare --url URL`" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+# Format of the namespace
+
+
+def test_the_format_is_shown_and_raised_after_a_question(own_engine: EngineProcess) -> None:
+    url = ("--url", own_engine.unix_url)
+    shown = run_with_settings("engine", "format", *url)
+    assert shown.out == f"Namespace 'wl' has format {FIRST}. This version reads formats up to {KNOWN}.\n"
+    unconfirmed = run_with_settings("engine", "format", "--require", str(KNOWN), *url)
+    assert unconfirmed.code == 2
+    assert f"Refuse versions of Windlass before {SINCE[KNOWN]} from now on?" in unconfirmed.err
+    assert send_command(own_engine, "HGET", "wl:{0}", "layout") == b"1"
+    raised = f"Namespace 'wl' has format {KNOWN}, for Windlass {SINCE[KNOWN]} or newer. This version reads"
+    assert run_with_settings("engine", "format", "--require", str(KNOWN), "--yes", *url).out.startswith(raised)
+    assert run_with_settings("engine", "format", "--require", "1", *url).out.startswith(raised), "it is never lowered"
+    assert run_with_settings("engine", "format", "--require", str(KNOWN + 1), "--yes", *url).code == 2
+    record = {"namespace": "wl", "known": KNOWN, "number": KNOWN, "needs_version": SINCE[KNOWN]}
+    assert run_with_settings("engine", "format", "--json", *url).document == record
+
+
+def test_every_view_shows_the_format(own_engine: EngineProcess) -> None:
+    url = ("--url", own_engine.unix_url)
+    settings = {"WINDLASS_URL": own_engine.unix_url}
+    unused = run_with_settings("config", "--json", settings=settings).document["namespace_format"]
+    assert unused == {"value": "none: the namespace is not in use", "from": "engine"}
+    assert send_command(own_engine, "DBSIZE") == 0, "a namespace was created"
+    assert run_with_settings("engine", "format", "--require", str(KNOWN), "--yes", *url).code == 0
+    text = f"{KNOWN}, for Windlass {SINCE[KNOWN]} or newer"
+    found = run_with_settings("config", "--json", settings=settings).document["namespace_format"]
+    assert found == {"value": text, "from": "engine"}
+    assert f"Format   {text}\n" in run_with_settings("doctor", *url).out
+    stored = run_with_settings("doctor", "--json", *url).document["namespace_format"]
+    assert stored == {"number": KNOWN, "needs_version": SINCE[KNOWN]}
+
+
+def test_a_restricted_user_may_raise_the_format(own_engine: EngineProcess) -> None:
+    assert run_with_settings("engine", "prepare", "--url", own_engine.unix_url).code == 0
+    url = create_restricted_user(own_engine)
+    assert run_with_settings("engine", "format", "--require", str(KNOWN), "--yes", "--url", url).code == 0
+    assert send_command(own_engine, "HGET", "wl:{0}", "layout") == str(KNOWN).encode()

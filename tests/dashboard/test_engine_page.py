@@ -13,12 +13,14 @@ from tests.support.stores import discard, make_store
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE
 from windlass.dashboard.actions import doctor
 from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
+from windlass.store.topology.namespace_format import raise_format
 from windlass.store.topology.preparation import prepare
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -33,6 +35,12 @@ async def test_shows_the_state_of_the_engine(page_client: PageClient, running: S
     assert state.findings  # the engine of the tests has no persistence
     for finding in state.findings:
         assert finding.what in page.text
+
+
+async def test_shows_the_format_of_the_namespace(page_client: PageClient, store: Store) -> None:
+    assert f"{FIRST}; this version reads formats up to {KNOWN}" in (await page_client.get("/engine")).text
+    await store.run(raise_format([0], KNOWN))
+    assert f"{KNOWN}, for Windlass {SINCE[KNOWN]} or newer; this version" in (await page_client.get("/engine")).text
 
 
 async def test_warns_about_an_engine_without_persistence(page_client: PageClient) -> None:

@@ -77,10 +77,10 @@ def test_a_deployment_from_before_partitions_has_one(some_engine: EngineProcess,
         opened(some_engine, namespace, partitions=2)
 
 
-def test_a_layout_of_another_version_in_any_partition_is_refused(some_engine: EngineProcess, namespace: str) -> None:
+def test_an_unknown_format_of_any_partition_is_refused(some_engine: EngineProcess, namespace: str) -> None:
     store = opened(some_engine, namespace, partitions=3)
-    send_command(store, "HSET", store.root(2), "layout", "9")
-    with pytest.raises(EngineUnsuitable, match="layout 9"):
+    send_command(store, "HSET", store.root(2), "layout", "99")
+    with pytest.raises(EngineUnsuitable, match="has format 99"):
         opened(some_engine, namespace)
 
 

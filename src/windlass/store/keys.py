@@ -16,6 +16,10 @@ def root_of(namespace: str, tag: str) -> str:
     return f"{namespace}:{{{tag}}}"
 
 
+def namespace_of(root: str) -> str:
+    return root.rpartition(":")[0]
+
+
 def token(root: str) -> str:
     """Return the counter of lease tokens."""
     return f"{root}:token"

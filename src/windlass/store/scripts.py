@@ -21,6 +21,7 @@ from windlass.core import durable
 from windlass.core.event import EventKind
 from windlass.core.job import Flag
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
+from windlass.core.namespace.format import SINCE, WITH_STEPS
 from windlass.core.queue import FIXED_LEASE_PREFIX, Configuration
 from windlass.core.states import State
 
@@ -186,11 +187,13 @@ def constants() -> str:
             "stream_kept_ms": durable.STREAM_KEPT_MS,
             "stream_bytes_max": durable.STREAM_BYTES_MAX,
         },
+        "FORMAT": {"with_steps": WITH_STEPS},
         "LOG": {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT},
         "DEFAULT": {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__ if field != "index"},
     }
     lines = [f"{name} = {_table(entries)}," for name, entries in tables.items()]
-    return "\n".join(["return {", *lines, f"FIXED_LEASE_PREFIX = '{FIXED_LEASE_PREFIX}',", "}"])
+    lines += [f"FIXED_LEASE_PREFIX = '{FIXED_LEASE_PREFIX}',", f"STEPS_NEED_VERSION = '{SINCE[WITH_STEPS]}',"]
+    return "\n".join(["return {", *lines, "}"])
 
 
 def _table(entries: dict[str, int]) -> str:

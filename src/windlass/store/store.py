@@ -109,6 +109,10 @@ class Store:
         return self._roots[partition]
 
     @property
+    def roots(self) -> Sequence[str]:
+        return self._roots
+
+    @property
     def is_embedded(self) -> bool:
         return self._engine is not None
 

@@ -31,6 +31,14 @@ class EngineShape(ResponseShape, frozen=True, kw_only=True):
     is_embedded: Annotated[bool, Meta(description="Whether this server runs the engine.")]
 
 
+class NamespaceFormatShape(ResponseShape, frozen=True, kw_only=True):
+    """The lowest format that a program must know to use the data."""
+
+    number: int
+    needs_version: Annotated[str, Meta(description="The first version of Windlass that reads it; empty: any.")]
+    known: Annotated[int, Meta(description="The highest format that this server reads.")]
+
+
 class InfoShape(ResponseShape, frozen=True, kw_only=True):
     """The server, its engine and its settings."""
 
@@ -39,6 +47,7 @@ class InfoShape(ResponseShape, frozen=True, kw_only=True):
     partitions: int
     durability: Annotated[Durability, Meta(description="The durability of jobs whose producer requests none.")]
     now_ms: Annotated[int, Meta(description="The engine's time.")]
+    namespace_format: NamespaceFormatShape | None = None  # servers of version 0.1.0 do not tell it
 
 
 class DoctorShape(RequestShape, frozen=True, kw_only=True):

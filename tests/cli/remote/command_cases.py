@@ -35,6 +35,7 @@ LOCAL = {
     "worker": "tests/sdk/remote/test_remote_workers.py runs it over a server",
     "processor": "it assigns jobs within the engine, for one pipe",
     "backup verify": "it reads a file",
+    "engine format": "it decides which programs may use an engine",
     "engine check": "it reads the files of the embedded engine",
     "engine prepare": "it prepares an engine for its users",
     "engine repair": "it repairs the files of the embedded engine",

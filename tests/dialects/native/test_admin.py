@@ -12,9 +12,11 @@ from windlass import __version__
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.job import Blob, Callback, NewJob
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.store import Store
+from windlass.store.topology.namespace_format import raise_format
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -32,7 +34,11 @@ async def test_the_server_says_what_it_is(native_api: NativeApi, service: Servic
         "engine": {"product": "valkey", "version": store.deployment.version, "is_embedded": False},
         "partitions": 1,
         "durability": "memory",
+        "namespace_format": {"number": FIRST, "needs_version": "", "known": KNOWN},
     }
+    store.run_sync(raise_format([0], KNOWN))
+    raised = (await native_api.get("/info"))["namespace_format"]
+    assert raised == {"number": KNOWN, "needs_version": SINCE[KNOWN], "known": KNOWN}
 
 
 async def test_the_doctor_looks_and_repairs(native_api: NativeApi, service: Service, store: Store) -> None:

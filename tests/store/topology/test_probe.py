@@ -91,7 +91,7 @@ def test_the_printed_rules_are_enough(engine: EngineProcess) -> None:
     assert "may not call FCALL" in rows["operations"]["effect"]
     assert rows["permissions"]["verdict"] == "limited"
     assert run_with_settings("enqueue", "q", "n", "--url", url).code == 0
-    assert probe(url, 0)["namespace"]["found"] == "in use, 1 partition"
+    assert probe(url, 0)["namespace"]["found"] == "in use, 1 partition, format 1"
     assert run_with_settings("doctor", "--url", url).code == 0
 
 
@@ -134,12 +134,13 @@ def test_policies_of_eviction(engine: EngineProcess) -> None:
     assert probe(engine.unix_url, 0, WINDLASS_ALLOW_EVICTION="1")["eviction"]["verdict"] == "limited"
 
 
-def test_a_full_engine_and_another_layout(engine: EngineProcess) -> None:
-    send_command(engine, "HSET", "wl:{0}", "layout", "7")
+def test_a_full_engine_and_an_unknown_format(engine: EngineProcess) -> None:
+    send_command(engine, "HSET", "wl:{0}", "layout", "99", "needs_version", "9.0.0")
     send_command(engine, "CONFIG", "SET", "maxmemory", "1")
     rows = probe(engine.unix_url, 1)
     assert blocking(rows) == {"writes", "namespace"}
     assert rows["memory"]["verdict"] == "limited"
+    assert rows["namespace"]["found"] == "format 99, for Windlass 9.0.0 or newer"
 
 
 def test_durability(engine: EngineProcess) -> None:

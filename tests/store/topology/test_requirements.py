@@ -153,10 +153,10 @@ def test_an_evicting_engine_is_refused_before_the_first_write(own_engine: Engine
     allowed.close_sync()
 
 
-def test_another_layout_is_refused(own_engine: EngineProcess) -> None:
-    ask(own_engine, "HSET", "wl:{0}", "layout", "2")
+def test_an_unknown_format_is_refused(own_engine: EngineProcess) -> None:
+    ask(own_engine, "HSET", "wl:{0}", "layout", "99")
     store = new_store(own_engine)
-    with pytest.raises(EngineUnsuitable, match="layout 2"):
+    with pytest.raises(EngineUnsuitable, match=r"has format 99\. This is Windlass .* Upgrade this program"):
         Service(store).enqueue([job()]).wait()
     store.close_sync()
     assert ask(own_engine, "DBSIZE") == 1

@@ -24,6 +24,7 @@ from windlass.core.errors import (
     Unauthorized,
     WindlassError,
 )
+from windlass.core.namespace.format import NamespaceFormat
 from windlass.sdk.deployment import make_service, make_store
 from windlass.settings import Settings
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
@@ -69,16 +70,16 @@ def doctor(repair: bool, probed_url: str | None, as_json: bool, engine: EngineOp
             raise click.UsageError("--engine takes only --namespace and --json beside it: it checks no jobs.")
         sys.exit(_probe(engine._replace(url=probed_url).settings(), as_json))
     try:
-        diagnosis, name = _diagnose(repair, engine)
+        diagnosis, name, found = _diagnose(repair, engine)
     except (Unauthorized, Forbidden):
         raise
     except WindlassError as error:
         click.echo(f"windlass: the check was not possible: {error}", err=True)
         sys.exit(CHECK_FAILED)
     if as_json:
-        click.echo(json.dumps(_to_builtins(diagnosis), indent=2))
+        click.echo(json.dumps(_to_builtins(diagnosis, found), indent=2))
     else:
-        _show(diagnosis, name)
+        _show(diagnosis, name, found)
     sys.exit(0 if diagnosis.is_healthy else UNHEALTHY)
 
 
@@ -129,7 +130,7 @@ def _probe_engine(settings: Settings) -> ProbeResult:
     return ProbeResult(str(store.topology), settings.namespace, rows, minimal, functions, took_ms)
 
 
-def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:
+def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str, NamespaceFormat | None]:
     # Other commands refuse an engine that evicts keys; here it must become a finding.
     store = make_store(engine.settings(allow_eviction=True))
     try:
@@ -138,7 +139,7 @@ def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:
         _clear()
         found = store.deployment
         name = f"{found.product} {found.version}, " if found else ""
-        return diagnosis, f"{name}{store.endpoint}"
+        return diagnosis, f"{name}{store.endpoint}", found.format if found else None
     finally:
         store.close_sync()
 
@@ -152,17 +153,19 @@ def _clear() -> None:
         click.echo("\r\033[K", nl=False, err=True)
 
 
-def _to_builtins(diagnosis: Diagnosis) -> dict[str, object]:
+def _to_builtins(diagnosis: Diagnosis, found: NamespaceFormat | None) -> dict[str, object]:
     plain: dict[str, object] = msgspec.to_builtins(diagnosis)
     plain["findings"] = [
         msgspec.to_builtins(finding) | {"severity": finding.severity.label} for finding in diagnosis.findings
     ]
-    return plain | {"is_healthy": diagnosis.is_healthy}
+    return plain | {"is_healthy": diagnosis.is_healthy, "namespace_format": msgspec.to_builtins(found)}
 
 
-def _show(diagnosis: Diagnosis, engine: str) -> None:
+def _show(diagnosis: Diagnosis, engine: str, stored: NamespaceFormat | None) -> None:
     jobs, queues = format_count(diagnosis.jobs, "job"), format_count(diagnosis.queues, "queue")
     click.echo(f"Engine   {engine}")
+    if stored is not None:
+        click.echo(f"Format   {printable(str(stored))}")
     click.echo(f"Checked  {jobs} in {queues} ({format_count(diagnosis.keys, 'key')}).")
     if diagnosis.uncounted:
         names = printable(", ".join(diagnosis.uncounted[:10]))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from windlass import server
 from windlass.cli.bulk import confirm, yes_option
@@ -14,11 +15,14 @@ from windlass.cli.connection import EngineOptions, engine_options, notify_if_slo
 from windlass.cli.engine_page import acl_line
 from windlass.cli.output import json_option, print_note, print_text
 from windlass.core.errors import BadSetting
+from windlass.core.namespace.format import FIRST, KNOWN, SINCE
 from windlass.deployment import data_dir as data_dir_of
+from windlass.sdk.deployment import require_engine_store
 from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, RepairResult
 from windlass.store.scripts import library
 from windlass.store.store import Store
 from windlass.store.topology.cluster import Cluster
+from windlass.store.topology.namespace_format import raise_format, stored_format
 from windlass.store.topology.permissions import acl_rules
 from windlass.store.topology.preparation import PreparedNode, prepare
 from windlass.store.topology.sentinel import Sentinel
@@ -75,6 +79,46 @@ def _show(store: Store, nodes: list[PreparedNode], rules: list[str]) -> None:
         f"Users need these permissions for namespace {store.namespace!r}. Run this as admin{where}, with a password:"
     )
     click.echo(acl_line(rules))
+
+
+# Format of the namespace
+
+
+@engine.command("format", short_help="Show or raise the format of the namespace.")
+@click.option(
+    "--require",
+    type=click.IntRange(FIRST, KNOWN),
+    help="Refuse programs that do not know this format. It stays.",
+)
+@yes_option
+@json_option
+@engine_options
+def namespace_format(engine: EngineOptions, require: int | None, yes: bool, as_json: bool) -> None:
+    """Show the format of the namespace, or raise it so that programs of earlier versions refuse the namespace.
+
+    Do it when all programs are upgraded and you will not go back. Programs of earlier versions that run go on until
+    they connect again; version 0.1.0 until it starts again.
+
+    \b
+    Example:
+      windlass engine format --require 2
+    """
+    with engine.service() as service:
+        store = require_engine_store(service.store)
+        if require is not None:
+            _raise_format(store, require, yes)
+        found = store.run_sync(stored_format(store.roots))
+    if as_json:
+        record = {"namespace": store.namespace, "known": KNOWN} | msgspec.structs.asdict(found)
+        click.echo(json.dumps(record, indent=2))
+    else:
+        print_text(f"Namespace {store.namespace!r} has format {found}. This version reads formats up to {KNOWN}.")
+
+
+def _raise_format(store: Store, number: int, yes: bool) -> None:
+    if number > store.run_sync(stored_format(store.roots)).number:
+        confirm(f"Refuse versions of Windlass before {SINCE[number]} from now on? This cannot be undone.", yes)
+        store.run_sync(raise_format(range(store.partitions), number))
 
 
 # Files of a stopped embedded engine

@@ -23,6 +23,7 @@ from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Callback, OnFailure
 from windlass.core.limits.limit import Limit
 from windlass.core.log import LINES_KEPT
+from windlass.core.namespace.format import FIRST, KNOWN, refusal_of_export
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
@@ -61,6 +62,7 @@ class HeaderLine(ExportLine, frozen=True, kw_only=True, tag="header"):
     exported_at_ms: int
     namespace: str
     partitions: Annotated[int, Meta(ge=1, le=4096)]
+    namespace_format: Annotated[int, Meta(ge=FIRST)] = FIRST  # the lowest that a program must know
     counts: dict[str, int] = {}  # approximate: counted at the beginning
     backup: BackupPoint | None = None
 
@@ -392,4 +394,6 @@ def decode_header(text: Any) -> HeaderLine:
         )
     header = decode_line(text, 1)
     assert isinstance(header, HeaderLine)  # noqa: S101 (its kind says so)
+    if header.namespace_format > KNOWN:
+        raise BadInput(f"Line 1: {refusal_of_export(header.namespace_format, header.windlass)}")
     return header

@@ -9,9 +9,11 @@ import msgspec
 from windlass import __version__
 from windlass.core.durability import DurabilityInForce, find_weakest
 from windlass.core.engine_state import EngineState
+from windlass.core.namespace.format import KNOWN, NamespaceFormat
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.store.topology.namespace_format import stored_format
 
 routes = DashboardRoutes()
 
@@ -28,6 +30,8 @@ class EngineView(msgspec.Struct, frozen=True):
     partitions: int
     durability: str  # as the setting requests it
     namespace: str
+    format: NamespaceFormat
+    format_known: int  # the highest that this version reads
     late: list[int]  # partitions whose loops are late in this process
 
     @property
@@ -56,5 +60,7 @@ async def engine(page: PageContext[None]) -> EngineView:
         store.partitions,
         store.durability,
         store.namespace,
+        await store.run(stored_format(store.roots)),
+        KNOWN,
         state.liveness.late(store.partitions),
     )

@@ -14,6 +14,7 @@ import msgspec
 from windlass.core.errors import BadSetting, WindlassError
 from windlass.core.ids import make_id, partition_of_id
 from windlass.core.job import Durability
+from windlass.core.namespace.format import NamespaceFormat
 from windlass.core.partition import partition_of
 from windlass.store.driver import run, run_sync
 
@@ -31,6 +32,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     partitions: int
+    namespace_format: NamespaceFormat | None = None  # None: the server is of version 0.1.0
 
 
 class ServerDeployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class ServerDeployment(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     product: str = "Windlass server"
+    format: NamespaceFormat | None = None
 
 
 class RemoteStore:
@@ -100,7 +103,7 @@ class RemoteStore:
 
     def _set_deployment(self, info: ServerInfo) -> None:
         self.partitions = info.partitions
-        self.deployment = ServerDeployment(version=info.version)
+        self.deployment = ServerDeployment(version=info.version, format=info.namespace_format)
 
     def clone(self) -> RemoteStore:
         """Return another store for the same server, for another event loop. Close it after use."""

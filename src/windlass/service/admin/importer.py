@@ -19,6 +19,7 @@ from windlass.core.filters.saved_filter import SavedFilter, check_saved_filter
 from windlass.core.ids import parse_id, with_partition
 from windlass.core.job import FlowRef, NewJob
 from windlass.core.limits.limit import Limit, LimitTable
+from windlass.core.namespace.format import FIRST
 from windlass.core.validation.bounds import MIB
 from windlass.core.validation.export_lines import (
     check_attempt_entry,
@@ -43,6 +44,7 @@ from windlass.store.export import flow_entries
 from windlass.store.export.entries import NO_MATCH, JobMatch
 from windlass.store.limit_matcher import refresh_limits, run_matched
 from windlass.store.store import Store
+from windlass.store.topology.namespace_format import raise_format
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * MIB
@@ -96,8 +98,7 @@ class Importer:
         """Read one line. Return a flow that must run before the next line, or None."""
         self.done.lines += 1
         if self.done.lines == 1 and not self._first_line:
-            export_lines.decode_header(text)
-            return None
+            return self._take_format(export_lines.decode_header(text))
         number = self._number
         line = export_lines.decode_line(text, number)
         if self._is_over:
@@ -106,6 +107,13 @@ class Importer:
             return self._read_line(line, len(text))
         except Refusal as refusal:
             raise type(refusal)(f"Line {number}: {refusal}") from refusal
+
+    def _take_format(self, header: export_lines.HeaderLine) -> Flow[None] | None:
+        """Refuse earlier programs here, too, before the first line that they would misread."""
+        return self._raise_format(header.namespace_format) if header.namespace_format > FIRST else None
+
+    def _raise_format(self, number: int) -> Flow[None]:
+        yield from raise_format(range(self._store.partitions), number)
 
     @property
     def _number(self) -> int:

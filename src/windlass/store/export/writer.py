@@ -16,6 +16,7 @@ from windlass.store.commands.admin import alerts, filters
 from windlass.store.commands.admin import export as commands
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.store import Store
+from windlass.store.topology.namespace_format import stored_format
 
 from .entries import write_callback, write_job, write_queue, write_schedule, write_tombstone
 from .flow_entries import write_flow
@@ -88,6 +89,7 @@ class ExportWriter:
     def _header(self) -> Flow[Lines]:
         store = self._store
         now_ms: int = yield EngineTime()
+        stored = yield from stored_format(store.roots)
         for partition in range(store.partitions):
             yield from self._estimate(partition)
         return [
@@ -99,6 +101,7 @@ class ExportWriter:
                     exported_at_ms=now_ms,
                     namespace=store.namespace,
                     partitions=store.partitions,
+                    namespace_format=stored.number,
                     counts=dict(self._estimates),
                 )
             )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from windlass.core.errors import EngineUnsuitable, WindlassError
 from windlass.core.ids import PARTITIONS_MAX
 from windlass.core.job import Durability
+from windlass.core.namespace.format import FIRST, NamespaceFormat
 from windlass.core.partition import hash_tags, slot_of
 from windlass.store.connection.connection import CONNECT_LIMIT_S, CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
@@ -20,7 +21,8 @@ from windlass.store.keys import root_of
 from windlass.store.scripts import library
 
 from . import permissions
-from .requirements import LAYOUT, QUERIES, Deployment, check_requirements, combine_nodes, reason_for_scripts
+from .namespace_format import check_format, format_query
+from .requirements import QUERIES, Deployment, check_requirements, combine_nodes, reason_for_scripts
 from .topology import NodeRoute, Topology
 
 
@@ -83,9 +85,10 @@ class Bootstrap:
         (stored,) = self._query("0", [("HMGET", root, "layout", "partitions")])
         partitions = self._partitions(*stored)
         tags = hash_tags(partitions)
-        self._check_layouts(tags)
+        formats = [self._check_format(tag) for tag in tags]
         examined = examined or [self._examine(tag) for tag in self._one_tag_per_node(tags)]
         found = combine_nodes(examined, partitions, is_test=self._options.is_test)
+        found = found._replace(format=max(formats))
         found.command_for(self._options.durability, self._options.durable_wait_ms)
         return found if self._mark(tags) else self.run()
 
@@ -106,14 +109,9 @@ class Bootstrap:
             raise EngineUnsuitable(f"The engine reports {existing} partitions; at most {PARTITIONS_MAX} are possible.")
         return existing or wanted or self._topology.default_partitions
 
-    def _check_layouts(self, tags: Sequence[str]) -> None:
-        for tag in tags:
-            (layout,) = self._query(tag, [("HGET", root_of(self._options.namespace, tag), "layout")])
-            if layout is not None and int(layout) != LAYOUT:
-                raise EngineUnsuitable(
-                    f"The engine holds jobs in layout {int(layout)}, but this version of Windlass reads layout "
-                    f"{LAYOUT}: use the version that wrote them, or another namespace."
-                )
+    def _check_format(self, tag: str) -> NamespaceFormat:
+        (reply,) = self._query(tag, [format_query(root_of(self._options.namespace, tag))])
+        return check_format(self._options.namespace, reply)
 
     def _examine(self, tag: str) -> Deployment:
         wanted = permissions.required_permissions(self._topology.has_slots)
@@ -155,7 +153,7 @@ class Bootstrap:
     def _mark(self, tags: Sequence[str]) -> bool:
         """Mark the namespace. Return False if another process has marked it with another number of partitions."""
         marks = ["layout", *(["test"] if self._options.is_test else [])]
-        values = {"layout": str(LAYOUT), "test": "1"}
+        values = {"layout": str(FIRST), "test": "1"}
         stored = self._set_missing("0", {"partitions": str(len(tags))})[0]
         if int(stored) != len(tags):
             return False

@@ -10,6 +10,7 @@ from windlass.core.diagnosis import Severity
 from windlass.core.durability import DurabilityInForce
 from windlass.core.errors import EngineNotPermitted, EngineUnsuitable, WindlassError
 from windlass.core.job import Durability
+from windlass.core.namespace.format import KNOWN, read_format
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.replies import is_command_unknown
 from windlass.store.scripts import library
@@ -18,7 +19,7 @@ from . import permissions
 from .health import CLOCK_TOLERANCE_MS, EVICTED_EARLY, NEARLY_FULL, EngineReport, check_engine, read_engine
 from .permissions import Restrictions
 from .probe import ProbeReplies
-from .requirements import LAYOUT, check_requirements, is_evicting_jobs, reason_for_scripts, scripts_notice
+from .requirements import check_requirements, is_evicting_jobs, reason_for_scripts, scripts_notice
 
 # From the best to the worst: blocking means that Windlass does not start there.
 Verdict: TypeAlias = Literal["ok", "limited", "blocking"]
@@ -313,13 +314,14 @@ def _clock(node: ProbedNode) -> Capability:
 def _namespace(node: ProbedNode) -> Capability:
     if node.refusal("marks"):
         return Capability("namespace", "blocking", "cannot be read", node.refusal("marks"))
-    layout, partitions = node.replies["marks"]
+    layout, needs_version, partitions = node.replies["marks"]
     if layout is None:
         return Capability("namespace", "ok", "not in use", "The first start creates it.")
     count = f"{int(partitions or 1)} partition{'' if int(partitions or 1) == 1 else 's'}"
-    if int(layout) != LAYOUT:
-        return Capability("namespace", "blocking", f"layout {int(layout)}", f"This version reads layout {LAYOUT} only.")
-    return Capability("namespace", "ok", f"in use, {count}", "Its jobs can be read by this version.")
+    found = read_format(layout, needs_version)
+    if not found.is_known:
+        return Capability("namespace", "blocking", f"format {found}", f"This version reads formats up to {KNOWN}.")
+    return Capability("namespace", "ok", f"in use, {count}, format {found}", "Its jobs can be read by this version.")
 
 
 def _findings(node: ProbedNode) -> Iterator[Capability]:

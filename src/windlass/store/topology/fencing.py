@@ -14,6 +14,8 @@ from typing import Any
 from windlass.store import keys
 from windlass.store.connection.connection import CommandArgs, EngineReplyError
 
+from .namespace_format import FIELDS, check_format
+
 TOKEN_LEAP = 1 << 20  # more than are issued while a replica lags or an fsync is due; there are 2^48
 FIELD = "served_by"  # of the root: the run id of the process
 # It must be possible to drain a full engine, also after a restart; it would refuse plain commands.
@@ -24,20 +26,24 @@ _RUN_ID = re.compile(rb"run_id:([0-9a-f]+)")
 
 
 def queries(roots: Sequence[str]) -> list[CommandArgs]:
-    return [("INFO", "server"), *(("HGET", root, FIELD) for root in roots)]
+    return [("INFO", "server"), *(("HMGET", root, FIELD, *FIELDS) for root in roots)]
 
 
 def fence_commands(roots: Sequence[str], replies: Sequence[Any]) -> list[CommandArgs]:
-    """Return the commands to run before the first call. Two clients at once advance the counter twice, without harm."""
+    """Return the commands to run before the first call. Two clients at once advance the counter twice, without harm.
+
+    Raise if the format of the namespace was raised beyond this version since the store was opened."""
     for reply in replies:
         if isinstance(reply, EngineReplyError):
             raise reply
-    info, *served_by = replies
+    info, *marks = replies
+    for root, (_, *fields) in zip(roots, marks, strict=True):
+        check_format(keys.namespace_of(root), fields)
     found = _RUN_ID.search(info)
     if found is None:  # the provider hides it
         return []
     commands: list[CommandArgs] = []
-    for root, known in zip(roots, served_by, strict=True):
+    for root, (known, *_) in zip(roots, marks, strict=True):
         if known != found[1]:
             leap = 0 if known is None else TOKEN_LEAP
             commands.append(("EVAL", _SCRIPT, 2, root, keys.token(root), FIELD, found[1], leap))

@@ -15,6 +15,7 @@ from windlass.store.scripts import library
 
 from . import permissions
 from .health import CONFIG, INFO, LIBRARIES, TIME
+from .namespace_format import FIELDS
 from .topology import NodeRoute, Topology
 
 ROUND_TRIPS = 20
@@ -57,7 +58,7 @@ def probe_commands(root: str, *, is_cluster: bool) -> dict[str, CommandArgs]:
         "config": CONFIG,
         "libraries": LIBRARIES,
         "permissions": permissions.check_command(root, wanted),
-        "marks": ("HMGET", root, "layout", "partitions"),
+        "marks": ("HMGET", root, *FIELDS, "partitions"),
         "function": ("FCALL", library().function("limits"), 1, root, 0),
         "script": ("EVALSHA", UNKNOWN_SHA, 1, root),
         "write": ("EVAL", WRITE_AND_REMOVE, 1, root, keys.probe(root)),

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from windlass.core.errors import BadSetting, EngineUnsuitable
 from windlass.core.job import Durability
+from windlass.core.namespace.format import FIRST, NamespaceFormat
 
 from . import permissions
 from .permissions import CallsBy
 
 log = logging.getLogger("windlass.store")
 
-LAYOUT = 1
 _OLDEST_REDIS = (7, 0)
 _OLDEST_WAITAOF = (7, 2)
 QUERIES: tuple[tuple[str, ...], ...] = (
@@ -39,6 +39,7 @@ class Deployment(NamedTuple):
     calls_by: CallsBy = "functions"
     scripts_because: str = ""  # why operations are called by scripts
     is_managed: bool = False  # the service makes each write durable, as its operator declares
+    format: NamespaceFormat = NamespaceFormat(FIRST)  # of the namespace when it was opened
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         """Return the command that must follow a write on its connection to reach a durability, or None."""

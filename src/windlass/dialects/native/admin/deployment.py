@@ -7,6 +7,8 @@ from typing import Any
 from windlass import __version__
 from windlass.core import errors
 from windlass.core.filters.saved_filter import SavedFilter
+from windlass.core.namespace.format import KNOWN
+from windlass.store.topology.namespace_format import stored_format
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMINS, JOB_READERS, PRODUCERS, READERS, Answer, Routes
 from windlass.web.app.saved_filters import remove_visible_filter, save_visible_filter, visible_filters
@@ -20,6 +22,7 @@ from windlass.wire.admin import (
     EngineShape,
     InfoShape,
     ListAuditQuery,
+    NamespaceFormatShape,
     NewTokenShape,
     RevokeTokenQuery,
     SavedFilterShape,
@@ -42,12 +45,14 @@ async def info(context: RequestContext[None, None]) -> InfoShape:
     Any token may read it, as it concerns no queue."""
     store = context.service.store
     deployment = await store.open()
+    stored = await store.run(stored_format(store.roots))
     return InfoShape(
         version=__version__,
         engine=EngineShape(product=deployment.product, version=deployment.version, is_embedded=store.is_embedded),
         partitions=deployment.partitions,
         durability=store.durability,
         now_ms=await context.service.now(),
+        namespace_format=NamespaceFormatShape(number=stored.number, needs_version=stored.needs_version, known=KNOWN),
     )
 
 

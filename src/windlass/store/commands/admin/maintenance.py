@@ -110,6 +110,11 @@ def stop_migrating_partition(partition: int) -> Command[Any]:
     return stop(STOPPED_FOR_MS, "its slot is migrating key by key", partition)
 
 
+def require_format(number: int, version: str, partition: int) -> Command[int]:
+    """Raise the format of a partition, unless it is as high already. The reply is the format in force."""
+    return Command("require_format", [number, version], int, partition=partition)
+
+
 def stop(for_ms: int, reason: str, partition: int) -> Command[bool]:
     """Stop takes from a partition for this long; 0 resumes them. The reply is whether that is new."""
     return Command("stop", [for_ms, reason], bool, partition=partition)

@@ -5,8 +5,8 @@ local script = require 'script'
 
 local keys = {}
 
--- `keys.root` is a hash: layout version, partition count (in partition 0), test mark, `stopped` (stop.lua), `served_by`
--- (fencing.py), `signing_key` (in partition 0, signing_key.lua).
+-- `keys.root` is a hash: `layout` and `needs_version` (namespace_format.lua), partition count (in partition 0), test
+-- mark, `stopped` (stop.lua), `served_by` (fencing.py), `signing_key` (in partition 0, signing_key.lua).
 local P
 script.on_begin(function(root)
   keys.root = root

@@ -6,6 +6,7 @@ local state = require 'durable.state'
 local index = require 'jobs.index'
 local record = require 'jobs.record'
 local requeue = require 'jobs.requeue'
+local namespace_format = require 'namespace_format'
 
 local steps = {}
 
@@ -20,6 +21,7 @@ end
 -- cannot expire.
 function steps.open(job)
   if record.has(job, 'needs_steps') then return end
+  namespace_format.require_steps()
   local is_in_lane = record.has(job, 'retakeable')
   if is_in_lane then index.leave_lane(job) end
   record.mark(job, 'durable')

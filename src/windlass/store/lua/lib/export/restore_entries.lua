@@ -15,6 +15,7 @@ local record = require 'jobs.record'
 local tombstones = require 'jobs.tombstones'
 local unique_keys = require 'jobs.unique_keys'
 local keys = require 'keys'
+local namespace_format = require 'namespace_format'
 local numbers = require 'numbers'
 local pending_callbacks = require 'pending_callbacks'
 local configuration = require 'queues.configuration'
@@ -57,6 +58,7 @@ local function refusal_of(job, body)
 end
 
 local function restore_durable(job, durable)
+  if record.has(job, 'needs_steps') then namespace_format.require_steps() end
   for field, value in pairs(durable.fields) do redis.call('HSET', keys.durable(job.id), field, value) end
   for position, entry in ipairs(durable.stream) do
     redis.call('XADD', keys.stream(job.id), position .. '-0', 'e', entry)

@@ -1,0 +1,1 @@
+"""Properties of a namespace as a whole."""
