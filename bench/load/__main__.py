@@ -42,7 +42,9 @@ def main() -> None:
                     print(f"{cost.what:44} {cost.status} {cost.first_s:7.3f} s, again {cost.median_s:7.3f} s, "
                           f"server {cost.server_cpu_s:6.3f}, engine {cost.engine_cpu_s:6.3f}, "
                           f"{cost.size / 1e3:8.1f} kB")  # fmt: skip
-                print(f"server {_resident_mb(server.pid):.0f} MB, engine {engine.used_memory() / 1e6:.0f} MB", flush=True)
+                print(
+                    f"server {_resident_mb(server.pid):.0f} MB, engine {engine.used_memory() / 1e6:.0f} MB", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -88,11 +88,15 @@ def workers(service: Service, size: int) -> None:
     for at in range(size):
         own = tuple(f"tenant-{(at + step) % 50:02}" for step in range(3))
         info = WorkerInfo(host=f"host-{at // 10}", pid=at, queues=own, slots=10, name=f"worker-{at}", names=("sync",))
-        service.register(at.to_bytes(16, "big"), info, beat_ms=BEAT_MS).wait()
+        service.register(_worker_id(at), info, beat_ms=BEAT_MS).wait()
     enqueue_all(service, (NewJob(queue=f"tenant-{at % 50:02}", name="sync") for at in range(size)))
     for at in range(size):
-        worker = at.to_bytes(16, "big")
+        worker = _worker_id(at)
         service.take(Take(queues=(f"tenant-{at % 50:02}",), worker=worker, lease_ms=BEAT_MS)).wait()
+
+
+def _worker_id(number: int) -> bytes:
+    return (number + 1).to_bytes(16, "big")
 
 
 class Axis(NamedTuple):

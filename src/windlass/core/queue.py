@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from .stats.histogram import Histogram, percentile
-from .text.humanize import quote_text
+from .text.humanize import pluralize, quote_text
 from .text.similar_names import describe_missing_queue
 
 DAY_MS = 86_400_000
@@ -73,6 +73,54 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     def failures(self) -> int:
         """Number of jobs that failed by themselves."""
         return self.failed - self.consequences
+
+
+class QueueSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """Statistics of all queues, where they are too many to be read at once: each as it was read last."""
+
+    queue_count: int
+    stats: list[QueueStats]  # of the queues that were read so far, by name
+    busiest: list[QueueStats]  # the first of these by `busy_order`
+    totals: dict[str, int]  # of these, by counter
+    is_in_turns: bool  # some of them are read at a time
+    read_since_ms: int | None  # no figure is older; None: not all queues were read so far
+
+
+BUSIEST_MAX = 500
+SURVEY_TOTALS = ("queued", "running", "scheduled", "suspended", "waiting", "failures", "failed")
+
+
+def busy_order(stats: QueueStats) -> tuple[int, int, str]:
+    """Return the place of a queue among others, the busiest first."""
+    return -(stats.queued + stats.running), -stats.failures, stats.queue
+
+
+def describe_survey(survey: QueueSurvey, now_ms: int) -> str:
+    """Return a sentence about a survey whose queues are read in turns; empty: all were read at once."""
+    if not survey.is_in_turns:
+        return ""
+    if survey.read_since_ms is None:
+        return (
+            f"These figures are of {len(survey.stats):,} of {survey.queue_count:,} queues. There are too many to read "
+            "at once: the others follow with each update of this page."
+        )
+    age_s = max(0, now_ms - survey.read_since_ms) // 1000
+    return (
+        f"The {survey.queue_count:,} queues are read in turns, the busiest with each update: figures of others are up "
+        f"to {pluralize(age_s, 'second')} old."
+    )
+
+
+def survey_of(stats: list[QueueStats], read_at_ms: int) -> QueueSurvey:
+    """Return the survey of queues that were all read at once."""
+    return QueueSurvey(
+        queue_count=len(stats),
+        stats=stats,
+        busiest=sorted(stats, key=busy_order)[:BUSIEST_MAX],
+        totals={counter: sum(getattr(queue, counter) for queue in stats) for counter in SURVEY_TOTALS},
+        is_in_turns=False,
+        read_since_ms=read_at_ms,
+    )
 
 
 class QueuePresence(msgspec.Struct, frozen=True, kw_only=True):
