@@ -75,6 +75,13 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
         return self.failed - self.consequences
 
 
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of queues by name, with their statistics."""
+
+    stats: list[QueueStats]
+    after: str  # name after which the next page begins; empty: this is the last page
+
+
 class QueueSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of all queues, where they are too many to be read at once: each as it was read last."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import QueueInUse
@@ -14,6 +15,7 @@ from windlass.core.queue import (
     Minute,
     Pause,
     Property,
+    QueuePage,
     QueuePresence,
     QueueStats,
     QueueSurvey,
@@ -117,6 +119,21 @@ class QueueOperations(Facet):
 
     def _overview_flow(self, _now_ms: int) -> Flow[list[QueueStats]]:
         return (yield from self._stats_flow((yield from self._queues_flow())))
+
+    def queues_page(self, *, after: str = "", most: int = 100, queues: tuple[str, ...] = ()) -> Operation[QueuePage]:
+        """Return a page of queues by name, after the name `after`: those that match these patterns (none: all)."""
+        check_text("after", after, QUEUE_MAX, may_be_empty=True)
+        check_integer("most", most, 1, PAGE_MAX)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._queues_page_flow(after, most, queues))
+
+    def _queues_page_flow(self, after: str, most: int, patterns: tuple[str, ...]) -> Flow[QueuePage]:
+        names: Sequence[str] = yield from self._queues_flow()
+        start = bisect_right(names, after)
+        following = (name for name in islice(names, start, None) if is_queue_allowed(name, patterns))
+        page = list(islice(following, most + 1))
+        shown = page[:most]
+        return QueuePage(stats=(yield from self._stats_flow(shown)), after=shown[-1] if len(page) > most else "")
 
     def survey(self, queues: tuple[str, ...] = ()) -> Operation[QueueSurvey]:
         """Return the statistics of all queues that match these patterns (none: all), for pages over many queues.

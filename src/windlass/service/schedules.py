@@ -167,7 +167,7 @@ class ScheduleOperations(Facet):
             calls.schedules(after, partition, most) for partition in range(self.store.partitions)
         ]
         names = sorted((name, partition) for partition, page in enumerate(pages) for name in page.names)
-        return sum(page.count for page in pages), dict(names[:most])
+        return sum(page.total for page in pages), dict(names[:most])
 
     def _statuses_flow(self, names: Mapping[str, int]) -> Flow[list[ScheduleStatus]]:
         """Read schedules, given with their partitions."""

@@ -30,6 +30,7 @@ class TtlCache:
         if cached is not None and abs(now_ms - cached[0]) < for_ms:
             return cached[1]  # type: ignore[no-any-return]
         answer = yield from find(now_ms)
+        now_ms = yield EngineTime()  # an answer that took longer than `for_ms` is kept too
         if not is_expensive(answer):
             self._answers.pop(key, None)
             return answer

@@ -150,7 +150,7 @@ def _read_status(flat: list[Any]) -> ScheduleStatus | None:
 class ScheduleNames(NamedTuple):
     """Page of names, in byte order, and the number of all schedules of the partition."""
 
-    count: int
+    total: int
     names: list[str]
 
 
