@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from .stats.histogram import Histogram, percentile
-from .text.humanize import pluralize, quote_text
+from .text.humanize import quote_text
 from .text.similar_names import describe_missing_queue
 
 DAY_MS = 86_400_000
@@ -100,22 +100,6 @@ SURVEY_TOTALS = ("queued", "running", "scheduled", "suspended", "waiting", "fail
 def busy_order(stats: QueueStats) -> tuple[int, int, str]:
     """Return the place of a queue among others, the busiest first."""
     return -(stats.queued + stats.running), -stats.failures, stats.queue
-
-
-def describe_survey(survey: QueueSurvey, now_ms: int) -> str:
-    """Return a sentence about a survey whose queues are read in turns; empty: all were read at once."""
-    if not survey.is_in_turns:
-        return ""
-    if survey.read_since_ms is None:
-        return (
-            f"These figures are of {len(survey.stats):,} of {survey.queue_count:,} queues. There are too many to read "
-            "at once: the others follow with each update of this page."
-        )
-    age_s = max(0, now_ms - survey.read_since_ms) // 1000
-    return (
-        f"The {survey.queue_count:,} queues are read in turns, the busiest with each update: figures of others are up "
-        f"to {pluralize(age_s, 'second')} old."
-    )
 
 
 def survey_of(stats: list[QueueStats], read_at_ms: int) -> QueueSurvey:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.core.queue import Minute, QueueStats, QueueSurvey, describe_survey, survey_of
+from windlass.core.queue import Minute, QueueStats, QueueSurvey, survey_of
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.formats import count
 from windlass.dashboard.views.queue_names import EXACT_MAX, queue_names
+from windlass.dashboard.views.survey_note import describe_survey
 from windlass.dashboard.views.throughput import (
     TIME_RANGES,
     Throughput,

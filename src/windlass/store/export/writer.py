@@ -145,7 +145,9 @@ class ExportWriter:
         return self._encode_counted("filter", lines)
 
     def _schedule_page(self, partition: int) -> Flow[Lines]:
-        page: schedules.ScheduleNames = yield schedules.schedules("" if self._cursor == "0" else self._cursor, partition)
+        page: schedules.ScheduleNames = yield schedules.schedules(
+            "" if self._cursor == "0" else self._cursor, partition
+        )
         names = page.names
         found = yield from _read_all("s", names, partition)
         self._is_over = not names
