@@ -19,6 +19,6 @@ def describe_survey(survey: QueueSurvey, now_ms: int) -> str:
         )
     age_s = max(0, now_ms - survey.read_since_ms) // 1000
     return (
-        f"The {count(survey.queue_count)} queues are read in turns, the busiest with each update: the figures of others "
+        f"The {count(survey.queue_count)} queues are read in turns, the busiest with each update: figures of others "
         f"are up to {pluralize(age_s, 'second')} old."
     )
