@@ -16,7 +16,7 @@ from windlass.dashboard.page_context import PageContext
 
 SCANNED_MAX = 10_000  # jobs, for one page
 READS_MAX = 40  # for a token for some queues: skipped jobs of other queues do not count as scanned
-TIME_MAX_S = 1.5
+TIME_MAX_S = 0.7
 LINE_MAX = 400  # characters
 
 
