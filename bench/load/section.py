@@ -90,8 +90,8 @@ def _pages_table(setting: Setting) -> list[Table]:
     )  # fmt: skip
     note = (
         f"Every page of the dashboard and every list of the API that needs no id, and searches: {len(paths())} + "
-        f"{len(SEARCHES)} addresses, each requested the first time since the server started. Processor time is of server "
-        "and engine together. The longest call of the engine includes time in which other programs ran."
+        f"{len(SEARCHES)} addresses, each requested the first time since the server started. Processor time is that of "
+        "server and engine together. The longest call of the engine includes time in which other programs ran."
     )
     command_note = (
         "The slowest commands at the largest size, with a direct connection to the engine. Processor time includes the "
@@ -138,7 +138,8 @@ def _followers_table(setting: Setting) -> Table:
     head = ("followers", "memory of each", "descriptors", "last follower has an event after", "server's CPU per event")
     note = (
         "Clients that follow all events of one server process, over HTTP. The time begins with the request that "
-        "enqueues a job. The program that follows runs on the same machine and needs more processor time than the server."
+        "enqueues a job. The program that follows runs on the same machine and needs more processor time than the "
+        "server."
     )
     return Table("Followers of events", head, rows, note)
 

@@ -40,7 +40,7 @@ def _name(number: int) -> str:
     return f"tenant-{number:05}"
 
 
-def _shown(number: int) -> str:
+def _spaced(number: int) -> str:
     """Return a number as the text of a page has it: the separators of its digits are spaces there."""
     return " ".join(count(number).split())
 
@@ -78,7 +78,7 @@ async def test_every_page_reads_a_bounded_number_of_queues(crowded: PageClient, 
 
 async def test_the_overview_says_how_many_queues_it_covers(crowded: PageClient, store: Store, running: Server) -> None:
     page = await crowded.get("/")
-    assert f"of {_shown(QUEUES)} queues" in page.text
+    assert f"of {_spaced(QUEUES)} queues" in page.text
     assert _name(QUEUES - 1) in page.text  # it runs a job, so it is read first
     assert "Running 1 now" in page.text
     for _ in range(5):
@@ -86,7 +86,7 @@ async def test_the_overview_says_how_many_queues_it_covers(crowded: PageClient, 
         clear_cache(running.state)
         page = await crowded.get("/")
     assert "are read in turns" in page.text
-    assert f"Queued {_shown(QUEUES)} now" in page.text
+    assert f"Queued {_spaced(QUEUES)} now" in page.text
     assert "Failed 1 now" in page.text
 
 
@@ -98,7 +98,7 @@ async def test_lists_of_jobs_say_that_they_do_not_cover_all_queues(crowded: Page
 
 async def test_queues_are_found_by_page_and_by_search(crowded: PageClient) -> None:
     first = await crowded.get("/queues")
-    assert f"Queues {_shown(QUEUES)}" in first.text
+    assert f"Queues {_spaced(QUEUES)}" in first.text
     (following,) = (link["href"] for link in first.all("a", rel="next"))
     assert _name(100) in (await crowded.get(following)).text
     assert _name(4321) in (await crowded.get("/queues?search=-04321")).text
