@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 
 from .deployments import AXES
 from .section import grow
@@ -25,4 +24,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -75,7 +75,7 @@ def _row(axis: Axis, grown: Grown) -> list[str]:
     ]
 
 
-def _pages_table(setting: Setting) -> list[Table]:
+def _measure_pages(setting: Setting) -> list[Table]:
     rows, commands = [], []
     for axis in AXES.values():
         sizes = axis.sizes[:-1] if setting.is_quick else axis.sizes
@@ -84,6 +84,10 @@ def _pages_table(setting: Setting) -> list[Table]:
             grown = grow(axis, size, with_commands=size == sizes[-1])
             rows.append(_row(axis, grown))
             commands += [_command_row(axis, size, cost) for cost in _slowest(grown.commands)]
+    return page_tables(rows, commands)
+
+
+def page_tables(rows: Sequence[Sequence[str]], commands: Sequence[Sequence[str]]) -> list[Table]:
     head = (
         "a deployment with", "median page", "slowest page", "most processor time", "longest engine call",
         "server's memory", "engine's memory", "answers of 500 and above",
@@ -115,9 +119,7 @@ def _command_row(axis: Axis, size: int, cost: Cost) -> list[str]:
     ]  # fmt: skip
 
 
-def _memory_table(setting: Setting) -> Table:
-    setting.say("load: memory of deleted jobs")
-    found = memory.measure(setting.scaled(JOBS))
+def memory_table(found: Sequence[memory.Memory]) -> Table:
     rows = [[one.what, f"{one.used_mb:.0f} MB", f"{one.resident_mb:.0f} MB", one.note] for one in found]
     note = (
         "Memory as the engine counts it, and of its process. Ids of ended jobs stay for ten minutes, which is what "
@@ -126,14 +128,13 @@ def _memory_table(setting: Setting) -> Table:
     return Table("Memory of deleted jobs", ("state", "counted", "resident", "note"), rows, note)
 
 
-def _followers_table(setting: Setting) -> Table:
-    setting.say("load: followers of events")
+def followers_table(found: Sequence[followers.Followed]) -> Table:
     rows = [
         [
             f"{one.followers:,}", f"{one.kb_each:.0f} KB", f"{one.descriptors:,}", f"{number(one.last_ms)} ms",
             f"{number(one.cpu_ms)} ms",
         ]
-        for one in followers.measure_all(FOLLOWERS)
+        for one in found
     ]  # fmt: skip
     head = ("followers", "memory of each", "descriptors", "last follower has an event after", "server's CPU per event")
     note = (
@@ -145,4 +146,8 @@ def _followers_table(setting: Setting) -> Table:
 
 
 def section(setting: Setting) -> list[Table]:
-    return [*_pages_table(setting), _memory_table(setting), _followers_table(setting)]
+    pages = _measure_pages(setting)
+    setting.say("load: memory of deleted jobs")
+    freed = memory_table(memory.measure(setting.scaled(JOBS)))
+    setting.say("load: followers of events")
+    return [*pages, freed, followers_table(followers.measure_all(FOLLOWERS))]
