@@ -30,6 +30,7 @@ class Grown(NamedTuple):
     server_mb: float
     engine_mb: float
     longest_call_ms: float
+    load: float  # average of the machine, before the pages
 
     @property
     def slowest(self) -> Cost:
@@ -49,11 +50,12 @@ def grow(axis: Axis, size: int, *, with_commands: bool) -> Grown:
         with served(engine) as server:
             time.sleep(PREPARED_S)
             engine.control.call("SLOWLOG", "RESET")
+            load = os.getloadavg()[0]
             pages = [measure(engine, server, path) for path in [*paths(), *SEARCHES, *axis.paths]]
             longest_us = max([entry[2] for entry in engine.control.call("SLOWLOG", "GET", 128)], default=0)
             commands = [run_command(engine, words) for words in COMMANDS] if with_commands else []
             memory_mb = resident_mb(server.pid), engine.used_memory() / 1e6
-        return Grown(size, pages, commands, *memory_mb, longest_us / 1e3)
+        return Grown(size, pages, commands, *memory_mb, longest_us / 1e3, load)
 
 
 def refused(grown: Grown) -> list[str]:
@@ -72,6 +74,7 @@ def _row(axis: Axis, grown: Grown) -> list[str]:
         f"{grown.server_mb:.0f} MB",
         f"{grown.engine_mb:.0f} MB",
         ", ".join(refused(grown)) or "none",
+        f"{grown.load:.0f}",
     ]
 
 
@@ -90,7 +93,7 @@ def _measure_pages(setting: Setting) -> list[Table]:
 def page_tables(rows: Sequence[Sequence[str]], commands: Sequence[Sequence[str]]) -> list[Table]:
     head = (
         "a deployment with", "median page", "slowest page", "most processor time", "longest engine call",
-        "server's memory", "engine's memory", "answers of 500 and above",
+        "server's memory", "engine's memory", "answers of 500 and above", "load average",
     )  # fmt: skip
     note = (
         f"Every page of the dashboard and every list of the API that needs no id, and searches: {len(paths())} + "
